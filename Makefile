@@ -19,7 +19,7 @@ OTHER := -n 2 --dist loadfile --hypothesis-profile quick tests/unit tests/proper
 SMOKE := -n 2 --dist loadfile tests/ui/test_live.py tests/ui/test_hostile.py tests/ui/test_threads.py \
     tests/ui/test_url.py::test_what_is_chosen_survives_a_reload
 
-.PHONY: demo test lint format unit integration ui oldest newest test-train upstream bench docs browser clean
+.PHONY: demo test lint format unit integration ui oldest newest test-train upstream bench docs messages dist browser clean
 
 demo: .venv/run.stamp
 	$(BIN)/rlpanel demo
@@ -71,9 +71,20 @@ newest: .venv-newest/stamp browser
 	    .venv-newest/bin/python -m pytest $(OTHER); .venv-newest/bin/python -m pytest $(SMOKE); \
 	else echo "not tested: no Python newer than .venv's, from 3.12 to 3.14, on PATH or in pyenv"; fi
 
-# Pages that are generated from what the code declares.
+# The files of a release, checked as PyPI checks them.
+dist: .venv/dev.stamp
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m twine check --strict dist/*
+
+# Pages that are generated from what the code declares, and the site; a broken link is an error.
 docs: .venv/dev.stamp
 	$(BIN)/python -m docs.generate
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site . docs/_site
+
+# The catalogues of the board's labels: new labels are added, and all are compiled.
+messages: .venv/dev.stamp
+	$(BIN)/python -m docs.messages
 
 clean:
 	rm -rf .venv .venv-oldest .venv-newest .venv-train .venv-upstream
@@ -92,7 +103,7 @@ clean:
 
 .venv/dev.stamp: pyproject.toml .venv/python.stamp
 	@echo "installing rlpanel and its tools into .venv ..."
-	@$(PIP) -e ".[test,dev,parquet,tokenizers,tensorboard,remote,dask,notebook,sql,mcp]"
+	@$(PIP) -e ".[test,dev,docs,release,parquet,tokenizers,tensorboard,remote,dask,notebook,sql,mcp]"
 	@touch $@ .venv/run.stamp
 
 # The oldest Tornado that is supported, beside the newest: the check of Host and Origin is tested with both.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rlpanel.cli.commands import GROUPS
 from rlpanel.tables.catalogue import TABLES
 from rlpanel.tables.table import TableColumn, TableSpec
@@ -11,12 +13,16 @@ def commands_table() -> str:
     """Return the table of all commands, with an example of each."""
     head = ["| command | what it does | example |", "|---|---|---|"]
     rows = [
-        f"| `{command.__name__}` | {_first_line(command.__doc__)} | `{example}` |"
+        f"| `{_name(command)}` | {_first_line(command.__doc__)} | `{example}` |"
         for modules in GROUPS.values()
         for module in modules
         for command, example in module.COMMANDS.items()
     ]
     return "\n".join([*head, *rows])
+
+
+def _name(command: Callable[..., None]) -> str:
+    return command.__name__.replace("_", "-")
 
 
 def columns_of_tables() -> str:

@@ -165,10 +165,11 @@ def between(text: str, name: str, part: str) -> str:
     return f"{before}{begin}\n{part}\n{end}{after}"
 
 
-def readme() -> str:
-    """Return the README with its short session in a terminal."""
-    text = (FOLDER.parent / "README.md").read_text("utf-8")
-    return between(text, "session", session(SHORT_LINES, "grpo_calculator"))
+def readmes() -> dict[Path, str]:
+    """Return the README in each language, with its short session in a terminal."""
+    part = session(SHORT_LINES, "grpo_calculator")
+    paths = (FOLDER.parent / "README.md", FOLDER.parent / "README.zh.md")
+    return {path: between(path.read_text("utf-8"), "session", part) for path in paths}
 
 
 def log_page() -> str:
@@ -176,12 +177,14 @@ def log_page() -> str:
     return between((FOLDER / "log.md").read_text("utf-8"), "fields", fields_table())
 
 
-def tutorial() -> str:
-    """Return the tutorial with what its commands print."""
-    text = (FOLDER / "tutorial.md").read_text("utf-8")
-    for part, line in TUTORIAL_LINES.items():
-        text = between(text, part, session([line], "grpo_calculator"))
-    return text
+def tutorials() -> dict[Path, str]:
+    """Return the tutorial in each language, with what its commands print."""
+    paths = (FOLDER / "tutorial.md", FOLDER / "tutorial.zh.md")
+    texts = {path: path.read_text("utf-8") for path in paths}
+    for name, line in TUTORIAL_LINES.items():
+        part = session([line], "grpo_calculator")
+        texts = {path: between(text, name, part) for path, text in texts.items()}
+    return texts
 
 
 def cli_page() -> str:
@@ -225,8 +228,8 @@ def pages() -> dict[Path, str]:
         FOLDER / "architecture.md": architecture(),
         FOLDER / "cli.md": cli_page(),
         FOLDER / "log.md": log_page(),
-        FOLDER / "tutorial.md": tutorial(),
-        FOLDER.parent / "README.md": readme(),
+        **tutorials(),
+        **readmes(),
     }
 
 

@@ -10,7 +10,7 @@ FLOOR = ("errors", "schema", "settings", "safe_files", "number_text", "folded_ht
 
 #: Rooms that most panels use.
 _PARTS = (
-    *("texts", "panels/ui", "panels/texts", "panels/inputs"),
+    *("texts", "panels/language", "panels/ui", "panels/texts", "panels/inputs"),
     *("panels/plots", "panels/session", "panels/export"),
 )
 
@@ -65,12 +65,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "tables": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql", "api"),
     # The screen.
     "panels": (),
+    "panels/language": ("panels/ui",),
     "panels/ui": (),
-    "panels/texts": ("texts", "panels/ui"),
+    "panels/texts": ("texts", "panels/language", "panels/ui"),
     "panels/inputs": ("panels/ui",),
-    "panels/plots": ("metrics/*", "store/*", "panels/ui"),
-    "panels/session": ("sources/*", "store/*", "panels/ui", "panels/plots"),
-    "panels/export": ("store/*", "panels/ui", "panels/plots", "panels/session"),
+    "panels/plots": ("metrics/*", "store/*", "panels/language", "panels/ui"),
+    "panels/session": ("sources/*", "store/*", "panels/language", "panels/ui", "panels/plots"),
+    "panels/export": ("store/*", "panels/language", "panels/ui", "panels/plots", "panels/session"),
     "panels/curves": ("metrics/*", "store/*", *_PARTS),
     "panels/step": ("metrics/*", "store/*", *_PARTS, "panels/curves"),
     "panels/tokens": ("metrics/*", "store/*", "analysis", *_PARTS),
@@ -127,7 +128,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "app/alerts": ("sources/*", "store/*", "findings/*", "app"),
     "app/board": ("sources/*", "store/*", "panels/*", "app"),
     "app/page": ("sources/*", "panels/*", "app/board", "app/security"),
-    "app/server": ("sources/*", "store/*", "app", "app/alerts", "app/page", "app/security"),
+    "app/server": (
+        *("sources/*", "store/*", "panels/language"),
+        *("app", "app/alerts", "app/page", "app/security"),
+    ),
     "mcp_server": ("sources/discovery", "sources/files", "api", "tables", "app/board"),
     "cli/output": ("store/query", "tables"),
     "cli": (

@@ -128,6 +128,11 @@ _READING = (
     "- **Derived.** Samples with `values` and `token_rewards` but no `returns` get returns by GAE, and "
     "advantages if none are logged.",
     "- **Names.** `kl_k1_mean` and `kl_k1_sum` are other names of `log_ratio_mean` and `log_ratio_sum`.",
+    "",
+    "The estimators of the KL divergence are functions of the log-ratio of a sampled token:",
+    "",
+    r"$$d = \log \pi(a) - \log \pi_\mathrm{ref}(a), \quad k_1 = d, "
+    r"\quad k_2 = \frac{d^2}{2}, \quad k_3 = e^{-d} - 1 + d$$",
 )
 _LOGGED = (
     "Columns of the sample that the trainer logs, or that are counted when a line is read. Every other "

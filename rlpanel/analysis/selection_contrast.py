@@ -214,8 +214,9 @@ class _Columns:
     def candidates(self) -> Iterator[Difference]:
         """Yield every tested difference, whether it is large or not."""
         a, b = self._sides
+        others = set(_numbers(b.view)) - self._exclude
         for name in _numbers(a.view):
-            if name not in self._exclude and name in _numbers(b.view) and not self._counts_steps(name):
+            if name in others and not self._counts_steps(name):
                 yield from self._number(name, self._values(name))
         for name, codes, texts in self._labels():
             yield from self._label(name, codes, texts)
@@ -328,6 +329,9 @@ def _first(positions: np.ndarray, order: np.ndarray | None) -> np.ndarray:
     """Return the first positions, or those with the largest values."""
     if order is None or len(positions) <= 1:
         return positions[:MOST_UIDS]
+    if len(positions) > MOST_UIDS:  # most are left out before the rest is sorted, also of equal values
+        values = order[positions]
+        positions = positions[values >= np.partition(values, -MOST_UIDS)[-MOST_UIDS]]
     return positions[np.argsort(-order[positions], kind="stable")[:MOST_UIDS]]
 
 

@@ -40,7 +40,7 @@ GROUPS = {
 
 #: Name → command, its example and its panel.
 COMMANDS = {
-    command.__name__: (command, example, panel)
+    command.__name__.replace("_", "-"): (command, example, panel)
     for panel, modules in GROUPS.items()
     for module in modules
     for command, example in module.COMMANDS.items()

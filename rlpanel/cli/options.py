@@ -25,6 +25,17 @@ Origin = Annotated[
     typer.Option(help="host:port of a proxy through which browsers reach the board; repeat it for several."),
 ]
 
+ReadOnly = Annotated[
+    bool, typer.Option("--read-only", help="Viewers write nothing: no tags, notes, demo or saved indexes.")
+]
+MaxPages = Annotated[
+    int, typer.Option(min=0, help="Most open pages; a further one gets status 503. 0: without a limit.")
+]
+EmbedIn = Annotated[
+    list[str] | None,
+    typer.Option(help="Origin of pages that may show the board in a frame: https://host; repeatable."),
+]
+
 RunFolder = Annotated[
     str, typer.Argument(help="A run's folder, local or remote (s3://bucket/runs/exp1).", metavar="RUN")
 ]

@@ -1,11 +1,13 @@
-"""The commands ``serve | demo``: the board in a browser."""
+"""The commands ``serve | demo | app-path``: the board in a browser."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from typing import Annotated, NoReturn
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -13,11 +15,14 @@ from rlpanel.cli.options import (
     AlertCommand,
     AlertSeverity,
     AlertUrl,
+    EmbedIn,
     FollowLinks,
     Host,
     Map,
+    MaxPages,
     Origin,
     Port,
+    ReadOnly,
     Show,
     Token,
     Tokenizer,
@@ -34,6 +39,11 @@ def demo(
     seconds_per_step: Annotated[
         float, typer.Option(min=0.0, help="Seconds that each step of the replayed training takes.")
     ] = 1.0,
+    token: Token = None,
+    origin: Origin = None,
+    read_only: ReadOnly = False,
+    max_pages: MaxPages = 0,
+    embed_in: EmbedIn = None,
 ) -> None:
     """Open the board on two recorded runs: a finished one, and one that grows like a live training run.
 
@@ -41,9 +51,12 @@ def demo(
     """
     _exit_on_sigterm()
     from rlpanel.app.demo import Demo
+    from rlpanel.app.server.server import Access
 
+    show = _has_screen() if show is None else show
+    at = Access(host, port, "", tuple(origin or ()), show, **_public(read_only, max_pages, embed_in))
     with Demo(seconds_per_step) as run:
-        serve_board(run.root, host, port, _has_screen() if show is None else show)
+        serve_board(run.root, at, token)
 
 
 def serve(
@@ -67,12 +80,31 @@ def serve(
     alert_url: AlertUrl = None,
     alert_command: AlertCommand = None,
     alert_severity: AlertSeverity = None,
+    read_only: ReadOnly = False,
+    max_pages: MaxPages = 0,
+    embed_in: EmbedIn = None,
 ) -> None:
     """Serve the board for the runs below a folder, updated live while training appends to them."""
     set_reader_environment(keys, tokenizer, follow_links)
     alerts = {"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity}
     set_environment(alerts | {"WATCH": None if watch is None else str(watch)})
-    serve_board(folder_of(root), host, port, bool(show), token, tuple(origin or ()), alerts=True)
+    from rlpanel.app.server.server import Access
+
+    at = Access(host, port, "", tuple(origin or ()), bool(show), **_public(read_only, max_pages, embed_in))
+    serve_board(folder_of(root), at, token, alerts=True)
+
+
+def app_path() -> None:
+    """Print the path of the board's script, which Panel's own server can run."""
+    package = Path(str(files("rlpanel")))
+    carried = package / "dashboards" / "board.py"
+    # In a clone the script lies beside the package.
+    typer.echo(carried if carried.is_file() else package.parent / "dashboards" / "board.py")
+
+
+def _public(read_only: bool, max_pages: int, embed_in: list[str] | None) -> dict[str, Any]:
+    """Return the values of `Access` for boards that strangers may open."""
+    return {"read_only": read_only, "max_pages": max_pages, "embed_in": tuple(embed_in or ())}
 
 
 def _has_screen() -> bool:
@@ -91,4 +123,4 @@ def _exit_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, exit_cleanly)
 
 
-COMMANDS = {serve: "rlpanel serve runs", demo: "rlpanel demo"}
+COMMANDS = {serve: "rlpanel serve runs", demo: "rlpanel demo", app_path: "rlpanel app-path"}

@@ -6,14 +6,17 @@ import errno
 import io
 import socket
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
 
 from rlpanel.cli.output.terminal_messages import say
+from rlpanel.cli.reader_settings import set_environment
 from rlpanel.errors import RunNotFound, SettingError
 
 if TYPE_CHECKING:
+    from rlpanel.app.server.server import Access
     from rlpanel.sources.files.file_access import AnyPath
 
 _CANNOT_LISTEN = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
@@ -65,17 +68,15 @@ def _warn_without_runs(root: AnyPath) -> None:
         )
 
 
-def serve_board(
-    root: AnyPath | None,
-    host: str,
-    port: int,
-    show: bool,
-    token: str | None = None,
-    origins: tuple[str, ...] = (),
-    *,
-    alerts: bool = False,
-) -> None:
+def serve_board(root: AnyPath | None, at: Access, token: str | None = None, *, alerts: bool = False) -> None:
     """Serve the board until SIGINT or SIGTERM, with a random token by default if others can connect.
+
+    Parameters
+    ----------
+    root : path or None
+    at : Access
+    token : str, optional
+    alerts : bool
 
     Raises
     ------
@@ -84,14 +85,17 @@ def serve_board(
     """
     from rlpanel.app.security.allowed_hosts import is_loopback
     from rlpanel.app.security.token_auth import check_length, new_token
-    from rlpanel.app.server.server import Access, serve
+    from rlpanel.app.server.server import serve
 
+    host, port = at.host, at.port
     if token is None:
         token = "" if is_loopback(host) else new_token()
     check_length(token)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a pipe would show the address only when the server ends
         sys.stdout.reconfigure(line_buffering=True)
-    at = Access(host, port, token, origins, show)
+    at = replace(at, token=token)
+    if at.read_only:
+        set_environment({"CACHE": "0"})
     if token:
         say(f"rlpanel: open the board with its token: {' or '.join(at.printed_urls)}", typer.colors.GREEN)
     elif not is_loopback(host):

@@ -31,12 +31,15 @@ class CheckResult:
         The findings of rules that do not depend on the clock.
     place_series : PlaceSeries, optional
         Means by place and step, which the next check reuses for steps that do not change.
+    failed : bool
+        True if a rule raised an error, so that its findings are missing in `steady`.
     """
 
     findings: list[Finding]
     data_version: tuple[int, int]
     steady: list[Finding]
     place_series: PlaceSeries | None = None
+    failed: bool = False
 
 
 def check(
@@ -62,12 +65,13 @@ def check(
     context = RuleContext(view, thresholds, now, previous.place_series if previous is not None else None)
     data_version = view.snapshot.version, len(context.steps)
     if previous is not None and previous.data_version == data_version:
-        steady, series = previous.steady, previous.place_series
+        steady, series, failed = previous.steady, previous.place_series, previous.failed
     else:
-        steady = merged(_run_rules(context, clock=False), context.steps)
+        found, failed = _run_rules(context, clock=False)
+        steady = merged(found, context.steps)
         series = context.place_series.release() if len(context.steps) else None
-    results = sorted([*steady, *_run_rules(context, clock=True)], key=_urgency)
-    return CheckResult(results, data_version, steady, series)
+    results = sorted([*steady, *_run_rules(context, clock=True)[0]], key=_urgency)
+    return CheckResult(results, data_version, steady, series, failed)
 
 
 def _urgency(finding: Finding) -> tuple[int, int]:
@@ -80,14 +84,16 @@ def findings(view: RunView, thresholds: FindingSettings, now: float) -> list[Fin
     return check(view, thresholds, now).findings
 
 
-def _run_rules(context: RuleContext, *, clock: bool) -> list[Finding]:
-    """Run the rules that depend on the clock, or those that do not."""
+def _run_rules(context: RuleContext, *, clock: bool) -> tuple[list[Finding], bool]:
+    """Run the rules that depend on the clock, or those that do not; also return whether one failed."""
     results: list[Finding] = []
+    failed = False
     if not len(context.steps):
-        return results
+        return results, failed
     for rule in (rule for rule in RULES.values() if rule.clock == clock):
         try:
             results += rule.check(context)
         except Exception:
+            failed = True
             logger.exception("the rule %s failed on run %s", rule.name, context.snapshot.name)
-    return results
+    return results, failed

@@ -8,6 +8,7 @@ import weakref
 from rlpanel.findings.check import CheckResult, check
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.run_marks import note_findings
+from rlpanel.findings.saved_findings import SavedFindings
 from rlpanel.settings import FindingSettings
 from rlpanel.store.index.run_index import RunIndex
 
@@ -19,6 +20,8 @@ def cached_findings(
     index: RunIndex, thresholds: FindingSettings, now: float, split: str = ""
 ) -> list[Finding]:
     """Return the current findings of a run; rules that read its rows run again only after a change.
+
+    The findings of a run that is not followed are read from its cache folder, if nothing has changed.
 
     Parameters
     ----------
@@ -34,7 +37,10 @@ def cached_findings(
     name = view.snapshot.split
     with _lock:
         previous = _cache.setdefault(index, {}).get(name)
-    result = check(view, thresholds, now, previous)
+    saved = SavedFindings(index, view, thresholds, now) if previous is None else None
+    result = check(view, thresholds, now, previous or (saved.read() if saved is not None else None))
+    if saved is not None:
+        saved.write(result)
     with _lock:
         _cache[index][name] = result
     if name == index.view.in_split("").snapshot.split:

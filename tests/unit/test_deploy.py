@@ -6,6 +6,7 @@ import configparser
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,11 @@ def steps(keyword: str) -> list[str]:
 def test_the_image_is_made_of_what_is_there() -> None:
     copied = [part for step in steps("COPY") for part in step.split()[:-1]]
     assert [part for part in copied if not (ROOT / part).exists()] == []
-    needed = {"pyproject.toml", "README.md", "LICENSE", "rlpanel"}  # the files that the build reads
-    assert needed <= set(copied)
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]
+    carried = build["targets"]["wheel"]["force-include"]
+    needed = {"pyproject.toml", "README.md", "LICENSE", "rlpanel", *carried}  # the files that the build reads
+    missing = {name for name in needed if not {name, name.partition("/")[0]} & set(copied)}
+    assert missing == set()
 
 
 def test_the_image_serves_as_the_command_does_and_without_rights() -> None:

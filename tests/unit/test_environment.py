@@ -16,7 +16,8 @@ from packaging.utils import canonicalize_name
 import rlpanel
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, BUILD = PYPROJECT["project"], PYPROJECT["build-system"]
 EXTRAS = PROJECT["optional-dependencies"]
 
 #: Packages whose names on conda-forge differ from those on PyPI.
@@ -34,8 +35,12 @@ def conda() -> Requirements:
     """Return the bounds in environment.yml, under PyPI's names."""
     lines = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     from_pip = [line for each in lines if isinstance(each, dict) for line in each["pip"]]
-    from_conda = [line.replace(" ", "", 1) for line in lines if isinstance(line, str)]
-    found = read([*from_conda, *from_pip])
+    return from_conda([line for line in lines if isinstance(line, str)]) | read(from_pip)
+
+
+def from_conda(lines: list[str]) -> Requirements:
+    """Return the bounds of conda's packages, under PyPI's names."""
+    found = read([line.replace(" ", "", 1) for line in lines])
     return {CONDA_NAMES.get(name, name): bounds for name, bounds in found.items()}
 
 
@@ -68,6 +73,17 @@ def test_conda_gets_what_pip_gets() -> None:
     extras = [line for name in (*names, "test", "dev") for line in EXTRAS[name]]
     wanted = read([*PROJECT["dependencies"], *extras])
     assert conda() == wanted | {"python": PROJECT["requires-python"], "pip": ""}
+
+
+def test_the_conda_package_needs_what_the_wheel_needs() -> None:
+    recipe = yaml.safe_load((ROOT / "deploy" / "conda" / "recipe.yaml").read_text())
+    python = {"python": PROJECT["requires-python"]}
+    needed = recipe["requirements"]
+    assert from_conda(needed["run"]) == read(PROJECT["dependencies"]) | python
+    assert from_conda(needed["host"]) == read(BUILD["requires"]) | python | {"pip": ""}
+    assert recipe["context"]["version"] == rlpanel.__version__
+    commands = [f"{name} = {target}" for name, target in PROJECT["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == commands
 
 
 def test_every_import_is_a_declared_dependency() -> None:

@@ -18,6 +18,7 @@ from rlpanel.app.demo import Demo
 from rlpanel.app.media_addresses import ADDRESSES, PageMedia
 from rlpanel.app.session_hub import hub
 from rlpanel.errors import RLPanelError
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.browser_pace import BrowserPace
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import SessionLoop
@@ -43,10 +44,12 @@ class Board:
     ----------
     root : path or None
         The folder that holds runs; with None the page explains how to get started.
+    read_only : bool
+        Whether the viewer may write nothing: neither notes nor the files of a demo.
     """
 
-    def __init__(self, root: str | os.PathLike[str] | None) -> None:
-        self.context = Context()
+    def __init__(self, root: str | os.PathLike[str] | None, *, read_only: bool = False) -> None:
+        self.context = Context(read_only=read_only)
         self._root: Any = None
         self._session: Session | None = None
         self.pace: BrowserPace | None = None
@@ -71,6 +74,8 @@ class Board:
 
     def open_demo(self, *_: Any) -> None:
         """Start the recorded demo and show its root instead of the current one."""
+        if self.context.read_only:
+            return
         self._demo = self._demo or Demo()
         self.context.runs = []
         self.context.selection.run = ""
@@ -219,14 +224,22 @@ class Board:
         if split_changed:
             context.param.trigger("index")  # views reset themselves as for another run
         if split and split != part.split and part.version and part.progress.caught_up:
-            notify(f"split {split} is not in this run; {part.split} is shown")
+            notify(
+                tr("split {split} is not in this run; {split_2} is shown").format(
+                    split=split, split_2=part.split
+                )
+            )
             context.selection.split = ""
         selected, steps = context.selection.step, part.steps
         if selected is None or not len(steps.values) or not part.progress.caught_up:
             return
         if steps.position(selected) < 0:
             nearest = context.nearest_step(float(selected))
-            notify(f"step {selected} is not in this run; step {nearest} is the nearest")
+            notify(
+                tr("step {selected} is not in this run; step {nearest} is the nearest").format(
+                    selected=selected, nearest=nearest
+                )
+            )
             context.selection.step = nearest
 
     # -- URL -------------------------------------------------------------------------------------

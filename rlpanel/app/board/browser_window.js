@@ -6,6 +6,12 @@ const FIELDS = "input, textarea, select, [contenteditable], [role=slider]"
 // composedPath includes elements inside shadow roots; event.target is only the shadow host.
 const typing = (event) => event.composedPath().some((el) => el.matches && el.matches(FIELDS))
 
+/** Focus the first text field of a component, which has a shadow root. */
+function focusField(selector) {
+  const host = findDeep(document, selector)
+  if (host?.shadowRoot) { findDeep(host.shadowRoot, "input")?.focus() }
+}
+
 export function render({ model }) {
   const onKeyDown = (event) => {
     const moves = { ArrowDown: "j", ArrowUp: "k" }
@@ -15,9 +21,9 @@ export function render({ model }) {
     if (chord || !KEYS.has(event.key) || typing(event)) { return }
     event.preventDefault()
     if (event.key === "/") {
-      findDeep(document, "input[placeholder^='search prompts']")?.focus()
+      focusField(".rl-search")
     } else if (event.key === "f") {
-      findDeep(document, "input[placeholder^='filter']")?.focus()
+      focusField(".rl-query")
     } else if (event.key === "?") {
       findDeep(document, "details.rl-help")?.toggleAttribute("open")
     } else {

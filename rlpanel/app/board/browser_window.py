@@ -8,17 +8,18 @@ from typing import Any
 import param
 from panel.custom import JSComponent
 
+from rlpanel.panels.language.labels import marked
 from rlpanel.panels.ui.assets import read_assets
 
 #: Keyboard shortcuts and their meaning, as the help lists them.
 KEYS = {
-    "← →": "previous step, next step",
-    "j k": "next sample, previous sample; also ↓ ↑ in the table",
-    "[ ]": "colour the tokens by another metric",
-    "/": "search prompts and responses",
-    "f": "filter samples",
-    "?": "show or hide this list",
-    "in the token view": "← → token, Shift ← → outlier, / search, Esc unselects the token",
+    "← →": marked("previous step, next step"),
+    "j k": marked("next sample, previous sample; also ↓ ↑ in the table"),
+    "[ ]": marked("colour the tokens by another metric"),
+    "/": marked("search prompts and responses"),
+    "f": marked("filter samples"),
+    "?": marked("show or hide this list"),
+    marked("in the token view"): marked("← → token, Shift ← → outlier, / search, Esc unselects the token"),
 }
 
 

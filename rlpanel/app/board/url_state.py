@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.alignment import ALIGNMENTS
 from rlpanel.panels.plots.smoothing import MAX_WEIGHT as MOST_SMOOTH
 from rlpanel.panels.session.context import Selection
@@ -117,7 +118,9 @@ def read_query(query: str) -> tuple[dict[str, Any], list[str]]:
     values: dict[str, Any] = {}
     problems = []
     if len(query) > MAX_QUERY:
-        return {}, [f"the link is longer than {MAX_QUERY:,} characters and was ignored"]
+        return {}, [
+            tr("the link is longer than {value:,} characters and was ignored").format(value=MAX_QUERY)
+        ]
     for key, text in parse_qsl(query.lstrip("?"), keep_blank_values=False):
         if key not in KEYS:
             continue
@@ -125,7 +128,9 @@ def read_query(query: str) -> tuple[dict[str, Any], list[str]]:
         try:
             values[name] = read(text)
         except ValueError:
-            problems.append(f"{key}={text[:40]} in the link is not valid and was ignored")
+            problems.append(
+                tr("{key}={text} in the link is not valid and was ignored").format(key=key, text=text[:40])
+            )
     if "step" in values or "uid" in values:
         values["follow"] = False
     return values, problems

@@ -17,6 +17,8 @@ from rlpanel.app.page.page_template import THEME_COOKIE, apply_template
 from rlpanel.app.page.part_queue import PartQueue
 from rlpanel.app.security import panel_guard
 from rlpanel.panels.first_view.first_view import first_view_html
+from rlpanel.panels.language.labels import set_document_language
+from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language
 from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.plain_design import PlainDesign
@@ -34,8 +36,14 @@ def resolve_root(argument: str | os.PathLike[str] | None = None) -> AnyPath | No
     return Path(DEFAULT_ROOT) if Path(DEFAULT_ROOT).is_dir() else None
 
 
-def session_page(root: str | os.PathLike[str] | None = None) -> Viewable:
+def session_page(root: str | os.PathLike[str] | None = None, *, read_only: bool = False) -> Viewable:
     """Build the page of the session being served, bind it to the URL and subscribe it to changes.
+
+    Parameters
+    ----------
+    root : path, optional
+    read_only : bool
+        Whether the viewer may write nothing.
 
     Returns
     -------
@@ -48,7 +56,9 @@ def session_page(root: str | os.PathLike[str] | None = None) -> Viewable:
     # For a view added later, the browser first sends back models that Bokeh already has. Bokeh keeps its own
     # models and warns, which is harmless.
     warnings.filterwarnings("ignore", "reference already known")
-    board = Board(resolve_root(root))
+    if pn.state.curdoc is not None:
+        set_document_language(pn.state.curdoc, _language())
+    board = Board(resolve_root(root), read_only=read_only)
     _apply_preference(board)
     if pn.state.location is not None:
         board.read_url(pn.state.location.search or "")
@@ -72,6 +82,14 @@ def _apply_preference(board: Board) -> None:
     last = pn.state.cookies.get(THEME_COOKIE)
     if last in ("dark", "light"):
         board.context.selection.prefer_theme(last == "dark")
+
+
+def _language() -> str:
+    """Return the language that the request asks for."""
+    accepted = pn.state.headers.get("Accept-Language")
+    return preferred_language(
+        pn.state.cookies.get(LANGUAGE_COOKIE), accepted if isinstance(accepted, str) else None
+    )
 
 
 def servable() -> None:

@@ -5,8 +5,8 @@ const COOKIE = "rlpanel-theme"
 function help(keys) {
   const details = element("details", "rl-help")
   const summary = element("summary", "pill", "?")
-  summary.title = "Keyboard shortcuts"
-  summary.setAttribute("aria-label", "Keyboard shortcuts")
+  summary.title = t("Keyboard shortcuts")
+  summary.setAttribute("aria-label", t("Keyboard shortcuts"))
   const table = element("table")
   for (const [key, text] of Object.entries(keys)) {
     const row = element("tr")
@@ -20,9 +20,9 @@ function help(keys) {
 
 /** Regions of the page for screen readers: class of a layout, its role and its name. */
 const REGIONS = [
-  ["rl-header", "banner", "Run and findings"],
-  ["rl-side", "navigation", "Runs and settings"],
-  ["rl-main", "main", "Curves and samples"],
+  ["rl-header", "banner", t("Run and findings")],
+  ["rl-side", "navigation", t("Runs and settings")],
+  ["rl-main", "main", t("Curves and samples")],
 ]
 
 function nameRegions() {
@@ -54,7 +54,7 @@ export function render({ model, view }) {
   toggle.type = "button"
   const draw = () => {
     toggle.textContent = model.dark ? "☀" : "☾"
-    toggle.title = model.dark ? "Light theme" : "Dark theme"
+    toggle.title = model.dark ? t("Light theme") : t("Dark theme")
     toggle.setAttribute("aria-label", toggle.title)
     if (model.owns_window) {
       document.documentElement.className = model.dark ? "rl-dark" : "rl-light"

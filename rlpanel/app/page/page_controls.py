@@ -8,6 +8,7 @@ import param
 from panel.custom import JSComponent
 
 from rlpanel.app.board.browser_window import KEYS
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Selection
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -54,6 +55,7 @@ class PageControls(JSComponent):
     def __init__(self, selection: Selection, *, owns_window: bool) -> None:
         super().__init__(
             dark=selection.dark,
+            keys={tr(key): tr(text) for key, text in KEYS.items()},
             owns_window=owns_window,
             margin=0,
             align="center",

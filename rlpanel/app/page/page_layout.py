@@ -20,6 +20,7 @@ from rlpanel.app.page.part_queue import Step
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
 from rlpanel.panels.groups.group_strip import GroupStrip
+from rlpanel.panels.language.language_switch import LanguageSwitch
 from rlpanel.panels.report.board_download import board_download
 from rlpanel.panels.sample.sample_detail import SampleDetail
 from rlpanel.panels.samples.sample_grid import SampleGrid
@@ -209,6 +210,8 @@ class Layout:
         self._right.append(self._detail)
 
     def _add_settings(self) -> None:
+        if self.window is not None:
+            self._side.append(LanguageSwitch())
         self._side.append(SettingsForm(self.board.context))
 
     def _show(self, document: Document) -> Iterator[Step]:

@@ -10,6 +10,7 @@ import re
 from bokeh.document import Document
 from panel.io.resources import get_dist_path
 
+from rlpanel.panels.language.labels import browser_labels, document_language
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 
@@ -23,6 +24,8 @@ _TEMPLATE = """
 <title>{{ title | e }}</title>
 <link rel="icon" type="image/png" sizes="32x32" href="{{ dist_url }}images/favicon.ico">
 <style>{{ rlpanel_style }}</style>
+<script>document.documentElement.lang = "{{ rlpanel_language }}"</script>
+<script>globalThis.rlpanelLabels = {{ rlpanel_labels }}</script>
 <script>{{ rlpanel_theme_script }}</script>
 {% endblock %}
 {% block inner_body %}
@@ -58,6 +61,8 @@ def apply_template(document: Document, first_view: str) -> None:
             )
         ),
         rlpanel_theme_script=read_assets("app/page/theme.js").replace("COOKIE", THEME_COOKIE),
+        rlpanel_language=document_language(document),
+        rlpanel_labels=browser_labels(document_language(document)),
         rlpanel_first_view=first_view,
         rlpanel_resources=_without_unused,
     )

@@ -4,8 +4,8 @@
 export function render({ model, el }) {
   const box = element("div", "brand")
   const toggle = element("button", "icon", "☰")
-  Object.assign(toggle, { type: "button", title: "Show or hide the runs" })
-  toggle.setAttribute("aria-label", "Show or hide the runs")
+  Object.assign(toggle, { type: "button", title: t("Show or hide the runs") })
+  toggle.setAttribute("aria-label", t("Show or hide the runs"))
   const show = (open) => {
     outermostHost(el).style.setProperty("--rl-side", open ? "flex" : "none")
     toggle.setAttribute("aria-expanded", String(open))

@@ -19,6 +19,7 @@ from tornado.web import RequestHandler
 
 from rlpanel.app.security import login_page
 from rlpanel.app.security.allowed_hosts import AllowedHosts
+from rlpanel.app.security.page_limit import RETRY_AFTER, PageLimit
 from rlpanel.app.security.token_auth import TokenAuth, bearer_of
 
 log = logging.getLogger(__name__)
@@ -97,11 +98,23 @@ class RequestGuard(Matcher):
     hosts : AllowedHosts
     auth : TokenAuth or None
         None lets in everybody who reaches the port.
+    limit : PageLimit
+    embeddable : bool
+        Whether pages of other origins may show the board in a frame; the content policy names them.
     """
 
-    def __init__(self, rules: list[Rule], hosts: AllowedHosts, auth: TokenAuth | None) -> None:
+    def __init__(
+        self,
+        rules: list[Rule],
+        hosts: AllowedHosts,
+        auth: TokenAuth | None,
+        limit: PageLimit,
+        embeddable: bool = False,
+    ) -> None:
         self._routes = [(rule.matcher, access_of(rule)) for rule in rules]
         self._hosts, self._auth = hosts, auth
+        self._limit = limit
+        self._embedders = {"document", "iframe"} if embeddable else {"document"}
         self._logged: set[str] = set()
 
     def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
@@ -118,6 +131,7 @@ class RequestGuard(Matcher):
             or self._foreign_page(request)
             or self._wrong_bearer(request)
             or self._no_access(request)
+            or self._crowded(request)
         )
 
     def _foreign_host(self, request: HTTPServerRequest) -> Refusal | None:
@@ -140,7 +154,7 @@ class RequestGuard(Matcher):
         if not foreign or "Origin" in headers:
             return None
         follows_link = headers.get("Sec-Fetch-Mode") == "navigate"
-        if follows_link and headers.get("Sec-Fetch-Dest", "document") == "document":
+        if follows_link and headers.get("Sec-Fetch-Dest", "document") in self._embedders:
             return None
         return _refuse(403, "Pages of another origin may not load parts of this server.")
 
@@ -170,6 +184,11 @@ class RequestGuard(Matcher):
         query = urlencode({"next": request.uri or "/"})
         return _refuse(302, "", Location=f".{login_page.PATH}?{query}")
 
+    def _crowded(self, request: HTTPServerRequest) -> Refusal | None:
+        if request.path not in ("", "/") or self._limit.admit():
+            return None
+        return _refuse(503, self._limit.sentence, **{"Retry-After": str(RETRY_AFTER)})
+
 
 class RefusalHandler(RequestHandler):
     """Answers requests of any method with a `Refusal`."""
@@ -188,9 +207,9 @@ class RefusalHandler(RequestHandler):
         self.finish(self._refusal.text)
 
 
-def guard_rule(rules: list[Rule], hosts: AllowedHosts, auth: TokenAuth | None) -> Rule:
+def guard_rule(guard: RequestGuard) -> Rule:
     """Return the rule to put before all others of a server."""
-    return Rule(RequestGuard(rules, hosts, auth), RefusalHandler)
+    return Rule(guard, RefusalHandler)
 
 
 def access_of(rule: Rule) -> RouteAccess:

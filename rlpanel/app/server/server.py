@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -24,14 +25,16 @@ from rlpanel.app.page.page import DEFAULT_ROOT, resolve_root, session_page
 from rlpanel.app.page.page_template import THEME_COOKIE
 from rlpanel.app.security import login_page
 from rlpanel.app.security.allowed_hosts import WILDCARDS, AllowedHosts
-from rlpanel.app.security.request_guard import guard_rule
-from rlpanel.app.security.security_headers import SafetyHeaders
+from rlpanel.app.security.page_limit import PageLimit
+from rlpanel.app.security.request_guard import RefusalHandler, RequestGuard, guard_rule
+from rlpanel.app.security.security_headers import SafetyHeaders, page_headers
 from rlpanel.app.security.token_auth import TokenAuth
 from rlpanel.app.server import health_endpoint, media_endpoint
 from rlpanel.app.server.background_service import Service, service
 from rlpanel.app.server.compressed_files import compress_routes
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
 from rlpanel.app.session_hub import hub
+from rlpanel.panels.language.preference import LANGUAGE_COOKIE
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.columns.page_memory import return_free_memory
 
@@ -61,6 +64,12 @@ class Access:
         Open a browser on this machine.
     linger : float
         Seconds for which a session is kept after its connection closed, so that the browser can reconnect.
+    read_only : bool
+        Refuse all that a viewer could write to the disk.
+    max_pages : int
+        Most open pages; 0 means without a limit.
+    embed_in : tuple of str
+        Origins whose pages may show the board in a frame, such as ``https://example.org``.
     """
 
     host: str = "127.0.0.1"
@@ -69,6 +78,9 @@ class Access:
     origins: tuple[str, ...] = ()
     show: bool = False
     linger: float = 15.0
+    read_only: bool = False
+    max_pages: int = 0
+    embed_in: tuple[str, ...] = ()
 
     @property
     def login_path(self) -> str:
@@ -128,6 +140,7 @@ def _run(server: Any) -> None:
 
 def start(root: AnyPath | None, at: Access) -> Any:
     """Start a server without blocking; the caller runs its event loop."""
+    headers = page_headers(at.embed_in)
     return_free_memory()
     # Bokeh's validation traverses all models of a page again, only to find mistakes of the page's author.
     settings.perform_document_validation = False
@@ -139,7 +152,7 @@ def start(root: AnyPath | None, at: Access) -> Any:
         *([(login_page.PATH, login_page.LoginHandler, {"auth": auth})] if auth else []),
     ]
     server = pn.serve(
-        {"/": lambda: session_page(session_root)},
+        {"/": lambda: session_page(session_root, read_only=at.read_only)},
         title="rlpanel",
         address=at.host,
         port=at.port,
@@ -153,31 +166,40 @@ def start(root: AnyPath | None, at: Access) -> Any:
         use_xheaders=bool(at.origins),  # a proxy reports whether the viewer uses https
         http_server_kwargs=dict(_LIMITS),
         # Others would be contained in the page, and scripts could read the session cookie.
-        include_headers=[],
-        include_cookies=[THEME_COOKIE],
+        include_headers=["Accept-Language"],
+        include_cookies=[THEME_COOKIE, LANGUAGE_COOKIE],
         auth=auth,
         log_function=_log_request,
     )
     compress_routes(server._tornado.wildcard_router.rules)
     ADDRESSES.served = True
-    _guard(server._tornado, AllowedHosts(at.host, at.origins), auth)
-    server._tornado.add_transform(SafetyHeaders)
+    _guard(server, at, auth)
+    server._tornado.add_transform(partial(SafetyHeaders, headers=headers))
     server.start()  # starts the periodic session tasks: pings and removal of expired sessions
     if at.show:
         server.io_loop.add_callback(server.show, at.login_path)
     return server
 
 
-def _guard(application: Any, hosts: AllowedHosts, auth: TokenAuth | None) -> None:
+def _guard(server: Any, at: Access, auth: TokenAuth | None) -> None:
     """Put the request guard before all routes of a Bokeh server's Tornado application."""
+    application = server._tornado
     rules = list(application.wildcard_router.rules)
-    application.default_router.rules.insert(0, guard_rule(rules, hosts, auth))
+    limit = PageLimit(at.max_pages, partial(_count_pages, application))
+    guard = RequestGuard(rules, AllowedHosts(at.host, at.origins), auth, limit, bool(at.embed_in))
+    application.default_router.rules.insert(0, guard_rule(guard))
     # The guard has checked Host and Origin. Bokeh's own check refuses a tunnel's port and lacks IPv6 support.
     application.websocket_origins.add("*")
 
 
+def _count_pages(application: Any) -> int:
+    """Return the number of pages that are open or being built; of the latter, Bokeh has no public count."""
+    contexts = [application._applications[path] for path in application.app_paths]
+    return sum(len(context._sessions) + len(context._pending_sessions) for context in contexts)
+
+
 def _log_request(handler: RequestHandler) -> None:
     """Log server errors only; refused requests of strangers would fill the log."""
-    if handler.get_status() >= 500:
+    if handler.get_status() >= 500 and not isinstance(handler, RefusalHandler):
         request = handler.request
         log.error("%d %s %s", handler.get_status(), request.method, request.path[:200])

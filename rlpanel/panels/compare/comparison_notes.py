@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rlpanel.panels.language.labels import marked, tr, trn
 from rlpanel.store.snapshot.compared_reward import ComparedReward
 from rlpanel.store.snapshot.prompt_pairs import BEST, PromptPairs
 
 #: Maximum number of reward functions that a sentence names.
 _MOST_NAMED = 6
 
-_SHARED = (
+_SHARED = marked(
     "The rewards of the two runs are different sums. So the functions that both runs log are summed instead, "
     "also in the chart, the list and the export. As in TRL, a function without a score is left out of its "
     "sample's sum."
 )
-_DOUBTFUL = "A difference may come from the reward functions alone and say nothing about the policies."
-_HALVES = (
+_DOUBTFUL = marked(
+    "A difference may come from the reward functions alone and say nothing about the policies."
+)
+_HALVES = marked(
     "The prompts are split into two halves by a hash of their text. The step with the highest mean reward "
     "over one half is chosen, and the runs are compared on the other half. On the prompts by which it was "
     "chosen, the best of many steps would win by luck alone."
@@ -48,52 +51,66 @@ def comparison_notes(
     """
     notes = []
     if reward.functions:
-        notes.append(ComparisonNote(_shared_text(reward, labels), _SHARED))
+        notes.append(ComparisonNote(_shared_text(reward, labels), tr(_SHARED)))
     elif reward.doubtful:
-        notes.append(ComparisonNote(_doubtful_text(reward, labels), _DOUBTFUL, warns=True))
+        notes.append(ComparisonNote(_doubtful_text(reward, labels), tr(_DOUBTFUL), warns=True))
     if BEST in at and len(pairs):
-        notes.append(ComparisonNote(_best_text(pairs, at, labels), _HALVES, not pairs.held_out.any()))
+        notes.append(ComparisonNote(_best_text(pairs, at, labels), tr(_HALVES), not pairs.held_out.any()))
     return notes
 
 
 def _shared_text(reward: ComparedReward, labels: tuple[str, str]) -> str:
     count = len(reward.functions)
-    noun = "function" if count == 1 else "functions"
-    text = f"Compared on {count:,} shared reward {noun}: {_sum_text(reward)}."
+    text = trn(
+        "Compared on {count:,} shared reward function: {sum_text}.",
+        "Compared on {count:,} shared reward functions: {sum_text}.",
+        count,
+    ).format(count=count, sum_text=_sum_text(reward))
     left_out = [
-        f"{_names(names)} (only in {label})"
+        tr("{names} (only in {label})").format(names=_names(names), label=label)
         for names, label in zip((reward.only_here, reward.only_there), labels, strict=True)
         if names
     ]
-    return f"{text} Left out: {', '.join(left_out)}." if left_out else text
+    return (
+        tr("{text} Left out: {left_out}.").format(text=text, left_out=", ".join(left_out))
+        if left_out
+        else text
+    )
 
 
 def _sum_text(reward: ComparedReward) -> str:
     """Return the sum as text, with its weights or the reason why it has none."""
     if reward.weighting == "same":
         pairs = zip(reward.weights, reward.functions, strict=True)
-        return f"{_names([f'{weight:g} × {name}' for weight, name in pairs], ' + ')}, with the runs' weights"
+        return tr("{names}, with the runs' weights").format(
+            names=_names([f"{weight:g} × {name}" for weight, name in pairs], " + ")
+        )
     reason = {
-        "different": "unweighted, since the runs give them different weights",
-        "unknown": "unweighted, since run.json does not give their weights in both runs",
+        "different": tr("unweighted, since the runs give them different weights"),
+        "unknown": tr("unweighted, since run.json does not give their weights in both runs"),
     }[reward.weighting]
     return f"{_names(reward.functions, ' + ')}, {reason}"
 
 
 def _doubtful_text(reward: ComparedReward, labels: tuple[str, str]) -> str:
-    start = "The rewards of the two runs may be different numbers:"
+    start = tr("The rewards of the two runs may be different numbers:")
     here, there = labels
     if reward.only_here and reward.only_there:
-        return (
-            f"{start} they have no reward function in common. {here} logs {_names(reward.only_here)}, "
-            f"{there} logs {_names(reward.only_there)}."
+        return tr(
+            "{start} they have no reward function in common. {here} logs {names}, {there} logs {names_2}."
+        ).format(
+            start=start,
+            here=here,
+            names=_names(reward.only_here),
+            there=there,
+            names_2=_names(reward.only_there),
         )
     names, with_functions, without = (
         (reward.only_here, here, there) if reward.only_here else (reward.only_there, there, here)
     )
-    return (
-        f"{start} {with_functions} logs its reward functions ({_names(names)}), {without} only their total."
-    )
+    return tr(
+        "{start} {with_functions} logs its reward functions ({names}), {without} only their total."
+    ).format(start=start, with_functions=with_functions, names=_names(names), without=without)
 
 
 def _best_text(pairs: PromptPairs, at: tuple[str, str], labels: tuple[str, str]) -> str:
@@ -101,25 +118,31 @@ def _best_text(pairs: PromptPairs, at: tuple[str, str], labels: tuple[str, str])
     counts, sides = (pairs.chose_here, pairs.chose_there), (pairs.here, pairs.there)
     steps = [f"{label} ({side.step[0]:,})" for label, side in zip(labels, sides, strict=True)]
     if at == (BEST, BEST) and counts[0] == counts[1]:
-        chosen = f"Best steps of {' and '.join(steps)} chosen on {_prompts(counts[0])}"
+        chosen = tr("Best steps of {steps} chosen on {prompts}").format(
+            steps=tr(" and ").join(steps), prompts=_prompts(counts[0])
+        )
     else:
-        chosen = " and ".join(
-            f"best step of {step} chosen on {_prompts(count)}"
+        chosen = tr(" and ").join(
+            tr("best step of {step} chosen on {prompts}").format(step=step, prompts=_prompts(count))
             for step, count, choice in zip(steps, counts, at, strict=True)
             if choice == BEST
         )
     chosen = chosen[0].upper() + chosen[1:]
     others = int(pairs.held_out.sum())
     if not others:
-        return f"{chosen}; no other prompt is in both runs, so there is no win rate."
-    return f"{chosen}; compared on the other {others:,}."
+        return tr("{chosen}; no other prompt is in both runs, so there is no win rate.").format(chosen=chosen)
+    return tr("{chosen}; compared on the other {others:,}.").format(chosen=chosen, others=others)
 
 
 def _prompts(count: int) -> str:
-    return f"{count:,} prompt" if count == 1 else f"{count:,} prompts"
+    return trn("{count:,} prompt", "{count:,} prompts", count).format(count=count)
 
 
 def _names(names: Sequence[str], separator: str = ", ") -> str:
     listed = separator.join(names[:_MOST_NAMED])
     more = len(names) - _MOST_NAMED
-    return f"{listed}{separator}{more:,} more" if more > 0 else listed
+    return (
+        tr("{listed}{separator}{more:,} more").format(listed=listed, separator=separator, more=more)
+        if more > 0
+        else listed
+    )

@@ -12,6 +12,7 @@ from rlpanel.analysis.run_comparison import ComparedRun, RunComparison
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
@@ -46,10 +47,10 @@ class PromptPair:
         self._diff = _html("rl-run-pair")
         self._tokens: tuple[TokenView, TokenView] | None = None
         self._captions = (_html(""), _html(""))
-        self._mode = select_field("pair-how", "How to compare", 190)
-        self._mode.param.update(options={"Text diff": _DIFF, "Token by token": _TOKENS}, value=_DIFF)
+        self._mode = select_field("pair-how", tr("How to compare"), 190)
+        self._mode.param.update(options={tr("Text diff"): _DIFF, tr("Token by token"): _TOKENS}, value=_DIFF)
         self._open_buttons = tuple(
-            button(name) for name in ("Open this run's sample", "Open the other run's sample")
+            button(name) for name in (tr("Open this run's sample"), tr("Open the other run's sample"))
         )
         for side, opener in enumerate(self._open_buttons):
             opener.on_click(partial(self._open, side))
@@ -94,7 +95,9 @@ class PromptPair:
         prompt = safe_text(one_line(prompt_cell(sample.prompt or "", text_style(self.context))))
         choice = ""
         if max(counts) > 1:
-            choice = f" · of {counts[0]:,} and {counts[1]:,} samples, those closest to their mean reward"
+            choice = tr(
+                " · of {counts:,} and {counts_2:,} samples, those closest to their mean reward"
+            ).format(counts=counts[0], counts_2=counts[1])
         return f'<p class="note">{prompt}{choice}</p>'
 
     def _draw(self, *_: Any) -> None:
@@ -110,14 +113,15 @@ class PromptPair:
             self._reward_name,
         )  # fmt: skip
         right = DiffSide(
-            self._labels[1], f"step {there.step} · {there.place}", "reference", there.response,
+            self._labels[1], tr("step {step} · {place}").format(step=there.step, place=there.place),
+            "reference", there.response,
             self._rewards[1], there.response_tokens, self._reward_name,
         )  # fmt: skip
         results = diff_html(left, right, settings_style(self.context.display))
         if len(here.response or "") + len(there.response or "") <= NOW_CHARS:
             self._show_diff(next(results))
         else:
-            self._show_diff(_NOTE.format("Comparing …"))
+            self._show_diff(_NOTE.format(tr("Comparing …")))
             self._work.start(results)
 
     def _show_diff(self, html: str) -> None:

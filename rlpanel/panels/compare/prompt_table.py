@@ -11,6 +11,7 @@ import panel as pn
 from bokeh.models.widgets.tables import NumberFormatter
 
 from rlpanel.analysis.run_comparison import RunComparison
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.samples.sample_table import PICK, SampleTable
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import click_field
@@ -26,15 +27,17 @@ _TITLES = {"difference": "Δ", "n here": "n", "n there": "n", "step here": "step
 #: Width of a column in pixels, by the first word of its name.
 _WIDTHS = {"n": 46, "step": 66, _USED: 66}
 _TIPS = {
-    "here": "Mean of the compared reward over the prompt's samples in this run.",
-    "there": "Mean of the compared reward over the prompt's samples in the other run.",
-    "difference": "This run's mean minus the other run's.",
-    "n here": "Number of samples in this run.",
-    "n there": "Number of samples in the other run.",
-    "step here": "Step of this run's samples.",
-    "step there": "Step of the other run's samples.",
-    _USED: "✓: counted in the win rate, the mean difference and the chart. The best step was chosen on "
-    "the other prompts.",
+    "here": marked("Mean of the compared reward over the prompt's samples in this run."),
+    "there": marked("Mean of the compared reward over the prompt's samples in the other run."),
+    "difference": marked("This run's mean minus the other run's."),
+    "n here": marked("Number of samples in this run."),
+    "n there": marked("Number of samples in the other run."),
+    "step here": marked("Step of this run's samples."),
+    "step there": marked("Step of the other run's samples."),
+    _USED: marked(
+        "✓: counted in the win rate, the mean difference and the chart. The best step was chosen on "
+        "the other prompts."
+    ),
 }
 
 
@@ -74,10 +77,10 @@ class PromptTable:
             },
             text_align=dict.fromkeys(_NUMBERS, "right") | {_USED: "center"},
             titles=_TITLES,
-            header_tooltips=_TIPS,
+            header_tooltips={name: tr(text) for name, text in _TIPS.items()},
             widths={name: _WIDTHS.get(name.partition(" ")[0], 70) for name in (*_NUMBERS, _USED)},
             row_height=27,
-            configuration={"placeholder": "The runs have no prompt in common", "renderVertical": "basic"},
+            configuration={"placeholder": tr("The runs have no prompt in common"), "renderVertical": "basic"},
         )
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
         self.view = pn.Column(self._table, self._picked, sizing_mode="stretch_width", margin=0)

@@ -17,6 +17,7 @@ from rlpanel.number_text import number
 from rlpanel.panels.compare.related_samples import same_group, same_prompt
 from rlpanel.panels.compare.text_diff import DiffPiece, DiffUnit, diff, token_units, word_units
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
@@ -37,7 +38,7 @@ MOST_CHOICES = 200
 BREAK = "\n"
 
 _OWN = {"reference": "ref_response", "truth": "ground_truth"}
-_NAMES = {"reference": "Reference response", "truth": "Ground truth"}
+_NAMES = {"reference": marked("Reference response"), "truth": marked("Ground truth")}
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ class ResponseDiff(Viewer):
         self._updating = False
         self._drawn: tuple[object, ...] | None = None
         self._work: BackgroundTask[str] = BackgroundTask(self._show)
-        self._kind = select_field("against", "Compare with", 230)
-        self._other = select_field("which", "Other sample", 250)
-        self._open_button = button("Open sample", self._open, visible=False)
+        self._kind = select_field("against", tr("Compare with"), 230)
+        self._other = select_field("which", tr("Other sample"), 250)
+        self._open_button = button(tr("Open sample"), self._open, visible=False)
         self._pane = HtmlPane(
             "",
             stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],
@@ -106,12 +107,12 @@ class ResponseDiff(Viewer):
 
     def _kinds(self, sample: Sample) -> dict[str, str]:
         snapshot = self.context.snapshot
-        kinds = {name: key for key, name in _NAMES.items() if getattr(sample, _OWN[key]) is not None}
+        kinds = {tr(name): key for key, name in _NAMES.items() if getattr(sample, _OWN[key]) is not None}
         others, steps = same_group(snapshot, sample), same_prompt(snapshot, sample)
         if len(others):
-            kinds[f"Another sample of the group ({len(others):,})"] = "group"
+            kinds[tr("Another sample of the group ({others:,})").format(others=len(others))] = "group"
         if steps:
-            kinds[f"Same prompt at another step ({len(steps):,})"] = "step"
+            kinds[tr("Same prompt at another step ({steps:,})").format(steps=len(steps))] = "step"
         return kinds
 
     def _update_others(self) -> None:
@@ -143,7 +144,7 @@ class ResponseDiff(Viewer):
             if name == "line" and snapshot.ranks > 1:
                 label = f"rank {int(snapshot.metadata('rank')[row])} · {label}"
             if has_reward:
-                label += f" · reward {number(float(snapshot.number('reward')[row]))}"
+                label += tr(" · reward {row}").format(row=number(float(snapshot.number("reward")[row])))
             options[f"{label} · {uid}" if label in options else label] = uid
         return options
 
@@ -181,11 +182,11 @@ class ResponseDiff(Viewer):
         if kind in _OWN:
             reward = sample.ref_reward if kind == "reference" else math.nan
             color = "reference" if kind == "reference" else "good"
-            return DiffSide(_NAMES[kind], "", color, getattr(sample, _OWN[kind]), reward)
+            return DiffSide(tr(_NAMES[kind]), "", color, getattr(sample, _OWN[kind]), reward)
         other = self._other_sample()
         if other is None:
             return DiffSide("", "", "muted", None)
-        title = "Same group" if kind == "group" else f"Step {other.step}"
+        title = tr("Same group") if kind == "group" else tr("Step {step}").format(step=other.step)
         location, tokens = other.place, other.response_tokens
         return DiffSide(title, location, "reference", other.response, other.reward, tokens)
 
@@ -207,7 +208,7 @@ class ResponseDiff(Viewer):
         if len(sample.response or "") + len(side.text or "") <= NOW_CHARS:
             self._show(next(diff_html(response_side(sample), side, style)))
         else:
-            self._show('<p class="note">Comparing …</p>')
+            self._show(tr('<p class="note">Comparing …</p>'))
             self._work.start(diff_html(response_side(sample), side, style))
 
     def _show(self, html: str) -> None:
@@ -216,18 +217,22 @@ class ResponseDiff(Viewer):
 
 def response_side(sample: Sample) -> DiffSide:
     """Return the side with a sample's own response."""
-    return DiffSide("Response", "", "policy", sample.response, sample.reward, sample.response_tokens)
+    return DiffSide(tr("Response"), "", "policy", sample.response, sample.reward, sample.response_tokens)
 
 
 def diff_html(left: DiffSide, right: DiffSide, style: TextStyle) -> Iterator[str]:
     """Yield the diff as HTML: a single result, as `BackgroundTask` expects an iterator."""
     by_tokens = bool(left.tokens and right.tokens)
     result = diff(_units(left, style, by_tokens), _units(right, style, by_tokens))
-    summary = f"{result.shared:.0%} of the {'tokens' if by_tokens else 'words'} in common"
-    summary += "" if result.whole else "; a long passage was not aligned and is marked as different"
+    summary = (
+        tr("{share:.0%} of the tokens in common") if by_tokens else tr("{share:.0%} of the words in common")
+    )
+    summary = summary.format(share=result.shared)
+    summary += "" if result.whole else tr("; a long passage was not aligned and is marked as different")
+    legend = tr("<ins>only on the left</ins> · <del>only on the right</del>")
     body = "".join(_row_html(here, there) for here, there in result.rows)
     yield (
-        f'<p class="note">{summary} · <ins>only on the left</ins> · <del>only on the right</del></p>'
+        f'<p class="note">{summary} · {legend}</p>'
         f'<div class="sides">{_head(left)}{_head(right)}{body or _row_html([], [])}</div>'
     )
 
@@ -262,8 +267,8 @@ def _pieces_html(pieces: Sequence[DiffPiece], tag: str) -> str:
 
 def _empty_html(sample: Sample | None) -> str:
     if sample is None:
-        return '<p class="note">No sample selected</p>'
-    return (
+        return tr('<p class="note">No sample selected</p>')
+    return tr(
         '<p class="note">Nothing to compare with: no reference response or ground truth is logged, '
         "and no other sample has this prompt.</p>"
     )

@@ -6,6 +6,7 @@ from rlpanel.analysis.run_comparison import Prompts, RunComparison, pairs_frame
 from rlpanel.panels.compare.comparison_notes import comparison_notes
 from rlpanel.panels.compare.runs_summary import win_rate_text
 from rlpanel.panels.export.card_export import CardExport, file_name
+from rlpanel.panels.language.labels import tr
 
 
 def comparison_export(comparison: RunComparison, prompts: Prompts, labels: tuple[str, str]) -> CardExport:
@@ -23,10 +24,14 @@ def comparison_export(comparison: RunComparison, prompts: Prompts, labels: tuple
     notes = comparison_notes(
         comparison.reward, comparison.pairs, (comparison.here.at, comparison.there.at), labels
     )
-    sentences = [f"{len(comparison.pairs):,} prompts.", f"{comparison.how}.", *(note.text for note in notes)]
+    sentences = [
+        tr("{pairs:,} prompts.").format(pairs=len(comparison.pairs)),
+        f"{comparison.how}.",
+        *(note.text for note in notes),
+    ]
     return CardExport(
         name=f"{file_name(here)}-against-{file_name(there)}",
-        title=f"Reward of {here} minus reward of {there}, per prompt",
+        title=tr("Reward of {here} minus reward of {there}, per prompt").format(here=here, there=there),
         words=" ".join([*sentences, win_rate_text(comparison.rate)]).strip(),
         rows=lambda: pairs_frame(comparison, prompts),
         legend=(("won", "good"), ("tied", "muted"), ("lost", "bad")),

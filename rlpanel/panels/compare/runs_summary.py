@@ -8,27 +8,29 @@ from collections.abc import Iterable
 from rlpanel.metrics.win_rate import Share, WinRate
 from rlpanel.number_text import number
 from rlpanel.panels.compare.comparison_notes import ComparisonNote
+from rlpanel.panels.language.labels import marked, tr, trn
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.prompt_pairs import PromptPairs
 
 #: Half widths outside of these bounds are shown with an exponent.
 _SMALLEST, _LARGEST = 1e-4, 1e6
-_UNIT = (
+_UNIT = marked(
     "Each prompt counts once, with its mean reward over its samples in a run: samples of one prompt are "
     "correlated and do not count as independent."
 )
-_WILSON = f"Share of the prompts with its 95 % Wilson score interval. {_UNIT}"
-_MEAN = f"Mean over prompts of this run's reward minus the other run's. {_UNIT}"
+_WILSON = marked("Share of the prompts with its 95 % Wilson score interval.")
+_MEAN = marked("Mean over prompts of this run's reward minus the other run's.")
 
 
 def matched_html(pairs: PromptPairs, here: str, there: str, how: str) -> str:
     """Return HTML with the number of prompts in both runs and in only one of them."""
-    noun = "prompt" if len(pairs) == 1 else "prompts"
+    both = trn("{count:,} prompt in both runs", "{count:,} prompts in both runs", len(pairs))
+    only = tr("{count:,} only in {run}")
     return (
-        f'<div class="matched"><b>{len(pairs):,} {noun} in both runs</b>'
-        f"<span>{pairs.only_here:,} only in {safe_text(here)}</span>"
-        f"<span>{pairs.only_there:,} only in {safe_text(there)}</span>"
-        f'<span class="how">{safe_text(how)}</span></div>'
+        f'<div class="matched"><b>{both.format(count=len(pairs))}</b>'
+        f"<span>{only.format(count=pairs.only_here, run=safe_text(here))}</span>"
+        f"<span>{only.format(count=pairs.only_there, run=safe_text(there))}</span>"
+        f'<span class="how">{safe_text(tr(how))}</span></div>'
     )
 
 
@@ -43,7 +45,8 @@ def notes_html(notes: Iterable[ComparisonNote]) -> str:
 
 def win_rate_html(rate: WinRate) -> str:
     """Return HTML with a bar of wins, ties and losses, their intervals, and the mean difference."""
-    parts = (("won", "good", rate.wins), ("tied", "tie", rate.ties), ("lost", "bad", rate.losses))
+    mean_label = tr("mean difference")
+    parts = ((tr("won"), "good", rate.wins), (tr("tied"), "tie", rate.ties), (tr("lost"), "bad", rate.losses))
     bar = "".join(f'<i class="{color}" style="flex-grow:{share.count}"></i>' for _, color, share in parts)
     shares = "".join(
         f'<span><em class="{color}">{word}</em> <b>{share.value:.0%}</b> '
@@ -52,8 +55,9 @@ def win_rate_html(rate: WinRate) -> str:
     )
     return (
         f'<div class="bar">{bar}</div><div class="outcome">'
-        f'<div title="{_WILSON}">{shares}<small>Wilson 95 %</small></div>'
-        f'<div title="{_MEAN}">mean difference <b>{_mean(rate)}</b> <small>{_method(rate)}</small></div>'
+        f'<div title="{tr(_WILSON)} {tr(_UNIT)}">{shares}<small>Wilson 95 %</small></div>'
+        f'<div title="{tr(_MEAN)} {tr(_UNIT)}">{mean_label} <b>{_mean(rate)}</b> '
+        f"<small>{_method(rate)}</small></div>"
         "</div>"
     )
 
@@ -62,9 +66,11 @@ def win_rate_text(rate: WinRate) -> str:
     """Return the win rate and mean difference as plain text."""
     if not rate.prompts:
         return ""
-    parts = (("won", rate.wins), ("tied", rate.ties), ("lost", rate.losses))
+    parts = ((tr("won"), rate.wins), (tr("tied"), rate.ties), (tr("lost"), rate.losses))
     shares = ", ".join(f"{share.value:.0%} {word} ({_interval(share)})" for word, share in parts)
-    return f"{shares}, Wilson 95 %; mean difference {_mean(rate)} {_method(rate)}"
+    return tr("{shares}, Wilson 95 %; mean difference {mean} {method}").format(
+        shares=shares, mean=_mean(rate), method=_method(rate)
+    )
 
 
 def _mean(rate: WinRate) -> str:
@@ -81,8 +87,8 @@ def _mean(rate: WinRate) -> str:
 
 def _method(rate: WinRate) -> str:
     if rate.no_interval:
-        return f"(no interval: {rate.no_interval})"
-    return f"(95 %, Student's t over {rate.prompts:,} prompts)"
+        return tr("(no interval: {no_interval})").format(no_interval=rate.no_interval)
+    return tr("(95 %, Student's t over {prompts:,} prompts)").format(prompts=rate.prompts)
 
 
 def _interval(share: Share) -> str:

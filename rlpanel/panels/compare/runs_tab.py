@@ -20,6 +20,7 @@ from rlpanel.panels.compare.runs_summary import matched_html, notes_html, win_ra
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport
 from rlpanel.panels.inputs.input_fields import FieldRow, integer_field, select_field
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.session.background_task import BackgroundTask
@@ -55,7 +56,7 @@ class RunsTab(Viewer):
         self._chosen = -1
         self._updating = False
         self._work: BackgroundTask[RunComparison] = BackgroundTask(self._show)
-        self._against = select_field("against-run", "Other run", 190)
+        self._against = select_field("against-run", tr("Other run"), 190)
         self._steps = {name: _StepChoice(context, name) for name in ("here_at", "there_at")}
         self._summary = HtmlPane(
             "",
@@ -68,7 +69,7 @@ class RunsTab(Viewer):
             context,
             self._export,
             "rl-difference",
-            head={"title": "Difference of mean reward per prompt"},
+            head={"title": tr("Difference of mean reward per prompt")},
             styles={"overflow": "visible"},
             sizing_mode="stretch_width",
         )
@@ -79,8 +80,10 @@ class RunsTab(Viewer):
             visible=False,
         )  # fmt: skip
         self._column = pn.Column(
-            FieldRow(_caption("This run"), self._steps["here_at"], margin=(8, 10, 0, 10)),
-            FieldRow(_caption("Other run"), self._against, self._steps["there_at"], margin=(2, 10, 0, 10)),
+            FieldRow(_caption(tr("This run")), self._steps["here_at"], margin=(8, 10, 0, 10)),
+            FieldRow(
+                _caption(tr("Other run")), self._against, self._steps["there_at"], margin=(2, 10, 0, 10)
+            ),
             self._summary,
             self._results,
             sizing_mode="stretch_both",
@@ -163,7 +166,7 @@ class RunsTab(Viewer):
             return
         runs = self._runs()
         if runs is None:
-            self._show_note("There is no other run in this folder to compare with.")
+            self._show_note(tr("There is no other run in this folder to compare with."))
             return
         key = self._key_of(*runs)
         if key == self._key:
@@ -173,7 +176,7 @@ class RunsTab(Viewer):
         for name, run in zip(self._steps, runs, strict=True):
             self._steps[name].set_steps(run.snapshot)
         if not all(run.snapshot.version and run.snapshot.progress.caught_up for run in runs):
-            self._show_note("Reading …")
+            self._show_note(tr("Reading …"))
             return
         self._started = time.monotonic()
         results = compare_runs(*runs, self._prompt_cache(runs))
@@ -181,7 +184,7 @@ class RunsTab(Viewer):
             self._show(next(results))
         else:
             if not self._results.visible:
-                self._show_note("Comparing …")
+                self._show_note(tr("Comparing …"))
             self._work.start(results)
 
     def _key_of(self, here: ComparedRun, there: ComparedRun) -> tuple[object, ...]:
@@ -240,9 +243,13 @@ class _StepChoice(Viewer):
         super().__init__()
         self._selection, self._name = context.selection, name
         css = name.replace("_", "-")
-        self._mode = select_field(css, "Step of each prompt", 190)
-        self._mode.options = {"Newest step of each prompt": NEWEST, "Best step": BEST, "Given step": _STEP}
-        self._step = integer_field(f"{css}-step", "Step", 110, visible=False)
+        self._mode = select_field(css, tr("Step of each prompt"), 190)
+        self._mode.options = {
+            tr("Newest step of each prompt"): NEWEST,
+            tr("Best step"): BEST,
+            tr("Given step"): _STEP,
+        }
+        self._step = integer_field(f"{css}-step", tr("Step"), 110, visible=False)
         self._steps = np.empty(0, np.int64)
         self._updating = False
         self._mode.param.watch(self._on_choice, "value")
@@ -308,8 +315,10 @@ def _no_pairs_html(comparison: RunComparison, labels: tuple[str, str]) -> str:
         label for run, label in sides if not np.isfinite(comparison.reward.values(run.snapshot)).any()
     ]
     if without_reward:
-        return f'<p class="note">No reward is logged in {safe_text(" and ".join(without_reward))}.</p>'
-    return '<p class="note">The runs have no prompt in common.</p>'
+        return tr('<p class="note">No reward is logged in {without_reward}.</p>').format(
+            without_reward=safe_text(" and ".join(without_reward))
+        )
+    return tr('<p class="note">The runs have no prompt in common.</p>')
 
 
 def _caption(text: str) -> HtmlPane:

@@ -16,6 +16,7 @@ from rlpanel.panels.conversation.blocks import MessageBlock, ToolCallBlock, bloc
 from rlpanel.panels.conversation.safe_markdown import markdown_html
 from rlpanel.panels.conversation.text_turns import Conversation, conversation_of
 from rlpanel.panels.conversation.turn_tokens import turn_tokens
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.tokens.token_payload import decoded_tokens, pack_sample
 from rlpanel.schema import Sample
@@ -169,7 +170,7 @@ def _status(sample: Sample) -> list[str]:
 def _notes(conversation: Conversation, note: str) -> list[str]:
     notes = [note] if note else []
     if conversation.from_text:
-        notes.append("The log holds one text; turns were found by the markup of the chat template.")
+        notes.append(tr("The log holds one text; turns were found by the markup of the chat template."))
     return notes
 
 
@@ -177,7 +178,11 @@ def _version(versions: tuple[int, int] | None) -> str:
     if versions is None:
         return ""
     oldest, newest = versions
-    return f"policy {oldest}" if oldest == newest else f"policy {oldest}–{newest}"
+    return (
+        tr("policy {oldest}").format(oldest=oldest)
+        if oldest == newest
+        else tr("policy {oldest}–{newest}").format(oldest=oldest, newest=newest)
+    )
 
 
 def _signed(value: float | None) -> str:

@@ -1,7 +1,7 @@
 // Conversation view: connects toolbar, map, messages and tooltip for one sample.
 // The server joins this file with the other scripts of this folder, which define the components.
 
-const MODE_NAMES = {text: ["Text", "Markdown and formulas are drawn"], raw: ["Raw", "Texts as they were logged"], tokens: ["Tokens", "Tokens of the response, coloured by a metric"]};
+const MODE_NAMES = {text: [t("Text"), t("Markdown and formulas are drawn")], raw: [t("Raw"), t("Texts as they were logged")], tokens: [t("Tokens"), t("Tokens of the response, coloured by a metric")]};
 
 class ConversationView {
   constructor(model) {
@@ -20,7 +20,7 @@ class ConversationView {
     this.list = element("div", "list");
     this.list.tabIndex = 0;
     this.list.setAttribute("role", "group");
-    this.list.setAttribute("aria-label", "Conversation");
+    this.list.setAttribute("aria-label", t("Conversation"));
     this.map = new TurnMap(this.list);
     const columns = element("div", "columns");
     columns.append(this.map.root, this.list);
@@ -57,7 +57,7 @@ class ConversationView {
     this.list.replaceChildren(...this.messages.map((message) => message.node), ...judges);
     this.list.scrollTop = 0;
     this.notes.replaceChildren(...(data.notes ?? []).map((note) => element("div", "", note)));
-    if (!this.messages.length) this.list.append(element("div", "quiet", "Choose a sample to read its conversation."));
+    if (!this.messages.length) this.list.append(element("div", "quiet", t("Choose a sample to read its conversation.")));
     this.map.show(this.messages);
     this.listTraces();
     this.color();
@@ -69,8 +69,8 @@ class ConversationView {
   listTraces() {
     const {traces, data} = this.model;
     this.traces.hidden = traces.length < 2;
-    this.traces.replaceChildren(element("span", "quiet", "Traces of this episode"), ...traces.map(([uid, name]) => {
-      const chip = button("rl-chip", name, "Show this trace", () => this.ask({want: "trace", trace: uid}));
+    this.traces.replaceChildren(element("span", "quiet", t("Traces of this episode")), ...traces.map(([uid, name]) => {
+      const chip = button("rl-chip", name, t("Show this trace"), () => this.ask({want: "trace", trace: uid}));
       chip.classList.toggle("chosen", uid === data.uid);
       chip.setAttribute("aria-pressed", uid === data.uid);
       return chip;
@@ -201,13 +201,13 @@ class ConversationView {
       chip.dataset.mode = mode;
       chip.setAttribute("aria-pressed", mode === this.mode);
       chip.disabled = mode === "tokens" && !hasTokens;
-      if (chip.disabled) chip.title = "The tokens of the turns are not known";
+      if (chip.disabled) chip.title = t("The tokens of the turns are not known");
       return chip;
     }));
     this.metrics.hidden = this.mode !== "tokens" || !this.sample?.rows.length;
     const foldable = this.messages.some(({block}) => block.reasoning || ["system", "developer"].includes(block.role));
     this.folds.hidden = !foldable;
-    this.folds.textContent = this.unfolded ? "Fold all" : "Unfold all";
+    this.folds.textContent = this.unfolded ? t("Fold all") : t("Unfold all");
   }
 
   #onVisible(entries) {
@@ -260,7 +260,7 @@ class ImageDialog {
   show(source) {
     if (!source.startsWith("data:image/")) return;
     const image = element("img");
-    image.alt = "image in full size";
+    image.alt = t("image in full size");
     image.src = source;
     this.dialog.replaceChildren(image);
     if (!this.dialog.open) this.dialog.showModal();

@@ -14,6 +14,7 @@ import param
 
 from rlpanel.panels.conversation.conversation_payload import PackedConversation, pack_conversation, part_text
 from rlpanel.panels.conversation.safe_markdown import markdown_html
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
 from rlpanel.panels.tokens.token_payload import metric_declarations
@@ -47,8 +48,10 @@ _SCRIPTS = (
 
 def unplayed(medium: Medium) -> str:
     """Return why a medium is not played outside of a server of ours, and where to find it."""
-    served = "The player needs a board that rlpanel serve has started."
-    return f"The {medium['kind']} is not played here. {served} {where_it_is(medium)}"
+    served = tr("The player needs a board that rlpanel serve has started.")
+    return tr("The {medium} is not played here. {served} {where_it_is}").format(
+        medium=medium["kind"], served=served, where_it_is=where_it_is(medium)
+    )
 
 
 class ConversationComponent(pn.custom.JSComponent):

@@ -20,7 +20,7 @@ class MediaPlayer {
     this.player.preload = "metadata";
     this.player.setAttribute("aria-label", this.label);
     this.player.addEventListener("error", () => this.root.replaceChildren(
-      element("span", "quiet", `This browser cannot play the ${this.kind}: it is damaged, or its codec is not known.`),
+      element("span", "quiet", t("This browser cannot play the {kind}: it is damaged, or its codec is not known.", {kind: this.kind})),
     ));
     this.player.src = address;
     this.root.replaceChildren(this.player);

@@ -76,10 +76,10 @@ class MessageBlock {
     const gutter = element("header", "gutter");
     gutter.append(element("b", "", this.title));
     const {tokens, version} = this.block;
-    if (tokens) gutter.append(element("span", "", `${(tokens[1] - tokens[0]).toLocaleString("en")} tokens`));
+    if (tokens) gutter.append(element("span", "", t("{count} tokens", { count: (tokens[1] - tokens[0]).toLocaleString("en") })));
     if (version) {
       const shown = element("span", "", version);
-      shown.title = "Version of the policy that wrote this turn";
+      shown.title = t("Version of the policy that wrote this turn");
       gutter.append(shown);
     }
     return gutter;
@@ -90,12 +90,12 @@ class MessageBlock {
     const {reward, seconds, tokens, turn} = this.block;
     if (reward) {
       const shown = element("b", reward.startsWith("+") && /[1-9]/.test(reward) ? "good" : /[1-9]/.test(reward) ? "bad" : "", reward);
-      shown.title = "Reward of this turn";
+      shown.title = t("Reward of this turn");
       numbers.append(shown);
     }
     if (seconds) numbers.append(element("span", "", seconds));
     if (turn && tokens) {
-      const link = button("open", "tokens ↗", "Show these tokens in the token view", () => this.view.ask({want: "tokens", token: tokens[0]}));
+      const link = button("open", "tokens ↗", t("Show these tokens in the token view"), () => this.view.ask({want: "tokens", token: tokens[0]}));
       numbers.append(link);
     }
     return numbers;
@@ -106,7 +106,7 @@ class MessageBlock {
     if (reasoning) this.body.append(this.#fold("reasoning", reasoning, "reasoning"));
     if (text && (role === "system" || role === "developer")) this.body.append(this.#fold("", text, "text"));
     else if (text) this.body.append(this.#part(text, "text"));
-    if (!text && !reasoning && !this.block.calls) this.body.append(element("span", "quiet", "empty"));
+    if (!text && !reasoning && !this.block.calls) this.body.append(element("span", "quiet", t("empty")));
     this.#drawCalls();
   }
 
@@ -120,13 +120,13 @@ class MessageBlock {
         const {error, inferred, seconds} = call.result;
         const answer = element("div", error ? "answer wrong" : "answer");
         const head = element("h6", "", error ? "error" : "result");
-        if (error && inferred) head.title = "The text says so; the log does not mark it as an error.";
+        if (error && inferred) head.title = t("The text says so; the log does not mark it as an error.");
         if (seconds) head.append(element("span", "quiet", ` ${seconds}`));
         const {tokens} = call.result;
         const inTokens = this.view.mode === "tokens" && tokens && this.view.sample?.texts.length;
         answer.append(head, inTokens ? this.#tokens(tokens, k) : this.#part(call.result, `result:${k}`));
         pair.append(answer);
-      } else pair.append(element("div", "answer none", "no result"));
+      } else pair.append(element("div", "answer none", t("no result")));
       this.body.append(pair);
     }
   }
@@ -155,7 +155,7 @@ class MessageBlock {
     if (markdown && part.html === undefined) this.view.askPart(this.index, name, part.text.length);
     if (part.length === undefined) return node;
     const rest = part.length - part.text.length;
-    const all = button("more", `Show ${rest.toLocaleString("en")} more characters`, "", () => this.view.askPart(this.index, name, part.length));
+    const all = button("more", t("Show {count} more characters", { count: rest.toLocaleString("en") }), "", () => this.view.askPart(this.index, name, part.length));
     const both = element("div");
     both.append(node, all);
     return both;
@@ -169,7 +169,7 @@ class MessageBlock {
     node.querySelector(`[data-i="${this.view.model.token}"]`)?.classList.add("pinned");
     if (!left) return node;
     const both = element("div");
-    both.append(node, button("more", `Show ${left.toLocaleString("en")} more tokens`, "", () => {
+    both.append(node, button("more", t("Show {count} more tokens", { count: left.toLocaleString("en") }), "", () => {
       this.whole.add(name);
       this.draw();
     }));
@@ -177,7 +177,7 @@ class MessageBlock {
   }
 
   #thumbnail(message, position) {
-    const place = button("image", "", "Show the image in full size", () => this.view.showImage(message, position));
+    const place = button("image", "", t("Show the image in full size"), () => this.view.showImage(message, position));
     const known = this.view.images.get(`${message}:${position}:false`);
     if (known === undefined) this.view.ask({want: "image", message, position, full: false});
     else if (known.startsWith("data:image/")) {
@@ -186,7 +186,7 @@ class MessageBlock {
       image.src = known;
       place.append(image);
     } else {
-      place.textContent = known || "image cannot be shown";
+      place.textContent = known || t("image cannot be shown");
       place.disabled = true;
     }
     return place;

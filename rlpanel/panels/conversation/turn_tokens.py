@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from rlpanel.panels.language.labels import tr
+
 #: Characters of a message's beginning and end that are searched in the text of the tokens.
 _SEARCHED = 48
 
@@ -95,10 +97,10 @@ def _checked(spans: list[Span | None], located: _Located) -> TurnTokens:
     merged = [span or found for span, found in zip(spans, located.spans, strict=True)]
     if not differing:
         return TurnTokens(merged, "loss mask")
-    note = (
-        f"Tokens are assigned to turns by the loss mask. "
-        f"The texts of {differing} of {len(spans)} messages stand at other tokens."
-    )
+    note = tr(
+        "Tokens are assigned to turns by the loss mask. The texts of {differing} of "
+        "{spans} messages stand at other tokens."
+    ).format(differing=differing, spans=len(spans))
     return TurnTokens(spans, "loss mask", note)
 
 
@@ -115,13 +117,13 @@ class _Located:
         """Return the spans, with a note if some are missing."""
         missing = sum(span is None for span in self.spans)
         if missing == len(self.spans):
-            note = "Tokens cannot be assigned to turns: the tokens do not contain the messages' texts."
+            note = tr("Tokens cannot be assigned to turns: the tokens do not contain the messages' texts.")
             return TurnTokens(self.spans, "", note)
         if missing:
-            note = (
-                f"The tokens of {missing} of {len(self.spans)} messages are not known: "
-                "their texts do not occur in the tokens."
-            )
+            note = tr(
+                "The tokens of {missing} of {spans} messages are not known: their texts do not "
+                "occur in the tokens."
+            ).format(missing=missing, spans=len(self.spans))
             return TurnTokens(self.spans, "texts", note)
         return TurnTokens(self.spans, "texts")
 

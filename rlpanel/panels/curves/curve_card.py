@@ -31,6 +31,7 @@ from rlpanel.panels.curves.value_distribution import DISTRIBUTION_BANDS, ValueDi
 from rlpanel.panels.export.card_export import CardExport
 from rlpanel.panels.export.export_menu import ExportMenu, head_with_menu
 from rlpanel.panels.export.plot_tables import PlotLine
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.alignment import TIME, alignment_of, chosen_axis
 from rlpanel.panels.plots.step_shading import StepShading
@@ -237,7 +238,7 @@ class CurveCard:
             parts.append(column.unit)
         banded = scalar is None and not pooled
         if self.context.selection.smooth:
-            parts.append(f"smoothed {self.context.selection.smooth:g}")
+            parts.append(tr("smoothed {smooth:g}").format(smooth=self.context.selection.smooth))
         if banded and display.band == "std":
             scale = display.variance_scale
             parts[0] += " ± 1σ" if scale == 1 else f" ± {scale:g}σ"
@@ -250,19 +251,19 @@ class CurveCard:
         if self._distribution.note:
             parts.append(self._distribution.note)
         if display.zero_shift:
-            parts.append("minus its first step")
+            parts.append(tr("minus its first step"))
         if self.curve.log:
-            parts.append("log scale")
+            parts.append(tr("log scale"))
         size = self._steps_per_point()
         if size > 1:
-            parts.append(f"{size} steps per point")
+            parts.append(tr("{size} steps per point").format(size=size))
         return ", ".join(parts)
 
     def _band_label(self) -> str:
         """Return the band's name; the quantiles of several steps are not those of their samples together."""
         band = self.context.display.band
         if band == "iqr" and self._steps_per_point() > 1:
-            return "lowest to highest quartile of its steps"
+            return tr("lowest to highest quartile of its steps")
         return _BAND_LABELS[band]
 
     def _steps_per_point(self) -> int:
@@ -274,7 +275,7 @@ class CurveCard:
 
     def _menu(self) -> ExportMenu:
         """Return the card's menu: exports, and the scale of the value axis."""
-        entry = ("Linear scale" if self.curve.log else "Log scale", self._change_scale)
+        entry = (tr("Linear scale") if self.curve.log else tr("Log scale"), self._change_scale)
         return ExportMenu(self.context, self.export, actions=(entry,))
 
     def _change_scale(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from rlpanel.metrics.engine.trainer_names import TrainerScalar, rows_of
 from rlpanel.number_text import number
 from rlpanel.panels.curves.log_windows import LogWindows
+from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.columns.splits import TRAIN
@@ -71,9 +72,12 @@ class LogComparison:
     def html(self) -> str:
         """The comparison as a short HTML label for the card's head, with the details as its tooltip."""
         long, short = {
-            "equal": ("matches trainer log", "= log"),
-            "differs": (f"differs from trainer log by {number(self.largest)}", "≠ log"),
-            "not comparable": ("trainer log: not comparable", "log?"),
+            "equal": (tr("matches trainer log"), tr("= log")),
+            "differs": (
+                tr("differs from trainer log by {largest}").format(largest=number(self.largest)),
+                tr("≠ log"),
+            ),
+            "not comparable": (tr("trainer log: not comparable"), tr("log?")),
         }[self.verdict]
         label = f'<span class="long">{long}</span><span class="short">{short}</span>'
         return f'<span class="unit log" title="{safe_text(self.tip)}">{label}</span>'
@@ -82,23 +86,43 @@ class LogComparison:
     def tip(self) -> str:
         """The details in plain text."""
         if self.verdict == "not comparable":
-            return f"The trainer's {self.scalar} cannot be compared: {self.reason}."
-        parts = [f"The trainer logs this number as {self.scalar}."]
+            return tr("The trainer's {scalar} cannot be compared: {reason}.").format(
+                scalar=self.scalar, reason=self.reason
+            )
+        parts = [tr("The trainer logs this number as {scalar}.").format(scalar=self.scalar)]
         if self.verdict == "equal":
-            parts.append(f"Both are equal at {_count(self.points, 'point')}.")
+            parts.append(tr("Both are equal at {count}.").format(count=_points(self.points)))
         else:
             parts.append(
-                f"They differ at {self.different:,} of {_count(self.points, 'point')}, most at step "
-                f"{self.step}: by {number(self.largest)}."
+                tr("They differ at {different:,} of {count}, most at step {step}: by {largest}.").format(
+                    different=self.different,
+                    count=_points(self.points),
+                    step=self.step,
+                    largest=number(self.largest),
+                )
             )
-        parts.append(f"Equal means within {RELATIVE:.3%} or {number(self.tolerance)}.")
+        parts.append(
+            tr("Equal means within {value:.3%} or {tolerance}.").format(
+                value=RELATIVE, tolerance=number(self.tolerance)
+            )
+        )
         if self.window > 1:
-            parts.append(f"A logged point is compared with the mean of up to {self.window} steps.")
+            parts.append(
+                tr("A logged point is compared with the mean of up to {window} steps.").format(
+                    window=self.window
+                )
+            )
         if self.delay:
-            later = _count(self.delay, "step")
-            parts.append(f"The trainer logs the last pass through a rollout {later} later.")
+            later = trn("{count:,} step", "{count:,} steps", self.delay).format(count=self.delay)
+            parts.append(
+                tr("The trainer logs the last pass through a rollout {later} later.").format(later=later)
+            )
         if self.partial:
-            parts.append(f"Left out: {_count(self.partial, 'point')}, whose steps or samples are incomplete.")
+            parts.append(
+                tr("Left out: {count}, whose steps or samples are incomplete.").format(
+                    count=_points(self.partial)
+                )
+            )
         return " ".join(parts)
 
 
@@ -148,8 +172,8 @@ def _conditions(view: RunView, row: TrainerScalar, result: bool | None) -> list[
 def _doubt(view: RunView, row: TrainerScalar) -> str:
     """Return why a difference may not be one; empty if there is no doubt."""
     if unknown := _conditions(view, row, None):
-        return f"run.json does not say that {', and that '.join(unknown)}"
-    return "some of the run's files cannot be read" if view.snapshot.unread else ""
+        return tr("run.json does not say that {facts}").format(facts=tr(", and that ").join(unknown))
+    return tr("some of the run's files cannot be read") if view.snapshot.unread else ""
 
 
 def _compare(view: RunView, scalar: str, curve: str, row: TrainerScalar) -> LogComparison | None:
@@ -158,12 +182,12 @@ def _compare(view: RunView, scalar: str, curve: str, row: TrainerScalar) -> LogC
     if not windows.common:
         return None
     if failed := _conditions(view, row, False):
-        reason = f"they are equal only if {', and '.join(failed)}"
+        reason = tr("they are equal only if {facts}").format(facts=tr(", and ").join(failed))
         return LogComparison(scalar, curve, "not comparable", reason)
     ours, theirs, compared = windows.means, logged.values, windows.comparable
     partial = int((windows.has_steps & ~compared & np.isfinite(theirs)).sum())
     if not compared.any():
-        reason = "every point covers samples that lack it, or steps that are not in the rows"
+        reason = tr("every point covers samples that lack it, or steps that are not in the rows")
         return LogComparison(scalar, curve, "not comparable", reason, partial=partial)
     with np.errstate(invalid="ignore"):
         difference = np.where(compared, np.abs(ours - theirs), 0.0)
@@ -187,5 +211,5 @@ def _compare(view: RunView, scalar: str, curve: str, row: TrainerScalar) -> LogC
     )
 
 
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def _points(count: int) -> str:
+    return trn("{count:,} point", "{count:,} points", count).format(count=count)

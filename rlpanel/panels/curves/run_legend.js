@@ -10,7 +10,7 @@ function chip(model, run) {
   const item = make("button", "run")
   item.type = "button"
   item.dataset.run = run.key
-  item.title = run.on ? "Hide this run's curves" : "Show this run's curves"
+  item.title = run.on ? t("Hide this run's curves") : t("Show this run's curves")
   item.setAttribute("aria-pressed", run.on)
   const line = make("i")
   line.style.background = run.color

@@ -8,6 +8,7 @@ import param
 from panel.custom import JSComponent
 from panel.viewable import Viewable, Viewer
 
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.alignment import AXIS_LABELS, STEP, alignment_of, axis_of
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import OverlayRun, split_label
@@ -21,7 +22,7 @@ class RunChips(JSComponent):
     runs = param.List(default=[], doc="One plain object per run.")
     note = param.String(default="", doc="Text at the end of the row.")
 
-    _esm = read_assets("panels/curves/run_legend.js")
+    _esm = read_assets("panels/ui/dom.js", "panels/curves/run_legend.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/curves/run_legend.css")]
 
 
@@ -77,8 +78,8 @@ class RunLegend(Viewer):
         wanted = self.context.selection.align
         actual = alignment_of(self.context.snapshot, wanted)
         if actual != wanted:
-            return "no timestamps in this run: aligned by step"
-        return "" if actual == STEP else f"aligned by {AXIS_LABELS[actual]}"
+            return tr("no timestamps in this run: aligned by step")
+        return "" if actual == STEP else tr("aligned by {actual}").format(actual=AXIS_LABELS[actual])
 
     def _toggle(self, key: Any) -> None:
         if isinstance(key, str) and any(run["key"] == key for run in self._chips.runs):
@@ -89,7 +90,7 @@ def _status(other: OverlayRun, alignment: str) -> str:
     """Return why an overlay run has no lines; empty if it has some."""
     snapshot = other.snapshot
     if not snapshot.version or not snapshot.progress.caught_up:
-        return "reading …"
+        return tr("reading …")
     if not snapshot.samples:
-        return "no samples"
-    return "" if axis_of(snapshot, alignment) is not None else "no timestamps"
+        return tr("no samples")
+    return "" if axis_of(snapshot, alignment) is not None else tr("no timestamps")

@@ -10,6 +10,7 @@ import numpy as np
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.trainer_names import USERS_MEAN, rows_of
 from rlpanel.panels.curves.log_comparison import LogComparison, comparisons
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots import series
 from rlpanel.settings import Display
 from rlpanel.store.snapshot.run_view import RunView
@@ -43,7 +44,11 @@ def describe(curve: str) -> column_info.ColumnInfo:
     color = column_info.describe(equal[0]).color if equal else "muted"
     label = column_info.describe(scalar).label if not scalar.strip() else scalar
     return column_info.ColumnInfo(
-        curve, label, detail="trainer log", help="Logged by the trainer, one number per step.", color=color
+        curve,
+        label,
+        detail=tr("trainer log"),
+        help=tr("Logged by the trainer, one number per step."),
+        color=color,
     )
 
 

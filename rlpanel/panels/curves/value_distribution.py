@@ -10,6 +10,7 @@ from bokeh.models import ColumnDataSource
 
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.export.plot_tables import density_frame, ridges_frame
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.alignment import STEP, RunAxis
 from rlpanel.panels.plots.density_plot import DensityPlot
 from rlpanel.panels.plots.ridge_plot import RidgePlot, ridges
@@ -44,7 +45,11 @@ class ValueDistribution:
     def note(self) -> str:
         """Text with the number of values that a log scale cannot show; empty if it shows all."""
         counted = self._plot.density if self._plot is not None else None
-        return f"{counted.left_out:,} values ≤ 0 left out" if counted is not None and counted.left_out else ""
+        return (
+            tr("{left_out:,} values ≤ 0 left out").format(left_out=counted.left_out)
+            if counted is not None and counted.left_out
+            else ""
+        )
 
     @property
     def make_table(self) -> Callable[[], pd.DataFrame] | None:

@@ -19,6 +19,7 @@ from rlpanel.panels.explain.explain_texts import caption, note_pane
 from rlpanel.panels.explain.link_rows import LinkRows, link_row
 from rlpanel.panels.explain.sample_links import show_samples
 from rlpanel.panels.inputs.input_fields import button, text_field
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.theme import safe_text
@@ -41,7 +42,7 @@ class ClusterView(Viewer):
         self._key: tuple[object, ...] = ()
         self._work: BackgroundTask[Clustering] = BackgroundTask(self._show)
         self._first, self._last = (_step_field(name) for name in ("first", "last"))
-        self._stop = button("Stop", self._on_stop, visible=False, css_classes=["rl-cluster-stop"])
+        self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-cluster-stop"])
         self._note = note_pane("rl-cluster-note")
         self._plot = pn.pane.HoloViews(None, sizing_mode="stretch_width", margin=0, linked_axes=False)
         self._plot_box = pn.Column(
@@ -54,7 +55,7 @@ class ClusterView(Viewer):
         self._rows = LinkRows(self._pick, "rl-cluster-rows")
         self._column = pn.Column(
             pn.FlexBox(
-                caption("Steps"), self._first, caption("to"), self._last, self._stop,
+                caption(tr("Steps")), self._first, caption(tr("to")), self._last, self._stop,
                 margin=(6, 10, 0, 10), gap="4px",
             ),
             self._note,
@@ -83,7 +84,7 @@ class ClusterView(Viewer):
             return
         steps = snapshot.steps.values
         if context.index is None or not len(steps):
-            self._say("This run has no samples yet.")
+            self._say(tr("This run has no samples yet."))
             return
         try:
             first, last = _bounds(self._first.value or "", self._last.value or "", steps)
@@ -100,7 +101,7 @@ class ClusterView(Viewer):
         self._work.stop()
         self._key = ()
         self._stop.visible = False
-        self._say("Stopped. Change the steps to start again.")
+        self._say(tr("Stopped. Change the steps to start again."))
 
     def _say(self, text: str) -> None:
         self._note.object = f'<p class="note">{safe_text(text)}</p>'
@@ -108,13 +109,17 @@ class ClusterView(Viewer):
     def _show(self, found: Clustering) -> None:
         self._stop.visible = not found.complete
         if not found.complete:
-            self._say(f"Reading {found.read:,} of {found.total:,} different responses …")
+            self._say(
+                tr("Reading {read:,} of {total:,} different responses …").format(
+                    read=found.read, total=found.total
+                )
+            )
             return
         self._found = found
         self._say(_summary(found))
         self._restyle()
         rows = [_row(str(at), cluster, found) for at, cluster in enumerate(found.clusters[:MOST_ROWS])]
-        titles = ["", "samples", "response", "steps", "prompts", "reward"]
+        titles = ["", tr("samples"), "response", tr("steps"), tr("prompts"), "reward"]
         self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
 
     def _restyle(self, *_: Any) -> None:
@@ -132,12 +137,16 @@ class ClusterView(Viewer):
 
 def _summary(found: Clustering) -> str:
     if not found.all_samples:
-        return "These steps have no responses."
+        return tr("These steps have no responses.")
     inside = sum(cluster.size for cluster in found.clusters)
     share = inside / max(found.samples, 1)
-    text = f"{inside:,} of {found.samples:,} samples ({share:.0%}) have a response that others nearly repeat"
+    text = tr(
+        "{inside:,} of {samples:,} samples ({share:.0%}) have a response that others nearly repeat"
+    ).format(inside=inside, samples=found.samples, share=share)
     if found.samples < found.all_samples:
-        text += f"; {found.all_samples:,} samples have a response, only a part of them was read"
+        text += tr("; {all_samples:,} samples have a response, only a part of them was read").format(
+            all_samples=found.all_samples
+        )
     return f"{text}."
 
 
@@ -145,11 +154,11 @@ def _row(key: str, cluster: ResponseCluster, found: Clustering) -> dict[str, Any
     steps = f"{cluster.first:,}–{cluster.last:,}" if cluster.first != cluster.last else f"{cluster.first:,}"
     return link_row(
         key,
-        cluster.example or "(empty)",
+        cluster.example or tr("(empty)"),
         f"{cluster.size:,}",
         cluster.size / max(found.clusters[0].size, 1),
         [steps, f"{cluster.prompts:,}", number(cluster.reward)],
-        tip=f"{cluster.texts:,} different texts. Click to see the samples.",
+        tip=tr("{texts:,} different texts. Click to see the samples.").format(texts=cluster.texts),
     )
 
 

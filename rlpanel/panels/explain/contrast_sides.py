@@ -9,6 +9,7 @@ import numpy as np
 
 from rlpanel.analysis.contrast_side import ContrastSide
 from rlpanel.errors import FilterError, SettingError
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
 from rlpanel.store.query.filter import Filter
 from rlpanel.store.query.filter_columns import FilterScope
@@ -17,10 +18,10 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 #: Choices of the two sets.
 FILTERED, STEPS, RANGES, RUNS = "filtered", "steps", "ranges", "runs"
 CHOICES = {
-    "Filtered samples / the rest": FILTERED,
-    "This step / another step": STEPS,
-    "Steps / other steps": RANGES,
-    "This run / another run": RUNS,
+    marked("Filtered samples / the rest"): FILTERED,
+    marked("This step / another step"): STEPS,
+    marked("Steps / other steps"): RANGES,
+    marked("This run / another run"): RUNS,
 }
 #: Number of steps of a range by default.
 USUAL_STEPS = 10
@@ -62,7 +63,9 @@ def parse_range(text: str) -> tuple[int, int]:
     """
     found = _RANGE.fullmatch(text)
     if found is None:
-        raise SettingError(f"{text.strip()[:40]!r} is no range of steps: write 7 or 3–9")
+        raise SettingError(
+            tr("{strip!r} is no range of steps: write 7 or 3–9").format(strip=text.strip()[:40])
+        )
     first, last = int(found[1]), int(found[2] or found[1])
     return min(first, last), max(first, last)
 
@@ -96,28 +99,31 @@ def sides_of(context: Context, choice: str, a: str, b: str) -> Sides:
     index, view, snapshot = context.index, context.view, context.snapshot
     step = context.selection.step
     if index is None or step is None:
-        raise SettingError("this run has no samples yet")
+        raise SettingError(tr("this run has no samples yet"))
     if choice == FILTERED:
         return _filtered(context, step)
     if choice == STEPS:
         steps = snapshot.steps
         position = steps.position(step)
         if not b.strip() and position < 1:
-            raise SettingError("this is the first step: write the step to compare with")
+            raise SettingError(tr("this is the first step: write the step to compare with"))
         other = parse_range(b)[0] if b.strip() else int(steps.values[position - 1])
         here, there = (
-            ContrastSide(f"step {at:,}", index, view, snapshot.rows_of(at)) for at in (step, other)
+            ContrastSide(tr("step {at:,}").format(at=at), index, view, snapshot.rows_of(at))
+            for at in (step, other)
         )
         return Sides(here, there, step=step, step_b=other)
     here_range, there_range = (parse_range(text) if text.strip() else None for text in (a, b))
     rows, within = _in_range(snapshot, here_range)
-    here = ContrastSide(_name("this run", here_range), index, view, rows)
+    here = ContrastSide(_name(tr("this run"), here_range), index, view, rows)
     if choice == RANGES:
         rows, within_b = _in_range(snapshot, there_range)
-        return Sides(here, ContrastSide(_name("this run", there_range), index, view, rows), within, within_b)
+        return Sides(
+            here, ContrastSide(_name(tr("this run"), there_range), index, view, rows), within, within_b
+        )
     other_run = context.against
     if other_run is None or context.selection.against == context.selection.run:
-        raise SettingError("choose another run of this folder")
+        raise SettingError(tr("choose another run of this folder"))
     rows = _in_range(other_run.view.snapshot, there_range)[0]
     there = ContrastSide(_name(other_run.label, there_range), other_run.index, other_run.view, rows)
     return Sides(here, there, within)
@@ -127,13 +133,15 @@ def _filtered(context: Context, step: int) -> Sides:
     """Return the samples that pass the grid's filter and search, and the others of the step or run."""
     index, snapshot, selection = context.index, context.snapshot, context.selection
     if context.passing is None or index is None:
-        raise SettingError("filter or search the samples first: these are compared with the rest")
+        raise SettingError(tr("filter or search the samples first: these are compared with the rest"))
     at = step if selection.scope == "step" else None
     rows = snapshot.rows_of(at)
     passing = np.array([uid in context.passing for uid in snapshot.uids(rows)], bool)
-    scope = f"step {step:,}" if at is not None else "the run"
-    a = ContrastSide(f"filtered samples of {scope}", index, context.view, rows[passing])
-    b = ContrastSide(f"the rest of {scope}", index, context.view, rows[~passing])
+    scope = tr("step {step:,}").format(step=step) if at is not None else tr("the run")
+    a = ContrastSide(
+        tr("filtered samples of {scope}").format(scope=scope), index, context.view, rows[passing]
+    )
+    b = ContrastSide(tr("the rest of {scope}").format(scope=scope), index, context.view, rows[~passing])
     where = selection.filter
     without = f"not ({where})" if where else ""
     return Sides(a, b, where, without, at, at, _columns_of(snapshot, rows, where))
@@ -161,5 +169,9 @@ def _in_range(snapshot: Snapshot, bounds: tuple[int, int] | None) -> tuple[np.nd
 def _name(run: str, bounds: tuple[int, int] | None) -> str:
     if bounds is None:
         return run
-    steps = f"step {bounds[0]:,}" if bounds[0] == bounds[1] else f"steps {bounds[0]:,}–{bounds[1]:,}"
-    return steps if run == "this run" else f"{run}, {steps}"
+    steps = (
+        tr("step {bounds:,}").format(bounds=bounds[0])
+        if bounds[0] == bounds[1]
+        else tr("steps {bounds:,}–{bounds_2:,}").format(bounds=bounds[0], bounds_2=bounds[1])
+    )
+    return steps if run == tr("this run") else f"{run}, {steps}"

@@ -28,6 +28,7 @@ from rlpanel.panels.explain.explain_texts import caption, note_pane
 from rlpanel.panels.explain.link_rows import LinkRows, link_row
 from rlpanel.panels.explain.sample_links import both, show_samples
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_list import run_labels
@@ -49,15 +50,15 @@ class ContrastView(Viewer):
         self._own_filter: str | None = None
         self._updating = self._opened = False
         self._work: BackgroundTask[Contrast] = BackgroundTask(self._show)
-        self._choice = select_field("contrast-choice", "What to contrast", 220)
-        self._choice.param.update(options=CHOICES, value=STEPS)
+        self._choice = select_field("contrast-choice", tr("What to contrast"), 220)
+        self._choice.param.update(options={tr(label): key for label, key in CHOICES.items()}, value=STEPS)
         self._a, self._b = (
-            _range_field("contrast-a", "First steps"),
-            _range_field("contrast-b", "Second steps"),
+            _range_field("contrast-a", tr("First steps")),
+            _range_field("contrast-b", tr("Second steps")),
         )
-        self._against = select_field("contrast-run", "Other run", 190)
-        self._versus = caption("against")
-        self._stop = button("Stop", self._on_stop, visible=False, css_classes=["rl-contrast-stop"])
+        self._against = select_field("contrast-run", tr("Other run"), 190)
+        self._versus = caption(tr("against"))
+        self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-contrast-stop"])
         self._note = note_pane("rl-contrast-note")
         self._plot = pn.pane.HoloViews(None, sizing_mode="stretch_width", margin=0, linked_axes=False)
         self._plot_box = pn.Column(
@@ -112,8 +113,8 @@ class ContrastView(Viewer):
         choice = self._choice.value
         a, b = usual_ranges(self.context.snapshot) if choice == RANGES else ("", "")
         self._updating = True
-        placeholder = "the step before" if choice == STEPS else "all steps"
-        self._a.param.update(visible=choice in (RANGES, RUNS), value=a, placeholder="all steps")
+        placeholder = tr("the step before") if choice == STEPS else tr("all steps")
+        self._a.param.update(visible=choice in (RANGES, RUNS), value=a, placeholder=tr("all steps"))
         self._b.param.update(visible=choice != FILTERED, value=b, placeholder=placeholder)
         self._against.visible, self._versus.visible = choice == RUNS, choice != FILTERED
         self._updating = False
@@ -165,7 +166,7 @@ class ContrastView(Viewer):
         self._key, self._sides = key, sides
         for side in (sides.a, sides.b):
             if not len(side.rows):
-                self._fail(f"There are no samples in: {side.name}", keep=True)
+                self._fail(tr("There are no samples in: {name}").format(name=side.name), keep=True)
                 return
         self._work.start(contrast(sides.a, sides.b, exclude=sides.exclude))
 
@@ -185,7 +186,9 @@ class ContrastView(Viewer):
         self._key = ()
         self._stop.visible = False
         if self._found is not None:
-            self._say(f"{_summary(self._found)} Stopped before all texts were read.")
+            self._say(
+                tr("{summary} Stopped before all texts were read.").format(summary=_summary(self._found))
+            )
 
     def _say(self, text: str) -> None:
         self._note.object = f"<p>{safe_text(text)}</p>"
@@ -197,7 +200,7 @@ class ContrastView(Viewer):
         self._say(_summary(found))
         if before is None or before.differences != found.differences or before.a is not found.a:
             rows = [_row(str(at), difference) for at, difference in enumerate(found.differences)]
-            titles = ["", "effect", "", "first", "second", "±"]
+            titles = ["", tr("effect"), "", tr("first"), tr("second"), "±"]
             self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
             self._restyle()
 
@@ -222,18 +225,22 @@ class ContrastView(Viewer):
 
 def _summary(found: Contrast) -> str:
     """Return what was compared, and how much differs."""
-    sizes = f"{found.a.name} ({len(found.a.rows):,} samples) against {found.b.name} ({len(found.b.rows):,})"
+    sizes = tr("{name} ({rows:,} samples) against {name_2} ({rows_2:,})").format(
+        name=found.a.name, rows=len(found.a.rows), name_2=found.b.name, rows_2=len(found.b.rows)
+    )
     sizes = f"{sizes[:1].upper()}{sizes[1:]}"
     if not found.complete:
-        return f"{sizes}. Reading {found.texts_read:,} of {found.texts_total:,} responses …"
+        return tr("{sizes}. Reading {texts_read:,} of {texts_total:,} responses …").format(
+            sizes=sizes, texts_read=found.texts_read, texts_total=found.texts_total
+        )
     count, tried = len(found.differences), found.columns_tried + found.features_tried
-    named = f"{count:,} differences" if count != 1 else "1 difference"
-    text = (
-        f"{sizes}: {named} of at least {LEAST_EFFECT:g} standard deviations that chance does not explain, "
-        f"of {tried:,} things compared."
-    )
+    named = tr("{count:,} differences").format(count=count) if count != 1 else tr("1 difference")
+    text = tr(
+        "{sizes}: {named} of at least {value:g} standard deviations that chance does not "
+        "explain, of {tried:,} things compared."
+    ).format(sizes=sizes, named=named, value=LEAST_EFFECT, tried=tried)
     if found.is_sampled and found.texts_total:
-        text += f" Words are those of {found.texts_total:,} responses."
+        text += tr(" Words are those of {texts_total:,} responses.").format(texts_total=found.texts_total)
     return text
 
 
@@ -241,9 +248,11 @@ def _row(key: str, difference: Difference) -> dict[str, Any]:
     tested = difference.tested
     is_mean = difference.kind in ("number", "script")
     values = [number(tested.a), number(tested.b)] if is_mean else [f"{tested.a:.1%}", f"{tested.b:.1%}"]
-    first = f"{difference.count_a:,} of {difference.size_a:,}"
-    second = f"{difference.count_b:,} of {difference.size_b:,}"
-    tip = f"z = {tested.z:.1f}; {first} samples against {second}. Click to see samples."
+    first = tr("{count_a:,} of {size_a:,}").format(count_a=difference.count_a, size_a=difference.size_a)
+    second = tr("{count_b:,} of {size_b:,}").format(count_b=difference.count_b, size_b=difference.size_b)
+    tip = tr("z = {z:.1f}; {first} samples against {second}. Click to see samples.").format(
+        z=tested.z, first=first, second=second
+    )
     if difference.kind == "number":
         tip = f"{describe(difference.name).help} {tip}"
     return link_row(

@@ -11,6 +11,7 @@ from rlpanel.analysis.response_clusters import ResponseCluster
 from rlpanel.analysis.selection_contrast import Difference, label_of
 from rlpanel.panels.explain.link_rows import one_line
 from rlpanel.panels.export.card_export import well_formed
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.ui import theme
 
 #: Maximum number of bars, and characters of their labels.
@@ -38,7 +39,7 @@ def effect_plot(differences: Sequence[Difference], dark: bool) -> Any:
     errors = errors.opts(
         color=colors["text"], upper_head=None, lower_head=None, invert_axes=True, backend="bokeh"
     )
-    return (bars * errors).opts(**_options(len(frame), dark, "effect, standard deviations"))
+    return (bars * errors).opts(**_options(len(frame), dark, tr("effect, standard deviations")))
 
 
 def cluster_plot(clusters: Sequence[ResponseCluster], dark: bool) -> Any:
@@ -47,7 +48,7 @@ def cluster_plot(clusters: Sequence[ResponseCluster], dark: bool) -> Any:
     shown = list(reversed(clusters[:MOST_BARS]))
     frame = pd.DataFrame(
         {
-            "response": _distinct([cluster.example or "(empty)" for cluster in shown]),
+            "response": _distinct([cluster.example or tr("(empty)") for cluster in shown]),
             "samples": [cluster.size for cluster in shown],
         }
     )

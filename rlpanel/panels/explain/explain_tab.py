@@ -13,15 +13,16 @@ from rlpanel.panels.explain.contrast_view import ContrastView
 from rlpanel.panels.explain.scatter_view import ScatterView
 from rlpanel.panels.explain.step_shares import StepShares
 from rlpanel.panels.inputs.input_fields import select_field
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.lazy_view import LazyView
 
 #: Label and view of each choice.
 _VIEWS: dict[str, type[Any]] = {
-    "Why a number changed at the step": StepShares,
-    "What is different in two sets": ContrastView,
-    "Responses that repeat": ClusterView,
-    "Two numbers of each sample": ScatterView,
+    marked("Why a number changed at the step"): StepShares,
+    marked("What is different in two sets"): ContrastView,
+    marked("Responses that repeat"): ClusterView,
+    marked("Two numbers of each sample"): ScatterView,
 }
 
 
@@ -32,8 +33,8 @@ class ExplainTab(Viewer):
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
-        self._choice = select_field("explain-what", "View", 260)
-        self._choice.param.update(options=list(_VIEWS), value=next(iter(_VIEWS)))
+        self._choice = select_field("explain-what", tr("View"), 260)
+        self._choice.param.update(options={tr(label): label for label in _VIEWS}, value=next(iter(_VIEWS)))
         self._views = {label: LazyView(_maker(view, context)) for label, view in _VIEWS.items()}
         self._column = pn.Column(
             pn.Row(self._choice, margin=(8, 10, 0, 10)),

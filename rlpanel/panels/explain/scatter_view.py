@@ -16,6 +16,7 @@ from rlpanel.panels.explain.effect_plot import finish_figure, holoviews
 from rlpanel.panels.explain.explain_texts import note_pane
 from rlpanel.panels.explain.sample_links import both
 from rlpanel.panels.inputs.input_fields import select_field
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.value_range import ValueRange
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
@@ -34,8 +35,8 @@ class ScatterView(Viewer):
         self.context = context
         self._frame = pd.DataFrame({"x": [], "y": [], "uid": []})
         self._updating = False
-        self._x = select_field("scatter-x", "Horizontal axis", 230)
-        self._y = select_field("scatter-y", "Vertical axis", 230)
+        self._x = select_field("scatter-x", tr("Horizontal axis"), 230)
+        self._y = select_field("scatter-y", tr("Vertical axis"), 230)
         self._note = note_pane("rl-scatter-note")
         self._plot = pn.pane.HoloViews(
             None, sizing_mode="stretch_width", height=_HEIGHT, margin=0, linked_axes=False
@@ -70,7 +71,7 @@ class ScatterView(Viewer):
         self._list_columns()
         x, y = self._x.value, self._y.value
         if context.index is None or step is None or x is None or y is None:
-            self._note.object = '<p class="note">This run has no numbers yet.</p>'
+            self._note.object = tr('<p class="note">This run has no numbers yet.</p>')
             self._plot.object = None
             return
         snapshot = context.snapshot
@@ -83,10 +84,10 @@ class ScatterView(Viewer):
         frame["passes"] = True if passing is None else frame["uid"].isin(passing)
         self._frame = frame
         left = len(rows) - len(frame)
-        missing = f"; {left:,} without one of the two numbers" if left else ""
-        text = (
-            f"Step {step:,}: {len(frame):,} samples{missing}. Drag a box to filter, click a point to open it."
-        )
+        missing = tr("; {left:,} without one of the two numbers").format(left=left) if left else ""
+        text = tr(
+            "Step {step:,}: {frame:,} samples{missing}. Drag a box to filter, click a point to open it."
+        ).format(step=step, frame=len(frame), missing=missing)
         self._note.object = f'<p class="note">{safe_text(text)}</p>'
         self._plot.object = self._element(x, y)
 

@@ -19,6 +19,7 @@ from rlpanel.panels.explain.explain_texts import caption, note_pane
 from rlpanel.panels.explain.link_rows import LinkRows, link_row
 from rlpanel.panels.explain.sample_links import show_samples
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui.theme import safe_text
@@ -29,12 +30,12 @@ from rlpanel.texts.display_text import Encoding, detect, read_piece
 MOST_ROWS = 8
 #: Names of the kinds; a label's own name stands for itself.
 _KINDS = {
-    "samples": "Few samples",
-    "sample": "Samples",
-    "group": "Groups",
-    "rank": "Ranks",
-    "token": "Tokens",
-    "position": "Positions in the response",
+    "samples": marked("Few samples"),
+    "sample": marked("Samples"),
+    "group": marked("Groups"),
+    "rank": marked("Ranks"),
+    "token": marked("Tokens"),
+    "position": marked("Positions in the response"),
 }
 #: The order of the kinds; labels come after the ranks.
 _ORDER = ("samples", "token", "position", "rank", "", "group", "sample")
@@ -53,14 +54,14 @@ class StepShares(Viewer):
         self._parts: dict[str, ChangePart] = {}
         self._work: BackgroundTask[TokenChange] = BackgroundTask(self._on_tokens)
         self._updating = False
-        self._metric = select_field("explain-metric", "Metric", 280)
-        self._since = text_field("explain-since", "Compared with step", "the step before", width=130)
-        self._read = button("Read tokens", self._read_tokens, css_classes=["rl-explain-tokens"])
+        self._metric = select_field("explain-metric", tr("Metric"), 280)
+        self._since = text_field("explain-since", tr("Compared with step"), tr("the step before"), width=130)
+        self._read = button(tr("Read tokens"), self._read_tokens, css_classes=["rl-explain-tokens"])
         self._summary = note_pane("rl-explain-summary")
         self._rows = LinkRows(self._pick, "rl-explain-shares")
         self._column = pn.Column(
             pn.FlexBox(
-                self._metric, caption("since"), self._since, self._read, margin=(6, 10, 0, 10), gap="4px"
+                self._metric, caption(tr("since")), self._since, self._read, margin=(6, 10, 0, 10), gap="4px"
             ),
             self._summary,
             self._rows,
@@ -90,7 +91,7 @@ class StepShares(Viewer):
         self._list_metrics(context.view)
         self._change = None
         if context.index is None or step is None or self._metric.value is None:
-            self._show("This run has no numbers yet.")
+            self._show(tr("This run has no numbers yet."))
             return
         try:
             self._change = explain_step(context.view, self._metric.value, step, self._other_step())
@@ -137,14 +138,18 @@ class StepShares(Viewer):
         reading = tokens.total > 0 and not tokens.complete
         has_tokens = change is not None and token_metric(change.column) is not None
         self._read.visible = has_tokens and not (tokens.total and tokens.complete)
-        self._read.label = "Stop" if reading else "Read tokens"
+        self._read.label = tr("Stop") if reading else tr("Read tokens")
         if change is None:
             self._summary.object = f'<p class="note">{safe_text(problem)}</p>'
             self._rows.rows = []
             return
         texts = [_headline(change), *sentences(change)]
         if reading:
-            texts.append(f"Reading the tokens of {tokens.read:,} of {tokens.total:,} samples …")
+            texts.append(
+                tr("Reading the tokens of {read:,} of {total:,} samples …").format(
+                    read=tokens.read, total=tokens.total
+                )
+            )
         elif tokens.total:
             texts += [_tokens_note(tokens, change)]
         self._summary.object = "".join(f"<p>{safe_text(text)}</p>" for text in texts)
@@ -159,12 +164,12 @@ class StepShares(Viewer):
         for kind in kinds:
             listed = [part for part in parts if part.kind == kind][:MOST_ROWS]
             if listed:
-                rows.append({"heading": _KINDS.get(kind, kind)})
+                rows.append({"heading": tr(_KINDS[kind]) if kind in _KINDS else kind})
             for part in listed:
                 key = f"{kind}/{part.name}"
                 self._parts[key] = part
                 rows.append(_row(key, part, change, self._label(part, encoding)))
-        titles = ["", "share", "", "value", "before", "count", "without it"]
+        titles = ["", tr("share"), "", tr("value"), tr("before"), tr("count"), tr("without it")]
         self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
 
     def _label(self, part: ChangePart, encoding: Encoding) -> str:
@@ -199,29 +204,42 @@ def metrics_with_shares(view: RunView) -> list[str]:
 def _headline(change: StepChange) -> str:
     column = describe(change.column)
     unit = f" {column.unit}" if column.unit and column.unit != column.label else ""
-    return (
-        f"{column.label} at step {change.step:,}: {number(change.value)}{unit}, after "
-        f"{number(change.before)} at step {change.since:,} ({number(change.change, sign=True)})."
+    return tr("{label} at step {step:,}: {value}{unit}, after {before} at step {since:,} ({change}).").format(
+        label=column.label,
+        step=change.step,
+        value=number(change.value),
+        unit=unit,
+        before=number(change.before),
+        since=change.since,
+        change=number(change.change, sign=True),
     )
 
 
 def _tokens_note(tokens: TokenChange, change: StepChange) -> str:
     if not tokens.parts:
-        return "The samples of these steps have no tokens with this number."
+        return tr("The samples of these steps have no tokens with this number.")
     encoding = detect([part.name for part in tokens.parts if part.kind == "token"])
     first = tokens.parts[0]
     text = ""
     if first.share >= HALF and not change.is_noise:
-        text = f"The token {_token_label(first.name, encoding)} carries {first.share:.0%} of the change. "
-    text += f"Tokens of {tokens.samples:,} samples of both steps were read"
-    return f"{text}, of {tokens.all_samples:,}." if tokens.samples < tokens.all_samples else f"{text}."
+        text = tr("The token {token_label} carries {share:.0%} of the change. ").format(
+            token_label=_token_label(first.name, encoding), share=first.share
+        )
+    text += tr("Tokens of {samples:,} samples of both steps were read").format(samples=tokens.samples)
+    return (
+        tr("{text}, of {all_samples:,}.").format(text=text, all_samples=tokens.all_samples)
+        if tokens.samples < tokens.all_samples
+        else f"{text}."
+    )
 
 
 def _token_label(token: str, encoding: Encoding) -> str:
-    return f"“{read_piece(token, encoding)}”" if token else "∅ (empty token)"
+    return f"“{read_piece(token, encoding)}”" if token else tr("∅ (empty token)")
 
 
 def _row(key: str, part: ChangePart, change: StepChange, label: str) -> dict[str, Any]:
     numbers = [number(part.value), number(part.before), f"{part.count:,}", number(part.without)]
-    tip = f"{part.share:.1%} of the change of {number(change.change, sign=True)}. Click to see the samples."
+    tip = tr("{share:.1%} of the change of {change}. Click to see the samples.").format(
+        share=part.share, change=number(change.change, sign=True)
+    )
     return link_row(key, label, f"{part.share:.0%}".replace("-", "−"), part.share, numbers, tip=tip)

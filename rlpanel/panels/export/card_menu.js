@@ -2,7 +2,7 @@
 
 /** Create the menu; `getPlot` returns the view of the plot that the card shows now. */
 function exportMenu(model, getPlot) {
-  const files = [["PNG", "png"], ["SVG", "svg"], ["CSV", "csv"], ["CSV, raw", "csv-raw"]]
+  const files = [["PNG", "png"], ["SVG", "svg"], ["CSV", "csv"], [t("CSV, raw"), "csv-raw"]]
   const entries = [...files, ...(model.entries ?? []).map((label) => [label, label])]
   model.on("msg:custom", async (message) => {
     if (message.kind === "csv") { save([message.text], message.file, "text/csv"); return }
@@ -12,5 +12,5 @@ function exportMenu(model, getPlot) {
     if (message.kind === "svg") { save([picture.text], message.file, "image/svg+xml") }
     else { save([await raster(picture)], message.file, "image/png") }
   })
-  return menu("⋮", "Export this plot as PNG or SVG, or its data as CSV", () => entries, (kind) => model.send_msg(kind))
+  return menu("⋮", t("Export this plot as PNG or SVG, or its data as CSV"), () => entries, (kind) => model.send_msg(kind))
 }

@@ -16,7 +16,7 @@ function namePlot(view, frames = 300) {
   const title = findDeep(view.parent.parent?.el.shadowRoot ?? document, ".head b, .caption")
   if (plot && title) {
     plot.setAttribute("role", "img")
-    plot.ariaLabel = `Plot of ${title.textContent}`
+    plot.ariaLabel = t("Plot of {title}", { title: title.textContent })
   } else if (frames) { requestAnimationFrame(() => namePlot(view, frames - 1)) }
 }
 

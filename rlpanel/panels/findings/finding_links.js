@@ -1,9 +1,9 @@
 // Buttons that lead to a finding's steps. A click sends the finding's key and the choice of the step.
 const MARKS = { alarm: "▲", warning: "●", info: "○" }
 const STEP_LINKS = [
-  ["before", "before", "The last step before the onset"],
-  ["onset", "onset", "The first affected step"],
-  ["worst", "worst", "The most affected step"],
+  ["before", "before", t("The last step before the onset")],
+  ["onset", "onset", t("The first affected step")],
+  ["worst", "worst", t("The most affected step")],
 ]
 
 function link(className, text, title, click) {
@@ -31,7 +31,7 @@ function stepLinks(finding, open, shown) {
     row.append(node)
   }
   if (finding.split) {
-    const title = `Show the samples of the split ${finding.split} at the first affected step`
+    const title = t("Show the samples of the split {split} at the first affected step", { split: finding.split })
     row.append(link("step", "samples", title, () => open(finding.key, "samples")))
   }
   return row

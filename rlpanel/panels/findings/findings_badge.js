@@ -1,9 +1,13 @@
 // Draws a badge with the number of findings, and their list below it. Texts are inserted as text, never as
 // HTML.
 const SEVERITIES = ["alarm", "warning", "info"]
-const NOUNS = { alarm: ["alarm", "alarms"], warning: ["warning", "warnings"], info: ["earlier", "earlier"] }
 
-const counted = (severity, count) => `${count} ${NOUNS[severity][count === 1 ? 0 : 1]}`
+/** Return the number of findings of one severity as a label. */
+function counted(severity, count) {
+  if (severity === "alarm") return count === 1 ? t("1 alarm") : t("{count} alarms", { count })
+  if (severity === "warning") return count === 1 ? t("1 warning") : t("{count} warnings", { count })
+  return t("{count} earlier", { count })
+}
 
 /** Draw the worst severity with its name, and the number of the others. */
 function drawBadge(badge, findings, checked) {
@@ -11,11 +15,11 @@ function drawBadge(badge, findings, checked) {
     .filter(([, count]) => count)
   badge.className = `pill ${counts.length ? counts[0][0] : ""}`
   if (!counts.length) {
-    badge.replaceChildren(checked ? "no findings" : "checking …")
-    badge.title = checked ? "The rules found nothing in the complete steps" : "The rules check the run"
+    badge.replaceChildren(checked ? t("no findings") : t("checking …"))
+    badge.title = checked ? t("The rules found nothing in the complete steps") : t("The rules check the run")
     return
   }
-  badge.title = `Findings: ${counts.map(([severity, count]) => counted(severity, count)).join(", ")}`
+  badge.title = t("Findings: {counts}", { counts: counts.map(([severity, count]) => counted(severity, count)).join(", ") })
   badge.replaceChildren(...counts.map(([severity, count], position) => {
     const part = element("span", `count ${severity}`)
     part.append(mark(severity), position ? `${count}` : counted(severity, count))
@@ -27,17 +31,17 @@ function createItem(finding, open, opened) {
   const item = element("li", finding.key === opened ? "finding opened" : "finding")
   const title = element("div", "title")
   title.append(mark(finding.severity), element("span", "", finding.title), stepLinks(finding, open))
-  const sentence = link("sentence", finding.sentence, "Show the first affected step and a sample",
+  const sentence = link("sentence", finding.sentence, t("Show the first affected step and a sample"),
     () => open(finding.key, "onset"))
   item.append(title, sentence, ...finding.evidence.map((line) => element("p", "evidence", line)))
   if (finding.advice) {
     const advice = element("p", "advice")
-    advice.append(element("b", "", "Check next: "), finding.advice)
+    advice.append(element("b", "", t("Check next: ")), finding.advice)
     item.append(advice)
   }
   if (finding.symptoms.length) {
     const symptoms = element("div", "symptoms")
-    symptoms.append(element("p", "caption", "Also seen"), ...finding.symptoms.map((symptom) => createSymptom(symptom, open)))
+    symptoms.append(element("p", "caption", t("Also seen")), ...finding.symptoms.map((symptom) => createSymptom(symptom, open)))
     item.append(symptoms)
   }
   return item
@@ -45,7 +49,7 @@ function createItem(finding, open, opened) {
 
 function createSymptom(symptom, open) {
   const row = element("div", "symptom")
-  row.append(mark(symptom.severity), link("sentence", symptom.sentence, "Show the first affected step and a sample",
+  row.append(mark(symptom.severity), link("sentence", symptom.sentence, t("Show the first affected step and a sample"),
     () => open(symptom.key, "onset")))
   return row
 }
@@ -55,7 +59,7 @@ function createEarlier(findings, items, wasOpen) {
   const box = element("details", "earlier")
   const list = element("ul")
   list.append(...items)
-  box.append(element("summary", "", `Earlier (${findings.length})`), list)
+  box.append(element("summary", "", t("Earlier ({count})", { count: findings.length })), list)
   box.open = wasOpen
   row.append(box)
   return row
@@ -81,8 +85,8 @@ export function render({ model, el }) {
     drawBadge(badge, model.found, model.checked)
     const rows = createItems(now)
     if (!now.length) {
-      const text = !model.checked ? "The rules check the run …"
-        : past.length ? "Nothing goes on in the newest complete steps." : "No findings in the complete steps."
+      const text = !model.checked ? t("The rules check the run …")
+        : past.length ? t("Nothing goes on in the newest complete steps.") : t("No findings in the complete steps.")
       rows.push(element("li", "none", text))
     }
     if (past.length) { rows.push(createEarlier(past, createItems(past), wasOpen)) }

@@ -12,6 +12,7 @@ from panel.viewable import Viewer
 from rlpanel.findings.check import check
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.panels.findings.findings_badge import EVERY
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -61,10 +62,14 @@ def list_html(findings: Sequence[Finding]) -> str:
     past = [finding for finding in findings if finding.severity == "info"]
     present = [finding for finding in findings if finding.severity != "info"]
     if not findings:
-        return '<p class="note">No findings in the complete steps.</p>'
-    html = _items(present) if present else '<p class="note">Nothing goes on in the newest complete steps.</p>'
+        return tr('<p class="note">No findings in the complete steps.</p>')
+    html = (
+        _items(present)
+        if present
+        else tr('<p class="note">Nothing goes on in the newest complete steps.</p>')
+    )
     if past:
-        summary = f"<summary>Earlier ({len(past)})</summary>"
+        summary = tr("<summary>Earlier ({past})</summary>").format(past=len(past))
         html += f'<details class="earlier"{"" if present else " open"}>{summary}{_items(past)}</details>'
     return html
 
@@ -75,7 +80,11 @@ def _items(findings: Sequence[Finding]) -> str:
 
 def _finding_html(finding: Finding) -> str:
     evidence = "".join(f"<p>{safe_text(line)}</p>" for line in finding.evidence)
-    advice = f"<p><b>Check next:</b> {safe_text(finding.advice)}</p>" if finding.advice else ""
+    advice = (
+        tr("<p><b>Check next:</b> {advice}</p>").format(advice=safe_text(finding.advice))
+        if finding.advice
+        else ""
+    )
     symptoms = "".join(
         f"<li>{_mark(symptom)} {safe_text(symptom.sentence)}</li>" for symptom in finding.symptoms
     )

@@ -12,6 +12,7 @@ from rlpanel.findings.findings_cache import known_findings
 from rlpanel.number_text import number
 from rlpanel.panels.curves.curve_selection import curves_of
 from rlpanel.panels.first_view.static_curve import curve_html
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.text_cache import READ_NOW, Texts, read_texts, unread_bytes
 from rlpanel.panels.samples.text_style import text_style
 from rlpanel.panels.samples.visible_rows import visible_rows
@@ -49,7 +50,8 @@ def _side(context: Context) -> str:
         f"<li{' class=chosen' if name == context.selection.run else ''}>{safe_text(label)}</li>"
         for name, label in [*labels.items()][:_RUNS]
     )
-    return f'<nav aria-label="Runs"><ul>{items}</ul></nav>'
+    name = tr("Runs")
+    return f'<nav aria-label="{name}"><ul>{items}</ul></nav>'
 
 
 def _findings(context: Context) -> str:
@@ -74,7 +76,7 @@ def _curves(context: Context) -> str:
 
 def _step(context: Context) -> str:
     step = context.selection.step
-    text = f"Step {step}" if step is not None else "Reading …"
+    text = tr("Step {step}").format(step=step) if step is not None else tr("Reading …")
     return f'<div class="card step"><b>{text}</b></div>'
 
 

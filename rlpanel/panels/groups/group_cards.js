@@ -22,7 +22,7 @@ function makeCard(model, card) {
   const item = make("button", "card")
   item.type = "button"
   item.dataset.uid = card.uid
-  item.title = "Select this sample"
+  item.title = t("Select this sample")
   item.addEventListener("click", () => model.send_msg(card.uid))
   item.append(makeNumbers(card), make("p", "", card.response))
   return item

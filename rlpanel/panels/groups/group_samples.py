@@ -13,6 +13,7 @@ from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number, plus_minus
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.session.background_task import BackgroundTask
@@ -41,7 +42,7 @@ FORMULAS = {
 }
 _NUMBERS = ("reward", "advantage", *FORMULAS, "rloo_kl_advantage")
 _SHORT = {
-    "advantage": "logged advantage",
+    "advantage": marked("logged advantage"),
     "grpo_advantage": "GRPO",
     "dr_grpo_advantage": "Dr. GRPO",
     "rloo_advantage": "RLOO",
@@ -55,7 +56,7 @@ class GroupCards(JSComponent):
     cards = param.List(default=[], doc="The samples as plain objects.")
     chosen = param.String(default="", doc="Uid of the selected sample.")
 
-    _esm = read_assets("panels/groups/group_cards.js")
+    _esm = read_assets("panels/ui/dom.js", "panels/groups/group_cards.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/groups/group_cards.css")]
 
 
@@ -103,7 +104,9 @@ class GroupSamples(Viewer):
         if sample is None or groups is None or group is None or context.index is None:
             self._work.stop()
             self._drawn = ()
-            self._show_note("This sample is in no group" if sample is not None else "No sample selected")
+            self._show_note(
+                tr("This sample is in no group") if sample is not None else tr("No sample selected")
+            )
             return
         self._cards.chosen = sample.uid
         rows = groups.members[group]
@@ -144,7 +147,7 @@ def _read_cards(
             "response": clean(text.get("response", text.get("prompt", "")), style)[:MOST_CHARS],
             "numbers": [
                 [
-                    _SHORT.get(name, describe(name).label),
+                    tr(_SHORT.get(name, describe(name).label)),
                     number(float(values[name][i]), sign=name != "reward"),
                     describe(name).tip,
                     name,
@@ -158,17 +161,32 @@ def _read_cards(
 
 def _summary(groups: StepGroups, group: int) -> str:
     """Return the group's numbers in one line."""
-    parts = [f"Group {groups.names[group][:40]}", f"{len(groups.members[group]):,} samples"]
+    parts = [
+        tr("Group {group}").format(group=groups.names[group][:40]),
+        tr("{group:,} samples").format(group=len(groups.members[group])),
+    ]
     values = {name: float(column[group]) for name, column in groups.values.items()}
     if "group_mean" in values:
-        parts.append(f"mean reward {plus_minus(values['group_mean'], values['group_std'])}")
-        parts.append(f"range {number(values['group_worst'])} to {number(values['group_best'])}")
-        parts.append(f"pass rate {values['group_pass_rate']:.0%}")
-        parts += [f"no learning signal ({groups.states[group]})"] if values["group_zero_variance"] else []
+        parts.append(
+            tr("mean reward {plus_minus}").format(
+                plus_minus=plus_minus(values["group_mean"], values["group_std"])
+            )
+        )
+        parts.append(
+            tr("range {values} to {values_2}").format(
+                values=number(values["group_worst"]), values_2=number(values["group_best"])
+            )
+        )
+        parts.append(tr("pass rate {values:.0%}").format(values=values["group_pass_rate"]))
+        parts += (
+            [tr("no learning signal ({group})").format(group=groups.states[group])]
+            if values["group_zero_variance"]
+            else []
+        )
     if "group_diversity" in values:
-        parts.append(f"{values['group_diversity']:.0%} distinct responses")
+        parts.append(tr("{values:.0%} distinct responses").format(values=values["group_diversity"]))
     if len(groups.members[group]) > MOST_SAMPLES:
-        parts.append(f"first {MOST_SAMPLES} shown")
+        parts.append(tr("first {value} shown").format(value=MOST_SAMPLES))
     return " · ".join(parts)
 
 
@@ -179,7 +197,11 @@ def _fit_html(view: RunView, rows: np.ndarray) -> str:
     if not most or not view.snapshot.has_number("advantage"):
         return ""
     largest = ", ".join(
-        f'<span title="{safe_text(describe(FORMULAS[name]).tip)}">{number(value)} from {_SHORT[name]}</span>'
+        tr('<span title="{tip}">{value} from {name}</span>').format(
+            tip=safe_text(describe(FORMULAS[name]).tip), value=number(value), name=tr(_SHORT[name])
+        )
         for name, value in sorted(most.items(), key=lambda pair: pair[1])
     )
-    return f'<span class="note">Logged advantages of this step differ by at most {largest}.</span>'
+    return tr('<span class="note">Logged advantages of this step differ by at most {largest}.</span>').format(
+        largest=largest
+    )

@@ -17,6 +17,7 @@ from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport, file_name, well_formed
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.store.query.step_groups import ALL_HIGH, ALL_LOW, SIGNAL, StepGroups, groups_of
@@ -83,7 +84,7 @@ class GroupStrip(Viewer):
         step = self.context.selection.step
         return CardExport(
             name=f"{file_name(name)}-groups-step-{step}",
-            title="Groups",
+            title=tr("Groups"),
             words=f"{name}, step {step}: {len(groups):,} groups by mean; lowest to highest, mark at the mean",
             rows=lambda: _frame(groups, order),
             legend=tuple((state, color) for state, color in COLORS.items() if state in groups.states),
@@ -106,19 +107,18 @@ def filter_by_group(context: Context, groups: StepGroups, group: int) -> None:
 def _head(groups: StepGroups) -> dict[str, Any]:
     """Return title, tooltip, and as notes the numbers of groups: all, and those without learning signal."""
     low, high = (int((groups.states == state).sum()) for state in (ALL_LOW, ALL_HIGH))
-    without_signal = [[f"{low:,} all low", "bad"]] if low else []
-    without_signal += [[f"{high:,} all high", "good"]] if high else []
+    without_signal = [[tr("{low:,} all low").format(low=low), "bad"]] if low else []
+    without_signal += [[tr("{high:,} all high").format(high=high), "good"]] if high else []
     comma = "," if without_signal else ""
     finite = groups.values["group_std"][np.isfinite(groups.values["group_std"])]
     mean_std = float(finite.mean()) if len(finite) else float("nan")
-    tip = (
-        f"{len(groups):,} groups of the step, sorted by mean reward. Each bar spans the lowest to the "
-        f"highest reward, with a mark at the mean. Mean standard deviation within groups: "
-        f"{number(mean_std)}. A group of equal rewards has no learning signal: all low if they are below "
-        "a pass, else all high. "
-        f"{describe('zero_variance_groups').tip} Click to filter the grid to a group."
-    )
-    return {"title": "Groups", "tip": tip, "notes": [[f"{len(groups):,}{comma}", ""], *without_signal]}
+    tip = tr(
+        "{groups:,} groups of the step, sorted by mean reward. Each bar spans the lowest "
+        "to the highest reward, with a mark at the mean. Mean standard deviation within "
+        "groups: {mean_std}. A group of equal rewards has no learning signal: all low if "
+        "they are below a pass, else all high. {tip} Click to filter the grid to a group."
+    ).format(groups=len(groups), mean_std=number(mean_std), tip=describe("zero_variance_groups").tip)
+    return {"title": tr("Groups"), "tip": tip, "notes": [[f"{len(groups):,}{comma}", ""], *without_signal]}
 
 
 def _frame(groups: StepGroups, order: np.ndarray) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from panel.viewable import Viewer
 from rlpanel.metrics.engine.column_info import METRICS, describe
 from rlpanel.number_text import number
 from rlpanel.panels.groups.group_strip import filter_by_group
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.sample_table import PICK, SampleTable, header_tips, number_format
 from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
@@ -81,7 +82,7 @@ class GroupTable(Viewer):
         self._table_box.visible = groups is not None
         if groups is None or context.index is None:
             self._work.stop()
-            self._show_note("This step has no groups")
+            self._show_note(tr("This step has no groups"))
             return
         self._show_note(_summary(groups, context.selection.step))
         style = text_style(context)
@@ -181,4 +182,4 @@ def _summary(groups: StepGroups, step: int | None) -> str:
         if name in view.step_metrics
     }
     passes = [f"{label} {number(value)}" for label, value in rates.items() if np.isfinite(value)]
-    return " · ".join([f"{len(groups):,} groups", *passes])
+    return " · ".join([tr("{groups:,} groups").format(groups=len(groups)), *passes])

@@ -11,6 +11,7 @@ from panel.viewable import Viewer
 from rlpanel.panels.groups.group_samples import GroupSamples
 from rlpanel.panels.groups.group_table import GroupTable
 from rlpanel.panels.inputs.input_fields import FieldRow, select_field
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.html_pane import HtmlPane
@@ -26,9 +27,9 @@ class GroupsTab(Viewer):
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
-        self._mode = select_field("what", "Groups", 190)
+        self._mode = select_field("what", tr("Groups"), 190)
         self._mode.param.update(
-            options={"This sample's group": _ONE, "All groups of the step": _ALL}, value=_ONE
+            options={tr("This sample's group"): _ONE, tr("All groups of the step"): _ALL}, value=_ONE
         )
         self._note = HtmlPane(
             "",

@@ -56,8 +56,8 @@ function fact() {
 function choices(field, send) {
   const node = element("div", "choices")
   const filter = element("input")
-  Object.assign(filter, { type: "text", placeholder: "find" })
-  filter.setAttribute("aria-label", `find in ${field.label}`)
+  Object.assign(filter, { type: "text", placeholder: t("find") })
+  filter.setAttribute("aria-label", t("find in {label}", { label: field.label }))
   const list = element("div", "list")
   const boxes = field.options.map(([value, label]) => {
     const row = element("label", "choice")

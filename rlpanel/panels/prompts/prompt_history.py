@@ -17,6 +17,7 @@ from rlpanel.number_text import number
 from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html, response_side
 from rlpanel.panels.export.card_export import CardExport, file_name
 from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.prompt_history_plot import PromptHistoryPlot
 from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style, text_style
@@ -115,7 +116,7 @@ class PromptHistory(Viewer):
             return
         context, sample = self.context, self.context.sample
         if sample is None or sample.prompt is None or context.index is None:
-            self._show_note("No prompt is logged for this sample" if sample else "No sample selected")
+            self._show_note(tr("No prompt is logged for this sample") if sample else tr("No sample selected"))
             self._responses.value = self._responses.value.iloc[:0]
             self._diff.object = ""
             return
@@ -130,8 +131,18 @@ class PromptHistory(Viewer):
         self._length.draw(history, history.length, sample.step)
         steps = len(np.unique(history.step))
         first, last = history.means(history.reward)[1][:1], history.means(history.reward)[1][-1:]
-        change = f" · mean reward {number(float(first[0]))} → {number(float(last[0]))}" if len(first) else ""
-        self._show_note(f"{len(history.rows):,} samples at {steps:,} steps{change}")
+        change = (
+            tr(" · mean reward {first} → {last}").format(
+                first=number(float(first[0])), last=number(float(last[0]))
+            )
+            if len(first)
+            else ""
+        )
+        self._show_note(
+            tr("{rows:,} samples at {steps:,} steps{change}").format(
+                rows=len(history.rows), steps=steps, change=change
+            )
+        )
         self._read(context.index, snapshot, history, sample)
         self._compare(context.index, context.view, history, sample)
 
@@ -192,7 +203,7 @@ class PromptHistory(Viewer):
         self._diffing.stop()
         before = history.rows[history.step < sample.step]
         if not len(before):
-            self._show_diff('<p class="note">No earlier step has this prompt.</p>')
+            self._show_diff(tr('<p class="note">No earlier step has this prompt.</p>'))
             return
         snapshot = view.snapshot
         step = snapshot.metadata("step")[before[-1]]
@@ -201,7 +212,7 @@ class PromptHistory(Viewer):
         if len(sample.response or "") <= NOW_CHARS // 2 and snapshot.metadata("length")[previous] <= READ_NOW:
             self._show_diff(next(results))
         else:
-            self._show_diff('<p class="note">Comparing …</p>')
+            self._show_diff(tr('<p class="note">Comparing …</p>'))
             self._diffing.start(results)
 
     def _show_diff(self, html: str) -> None:
@@ -250,7 +261,7 @@ def _read_diff(index: RunIndex, view: RunView, row: int, sample: Sample, style: 
         yield f'<p class="note">{safe_text(error)}</p>'
         return
     side = DiffSide(
-        f"Step {previous.step} (previous)",
+        tr("Step {step} (previous)").format(step=previous.step),
         f"line {previous.line:,}",
         "reference",
         previous.response,

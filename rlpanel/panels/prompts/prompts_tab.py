@@ -9,6 +9,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.panels.inputs.input_fields import FieldRow, select_field
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.prompts.prompt_history import PromptHistory
 from rlpanel.panels.prompts.unsolved_prompts import UnsolvedPrompts
 from rlpanel.panels.session.context import Context
@@ -26,9 +27,10 @@ class PromptsTab(Viewer):
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
-        self._mode = select_field("what", "Prompts", 250)
+        self._mode = select_field("what", tr("Prompts"), 250)
         self._mode.param.update(
-            options={"History of this prompt": _HISTORY, "Unsolved prompts": _UNSOLVED}, value=_HISTORY
+            options={tr("History of this prompt"): _HISTORY, tr("Unsolved prompts"): _UNSOLVED},
+            value=_HISTORY,
         )
         self._note = HtmlPane(
             "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(6, 8),

@@ -12,6 +12,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.number_text import number
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.samples.text_table import text_table
@@ -71,7 +72,7 @@ class UnsolvedPrompts(Viewer):
         if context.snapshot.samples <= COUNT_NOW:
             self._show(next(results))
         else:
-            self._show_note("Searching …")
+            self._show_note(tr("Searching …"))
             self._work.start(results)
 
     def _find(self, index: RunIndex, snapshot: Snapshot, style: TextStyle) -> Iterator[_Result]:
@@ -96,8 +97,12 @@ class UnsolvedPrompts(Viewer):
             dtype=str,
         )
         least, referenced = self.context.display.stuck_steps, self.context.snapshot.has_number("ref_reward")
-        below = "still below the reference reward" if referenced else "not above their first reward"
-        self._show_note(f"{len(unsolved):,} prompts {below} after {least:,} steps or more")
+        below = tr("still below the reference reward") if referenced else tr("not above their first reward")
+        self._show_note(
+            tr("{unsolved:,} prompts {below} after {least:,} steps or more").format(
+                unsolved=len(unsolved), below=below, least=least
+            )
+        )
 
     def _pick(self, event: Any) -> None:
         uid = event.new.partition("\n")[0]

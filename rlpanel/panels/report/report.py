@@ -9,6 +9,7 @@ import numpy as np
 from bokeh.resources import Resources
 
 from rlpanel.panels.findings.findings_list import findings_html
+from rlpanel.panels.language.labels import ENGLISH, using
 from rlpanel.panels.report.carried_samples import collect_samples
 from rlpanel.panels.report.report_contents import check_step, first_position, run_query, select_rows
 from rlpanel.panels.report.report_facts import facts_html
@@ -27,6 +28,7 @@ from rlpanel.store.query.query import QueryResult
 SAMPLES = 32
 
 
+@using(ENGLISH)  # an exported file is read by others, too
 def board_html(context: Context, samples: int = SAMPLES) -> bytes:
     """Return the report of a board: findings, curves, the step's plots, and the samples of its query.
 
@@ -73,6 +75,7 @@ def board_html(context: Context, samples: int = SAMPLES) -> bytes:
     return document(title, _style(), body, data, [*bokeh, _script()])
 
 
+@using(ENGLISH)  # an exported file is read by others, too
 def sample_html(context: Context, uid: str) -> bytes:
     """Return the report of one sample: texts, tokens and numbers.
 

@@ -11,6 +11,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.number_text import number
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.sample.sample_text import extra_html, prompt_block, text_pane
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.session.context import Context
@@ -49,9 +50,9 @@ def _answers_html(sample: Sample | None, style: TextStyle, tests: Sequence[TextP
     if sample is None:
         return ""
     texts = (
-        ("response", "Response", sample.reward, sample.valid_reward, "policy"),
-        ("ref_response", "Reference response", sample.ref_reward, sample.ref_valid_reward, "reference"),
-        ("ground_truth", "Ground truth", math.nan, math.nan, "good"),
+        ("response", tr("Response"), sample.reward, sample.valid_reward, "policy"),
+        ("ref_response", tr("Reference response"), sample.ref_reward, sample.ref_valid_reward, "reference"),
+        ("ground_truth", tr("Ground truth"), math.nan, math.nan, "good"),
     )
     cells = "".join(
         f'<section><h5><span class="{color}">{title}</span>'

@@ -13,15 +13,16 @@ export function render({ model }) {
   const tag = element("input", "tag"), note = element("input", "note")
   const suggestions = element("datalist"), status = element("span", "said")
   suggestions.id = "tags"
-  Object.assign(tag, { placeholder: "tag", maxLength: 40 })
-  Object.assign(note, { placeholder: "note", maxLength: 2000 })
+  Object.assign(tag, { placeholder: t("tag"), maxLength: 40 })
+  Object.assign(note, { placeholder: t("note"), maxLength: 2000 })
   tag.setAttribute("list", "tags")
-  tag.setAttribute("aria-label", "tag of the sample")
-  note.setAttribute("aria-label", "note on the sample")
+  tag.setAttribute("aria-label", t("tag of the sample"))
+  note.setAttribute("aria-label", t("note on the sample"))
   // Sample to which the fields belong; another one may be selected when a change is sent.
   let uid = ""
   const sendNote = () => model.send_msg({ do: "leave", uid, tag: tag.value, note: note.value })
   for (const input of [tag, note]) {
+    input.disabled = model.fixed
     input.addEventListener("focus", () => model.send_msg({ do: "hold", uid }))
     input.addEventListener("change", sendNote)
     input.addEventListener("keydown", (event) => {
@@ -38,21 +39,21 @@ export function render({ model }) {
     node.addEventListener("click", onClick)
     return node
   }
-  const copying = element("span", "copying", "copy")
+  const copying = element("span", "copying", t("copy"))
   for (const what of ["uid", "prompt", "response", "link"]) {
-    copying.append(button(what, `Copy the ${what} of the sample`, () => {
-      if (what === "link") { copy(link(model.place)).then(() => showStatus("copied")) }
+    copying.append(button(what, t("Copy the {what} of the sample", { what }), () => {
+      if (what === "link") { copy(link(model.place)).then(() => showStatus(t("copied"))) }
       else { model.send_msg({ do: "copy", what }) }
     }))
   }
-  const saving = element("span", "copying", "save as")
-  const saveButton = button("JSON", "Save the sample as a JSON line: texts, tokens, numbers",
+  const saving = element("span", "copying", t("save as"))
+  const saveButton = button("JSON", t("Save the sample as a JSON line: texts, tokens, numbers"),
     () => model.send_msg({ do: "save" }))
-  const pageButton = button("HTML", "Save the sample as an HTML page that opens without a server",
+  const pageButton = button("HTML", t("Save the sample as an HTML page that opens without a server"),
     () => model.send_msg({ do: "page" }))
   model.on("msg:custom", ({ file, bytes, kind, text }) => {
     if (file) { save([bytes], file, kind) }
-    else { copy(text).then(() => showStatus("copied")) }
+    else { copy(text).then(() => showStatus(t("copied"))) }
   })
 
   const show = () => {

@@ -9,6 +9,7 @@ import param
 from panel.custom import JSComponent
 
 from rlpanel.errors import RLPanelError
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.report.report import sample_html
 from rlpanel.panels.report.report_contents import frozen
 from rlpanel.panels.session.background_task import BackgroundTask
@@ -24,13 +25,16 @@ class SampleActions(JSComponent):
     tag = param.String(default="", doc="Tag of the sample.")
     note = param.String(default="", doc="Note on the sample.")
     used = param.List(default=[], item_type=str, doc="Tags used in this run, as suggestions.")
+    fixed = param.Boolean(default=False, doc="Whether the tag and note cannot be changed.")
     failure = param.String(default="", doc="Error message if the note could not be saved.")
 
     _esm = read_assets("panels/ui/dom.js", "panels/export/download.js", "panels/sample/sample_actions.js")
     _stylesheets = [read_assets("panels/sample/sample_actions.css")]
 
     def __init__(self, context: Context, **params: Any) -> None:
-        super().__init__(sizing_mode="stretch_width", css_classes=["rl-actions"], **params)
+        super().__init__(
+            sizing_mode="stretch_width", css_classes=["rl-actions"], fixed=context.read_only, **params
+        )
         self._context = context
         self._task: BackgroundTask[dict[str, Any] | RLPanelError] = BackgroundTask(self._on_page)
         context.param.watch(self._show, ["sample", "noted"])
@@ -94,10 +98,13 @@ class SampleActions(JSComponent):
         notes = self._context.notes
         if notes is None or not uid or (notes.of(uid).tag, notes.of(uid).note) == (tag.strip(), note.strip()):
             return
+        if self._context.read_only:  # the fields are locked, but any client can send this message
+            self.failure = "cannot be saved: this board is read-only"
+            return
         try:
             notes.write(uid, tag, note)
         except OSError as error:
-            self.failure = f"cannot be saved: {error.strerror}"
+            self.failure = tr("cannot be saved: {strerror}").format(strerror=error.strerror)
             return
         self.failure = ""
         self._context.noted += 1

@@ -12,6 +12,7 @@ from panel.viewable import Viewer
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
 from rlpanel.panels.inputs.tab_bar import TabBar
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.sample.sample_actions import SampleActions
 from rlpanel.panels.sample.sample_tabs import TABS, position_of, tab_for
 from rlpanel.panels.session.context import Context
@@ -68,7 +69,7 @@ class SampleDetail(Viewer):
     def _list_tabs(self, *_: Any) -> None:
         """List the tabs for which the run logs something."""
         shown = [tab for tab in TABS if tab.applies(self.context.snapshot)]
-        listed = [{"key": tab.key, "title": tab.title, "about": tab.about} for tab in shown]
+        listed = [{"key": tab.key, "title": tr(tab.title), "about": tr(tab.about)} for tab in shown]
         if listed != self._bar.tabs:
             self._bar.tabs = listed
         self._open_tab()
@@ -114,8 +115,10 @@ class SampleDetail(Viewer):
 
     def _head_html(self, sample: Sample | None) -> str:
         if sample is None:
-            words = self.context.message or "no sample selected"
-            return f'<div class="head"><b>Sample</b><span class="note">{safe_text(words)}</span></div>'
+            words = self.context.message or tr("no sample selected")
+            return tr('<div class="head"><b>Sample</b><span class="note">{words}</span></div>').format(
+                words=safe_text(words)
+            )
         place = [
             f"step {sample.step}",
             f"rank {sample.rank}" if sample.rank >= 0 else "",
@@ -125,11 +128,10 @@ class SampleDetail(Viewer):
         where = " · ".join(part for part in place if part)
         notes = "".join(f'<div class="note kl">{safe_text(note)}</div>' for note in sample.notes)
         uid = safe_text(sample.uid)
-        return (
-            f'<div class="head" title="{uid}" data-uid="{uid}"><b>Sample</b>'
-            f'<span class="note">{safe_text(where)}</span>'
-            f'<span class="scores">{self._scores(sample)}</span></div>{notes}'
-        )
+        return tr(
+            '<div class="head" title="{uid}" data-uid="{uid_2}"><b>Sample</b><span '
+            'class="note">{where}</span><span class="scores">{sample}</span></div>{notes}'
+        ).format(uid=uid, uid_2=uid, where=safe_text(where), sample=self._scores(sample), notes=notes)
 
     def _scores(self, sample: Sample) -> str:
         estimator = self.context.display.kl_estimator
@@ -141,7 +143,7 @@ class SampleDetail(Viewer):
             (label, sample.columns.get(f"{estimator}_sum", math.nan), "kl", True),
             ("advantage", sample.advantage, "muted", True),
             ("tokens", sample.columns.get("response_tokens", math.nan), "length", False),
-            ("tool calls", sample.columns.get("tool_calls", math.nan), "entropy", False),
+            (tr("tool calls"), sample.columns.get("tool_calls", math.nan), "entropy", False),
             ("failed", sample.columns.get("tool_errors", math.nan) or math.nan, "bad", False),
             ("lag", sample.columns.get("lag", math.nan), "muted", False),
         ]

@@ -10,6 +10,7 @@ from rlpanel.panels.compare.runs_tab import RunsTab
 from rlpanel.panels.conversation.conversation_payload import has_turns
 from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.groups.groups_tab import GroupsTab
+from rlpanel.panels.language.labels import marked
 from rlpanel.panels.prompts.prompts_tab import PromptsTab
 from rlpanel.panels.sample.conversation_tab import ConversationTab
 from rlpanel.panels.sample.reference_tab import ReferenceTab
@@ -57,16 +58,16 @@ def _token_ranking(context: Context) -> TokenRanking:
 
 #: All tabs, in the order of the screen.
 TABS: tuple[Tab, ...] = (
-    Tab("conversation", "Conversation", "sample", ConversationTab),
-    Tab("tokens", "Tokens", "sample", TokensTab),
-    Tab("reference", "Text", "sample", ReferenceTab),
-    Tab("diff", "Diff", "sample", ResponseDiff),
-    Tab("group", "Group", "sample", GroupsTab),
-    Tab("prompt", "History", "sample", PromptsTab),
-    Tab("ranking", "Token ranking", "step", _token_ranking),
-    Tab("timeline", "Timeline", "step", TimelineTab, has_times),
-    Tab("runs", "Compare runs", "run", RunsTab),
-    Tab("explain", "Why", "run", ExplainTab),
+    Tab("conversation", marked("Conversation"), marked("sample"), ConversationTab),
+    Tab("tokens", marked("Tokens"), marked("sample"), TokensTab),
+    Tab("reference", marked("Text"), marked("sample"), ReferenceTab),
+    Tab("diff", marked("Diff"), marked("sample"), ResponseDiff),
+    Tab("group", marked("Group"), marked("sample"), GroupsTab),
+    Tab("prompt", marked("History"), marked("sample"), PromptsTab),
+    Tab("ranking", marked("Token ranking"), marked("step"), _token_ranking),
+    Tab("timeline", marked("Timeline"), marked("step"), TimelineTab, has_times),
+    Tab("runs", marked("Compare runs"), marked("run"), RunsTab),
+    Tab("explain", marked("Why"), marked("run"), ExplainTab),
 )
 
 

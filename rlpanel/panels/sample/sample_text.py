@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.texts.prompt_text import prompt_html
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -54,7 +55,7 @@ def extra_html(sample: Sample) -> str:
         f"<tr><td>{safe_text(key)}</td><td>{safe_text(_brief(value))}</td></tr>"
         for key, value in sample.extra.items()
     )
-    summary = f"<summary>{len(sample.extra)} further keys of the line</summary>"
+    summary = tr("<summary>{extra} further keys of the line</summary>").format(extra=len(sample.extra))
     return f'<details class="extra">{summary}<table>{rows}</table></details>'
 
 
@@ -62,4 +63,4 @@ def _brief(value: object) -> str:
     try:
         return str(value)[:2000]
     except RecursionError:
-        return "nested too deeply to be shown"
+        return tr("nested too deeply to be shown")

@@ -14,8 +14,8 @@ function matchingNames(names, word) {
 function field(model) {
   const box = element("div", "field")
   const input = element("input")
-  Object.assign(input, { placeholder: "filter   reward < 0 and kl_k3_mean > p99", spellcheck: false, autocomplete: "off" })
-  input.setAttribute("aria-label", "filter expression")
+  Object.assign(input, { placeholder: t("filter   reward < 0 and kl_k3_mean > p99"), spellcheck: false, autocomplete: "off" })
+  input.setAttribute("aria-label", t("filter expression"))
   const list = element("ul")
   list.setAttribute("role", "listbox")
   box.append(input, list)
@@ -85,7 +85,7 @@ function field(model) {
 
 function scope(model) {
   const box = element("div", "scope")
-  const buttons = [["step", "This step"], ["run", "All steps"]].map(([key, label]) => {
+  const buttons = [["step", t("This step")], ["run", t("All steps")]].map(([key, label]) => {
     const button = element("button", "", label)
     button.addEventListener("click", () => { model.scope = key })
     return [key, button]
@@ -99,7 +99,7 @@ function scope(model) {
 
 function statusLine(model) {
   const box = element("div", "says")
-  const text = element("span"), stop = element("button", "", "Stop"), bar = element("i")
+  const text = element("span"), stop = element("button", "", t("Stop")), bar = element("i")
   stop.addEventListener("click", () => model.send_msg({ do: "stop" }))
   box.append(bar, text, stop)
   const show = () => {
@@ -127,10 +127,10 @@ function fileReceiver() {
 
 export function render({ model }) {
   const box = element("div", "query"), row = element("div", "row")
-  const presetMenu = menu("Presets ▾", "Filters and sorts for samples worth a look", () => model.presets, (key) => {
+  const presetMenu = menu(t("Presets ▾"), t("Filters and sorts for samples worth a look"), () => model.presets, (key) => {
     model.send_msg({ do: "preset", what: key })
   })
-  const exportMenu = menu("Export ▾", "Save the matching samples as a file, or copy a link", () => model.takes, (key) => {
+  const exportMenu = menu(t("Export ▾"), t("Save the matching samples as a file, or copy a link"), () => model.takes, (key) => {
     if (key === "link") { copy(location.href) } else { model.send_msg({ do: "take", what: key }) }
   })
   model.on("msg:custom", fileReceiver())

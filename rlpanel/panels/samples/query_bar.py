@@ -9,33 +9,34 @@ import param
 from panel.custom import JSComponent
 
 from rlpanel.metrics.engine import column_info
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.query.filter_columns import FilterScope
 
 #: Preset → (required columns, sort, filter). A preset is only offered if the run has the required columns.
 PRESETS: dict[str, tuple[tuple[str, ...], str, str]] = {
-    "Highest reward": (("reward",), "-reward", ""),
-    "Lowest reward": (("reward",), "reward", ""),
-    "Below reference": (("reward_gap",), "reward_gap", "reward_gap < 0"),
-    "Worst groups": (("group_reward",), "group_reward", ""),
-    "Highest KL": (("{kl}_mean",), "-{kl}_mean", ""),
-    "Longest responses": (("response_tokens",), "-response_tokens", ""),
-    "Truncated": (("truncated",), "", "truncated == 1"),
-    "Duplicates": (("copies",), "-copies", "copies > 1"),
-    "Tagged": (("tag",), "", "not missing(tag)"),
+    marked("Highest reward"): (("reward",), "-reward", ""),
+    marked("Lowest reward"): (("reward",), "reward", ""),
+    marked("Below reference"): (("reward_gap",), "reward_gap", "reward_gap < 0"),
+    marked("Worst groups"): (("group_reward",), "group_reward", ""),
+    marked("Highest KL"): (("{kl}_mean",), "-{kl}_mean", ""),
+    marked("Longest responses"): (("response_tokens",), "-response_tokens", ""),
+    marked("Truncated"): (("truncated",), "", "truncated == 1"),
+    marked("Duplicates"): (("copies",), "-copies", "copies > 1"),
+    marked("Tagged"): (("tag",), "", "not missing(tag)"),
 }
 #: Descriptions of columns that the metric registry does not know.
 _DESCRIPTIONS = {
-    "attempt": "newest; older if a restart of the job replaced the sample",
-    "copies": "samples of the step with the same prompt and response",
-    "file": "log file of the sample",
-    "group_reward": "mean reward of the group",
-    "note": "note of a viewer",
-    "prompt_key": "equal for equal prompts",
-    "tag": "tag of a viewer",
+    "attempt": marked("newest; older if a restart of the job replaced the sample"),
+    "copies": marked("samples of the step with the same prompt and response"),
+    "file": marked("log file of the sample"),
+    "group_reward": marked("mean reward of the group"),
+    "note": marked("note of a viewer"),
+    "prompt_key": marked("equal for equal prompts"),
+    "tag": marked("tag of a viewer"),
 }
 #: Why a preset is disabled whose column is computed within a step.
-ONE_STEP = "available for a single step only"
+ONE_STEP = marked("available for a single step only")
 
 
 class QueryBar(JSComponent):
@@ -76,7 +77,7 @@ class QueryBar(JSComponent):
 
 def names_of(scope: FilterScope) -> list[list[str]]:
     """Return the columns that a filter may name: [name, description]."""
-    return [[name, _DESCRIPTIONS.get(name) or _description(name)] for name in scope.kinds()]
+    return [[name, tr(_DESCRIPTIONS.get(name, "")) or _description(name)] for name in scope.kinds()]
 
 
 def _description(name: str) -> str:
@@ -87,10 +88,10 @@ def _description(name: str) -> str:
 def presets_of(scope: FilterScope, kl: str, *, whole_run: bool) -> list[list[str | None]]:
     """Return the presets for which the run has the columns: [label, key, reason if disabled]."""
     columns = {*scope.kinds()}
-    presets: list[list[str | None]] = [["All samples", "", None]]
+    presets: list[list[str | None]] = [[tr("All samples"), "", None]]
     for label, (required, _, _) in PRESETS.items():
         if label == "Duplicates" and whole_run:
-            presets.append([label, label, ONE_STEP])
+            presets.append([tr(label), label, tr(ONE_STEP)])
         elif {name.format(kl=kl) for name in required} <= columns:
-            presets.append([label, label, None])
+            presets.append([tr(label), label, None])
     return presets

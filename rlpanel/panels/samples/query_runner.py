@@ -12,6 +12,7 @@ import numpy as np
 from rlpanel.errors import FilterError, RLPanelError
 from rlpanel.number_text import number
 from rlpanel.panels.export.card_export import file_name
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.query_bar import PRESETS, QueryBar, names_of, presets_of
 from rlpanel.panels.samples.text_cache import READ_NOW
 from rlpanel.panels.session.background_task import BackgroundTask
@@ -95,9 +96,9 @@ class QueryRunner:
         self._filter_valid = True
         self.busy, self.total = False, 0
         self.bar = QueryBar(self._on_action, margin=(0, 8, 6, 8))
-        whole_board = [["Board as one HTML file", "board", None]] if board is not None else []
+        whole_board = [[tr("Board as one HTML file"), "board", None]] if board is not None else []
         kinds = [[kind, kind, None] for kind in available_formats()]
-        self.bar.takes = [*kinds, *whole_board, ["Copy link", "link", None]]
+        self.bar.takes = [*kinds, *whole_board, [tr("Copy link"), "link", None]]
         self.bar.param.watch(self._on_edit, ["filter", "scope"])
 
     def run(self) -> None:
@@ -126,7 +127,7 @@ class QueryRunner:
             self._on_result(list(query.results())[-1])
         else:
             self.busy = True
-            self.bar.param.update(progress=0.0, note="searching …")
+            self.bar.param.update(progress=0.0, note=tr("searching …"))
             self._query_task.start(_with_error(query.results()))
 
     @property
@@ -169,17 +170,26 @@ class QueryRunner:
     def _status(self, result: QueryResult) -> str:
         """Return the status line: percentiles of the filter, searched bytes, and unreadable samples."""
         where = (
-            "all steps" if self._context.selection.scope == "run" else f"step {self._context.selection.step}"
+            tr("all steps")
+            if self._context.selection.scope == "run"
+            else tr("step {step}").format(step=self._context.selection.step)
         )
-        parts = [f"{name} of {where} = {number(value)}" for name, value in result.percentiles.items()]
+        parts = [
+            tr("{name} of {where} = {value}").format(name=name, where=where, value=number(value))
+            for name, value in result.percentiles.items()
+        ]
         if result.bytes_total > READ_NOW:
             rate = result.bytes_done / max(result.seconds, 1e-3)
             done, total = _size_text(result.bytes_done), _size_text(result.bytes_total)
-            parts.append(f"{done} of {total} searched, {_size_text(rate)}/s")
+            parts.append(
+                tr("{done} of {total} searched, {size_text}/s").format(
+                    done=done, total=total, size_text=_size_text(rate)
+                )
+            )
         if self.busy:
-            parts.append(f"{len(result.rows):,} found so far")
+            parts.append(tr("{rows:,} found so far").format(rows=len(result.rows)))
         if result.unread:
-            parts.append(f"{result.unread:,} samples cannot be read at the moment")
+            parts.append(tr("{unread:,} samples cannot be read at the moment").format(unread=result.unread))
         return " · ".join(parts)
 
     def _update_bar(self, scope: FilterScope) -> None:
@@ -195,7 +205,11 @@ class QueryRunner:
 
     def _on_action(self, action: str, argument: str) -> None:
         if action == "stop":
-            note = f"stopped; {self._match_count:,} found until then" if self.busy else "stopped"
+            note = (
+                tr("stopped; {match_count:,} found until then").format(match_count=self._match_count)
+                if self.busy
+                else "stopped"
+            )
             self._cancel()
             self.bar.param.update(progress=-1.0, note=note)
         elif action == "preset" and (argument in PRESETS or not argument):
@@ -221,7 +235,9 @@ class QueryRunner:
         ending, media, _ = FORMATS[kind]
         parts = export_parts(context.index, view, rows, context.notes, kind)
         name = f"{file_name(view.snapshot.name)}.{ending}"
-        self._start_export(Download(name, media, f"{kind}: {len(rows):,} samples", parts))
+        self._start_export(
+            Download(name, media, tr("{kind}: {rows:,} samples").format(kind=kind, rows=len(rows)), parts)
+        )
 
     def _export_board(self) -> None:
         """Export the board as it is shown now as one file; an invalid filter is left out."""
@@ -236,7 +252,7 @@ class QueryRunner:
         self._export_size, self._export_title = 0, download.title
         self._export_file = {"name": download.name, "kind": download.media}
         self.bar.send({"name": None})
-        self.bar.param.update(progress=0.0, note=f"exporting {download.title} …")
+        self.bar.param.update(progress=0.0, note=tr("exporting {title} …").format(title=download.title))
         self._export_task.start(_with_end(download.pieces))
 
     def _on_export_part(self, part: ExportPart | RLPanelError | None) -> None:
@@ -252,7 +268,9 @@ class QueryRunner:
         self._export_size += len(part.data)
         if self._export_size > MAX_EXPORT_BYTES:
             self._cancel()
-            error = f"the file is larger than {_size_text(MAX_EXPORT_BYTES)}: export fewer samples"
+            error = tr("the file is larger than {size_text}: export fewer samples").format(
+                size_text=_size_text(MAX_EXPORT_BYTES)
+            )
             self.bar.param.update(progress=-1.0, note="", error=error)
         else:
             self.bar.send({"piece": part.data})

@@ -16,6 +16,7 @@ from panel.viewable import Viewer
 
 from rlpanel import schema
 from rlpanel.panels.inputs.input_fields import button, text_field
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.episode_traces import fold_episodes
 from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
@@ -73,8 +74,8 @@ class SampleGrid(Viewer):
         self._head = HtmlPane("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
         self._search = text_field(
             "search",
-            "Search prompts and responses",
-            "search prompts and responses  /",
+            tr("Search prompts and responses"),
+            tr("search prompts and responses  /"),
             sizing_mode="stretch_width",
             margin=(6, 8),
         )
@@ -190,7 +191,9 @@ class SampleGrid(Viewer):
         if count < queried or not queried or following:
             self.context.draw_later(self.load)
         elif count > queried:
-            self._pill.param.update(label=f"↻ {count - queried:,} new", visible=True)
+            self._pill.param.update(
+                label=tr("↻ {queried:,} new").format(queried=count - queried), visible=True
+            )
 
     def _on_step(self, _: Any) -> None:
         if self._whole_run:
@@ -328,20 +331,26 @@ class SampleGrid(Viewer):
         selection, display, result = self.context.selection, self.context.display, self._result
         matches, step = len(result.rows), selection.step
         is_subset = shown < matches and not self._whole_run and not self._query.is_querying
-        text = f"{matches:,} of all steps" if self._whole_run else f"{matches:,} of step {step}"
+        text = (
+            tr("{matches:,} of all steps").format(matches=matches)
+            if self._whole_run
+            else tr("{matches:,} of step {step}").format(matches=matches, step=step)
+        )
         if not result.total:
             text = "none"
         elif self._query.is_filtering:
-            text = f"{matches:,} of {result.total:,} match"
+            text = tr("{matches:,} of {total:,} match").format(matches=matches, total=result.total)
         if shown < matches:
-            text += f" · {shown:,} shown"
+            text += tr(" · {shown:,} shown").format(shown=shown)
         note = (
             subset_html(self._view.snapshot, step, display)
             if is_subset and step is not None
             else safe_text(text)
         )
         self._head.width = 300 if shown < matches else 210
-        self._head.object = f'<div class="head"><b>Samples</b><span class="unit">{note}</span></div>'
+        self._head.object = tr(
+            '<div class="head"><b>Samples</b><span class="unit">{note}</span></div>'
+        ).format(note=note)
 
     # -- texts -----------------------------------------------------------------------------------
 

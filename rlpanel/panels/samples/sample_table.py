@@ -24,6 +24,8 @@ from panel.util import clone_model
 from rlpanel import schema
 from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import decimals
+from rlpanel.panels.language.labels import tr
+from rlpanel.panels.language.table_labels import pager_labels
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.thumbnails import COLUMN
 from rlpanel.panels.samples.visible_rows import PAGE
@@ -224,7 +226,8 @@ def table_of(frame: pd.DataFrame) -> SampleTable:
         # A page is short, so all its rows are rendered, whatever the grid's height.
         configuration={
             "columnDefaults": {"headerSortTristate": True},
-            "placeholder": "No samples match",
+            "placeholder": tr("No samples match"),
+            **pager_labels(),
             "renderVertical": "basic",
         },
     )
@@ -305,9 +308,11 @@ def _filter(name: str, values: pd.Series) -> dict[str, Any]:
     label = f"{column_info.describe(name).label}{_reduction(name)}"
     attributes = {
         "tabindex": "-1",
-        "aria-label": f"{label} {'at least' if _is_number(values) else 'contains'}",
+        "aria-label": (tr("{column} at least") if _is_number(values) else tr("{column} contains")).format(
+            column=label
+        ),
     }
-    kind = {"type": "input", "func": "like", "placeholder": "contains"}
+    kind = {"type": "input", "func": "like", "placeholder": tr("contains")}
     if _is_number(values):
         kind = {"type": "number", "func": ">=", "placeholder": "≥"}
     return {**kind, "elementAttributes": attributes}

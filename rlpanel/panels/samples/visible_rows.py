@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.settings import Display
@@ -31,8 +32,10 @@ def subset_html(snapshot: Snapshot, step: int, display: Display) -> str:
     total = len(snapshot.rows_of(step, older=display.older_attempts))
     if total <= display.max_samples:
         return ""
-    tip = "A reproducible random subset; the side panel sets the maximum number of samples."
-    return f'<span title="{tip}">{display.max_samples:,} of {total:,} shown, statistics over all</span>'
+    tip = tr("A reproducible random subset; the side panel sets the maximum number of samples.")
+    return tr('<span title="{tip}">{max_samples:,} of {total:,} shown, statistics over all</span>').format(
+        tip=tip, max_samples=display.max_samples, total=total
+    )
 
 
 def attempt_column(snapshot: Snapshot, rows: np.ndarray) -> dict[str, list[str]]:
@@ -45,26 +48,35 @@ def excluded_html(snapshot: Snapshot) -> str:
     """Return the number of excluded samples as HTML that unfolds the reasons; empty if there are none."""
     parts, reasons = [], []
     if snapshot.older:
-        reasons.append("restarts")
+        reasons.append(tr("restarts"))
         steps = ", ".join(f"{step:,}" for step in snapshot.restarts[:8])
         more = ", …" if len(snapshot.restarts) > 8 else ""
         parts.append(
-            f"<b>{_samples(snapshot.older)} of older attempts</b>: the job was restarted at step "
-            f"{safe_text(steps)}{more}, and only the newest attempt counts. "
-            "<i>Older attempts</i> in the side panel shows them in the grid."
+            tr(
+                "<b>{samples} of older attempts</b>: the job was restarted at step "
+                "{steps}{more}, and only the newest attempt counts. <i>Older attempts</i> in the "
+                "side panel shows them in the grid."
+            ).format(samples=_samples(snapshot.older), steps=safe_text(steps), more=more)
         )
     if snapshot.duplicates:
-        reasons.append("duplicates")
-        noun = "duplicate" if snapshot.duplicates == 1 else "duplicates"
+        reasons.append(tr("duplicates"))
         parts.append(
-            f"<b>{snapshot.duplicates:,} {noun} left out</b>: the same step has an identical line, and "
-            "sampling cannot have produced its response twice by chance, or the trainer logged its last "
-            "samples again."
+            trn(
+                "<b>{count:,} duplicate left out</b>: the same step has an identical line, and "
+                "sampling cannot have produced its response twice by chance, or the trainer logged its last "
+                "samples again.",
+                "<b>{count:,} duplicates left out</b>: the same step has an identical line, and "
+                "sampling cannot have produced its response twice by chance, or the trainer logged its last "
+                "samples again.",
+                snapshot.duplicates,
+            ).format(count=snapshot.duplicates)
         )
     if not parts:
         return ""
     items = "".join(f"<li>{part}</li>" for part in parts)
-    label = f"{snapshot.older + snapshot.duplicates:,} excluded ({', '.join(reasons)})"
+    label = tr("{duplicates:,} excluded ({reasons})").format(
+        duplicates=snapshot.older + snapshot.duplicates, reasons=", ".join(reasons)
+    )
     return (
         f'<details class="rl-set-aside"><summary class="pill" style="cursor:pointer">{label}'
         f"</summary><ul>{items}</ul></details>"
@@ -72,4 +84,4 @@ def excluded_html(snapshot: Snapshot) -> str:
 
 
 def _samples(count: int) -> str:
-    return f"{count:,} sample{'s' if count != 1 else ''}"
+    return trn("{count:,} sample", "{count:,} samples", count).format(count=count)

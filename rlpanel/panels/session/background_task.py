@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 import panel as pn
 
+from rlpanel.panels.language.labels import current_language, using
 from rlpanel.panels.session.event_loop import SessionLoop, drawing_loop
 from rlpanel.panels.session.redraw_queue import draw_in_turn
 
@@ -46,15 +47,16 @@ class BackgroundTask(Generic[T]):
                     self._show(result)
         else:
             # An exception is raised again on the loop, which reports it like its other errors.
-            self._pool.submit(self._run, job, results, loop).add_done_callback(
+            self._pool.submit(self._run, job, results, loop, current_language()).add_done_callback(
                 lambda future: loop.call_soon(future.result) if future.exception() else None
             )
 
-    def _run(self, job: int, results: Iterator[T], loop: SessionLoop) -> None:
-        for result in results:
-            if job != self._job or loop.is_gone:
-                return
-            draw_in_turn(loop, partial(self._on_result, job, result))
+    def _run(self, job: int, results: Iterator[T], loop: SessionLoop, language: str) -> None:
+        with using(language):
+            for result in results:
+                if job != self._job or loop.is_gone:
+                    return
+                draw_in_turn(loop, partial(self._on_result, job, result))
 
     def _on_result(self, job: int, result: T) -> None:
         if job == self._job:

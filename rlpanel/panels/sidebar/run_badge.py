@@ -8,6 +8,7 @@ from typing import Any
 import panel as pn
 from panel.viewable import Viewer
 
+from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.samples.visible_rows import excluded_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_state import LIVE, age, run_state
@@ -55,14 +56,14 @@ def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") ->
         return ""
     name = _name_html(label)
     if not snapshot.version:
-        return f'{name}<span class="pill">opening …</span>'
+        return tr('{name}<span class="pill">opening …</span>').format(name=name)
     parts = []
     if snapshot.samples:
-        ranks = f"{snapshot.ranks} rank{'s' if snapshot.ranks != 1 else ''}"
+        ranks = trn("{count} rank", "{count} ranks", snapshot.ranks).format(count=snapshot.ranks)
         parts = [f'<span class="detail">{ranks} · </span>{_sample_count(snapshot)}']
         step = f'<span class="detail"> · step {snapshot.steps.values[-1]}</span>'
         parts = [f"{parts[0]}{step}"]
-    newest = f"{age(now - snapshot.newest_line)} ago" if snapshot.newest_line else ""
+    newest = tr("{age} ago").format(age=age(now - snapshot.newest_line)) if snapshot.newest_line else ""
     error = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
     folds = excluded_html(snapshot) + problems_html(snapshot)
     pill = _pill_text(_state(snapshot, now), " · ".join(parts), newest)
@@ -88,15 +89,19 @@ def _pill_text(state: str, contents: str, newest: str) -> str:
 
 def _sample_count(snapshot: Snapshot) -> str:
     if not snapshot.has_splits:
-        return f"{snapshot.samples:,} samples"
-    return f"<b>{safe_text(snapshot.split)}</b> {snapshot.samples:,} of {snapshot.all_samples:,} samples"
+        return tr("{samples:,} samples").format(samples=snapshot.samples)
+    return tr("<b>{split}</b> {samples:,} of {all_samples:,} samples").format(
+        split=safe_text(snapshot.split), samples=snapshot.samples, all_samples=snapshot.all_samples
+    )
 
 
 def _state(snapshot: Snapshot, now: float) -> str:
     if not snapshot.progress.caught_up:
-        return f'<span class="dot kl">●</span> <b>reading {snapshot.progress.fraction:.0%}</b>'
+        return tr('<span class="dot kl">●</span> <b>reading {fraction:.0%}</b>').format(
+            fraction=snapshot.progress.fraction
+        )
     state = run_state(now - snapshot.newest_line)
-    return f'<span class="dot {"good" if state == LIVE else ""}">●</span> <b>{state}</b>'
+    return f'<span class="dot {"good" if state == LIVE else ""}">●</span> <b>{tr(state)}</b>'
 
 
 def problems_html(snapshot: Snapshot) -> str:
@@ -106,13 +111,23 @@ def problems_html(snapshot: Snapshot) -> str:
         f"{safe_text(line.reason)}</li>"
         for line in snapshot.bad_lines[:50]
     )
-    more = f"<li>and {snapshot.bad_count - 50:,} more</li>" if snapshot.bad_count > 50 else ""
-    word = "bad line" if snapshot.bad_count == 1 else "bad lines"
-    html = _fold(f"{snapshot.bad_count:,} {word}", bad + more, "rl-bad-lines") if snapshot.bad_count else ""
+    more = (
+        tr("<li>and {bad_count:,} more</li>").format(bad_count=snapshot.bad_count - 50)
+        if snapshot.bad_count > 50
+        else ""
+    )
+    title = trn("{count:,} bad line", "{count:,} bad lines", snapshot.bad_count)
+    html = (
+        _fold(title.format(count=snapshot.bad_count), bad + more, "rl-bad-lines")
+        if snapshot.bad_count
+        else ""
+    )
     problems = "".join(f"<li>{safe_text(problem)}</li>" for problem in snapshot.problems)
     if problems:
         count = len(snapshot.problems)
-        html += _fold(f"{count} problem{'s' if count > 1 else ''}", problems, "rl-problems")
+        html += _fold(
+            trn("{count} problem", "{count} problems", count).format(count=count), problems, "rl-problems"
+        )
     return html
 
 

@@ -36,13 +36,16 @@ function stateOf(run, now, [live, quiet]) {
 /** Return what is known of a run as sentences, for the tooltip and for screen readers. */
 function factsOf(run, { state, age }) {
   const facts = []
-  if (state) { facts.push(state === "live" ? "live" : `${state}, newest line ${age} ago`) }
-  if (run.samples !== undefined) {
-    facts.push(`${run.more ? "at least " : ""}${run.samples.toLocaleString("en-US")} samples`)
+  if (state) {
+    facts.push(state === "live" ? t("live") : t("{state}, newest line {age} ago", { state: t(state), age }))
   }
-  if (run.reward !== undefined) { facts.push(`reward ${run.reward} at step ${run.step}`) }
+  if (run.samples !== undefined) {
+    facts.push(run.more ? t("at least {count} samples", { count: run.samples.toLocaleString("en-US") })
+      : t("{count} samples", { count: run.samples.toLocaleString("en-US") }))
+  }
+  if (run.reward !== undefined) { facts.push(t("reward {reward} at step {step}", { reward: run.reward, step: run.step })) }
   if (run.severity) { facts.push(`${run.severity} at step ${run.checked}: ${run.finding}`) }
-  else if (run.severity === "") { facts.push(`no current findings at step ${run.checked}`) }
+  else if (run.severity === "") { facts.push(t("no current findings at step {step}", { step: run.checked })) }
   return facts
 }
 
@@ -75,7 +78,7 @@ class RunEntry {
     this.node.dataset.name = run.name
     const name = run.label.slice(run.label.lastIndexOf("/") + 1)
     this.tick = element("input")
-    Object.assign(this.tick, { type: "checkbox", tabIndex: -1, ariaLabel: `Compare ${shownName(run.label)}` })
+    Object.assign(this.tick, { type: "checkbox", tabIndex: -1, ariaLabel: t("Compare {run}", { run: shownName(run.label) }) })
     this.first = element("div", "first")
     this.second = element("div", "second")
     this.first.append(cutName(name))
@@ -95,7 +98,7 @@ class RunEntry {
     this.age = element("span", "age")
     this.second.replaceChildren(this.dot, this.age)
     if (run.samples !== undefined) {
-      this.second.append(element("span", "samples", `${run.more ? "≥ " : ""}${shortCount(run.samples)} samples`))
+      this.second.append(element("span", "samples", t("{count} samples", { count: `${run.more ? "≥ " : ""}${shortCount(run.samples)}` })))
     }
     if (run.reward !== undefined) { this.second.append(element("span", "reward", run.reward)) }
     if (run.trend?.length > 1) { this.second.append(sparkline(run.trend)) }
@@ -113,13 +116,13 @@ class RunEntry {
     this.node.ariaLabel = [path, ...facts].join(", ")
     this.dot.className = `dot ${found.state}`
     this.dot.textContent = found.state ? "●" : ""
-    this.age.textContent = found.state === "live" ? "live" : found.age
+    this.age.textContent = found.state === "live" ? t("live") : found.age
   }
 
   /** Show whether the run is open, and whether it is ticked; a tick may be impossible for a reason. */
   mark({ selected, ticked, refused }) {
     this.node.setAttribute("aria-selected", selected)
     Object.assign(this.tick, { checked: ticked, disabled: selected || Boolean(refused && !ticked) })
-    this.tick.title = selected ? "This run is open" : this.tick.disabled ? refused : "Draw its curves over those of the open run"
+    this.tick.title = selected ? t("This run is open") : this.tick.disabled ? refused : t("Draw its curves over those of the open run")
   }
 }

@@ -8,14 +8,14 @@ const REFRESH_EVERY = 10000
 export function render({ model }) {
   const box = element("div", "run-list")
   const search = element("input")
-  Object.assign(search, { type: "search", placeholder: "search runs", ariaLabel: "Search runs", spellcheck: false })
+  Object.assign(search, { type: "search", placeholder: t("search runs"), ariaLabel: t("Search runs"), spellcheck: false })
   const count = element("span", "count")
   count.setAttribute("role", "status")
   const top = element("div", "top")
   top.append(search, count)
   const compared = element("div", "compared")
-  const clear = element("button", "clear", "clear")
-  Object.assign(clear, { type: "button", title: "Remove all overlay runs" })
+  const clear = element("button", "clear", t("clear"))
+  Object.assign(clear, { type: "button", title: t("Remove all overlay runs") })
   const ticked = element("span")
   compared.append(ticked, clear)
   const tree = new RunTree((message) => model.send_msg(message))
@@ -35,15 +35,14 @@ export function render({ model }) {
   const draw = () => {
     const shown = state(), scroll = tree.node.scrollTop
     top.hidden = shown.total < SEARCHABLE
-    const runs = shown.total === 1 ? "run" : "runs"
-    count.textContent = shown.searching ? `${shown.runs.length} of ${shown.total}` : `${shown.total} ${runs}`
+    count.textContent = shown.searching ? t("{count} of {total}", { count: shown.runs.length, total: shown.total }) : shown.total === 1 ? t("{count} run", { count: 1 }) : t("{count} runs", { count: shown.total })
     tree.draw(shown)
     tree.node.scrollTop = scroll
     showTicked()
   }
   const showTicked = () => {
     compared.hidden = !model.over.length
-    ticked.textContent = `${model.over.length} compared`
+    ticked.textContent = t("{count} compared", { count: model.over.length })
   }
   const mark = () => {
     showTicked()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-LIVE, QUIET, FINISHED = "live", "quiet", "finished"
+from rlpanel.panels.language.labels import marked
+
+LIVE, QUIET, FINISHED = marked("live"), marked("quiet"), marked("finished")
 #: Maximum age of the newest line of a live and of a quiet run, in seconds.
 LIVE_SECONDS, QUIET_SECONDS = 60.0, 3600.0
 

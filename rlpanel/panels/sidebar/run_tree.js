@@ -22,7 +22,7 @@ class RunTree {
   constructor(send) {
     this.node = element("div", "tree")
     this.node.setAttribute("role", "tree")
-    this.node.ariaLabel = "Runs"
+    this.node.ariaLabel = t("Runs")
     this.more = element("button", "more")
     this.more.type = "button"
     this.send = send
@@ -55,9 +55,9 @@ class RunTree {
     }
     this.entries = drawn
     this.node.replaceChildren(...parts)
-    if (!parts.length && state.searching) { this.node.append(element("div", "none", "No run matches.")) }
+    if (!parts.length && state.searching) { this.node.append(element("div", "none", t("No run matches."))) }
     this.more.hidden = left >= 0
-    this.more.textContent = `${Math.min(PAGE, -left)} more of ${-left}`
+    this.more.textContent = t("{count} more of {left}", { count: Math.min(PAGE, -left), left: -left })
     this.mark(state)
     this.activate(this.items().find((item) => item.tabIndex === 0) ?? null)
     if (refocus) { (focused.isConnected ? focused : this.active)?.focus({ preventScroll: true }) }

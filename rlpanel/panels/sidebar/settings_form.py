@@ -10,14 +10,15 @@ from panel.viewable import Viewer
 
 from rlpanel.panels.curves import curve_menu, trainer_scalars
 from rlpanel.panels.inputs.form import Form
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.training_constants import constant_rows
 
 #: Group → names of display settings; each field is made from the declaration in `rlpanel.settings`.
 _DISPLAY = {
-    "Curves": ("band", "log_values", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
-    "Samples": ("max_samples", "older_attempts", "fold_episodes", "stuck_steps"),
-    "Text": ("fold_templates", "pad_token", "system_end"),
+    marked("Curves"): ("band", "log_values", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
+    marked("Samples"): ("max_samples", "older_attempts", "fold_episodes", "stuck_steps"),
+    marked("Text"): ("fold_templates", "pad_token", "system_end"),
 }
 #: Maximum number of curves and of overlay splits that can be chosen.
 _MANY = 1000
@@ -48,28 +49,30 @@ class SettingsForm(Viewer):
     def _groups(self) -> Iterator[dict[str, Any]]:
         splits = self._split_fields()
         if splits:
-            yield {"title": "Splits", "fields": splits}
+            yield {"title": tr("Splits"), "fields": splits}
         for title, names in _DISPLAY.items():
             fields = [_field(self.context.display, name) for name in names]
             if title == "Curves":
                 selection = self.context.selection
                 fields = [self._metrics(), *fields, _field(selection, "align"), _field(selection, "smooth")]
-            yield {"title": title, "fields": fields}
+            yield {"title": tr(title), "fields": fields}
         constants = constant_rows(self.context.view)
         if constants:
-            yield {"title": "Training", "fields": constants}
+            yield {"title": tr("Training"), "fields": constants}
 
     def _metrics(self) -> dict[str, Any]:
         options, selected = self._curve_options(), self.context.selection.curves
         resolved = [trainer_scalars.resolve(self.context.view, name) for name in selected]
         return {
             "name": "curves",
-            "label": "Metrics",
+            "label": tr("Metrics"),
             "kind": "choices",
             "options": [[value, label] for label, value in options.items()],
             "most": _MANY,
             "value": [name for name in resolved if name in options.values()],
-            "help": "Metrics that are drawn as curves; without a choice, those that matter most in this run.",
+            "help": tr(
+                "Metrics that are drawn as curves; without a choice, those that matter most in this run."
+            ),
         }
 
     def _curve_options(self) -> dict[str, str]:
@@ -86,20 +89,20 @@ class SettingsForm(Viewer):
         return [
             {
                 "name": "split",
-                "label": "Split",
+                "label": tr("Split"),
                 "kind": "select",
                 "options": [[name, name] for name in snapshot.splits],
                 "value": snapshot.split,
-                "help": "Split whose samples are used in all curves, lists and findings.",
+                "help": tr("Split whose samples are used in all curves, lists and findings."),
             },
             {
                 "name": "beside",
-                "label": "Overlay splits",
+                "label": tr("Overlay splits"),
                 "kind": "choices",
                 "options": [[name, name] for name in others],
                 "most": _MANY,
                 "value": [name for name in beside if name in others],
-                "help": "Splits whose curves are drawn over those of the selected split.",
+                "help": tr("Splits whose curves are drawn over those of the selected split."),
             },
         ]
 
@@ -131,18 +134,14 @@ class SettingsForm(Viewer):
 def _field(owner: param.Parameterized, name: str) -> dict[str, Any]:
     """Return the field of a parameter, by its type."""
     parameter = owner.param[name]
-    field = {
-        "name": name,
-        "label": parameter.label,
-        "value": getattr(owner, name),
-        "help": parameter.doc,
-    }
+    label, text = parameter.label or "", parameter.doc or ""
+    field = {"name": name, "label": tr(label), "value": getattr(owner, name), "help": tr(text)}
     if isinstance(parameter, param.Boolean):
         return field | {"kind": "switch"}
     if isinstance(parameter, param.Selector):
         return field | {
             "kind": "select",
-            "options": [[value, label] for label, value in parameter.names.items()],
+            "options": [[value, tr(str(label))] for label, value in parameter.names.items()],
         }
     if isinstance(parameter, param.Number):
         low, high = parameter.bounds or (0, None)

@@ -8,6 +8,7 @@ import panel as pn
 from panel.viewable import Viewer
 
 from rlpanel.panels.inputs.input_fields import button
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -31,7 +32,7 @@ class BacklogBar(Viewer):
             sizing_mode="stretch_width",
             margin=0,
         )
-        self._button = button("pause", self._toggle, margin=(0, 8), css_classes=["rl-halt"])
+        self._button = button(tr("pause"), self._toggle, margin=(0, 8), css_classes=["rl-halt"])
         self._row = pn.Row(
             self._pane,
             self._button,
@@ -49,10 +50,10 @@ class BacklogBar(Viewer):
     def _draw(self, *_: Any) -> None:
         progress = self.context.snapshot.progress
         if progress.fraction < NEARLY and (progress.halted or not progress.caught_up):
-            note = "older steps are not read" if progress.halted else "newest steps first"
+            note = tr("older steps are not read") if progress.halted else tr("newest steps first")
             with pn.io.hold():
                 self._pane.object = bar_html(progress, note)
-                self._button.label = "resume" if progress.halted else "pause"
+                self._button.label = tr("resume") if progress.halted else tr("pause")
                 self._row.visible = True
         elif self._row.visible:
             self._row.visible = False
@@ -67,8 +68,9 @@ def bar_html(progress: Progress, note: str = "") -> str:
     """Return the progress bar as HTML, with bytes, throughput and remaining time."""
     share = min(progress.fraction, 1.0)
     text = describe(progress.bytes_read, progress.bytes_total, 0.0 if progress.halted else progress.rate)
+    verb = tr("Paused at") if progress.halted else tr("Reading")
     return (
-        f'<div class="row"><span class="num">{"Paused at" if progress.halted else "Reading"} {text}</span>'
+        f'<div class="row"><span class="num">{verb} {text}</span>'
         f'<span class="bar" role="progressbar" '
         f'aria-valuenow="{100 * share:.0f}"><i style="width:{share:.1%}"></i></span>'
         f"<span>{note}</span></div>"

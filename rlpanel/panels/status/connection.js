@@ -72,8 +72,8 @@ function hideToast() {
 
 export function render({ model, view }) {
   const box = element("div", "box"), message = element("span")
-  const reloadButton = element("button", "", "Reload")
-  reloadButton.title = "Reloading discards the text in the field; copy it first"
+  const reloadButton = element("button", "", t("Reload"))
+  reloadButton.title = t("Reloading discards the text in the field; copy it first")
   box.setAttribute("role", "status")
   box.append(message, reloadButton)
   let beat = Date.now(), since = 0, closed = false, back = false, asking = false
@@ -85,9 +85,9 @@ export function render({ model, view }) {
   const narrow = matchMedia("(max-width: 800px)")
 
   const sentence = () => {
-    if (!since) { return `no response from the server for ${Math.round(silence())} s` }
-    if (back) { return `disconnected since ${clock(since)}; the server is back, but a field contains unsaved text` }
-    return `disconnected since ${clock(since)}, reconnecting …`
+    if (!since) { return t("no response from the server for {seconds} s", { seconds: Math.round(silence()) }) }
+    if (back) { return t("disconnected since {time}; the server is back, but a field contains unsaved text", { time: clock(since) }) }
+    return t("disconnected since {time}, reconnecting …", { time: clock(since) })
   }
   const show = () => {
     const ok = connected()

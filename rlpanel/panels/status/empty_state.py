@@ -9,6 +9,7 @@ import panel as pn
 from panel.viewable import Viewer
 
 from rlpanel.panels.inputs.input_fields import button
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import problems_html
 from rlpanel.panels.status.backlog_bar import bar_html
@@ -43,7 +44,7 @@ class EmptyState(Viewer):
             margin=0,
         )
         self._demo = button(
-            "Open the demo run", on_demo, margin=(12, 0), align="start", css_classes=["rl-demo"]
+            tr("Open the demo run"), on_demo, margin=(12, 0), align="start", css_classes=["rl-demo"]
         )
         self._box = pn.Column(
             self._pane,
@@ -61,7 +62,7 @@ class EmptyState(Viewer):
 
     def _draw(self, *_: Any) -> None:
         runs, snapshot = self.context.runs, self.context.snapshot
-        self._demo.visible = not runs
+        self._demo.visible = not runs and not self.context.read_only
         self._pane.object = (
             _waiting(snapshot) if runs else getting_started_html(self.context.root, self.context.survey)
         )
@@ -69,8 +70,10 @@ class EmptyState(Viewer):
 
 def _waiting(snapshot: Snapshot) -> str:
     if not snapshot.version or not snapshot.progress.caught_up:
-        return f"<h2>Reading …</h2>{bar_html(snapshot.progress) if snapshot.version else ''}"
-    return (
-        "<h2>No samples yet</h2><p>The run's files contain no complete line with a sample. "
-        f"New samples appear here automatically.</p>{problems_html(snapshot)}"
-    )
+        return tr("<h2>Reading …</h2>{version}").format(
+            version=bar_html(snapshot.progress) if snapshot.version else ""
+        )
+    return tr(
+        "<h2>No samples yet</h2><p>The run's files contain no complete line with a "
+        "sample. New samples appear here automatically.</p>{problems_html}"
+    ).format(problems_html=problems_html(snapshot))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.discovery.diagnose import Diagnosis
@@ -18,8 +19,10 @@ def getting_started_html(root: str, diagnosis: Diagnosis | None) -> str:
         Content of the root; None before the first scan.
     """
     if not root or diagnosis is None:
-        reason = "Nothing to show yet" if root else "No folder was given"
-        return f"<h2>No runs yet</h2><p>{reason}: <code>rlpanel serve FOLDER</code>.</p>{_LINE}{_formats()}"
+        reason = tr("Nothing to show yet") if root else tr("No folder was given")
+        return tr(
+            "<h2>No runs yet</h2><p>{reason}: <code>rlpanel serve FOLDER</code>.</p>{value}{formats}"
+        ).format(reason=reason, value=_LINE, formats=_formats())
     head = (
         f"<h2>{safe_text(diagnosis.title)}</h2><p><code>{safe_text(root)}</code></p>"
         f"<p>{safe_text(diagnosis.sentence)}</p>"
@@ -31,9 +34,16 @@ def _seen(diagnosis: Diagnosis) -> str:
     rows = "".join(
         f"<li><code>{safe_text(sight.name)}</code> {safe_text(sight.what)}</li>" for sight in diagnosis.seen
     )
-    word = "file" if diagnosis.others == 1 else "files"
-    more = f"<li>and {diagnosis.others:,} other {word}</li>" if diagnosis.others and rows else ""
-    return f'<h3>Seen</h3><ul class="rl-seen">{rows}{more}</ul>' if rows else ""
+    more = (
+        trn(
+            "<li>and {count:,} other file</li>", "<li>and {count:,} other files</li>", diagnosis.others
+        ).format(count=diagnosis.others)
+        if diagnosis.others and rows
+        else ""
+    )
+    return (
+        tr('<h3>Seen</h3><ul class="rl-seen">{rows}{more}</ul>').format(rows=rows, more=more) if rows else ""
+    )
 
 
 def _hints(diagnosis: Diagnosis) -> str:
@@ -68,4 +78,6 @@ _LINE = (
 def _formats() -> str:
     """Return a collapsed list of all file formats that can be read."""
     rows = "".join(f"<li>{safe_text(description)}</li>" for description in accepted())
-    return f'<details class="rl-kinds"><summary>All file formats</summary><ul>{rows}</ul></details>'
+    return tr(
+        '<details class="rl-kinds"><summary>All file formats</summary><ul>{rows}</ul></details>'
+    ).format(rows=rows)

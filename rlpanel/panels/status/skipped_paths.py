@@ -8,6 +8,7 @@ from typing import Any
 import panel as pn
 from panel.viewable import Viewer
 
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -48,5 +49,9 @@ def left_out_html(left_out: Sequence[Unread]) -> str:
     named = left_out[:_NAMED]
     rows = [f"<li><code>{safe_text(entry.file)}</code> {safe_text(entry.reason)}</li>" for entry in named]
     if len(left_out) > _NAMED:
-        rows.append(f"<li>and {len(left_out) - _NAMED:,} more</li>")
-    return f"<p>Not shown: {len(left_out):,}</p><ul>{''.join(rows)}</ul>" if rows else ""
+        rows.append(tr("<li>and {value:,} more</li>").format(value=len(left_out) - _NAMED))
+    return (
+        tr("<p>Not shown: {left_out:,}</p><ul>{rows}</ul>").format(left_out=len(left_out), rows="".join(rows))
+        if rows
+        else ""
+    )

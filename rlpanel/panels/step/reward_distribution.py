@@ -13,6 +13,7 @@ from panel.viewable import Viewer
 from rlpanel.metrics.engine import column_info
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport, file_name
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -141,13 +142,13 @@ class RewardGap(Viewer):
         gap = np.sort(gap[np.isfinite(gap)])
         wins, losses = int((gap > 0).sum()), int((gap < 0).sum())
         share = (
-            f"{wins / len(gap):.0%} win, {losses / len(gap):.0%} lose"
+            tr("{gap:.0%} win, {gap_2:.0%} lose").format(gap=wins / len(gap), gap_2=losses / len(gap))
             if len(gap)
-            else "not logged in this step"
+            else tr("not logged in this step")
         )
-        tip = "reward minus the reference's reward, sorted"
-        notes = [[f"sorted, {share}", ""]]
-        self._card.draw({"title": "Gap to reference", "tip": tip, "notes": notes}, _gap_plot(gap))
+        tip = tr("reward minus the reference's reward, sorted")
+        notes = [[tr("sorted, {share}").format(share=share), ""]]
+        self._card.draw({"title": tr("Gap to reference"), "tip": tip, "notes": notes}, _gap_plot(gap))
         self._export = CardExport(
             name=f"{file_name(snapshot.name)}-reward_gap-step-{step}",
             title="Gap to reference",
@@ -160,9 +161,17 @@ def _notes(step: int, values: dict[str, np.ndarray]) -> list[list[str]]:
     """Return the notes of the distribution: step, number of samples, and the legend."""
     reward = values["policy"]
     missing = int(np.isnan(reward).sum())
-    missing_note = f", {missing} missing" if missing else ""
-    legend = [["▪ reference", "reference"]] if "reference" in values else []
-    return [[f"step {step}, n = {len(reward):,}{missing_note}", ""], *legend]
+    missing_note = tr(", {missing} missing").format(missing=missing) if missing else ""
+    legend = [[tr("▪ reference"), "reference"]] if "reference" in values else []
+    return [
+        [
+            tr("step {step}, n = {reward:,}{missing_note}").format(
+                step=step, reward=len(reward), missing_note=missing_note
+            ),
+            "",
+        ],
+        *legend,
+    ]
 
 
 def _distribution_plot(bins: Bins, counted: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -1,19 +1,19 @@
 // Draws the step buttons, the label, the slider and the switch. Only what the user does is sent: a value that
 // comes from the server is never sent back.
-const TITLES = { "-1": "Previous step (←)", "1": "Next step (→)" }
+const TITLES = { "-1": t("Previous step (←)"), "1": t("Next step (→)") }
 
 export function render({ model }) {
   const bar = element("div", "bar")
   const label = element("div", "rl-step")
   const slider = element("input", "slider")
   Object.assign(slider, { type: "range", min: 0, step: 1 })
-  slider.setAttribute("aria-label", "Step")
+  slider.setAttribute("aria-label", t("Step"))
   const follow = element("label", "rl-follow")
   const box = element("input")
   Object.assign(box, { type: "checkbox" })
   box.setAttribute("role", "switch")
-  follow.append(box, element("span", "switch"), "Follow latest")
-  follow.title = "Select the newest complete step whenever one arrives"
+  follow.append(box, element("span", "switch"), t("Follow latest"))
+  follow.title = t("Select the newest complete step whenever one arrives")
 
   const send = (action, value) => model.send_msg([action, value])
   const moves = [["◀", -1], ["▶", 1]].map(([text, by]) => {

@@ -9,6 +9,7 @@ import param
 from panel.custom import JSComponent
 from panel.viewable import Viewer
 
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -67,11 +68,18 @@ class StepBar(Viewer):
     def _write_label(self, step: int | None) -> None:
         steps = self.context.snapshot.steps
         if step is None or not len(steps.values):
-            self._controls.param.update(label="", note="no steps yet")
+            self._controls.param.update(label="", note=tr("no steps yet"))
             return
         position = steps.position(step)
-        count = f", {int(steps.samples[position]):,} samples" if position >= 0 else ""
-        self._controls.param.update(label=f"Step {step}", note=f"of {int(steps.values[-1])}{count}")
+        count = (
+            tr(", {position:,} samples").format(position=int(steps.samples[position]))
+            if position >= 0
+            else ""
+        )
+        self._controls.param.update(
+            label=tr("Step {step}").format(step=step),
+            note=tr("of {values}{count}").format(values=int(steps.values[-1]), count=count),
+        )
 
     def _on_message(self, message: Any) -> None:
         """Handle what the user did. The message comes from the browser."""

@@ -4,8 +4,8 @@ function createNumber(model, { column, label, value, change, tip }) {
   const description = element("dd")
   const link = element("button", "", value)
   pair.title = tip
-  Object.assign(link, { type: "button", title: "Show the curve" })
-  link.setAttribute("aria-label", `Show the curve of ${label}`)
+  Object.assign(link, { type: "button", title: t("Show the curve") })
+  link.setAttribute("aria-label", t("Show the curve of {label}", { label }))
   pair.addEventListener("click", () => model.send_msg(column))
   description.append(link, " ", element("span", "delta", change))
   pair.append(element("dt", "", label), description)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.texts.padding import unpadded
 from rlpanel.texts.prompt_line import BEFORE, LINE_CHARS, Place, content_of, spaced, without_pad
@@ -48,7 +49,9 @@ def _turns_html(text: str, turns: Sequence[Part], style: TextStyle, places: Sequ
     if len(turns) <= _FEW_TURNS:
         return inner
     is_open = any(turns[0].start <= place[0] < turns[-1].end for place in places)
-    summary = f"{len(turns)} earlier turns · {_size(sum(turn.finish - turn.begin for turn in turns))}"
+    summary = tr("{turns} earlier turns · {size}").format(
+        turns=len(turns), size=_size(sum(turn.finish - turn.begin for turn in turns))
+    )
     return f"<details{' open' if is_open else ''}><summary>{summary}</summary>{inner}</details>"
 
 
@@ -80,9 +83,8 @@ def _content_html(text: str, part: Part, style: TextStyle, places: Sequence[Plac
     if cut - part.begin <= _MOST_BEFORE:
         return _marked(text, part.begin, part.finish, style, places)
     before = _marked(text, part.begin, cut, style, places)
-    return (
-        f"<details><summary>{_size(cut - part.begin)} before</summary>{before}</details>"
-        f"{_marked(text, cut, part.finish, style, places)}"
+    return tr("<details><summary>{size} before</summary>{before}</details>{marked}").format(
+        size=_size(cut - part.begin), before=before, marked=_marked(text, cut, part.finish, style, places)
     )
 
 

@@ -42,9 +42,9 @@ class Finder {
   constructor(tools, {pin, mark}) {
     Object.assign(this, {pin, mark, sample: null, hits: [], hit: -1});
     this.input = element("input", "rl-field rl-token-search");
-    Object.assign(this.input, {type: "text", placeholder: "Search tokens (/)", spellcheck: false});
-    this.input.title = "Text or /regular expression/; Enter and Shift+Enter go to the next and previous hit";
-    this.input.setAttribute("aria-label", "Search tokens");
+    Object.assign(this.input, {type: "text", placeholder: t("Search tokens (/)"), spellcheck: false});
+    this.input.title = t("Text or /regular expression/; Enter and Shift+Enter go to the next and previous hit");
+    this.input.setAttribute("aria-label", t("Search tokens"));
     this.count = element("span", "rl-found quiet");
     tools.append(this.input, this.count);
     this.#listen();
@@ -78,7 +78,7 @@ class Finder {
   #report(typed, pattern) {
     const position = this.hit < 0 ? "" : `${this.hit + 1} of `;
     const count = this.hits.length;
-    this.count.textContent = !typed ? "" : !pattern ? "Invalid regular expression" : `${position}${count} hit${count === 1 ? "" : "s"}`;
+    this.count.textContent = !typed ? "" : !pattern ? t("Invalid regular expression") : (count === 1 ? t("{position}{count} hit", {position, count}) : t("{position}{count} hits", {position, count}));
   }
 
   #listen() {

@@ -194,7 +194,7 @@ class Strip {
   }
 
   #labelMask() {
-    this.labels.append(element("div", "rl-mask-label", "masked from loss"));
+    this.labels.append(element("div", "rl-mask-label", t("masked from loss")));
     this.ranges.append(element("div", "rl-mask-label", ""));
   }
 
@@ -236,7 +236,7 @@ class Strip {
   #rangeOf(row) {
     const text = row.short || formatRange(row.least, row.most).join(" … ") + (row.note ? " *" : "");
     const scale = row.short ? "" : `Colour range ${formatRange(row.lo, row.hi, isSigned(row)).join(" to ")}`;
-    const title = [scale, row.unit, row.note, "Click to draw as a line"].filter(Boolean).join("\n");
+    const title = [scale, row.unit, row.note, t("Click to draw as a line")].filter(Boolean).join("\n");
     const range = button("rl-row-range", "", title, () => {
       this.lines.toggle(row.name);
       this.draw();

@@ -17,6 +17,7 @@ from rlpanel import schema
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.compute import token_values
 from rlpanel.number_text import number
+from rlpanel.panels.language.labels import tr
 
 #: Estimators of KL. Only one of them has a row; ``log_ratio``, which is k1, always has one as well.
 KL_ESTIMATORS = ("kl_k3", "kl_k2", "log_ratio", "kl_rllb")
@@ -173,8 +174,11 @@ def _left_out(
         if name not in computed and m.available(arrays):
             missing.setdefault(m.needs, []).append(m.label)
     return [
-        f"{', '.join(labels)} not shown: "
-        + " but ".join(f"{len(arrays[need])} {schema.BY_NAME[need].label} values" for need in needs)
+        tr("{labels} not shown: ").format(labels=", ".join(labels))
+        + " but ".join(
+            tr("{need} {label} values").format(need=len(arrays[need]), label=schema.BY_NAME[need].label)
+            for need in needs
+        )
         for needs, labels in missing.items()
     ]
 
@@ -260,13 +264,16 @@ def _oddities(values: np.ndarray, finite: np.ndarray, tokens: int | None) -> tup
     """Return the text shown instead of the range, and the row's note."""
     short = note = ""
     if not len(finite):
-        short, note = "no finite value", "no finite value"
+        short, note = tr("no finite value"), tr("no finite value")
     elif not finite.any():
-        short, note = "all zero", "all zero: not informative"
+        short, note = tr("all zero"), tr("all zero: not informative")
     elif len(finite) > 1 and (finite == finite[0]).all():
-        short, note = f"all {(same := number(float(finite[0])))}", f"the same for all tokens ({same})"
+        same = number(float(finite[0]))
+        short = tr("all {same}").format(same=same)
+        note = tr("the same for all tokens ({same})").format(same=same)
     elif np.abs(finite).max() < _LEAST / 2:
-        short, note = "≈ 0", f"all values within {number(float(np.abs(finite).max()))} of zero"
+        most = number(float(np.abs(finite).max()))
+        short, note = "≈ 0", tr("all values within {max} of zero").format(max=most)
     counts = {
         "NaN": int(np.isnan(values).sum()),
         "+inf": int(np.isposinf(values).sum()),
@@ -274,5 +281,5 @@ def _oddities(values: np.ndarray, finite: np.ndarray, tokens: int | None) -> tup
     }
     notes = [note, *(f"{n} {kind}" for kind, n in counts.items() if n)]
     if tokens is not None and len(values) != tokens:
-        notes.append(f"{len(values)} values for {tokens} tokens")
+        notes.append(tr("{values} values for {tokens} tokens").format(values=len(values), tokens=tokens))
     return short, "; ".join(filter(None, notes))

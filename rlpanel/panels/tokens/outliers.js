@@ -50,21 +50,21 @@ function neighbour(indices, from, direction) {
 
 /** The label in front of the bound: `above percentile`, `below value`, ... */
 function describeKind({side, percent}) {
-  const direction = side === "<" ? "below" : "above";
-  return `${direction} ${percent ? "percentile" : side ? "value" : "distance"}`;
+  if (side === "<") return percent ? t("below percentile") : t("below value");
+  return percent ? t("above percentile") : side ? t("above value") : t("above distance");
 }
 
 /** Controls that list outliers and go from one to the next. */
 class Outliers {
   constructor(tools, {pin}) {
     Object.assign(this, {pin, sample: null, row: null, position: -1, indices: []});
-    this.count = button("rl-tool rl-outliers", "", "Show the ten most extreme tokens", () => this.#toggleList());
-    this.before = button("rl-tool", "‹", "Previous outlier (Shift+←)", () => this.walk(-1));
-    this.after = button("rl-tool", "›", "Next outlier (Shift+→)", () => this.walk(1));
+    this.count = button("rl-tool rl-outliers", "", t("Show the ten most extreme tokens"), () => this.#toggleList());
+    this.before = button("rl-tool", "‹", t("Previous outlier (Shift+←)"), () => this.walk(-1));
+    this.after = button("rl-tool", "›", t("Next outlier (Shift+→)"), () => this.walk(1));
     this.input = element("input", "rl-field rl-bound");
     Object.assign(this.input, {type: "text", placeholder: DEFAULT_BOUND, spellcheck: false});
-    this.input.title = "Bound of outliers. 99% or 0.5: distance from the neutral value (0, or 1 for ratios); > 0.5, < 0.01, > 95%, < 5%: value";
-    this.input.setAttribute("aria-label", "Bound of outliers");
+    this.input.title = t("Bound of outliers. 99% or 0.5: distance from the neutral value (0, or 1 for ratios); > 0.5, < 0.01, > 95%, < 5%: value");
+    this.input.setAttribute("aria-label", t("Bound of outliers"));
     this.group = element("span", "rl-group");
     this.kind = element("span", "quiet");
     this.group.append(this.before, this.count, this.after, this.kind, this.input);
@@ -86,9 +86,9 @@ class Outliers {
     this.group.hidden = !row;
     this.input.classList.toggle("broken", !this.bound);
     const count = this.indices.length;
-    this.count.textContent = this.bound ? `${count} outlier${count === 1 ? "" : "s"}` : "Invalid bound";
+    this.count.textContent = this.bound ? (count === 1 ? t("{count} outlier", {count}) : t("{count} outliers", {count})) : t("Invalid bound");
     this.kind.textContent = this.bound ? describeKind(this.bound) : "";
-    this.count.title = row && this.bound ? `${this.#describeLimit()}; click for the ten most extreme` : "";
+    this.count.title = row && this.bound ? t("{limit}; click for the ten most extreme", {limit: this.#describeLimit()}) : "";
     this.before.disabled = this.after.disabled = !count;
     this.#fillList();
   }

@@ -38,7 +38,7 @@ class RowChoice {
     this.choice = readChoice();
     this.changed = changed;
     this.rows = [];
-    this.toggle = button("rl-tool rl-rows", "Rows", "Show, hide and reorder the rows of the heatmap", () => {
+    this.toggle = button("rl-tool rl-rows", t("Rows"), t("Show, hide and reorder the rows of the heatmap"), () => {
       this.list.hidden = !this.list.hidden;
       this.toggle.setAttribute("aria-expanded", !this.list.hidden);
       this.#fill();
@@ -64,10 +64,10 @@ class RowChoice {
 
   #fill() {
     const count = this.rows.length - this.visible.length;
-    this.toggle.textContent = count ? `Rows (${count} hidden)` : "Rows";
+    this.toggle.textContent = count ? t("Rows ({count} hidden)", {count}) : t("Rows");
     if (this.list.hidden) return;
     const changed = this.choice.order.length || this.choice.hidden.size;
-    const reset = button("rl-tool rl-rows-reset", "Reset", "Show all rows in the default order", () => {
+    const reset = button("rl-tool rl-rows-reset", t("Reset"), t("Show all rows in the default order"), () => {
       this.#change([], new Set());
     });
     reset.disabled = !changed;
@@ -78,7 +78,7 @@ class RowChoice {
     const {hidden} = this.choice;
     const item = element("span", "rl-row-item");
     item.dataset.choice = row.name;
-    const toggle = button("rl-tool rl-row-shown", row.label, "Show or hide", () => {
+    const toggle = button("rl-tool rl-row-shown", row.label, t("Show or hide"), () => {
       const after = new Set(hidden);
       if (!after.delete(row.name)) after.add(row.name);
       this.#change(this.choice.order, after);
@@ -93,7 +93,7 @@ class RowChoice {
       arrow.disabled = index + by < 0 || index + by >= this.rows.length;
       return arrow;
     };
-    item.append(move("▴", -1, "Move up"), move("▾", 1, "Move down"), toggle);
+    item.append(move("▴", -1, t("Move up")), move("▾", 1, t("Move down")), toggle);
     return item;
   }
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.metrics.engine import column_info
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.tokens.metric_rows import DERIVED, MetricRow, build_rows, scale_of
 from rlpanel.schema import Sample
@@ -49,7 +50,7 @@ def pack_sample(sample: Sample | None, *, pad_token: str = "", kl_estimator: str
         ``empty`` (no sample). ``plain`` is a text to show instead of tokens.
     """
     if sample is None:
-        return {"state": "empty", "plain": "Choose a sample to read its tokens."}
+        return {"state": "empty", "plain": tr("Choose a sample to read its tokens.")}
     tokens = sample.response_tokens or None
     arrays = {name: array for name, array in sample.arrays().items() if name not in _NOT_METRICS}
     rows, notes = build_rows(arrays, None if tokens is None else len(tokens), kl_estimator)
@@ -66,7 +67,7 @@ def pack_sample(sample: Sample | None, *, pad_token: str = "", kl_estimator: str
         packed["plain"] = escape_invisible(sample.response or "")
         notes.append(_missing_texts(sample))
     if not arrays:
-        notes.append("No token values are logged: no logprobs, rewards, values or advantages.")
+        notes.append(tr("No token values are logged: no logprobs, rewards, values or advantages."))
     if ids is not None:
         packed["ids"] = np.nan_to_num(ids, nan=-1).astype("<i4").tobytes()
     masked, mask_notes = _pack_loss_mask(sample.loss_mask, cells)
@@ -122,26 +123,34 @@ def _pack_loss_mask(mask: np.ndarray | None, cells: int) -> tuple[dict[str, byte
     if mask is None:
         return {}, []
     if len(mask) != cells:
-        return {}, [f"Loss mask not shown: {len(mask)} values for {cells} tokens."]
+        return {}, [
+            tr("Loss mask not shown: {mask} values for {cells} tokens.").format(mask=len(mask), cells=cells)
+        ]
     masked = mask == 0
     if not masked.any():
         return {}, []
-    note = f"{int(masked.sum()):,} of {cells:,} tokens are masked from the loss."
+    note = tr("{sum:,} of {cells:,} tokens are masked from the loss.").format(
+        sum=int(masked.sum()), cells=cells
+    )
     return {"outside": np.packbits(masked, bitorder="little").tobytes()}, [note]
 
 
 def _plain(sample: Sample) -> dict[str, Any]:
     """Return the payload of a sample without tokens and token values: its response as text."""
     text = escape_invisible(sample.response or "")
-    notes = ["Neither tokens nor token values are logged for this sample."]
-    return {"state": "text", "plain": text, "notes": notes if text else [*notes, "The response is empty."]}
+    notes = [tr("Neither tokens nor token values are logged for this sample.")]
+    return {
+        "state": "text",
+        "plain": text,
+        "notes": notes if text else [*notes, tr("The response is empty.")],
+    }
 
 
 def _missing_texts(sample: Sample) -> str:
     """Return the note for a sample without token texts."""
     if sample.response_token_ids is None:
-        return "Token texts are not logged: tokens have indices."
-    return "Token texts are not logged, only ids: serve with --tokenizer tokenizer.json to see texts."
+        return tr("Token texts are not logged: tokens have indices.")
+    return tr("Token texts are not logged, only ids: serve with --tokenizer tokenizer.json to see texts.")
 
 
 def _pack_texts(tokens: Sequence[str], decoded: TokenText) -> dict[str, Any]:
@@ -163,7 +172,7 @@ def _join(texts: Iterable[str]) -> bytes:
 def _text_notes(decoded: TokenText) -> list[str]:
     if not decoded.replaced:
         return []
-    return [f"{decoded.replaced} × \N{REPLACEMENT CHARACTER}: invalid UTF-8 bytes."]
+    return [tr("{replaced} × �: invalid UTF-8 bytes.").format(replaced=decoded.replaced)]
 
 
 def _pack_rows(rows: Sequence[MetricRow], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
 from rlpanel.number_text import number
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
@@ -61,11 +62,11 @@ class TokenRanking(Viewer):
         self._wanted: set[tuple[str, int]] = set()
         self._stopped = False
         self._work: BackgroundTask[TallyProgress] = BackgroundTask(self._on_progress)
-        self._measure = select_field("measure", "Measure", 250)
+        self._measure = select_field("measure", tr("Measure"), 250)
         self._least = select_field(
-            "least", "Least count", 170, options={_count_label(count): count for count in LEAST}, value=3
+            "least", tr("Least count"), 170, options={_count_label(count): count for count in LEAST}, value=3
         )
-        self._stop = button("Stop", self._on_stop, visible=False, css_classes=["rl-stop"])
+        self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-stop"])
         self._note = HtmlPane(
             "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 14, 4, 14),
             css_classes=["rl-ranking-note"],
@@ -132,7 +133,11 @@ class TokenRanking(Viewer):
         if progress.complete:
             self._show(progress)
         else:
-            self._show_note(f"Reading {progress.read:,} of {len(progress.samples):,} samples …")
+            self._show_note(
+                tr("Reading {read:,} of {samples:,} samples …").format(
+                    read=progress.read, samples=len(progress.samples)
+                )
+            )
 
     def _on_stop(self, *_: Any) -> None:
         """Stop reading and show the tokens read so far."""
@@ -169,13 +174,15 @@ class TokenRanking(Viewer):
         """Describe the samples that were counted."""
         step, progress, passing = self._step, self._shown, self.context.passing
         if not progress.tally.measures:
-            return f"No tokens with logprobs or values are logged at step {step}."
+            return tr("No tokens with logprobs or values are logged at step {step}.").format(step=step)
         total = len(self.context.snapshot.rows_of(step)) if step is not None else 0
-        text = f"Step {step}: {progress.tally.tokens:,} tokens in {progress.read:,}"
-        text += f" of {total:,} samples" if total > progress.read else " samples"
-        text += " that match the grid's search and filters" if passing is not None else ""
-        text += "; stopped" if not progress.complete else ""
-        return text if len(self._table.value) else f"{text}; no token is seen that often"
+        text = tr("Step {step}: {tokens:,} tokens in {read:,}").format(
+            step=step, tokens=progress.tally.tokens, read=progress.read
+        )
+        text += tr(" of {total:,} samples").format(total=total) if total > progress.read else tr(" samples")
+        text += tr(" that match the grid's search and filters") if passing is not None else ""
+        text += tr("; stopped") if not progress.complete else ""
+        return text if len(self._table.value) else tr("{text}; no token is seen that often").format(text=text)
 
     def _pick(self, event: Any) -> None:
         """Select the clicked sample and token; the value is uid, ``#`` index and a time stamp."""
@@ -219,21 +226,21 @@ def _position_columns(
 
 
 def _count_label(count: int) -> str:
-    return f"Seen at least {count:,} times" if count > 1 else "Seen at least once"
+    return tr("Seen at least {count:,} times").format(count=count) if count > 1 else tr("Seen at least once")
 
 
 def _label(name: str) -> str:
     """Return the label of a measure with its unit; for KL it names the estimator."""
     if name == VALUE_ERROR:
-        return "Highest mean |value − return|"
+        return tr("Highest mean |value − return|")
     metric = column_info.get(name)
-    return f"Highest mean {metric.label} ({metric.unit})"
+    return tr("Highest mean {label} ({unit})").format(label=metric.label, unit=metric.unit)
 
 
 def _token_text(token: str, encoding: Encoding) -> str:
     """Return the quoted text of a token, with marks for line breaks and tabs."""
     text = read_piece(token, encoding)
-    return f"“{text}”".replace("\n", "↵").replace("\t", "⇥") if text else "∅ (empty token)"
+    return f"“{text}”".replace("\n", "↵").replace("\t", "⇥") if text else tr("∅ (empty token)")
 
 
 #: Sends uid and token index of the clicked position; a click on another column selects the largest value.
@@ -266,7 +273,7 @@ def _table() -> ClickTable:
         formatters={name: {"type": "plaintext"} for name in names},
         text_align=dict.fromkeys(names[1:7], "right"),
         header_align=dict.fromkeys(names[1:7], "right"),
-        titles={"largest": "max", "at": "max at", "second": "2nd at", "third": "3rd at"},
+        titles={"largest": "max", "at": tr("max at"), "second": tr("2nd at"), "third": tr("3rd at")},
         row_height=27,
         sortable=False,
         configuration={"placeholder": ""},

@@ -7,7 +7,7 @@ class TokenView {
     this.root = element("div", "rl-tokens");
     this.root.tabIndex = 0;
     this.root.setAttribute("role", "group");
-    this.root.setAttribute("aria-label", "Response, token by token");
+    this.root.setAttribute("aria-label", t("Response, token by token"));
     const choose = (name) => { this.model.metric = name; };
     const pin = (i) => (i === this.model.token ? this.text.reveal(i) : (this.model.token = i));
     const toggle = (i) => { this.model.token = i === this.model.token ? -1 : i; };
@@ -24,7 +24,7 @@ class TokenView {
     this.tools = element("div", "rl-tools");
     this.outliers = new Outliers(this.tools, {pin});
     this.finder = new Finder(this.tools, {pin, mark: (hits) => this.markHits(hits)});
-    this.zoomed = button("rl-tool rl-zoomed", "", "Show all tokens (Esc)", () => zoom(0, this.sample.cells));
+    this.zoomed = button("rl-tool rl-zoomed", "", t("Show all tokens (Esc)"), () => zoom(0, this.sample.cells));
     this.crowd = element("span", "rl-crowd quiet");
     this.tools.append(this.zoomed, this.crowd);
     this.root.append(this.tools, this.outliers.list);
@@ -173,10 +173,10 @@ class TokenView {
   #showZoom() {
     const [from, to] = this.strip.range;
     const all = to - from >= this.sample.cells;
-    this.zoomed.textContent = all ? "" : `tokens ${from}–${to - 1} ✕`;
+    this.zoomed.textContent = all ? "" : t("tokens {from}–{to} ✕", {from, to: to - 1});
     this.zoomed.hidden = all;
     const crowd = this.strip.tokensPerPixel;
-    this.crowd.textContent = crowd < 1.5 ? "" : `${crowd.toFixed(crowd < 10 ? 1 : 0)} tokens per pixel; drag to zoom`;
+    this.crowd.textContent = crowd < 1.5 ? "" : t("{count} tokens per pixel; drag to zoom", {count: crowd.toFixed(crowd < 10 ? 1 : 0)});
   }
 }
 

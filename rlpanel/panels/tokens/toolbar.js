@@ -26,7 +26,7 @@ class MetricBar {
       chip.classList.toggle("dull", row.short !== "");
       return chip;
     });
-    this.chips.replaceChildren(...(chips.length ? [element("span", "quiet", "Colour by"), ...chips] : []));
+    this.chips.replaceChildren(...(chips.length ? [element("span", "quiet", t("Colour by")), ...chips] : []));
   }
 
   /** Mark the row that colours the text; `missing` is the label of the requested metric if it has no row. */
@@ -36,7 +36,7 @@ class MetricBar {
       chip.classList.toggle("chosen", chosen);
       chip.setAttribute("aria-pressed", chosen);
     }
-    this.fallback.textContent = missing ? `${missing} is not logged for this sample; coloured by ${row.label}` : "";
+    this.fallback.textContent = missing ? t("{missing} is not logged for this sample; coloured by {label}", {missing, label: row.label}) : "";
     this.legend.hidden = !row;
     if (!row) return;
     this.gradient.hidden = row.short !== "";

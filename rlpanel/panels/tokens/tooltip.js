@@ -1,9 +1,9 @@
 // Card with all values of one token: as a tooltip on hover, and below the heatmap for the pinned token.
 
 const CELL_NAMES = {
-  [KIND.EMPTY]: "empty token",
-  [KIND.FRAGMENT]: "part of a multi-byte character",
-  [KIND.CONTROL]: "contains invisible characters",
+  [KIND.EMPTY]: t("empty token"),
+  [KIND.FRAGMENT]: t("part of a multi-byte character"),
+  [KIND.CONTROL]: t("contains invisible characters"),
   [KIND.SPECIAL]: "special",
   [KIND.PAD]: "pad",
 };
@@ -20,8 +20,8 @@ function describeToken(sample, i, chosen) {
     if (raw) head.append(element("span", "quiet", "raw "), element("code", "", raw));
     const name = CELL_NAMES[sample.kinds[i]];
     if (name) head.append(element("span", "quiet", name));
-  } else head.append(element("span", "quiet", "no token text"));
-  if (isOutside(sample, i)) head.append(element("span", "quiet", "masked from loss"));
+  } else head.append(element("span", "quiet", t("no token text")));
+  if (isOutside(sample, i)) head.append(element("span", "quiet", t("masked from loss")));
   if (sample.ids && i < sample.ids.length) head.append(element("span", "quiet", `id ${sample.ids[i]}`));
   const values = element("dl");
   for (const row of sample.rows) {

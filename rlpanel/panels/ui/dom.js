@@ -1,5 +1,11 @@
 // Creates elements. Text from a log reaches the page through textContent only.
 
+/** Return a label in the page's language. The page's head has the translations; without them it stays English. */
+function t(text, values = {}) {
+  const shown = globalThis.rlpanelLabels?.[text] ?? text;
+  return shown.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+}
+
 function element(tag, className, text) {
   const node = document.createElement(tag);
   if (className) node.className = className;

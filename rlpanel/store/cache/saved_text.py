@@ -9,29 +9,30 @@ from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.cache.cache_folder import find_cache_folders
 from rlpanel.store.cache.run_cache import MANIFEST
 
-#: Maximum number of bytes of such a file; rlpanel writes none that is longer.
+#: Usual maximum number of bytes of such a file; rlpanel writes none that is longer.
 MOST_BYTES = 1 << 16
 
 
-def read_saved_text(run: AnyPath, name: str) -> str:
-    """Return the text of a small file in a run's cache folder; empty if there is none."""
+def read_saved_text(run: AnyPath, name: str, most: int = MOST_BYTES) -> str:
+    """Return the text of a file in a run's cache folder; empty if there is none of at most ``most`` bytes."""
     for location in find_cache_folders(run):
         with suppress(OSError), location.open() as folder:
             status = folder.status(name)
-            if status is not None and status.st_size <= MOST_BYTES:
+            if status is not None and status.st_size <= most:
                 return folder.read(name).decode("utf-8", "replace")
     return ""
 
 
-def save_text(run: AnyPath, name: str, text: str) -> bool:
+def save_text(run: AnyPath, name: str, text: str, most: int = MOST_BYTES) -> bool:
     """Write a small file beside the saved columns of a run; False if no columns are saved.
 
-    No folder is created: a run that is too small to be saved stays as it is.
+    No folder is created: a run that is too small to be saved stays as it is. A text of more than ``most``
+    bytes is not written.
     """
     data = text.encode("utf-8", "replace")
     for location in find_cache_folders(run):
         with suppress(OSError), location.open() as folder:
-            if len(data) <= MOST_BYTES and _holds_columns(folder):
+            if len(data) <= most and _holds_columns(folder):
                 folder.replace(name, data)
                 return True
     return False

@@ -105,6 +105,7 @@ class RunIndex:
         self._resumed = False
         self._backfill: ColumnBackfill | None = None
         self._saved_version = 0  # version of the last save
+        self._final = -1, ""  # version of the last snapshot, and hash of its rows, if the cache holds them
         self._trimmed_at = 0  # `bytes_read` when memory was last returned to the system
         self._renumbered = False  # whether line numbers of saved rows have changed since
 
@@ -224,7 +225,18 @@ class RunIndex:
                 self._saved_version, self._renumbered = self.version, False
                 save_facts(self.path)
         if last:
+            if not self._changed and self.snapshot.rows == self._table.columns.rows:
+                self._final = self.version, cache.content_hash(self._table.columns)
             cache.close()
+
+    @property
+    def saved_rows_hash(self) -> str:
+        """Hash of the newest snapshot's rows after the last save; empty while the run is followed.
+
+        It is also empty if the cache does not hold exactly these rows.
+        """
+        version, content = self._final
+        return content if version == self.version else ""
 
     def close(self) -> None:
         """Save for the last time and cancel the backlog."""

@@ -19,14 +19,14 @@ from tests.factories import append, line, write_run
 from tests.integration.cli.command_line import run_in
 
 EXAMPLES = {
-    command.__name__: example
+    command.__name__.replace("_", "-"): example
     for modules in GROUPS.values()
     for module in modules
     for command, example in module.COMMANDS.items()
 }
 #: Commands that run until they are stopped, or print no table.
 SERVING = {"serve", "demo", "tail", "mcp"}
-OTHER = {"check", "index", "export", "link", "schema", "tag", "note", "skill"}
+OTHER = {"check", "index", "export", "link", "schema", "tag", "note", "skill", "app-path"}
 TABLE_COMMANDS = sorted(EXAMPLES.keys() - SERVING - OTHER)
 
 

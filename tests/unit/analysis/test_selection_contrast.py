@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import rlpanel
+from rlpanel.analysis import selection_contrast
 from rlpanel.analysis.contrast_side import ContrastSide
-from rlpanel.analysis.selection_contrast import Contrast, Difference, contrast, label_of
+from rlpanel.analysis.selection_contrast import MOST_UIDS, Contrast, Difference, contrast, label_of
 from rlpanel.errors import SettingError
 
 Change = Callable[[int, int, dict[str, Any]], None]
@@ -266,3 +267,13 @@ def test_columns_come_before_the_texts(tmp_path: Path) -> None:
     run = run_of(tmp_path, higher)
     first = next(contrast(*(side(run, rows) for rows in halves(run))))
     assert (first.complete, first.texts_read, [d.name for d in first.differences]) == (False, 0, ["reward"])
+
+
+@pytest.mark.parametrize("values", [3, 50, 10_000], ids=["many equal", "some equal", "few equal"])
+@pytest.mark.parametrize("count", [1, MOST_UIDS, MOST_UIDS + 1, 2000])
+def test_the_shown_samples_are_those_with_the_largest_values_in_their_order(values: int, count: int) -> None:
+    rng = np.random.default_rng(1)
+    order = rng.integers(0, values, 3000).astype(float)
+    positions = np.sort(rng.choice(3000, count, replace=False))
+    ranked = sorted(positions.tolist(), key=lambda position: -order[position])  # stable
+    assert selection_contrast._first(positions, order).tolist() == ranked[:MOST_UIDS]

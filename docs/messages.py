@@ -1,0 +1,88 @@
+"""Extracts the board's labels, updates the catalogues of `rlpanel/panels/language` and compiles them.
+
+Run ``make messages``. A new label is added without a translation; tests fail until it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract_from_file
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po, write_po
+
+from rlpanel.analysis.run_comparison import BY_WORDS, EXACT, TOO_MANY
+from rlpanel.panels.language.labels import BROWSER, CATALOGUES, FOLDER, SERVER
+from rlpanel.panels.session.context import Selection
+from rlpanel.settings import Display
+
+PACKAGE = Path(__file__).parents[1] / "rlpanel"
+_KEYWORDS = {
+    SERVER: {"tr": None, "trn": (1, 2), "marked": None},
+    BROWSER: {"t": None},
+}
+_METHODS = {SERVER: ("python", "*.py"), BROWSER: ("javascript", "*.js")}
+
+
+def extracted(domain: str) -> Catalog:
+    """Return the messages of the code, without translations."""
+    catalog = Catalog()
+    method, pattern = _METHODS[domain]
+    for path in sorted(PACKAGE.rglob(pattern)):
+        found = extract_from_file(method, path, keywords=_KEYWORDS[domain])
+        for _, message, _, _ in found:
+            catalog.add(message, locations=[(str(path.relative_to(PACKAGE)), 0)])
+    if domain == SERVER:
+        for text in _declared():
+            catalog.add(text, locations=[("settings.py", 0)])
+    return catalog
+
+
+def _declared() -> Iterator[str]:
+    """Yield texts of other packages that the panels translate: labels and help of settings, and notes."""
+    yield from (EXACT, BY_WORDS, TOO_MANY)
+    shown = [Display.param[name] for name in Display.param if name != "name"]
+    for parameter in (*shown, Selection.param["align"], Selection.param["smooth"]):
+        yield from filter(None, (parameter.label, parameter.doc))
+        yield from (str(label) for label in getattr(parameter, "names", None) or ())
+
+
+def po_path(language: str, domain: str) -> Path:
+    """Return the file that translators edit."""
+    return FOLDER / CATALOGUES[language] / "LC_MESSAGES" / f"{domain}.po"
+
+
+def read(language: str, domain: str) -> Catalog:
+    """Return a catalogue as it is carried."""
+    path = po_path(language, domain)
+    with path.open("rb") as file:
+        return read_po(file, locale=CATALOGUES[language])
+
+
+def compiled(catalog: Catalog) -> bytes:
+    """Return the bytes of the compiled catalogue."""
+    file = BytesIO()
+    write_mo(file, catalog)
+    return file.getvalue()
+
+
+def main() -> None:
+    """Update and compile all catalogues."""
+    for language in CATALOGUES:
+        for domain in (SERVER, BROWSER):
+            path = po_path(language, domain)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            catalog = read(language, domain) if path.exists() else Catalog(locale=CATALOGUES[language])
+            catalog.update(extracted(domain), no_fuzzy_matching=True)
+            catalog.obsolete.clear()
+            catalog.fuzzy = False
+            with path.open("wb") as file:
+                write_po(file, catalog, width=110, sort_output=True, omit_header=False, include_lineno=False)
+            path.with_suffix(".mo").write_bytes(compiled(catalog))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""The order of the documentation's pages: one list for the site, and for the test of ``docs/index.md``."""
+
+from __future__ import annotations
+
+#: Section to the names of its pages in ``docs/``, without ``.md``; names of root
+#: pages are in capitals, and pages elsewhere are named by their path.
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Start": (
+        "README",
+        "start",
+        "tutorial",
+        "board",
+        "log",
+        "examples",
+        "recording",
+        "from-rlloggingboard",
+        "glossary",
+    ),
+    "How-to": ("runs", "find", "compare", "explain", "prompts", "agents", "agents-cli", "python", "notebook"),
+    "Explanation": ("metrics", "findings", "broken-runs", "store", "adapters"),
+    "Reference": ("cli", "sql", "settings", "api"),
+    "Run it": ("deploy", "remote", "scale", "alerts", "reliability", "security", "SECURITY"),
+    "Change it": (
+        "CONTRIBUTING",
+        "RELEASING",
+        "CODE_OF_CONDUCT",
+        "architecture",
+        "tests/bench/RESULTS",
+        "rlpanel/data/README",
+        "CHANGELOG",
+    ),
+    "中文": ("README.zh", "tutorial.zh"),
+}
+#: Pages that exist in the site only.
+SITE_ONLY = ("api",)
+
+
+def is_root_page(name: str) -> bool:
+    """Return whether a page lies in the repository's root instead of in ``docs/``."""
+    return name.split(".")[0].isupper() or "/" in name

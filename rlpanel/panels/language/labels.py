@@ -1,0 +1,94 @@
+"""Labels in the language of the session, from gettext catalogues. The English text is the key.
+
+The language belongs to the document that is drawn. Background threads have no document: they get the language
+of the session that started them by `using`.
+"""
+
+from __future__ import annotations
+
+import gettext
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+
+import panel as pn
+from bokeh.document import Document
+
+ENGLISH = "en"
+CHINESE = "zh-CN"
+#: Language as browsers name it → the name of its catalogue.
+CATALOGUES = {CHINESE: "zh_CN"}
+#: Languages of the board, as the switch lists them.
+LANGUAGES = {ENGLISH: "English", CHINESE: "中文"}
+#: Catalogues: labels that Python writes, and labels that scripts write in the browser.
+SERVER, BROWSER = "server", "browser"
+FOLDER = Path(__file__).parent
+
+_VARIABLE = "rlpanel_language"
+_forced: ContextVar[str | None] = ContextVar("rlpanel_language", default=None)
+
+
+def tr(text: str) -> str:
+    """Return a label in the current language; a text without translation stays as it is."""
+    language = current_language()
+    return text if language == ENGLISH or not text else _catalogue(language, SERVER).gettext(text)
+
+
+def trn(one: str, many: str, count: int) -> str:
+    """Return the label for a count, in the current language."""
+    language = current_language()
+    if language == ENGLISH:
+        return one if count == 1 else many
+    return _catalogue(language, SERVER).ngettext(one, many, count)
+
+
+def marked(text: str) -> str:
+    """Mark a constant for the catalogue. It is translated by `tr` when it is shown."""
+    return text
+
+
+def current_language() -> str:
+    """Return the language of the job or of the document that is drawn; English without one."""
+    forced = _forced.get()
+    if forced is not None:
+        return forced
+    document = pn.state.curdoc
+    return ENGLISH if document is None else document_language(document)
+
+
+def document_language(document: Document) -> str:
+    """Return the language of a document."""
+    return document.template_variables.get(_VARIABLE, ENGLISH)
+
+
+def set_document_language(document: Document, language: str) -> None:
+    """Set the language of a document, before its views are built."""
+    document.template_variables[_VARIABLE] = language if language in LANGUAGES else ENGLISH
+
+
+@contextmanager
+def using(language: str) -> Iterator[None]:
+    """Use a language in this context, such as that of a job on a background thread."""
+    token = _forced.set(language)
+    try:
+        yield
+    finally:
+        _forced.reset(token)
+
+
+@cache
+def browser_labels(language: str) -> str:
+    """Return the translations for scripts as JSON that may stand in a ``<script>`` element."""
+    if language == ENGLISH:
+        return "{}"
+    found = _catalogue(language, BROWSER)._catalog  # type: ignore[attr-defined]
+    labels = {text: shown for text, shown in found.items() if isinstance(text, str) and text}
+    return json.dumps(labels, ensure_ascii=False).replace("<", "\\u003c")
+
+
+@cache
+def _catalogue(language: str, domain: str) -> gettext.NullTranslations:
+    return gettext.translation(domain, FOLDER, languages=[CATALOGUES[language]], fallback=False)

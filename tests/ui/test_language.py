@@ -1,0 +1,95 @@
+"""The board's language: by the browser, by the switch, and for each visitor on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.conftest import VIEWPORT, watch_for_trouble
+from tests.factories import write_run
+from tests.ui.board import Served
+
+Visit = Callable[..., Page]
+COOKIE = "rlpanel-language"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs(root: Path) -> None:
+    write_run(root / "run", steps=range(3), samples=8)
+
+
+@pytest.fixture
+def visit(browser: Browser, served: Served) -> Iterator[Visit]:
+    """Open the board as a new visitor; errors on the page fail the test."""
+    with ExitStack() as stack:
+        trouble: list[str] = []
+
+        def visit_page(locale: str, cookie: str = "", query: str = "?run=run") -> Page:
+            context = browser.new_context(viewport=VIEWPORT, locale=locale)
+            stack.callback(context.close)
+            if cookie:
+                context.add_cookies([{"name": COOKIE, "value": cookie, "url": served.url}])
+            found = watch_for_trouble(context)
+            stack.callback(lambda: trouble.extend(found))
+            page = context.new_page()
+            page.goto(f"{served.url}{query}")
+            return page
+
+        yield visit_page
+    assert trouble == []
+
+
+def expect_language(page: Page, language: str) -> None:
+    """Expect labels of Python and of scripts, and the document's language."""
+    tab, follow = {"en": ("Conversation", "Follow latest"), "zh-CN": ("对话", "跟随最新")}[language]
+    expect(page.locator("[role=tab][data-key=conversation]")).to_have_text(tab)
+    expect(page.get_by_text(follow, exact=True)).to_be_visible()
+    expect(page.locator(f"html[lang={language}]")).to_be_attached()
+
+
+def test_two_browsers_at_once_have_their_languages(visit: Visit) -> None:
+    chinese, english, french = visit("zh-CN"), visit("en-US"), visit("fr-FR")
+    expect_language(chinese, "zh-CN")
+    expect_language(english, "en")
+    expect_language(french, "en")
+    expect(chinese.get_by_placeholder("搜索 prompt")).to_be_visible()
+    for page in (chinese, english):
+        page.locator("[role=tab][data-key=explain]").click()
+    expect(chinese.get_by_text("数值为何在此 step 变化")).to_be_attached()
+    expect(english.get_by_text("Why a number changed at the step")).to_be_attached()
+
+
+def test_the_switch_keeps_the_address_and_outlives_a_reload(visit: Visit) -> None:
+    page = visit("en-US", query="?run=run&step=1")
+    expect_language(page, "en")
+    address = page.url
+    page.locator(".rl-language select").select_option("zh-CN")
+    expect_language(page, "zh-CN")
+    assert page.url == address
+    page.reload()
+    expect_language(page, "zh-CN")
+    page.locator(".rl-language select").select_option("en")
+    expect_language(page, "en")
+    assert page.url == address
+
+
+@pytest.mark.parametrize("cookie", ["../../x", "<img src=x onerror=alert(1)>", "zh_CN"])
+def test_a_hostile_choice_gives_english(visit: Visit, cookie: str) -> None:
+    page = visit("en-US", cookie)
+    expect_language(page, "en")
+    assert cookie not in page.content() or cookie == "zh_CN"
+
+
+def test_keys_find_the_fields_in_chinese(visit: Visit) -> None:
+    page = visit("zh-CN")
+    expect_language(page, "zh-CN")
+    page.keyboard.press("/")
+    expect(page.locator(".rl-search input")).to_be_focused()
+    page.keyboard.press("Escape")
+    page.locator(".rl-search input").blur()
+    page.keyboard.press("f")
+    expect(page.locator(".rl-query input").first).to_be_focused()

@@ -1,0 +1,73 @@
+"""The catalogues are in step with the code, complete, and compiled."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rlpanel
+from docs.messages import compiled, extracted, po_path, read
+from rlpanel.panels.language.labels import BROWSER, CATALOGUES, SERVER
+
+PACKAGE = Path(rlpanel.__file__).parent
+EACH = [(language, domain) for language in CATALOGUES for domain in (SERVER, BROWSER)]
+PLACEHOLDER, TAG = re.compile(r"\{[^{}]*\}"), re.compile(r"</?[a-z][^<>]*>")
+
+
+def pairs(language: str, domain: str) -> Iterator[tuple[str, str]]:
+    """Yield each text with its translation; of a plural, that for many."""
+    for message in read(language, domain):
+        if message.id:
+            source = message.id if isinstance(message.id, str) else message.id[-1]
+            yield source, message.string if isinstance(message.string, str) else message.string[-1]
+
+
+@pytest.mark.parametrize(("language", "domain"), EACH)
+def test_the_catalogue_has_the_labels_of_the_code(language: str, domain: str) -> None:
+    code = {message.id for message in extracted(domain) if message.id}
+    carried = {message.id for message in read(language, domain) if message.id}
+    assert carried == code, "run `make messages`"
+    assert len(code) > 100
+
+
+@pytest.mark.parametrize(("language", "domain"), EACH)
+def test_every_label_is_translated(language: str, domain: str) -> None:
+    assert [source for source, shown in pairs(language, domain) if not shown.strip()] == []
+
+
+@pytest.mark.parametrize(("language", "domain"), EACH)
+@pytest.mark.parametrize("pattern", [PLACEHOLDER, TAG])
+def test_placeholders_and_tags_agree(language: str, domain: str, pattern: re.Pattern[str]) -> None:
+    different = [
+        source
+        for source, shown in pairs(language, domain)
+        if Counter(pattern.findall(source)) != Counter(pattern.findall(shown))
+    ]
+    assert different == []
+
+
+@pytest.mark.parametrize(("language", "domain"), EACH)
+def test_the_compiled_catalogue_is_in_step(language: str, domain: str) -> None:
+    carried = po_path(language, domain).with_suffix(".mo").read_bytes()
+    assert carried == compiled(read(language, domain)), "run `make messages`"
+
+
+def test_no_label_is_inside_an_f_string() -> None:
+    """Babel does not find labels there before Python 3.12."""
+    found = [
+        f"{path}:{node.lineno}"
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.JoinedStr)
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call)
+        and getattr(call.func, "id", "") in {"tr", "trn", "marked"}
+        and call.args
+        and isinstance(call.args[0], ast.Constant)
+    ]
+    assert found == []
