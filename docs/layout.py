@@ -59,7 +59,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
     # The Python interface.
     "sql": ("sources/records", "metrics/*", "store/*", "findings"),
-    "plotting": ("metrics/*", "store/*", "panels/ui", "panels/plots"),
+    "plotting": ("metrics/*", "store/*", "panels/ui", "panels/plots", "panels/timeline"),
     "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "plotting"),
     # Tables for the command line, agents and scripts.
     "tables": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql", "api"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,12 +9,11 @@ import panel as pn
 from bokeh.models import BasicTickFormatter
 from bokeh.models.annotations import ColorBar
 
+from rlpanel.panels.plots.plot_text import shown_text
 from rlpanel.panels.ui import theme
 
 #: Size in pixels, as wide as two plots beside each other in a notebook.
 WIDTH, HEIGHT = 420, 290
-#: Maximum number of characters of a text from the log in a plot.
-_TEXT_CHARS = 80
 
 #: Options of the frame around a plot, which all parts of an overlay share.
 FRAME = frozenset(
@@ -128,14 +126,3 @@ def _finish(figure: Any, dark: bool) -> None:
                 bar_line_color=None,
                 major_tick_line_color=colors["muted"],
             )
-
-
-def shown_text(text: object, most: int = _TEXT_CHARS) -> str:
-    """Return a text of the log as a plot may show it: of one line, short, and never the end of a script.
-
-    Notebooks receive a plot as a script that contains its texts. A zero-width space keeps ``</script>`` and
-    ``<!--`` from being read as HTML there.
-    """
-    flat = " ".join(str(text).split())
-    flat = flat if len(flat) <= most else f"{flat[: most - 1]}…"
-    return re.sub(r"<(?=[/!])", "<\u200b", flat).encode("utf-8", "replace").decode()

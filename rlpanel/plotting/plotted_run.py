@@ -8,6 +8,7 @@ import pandas as pd
 
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import ALIASES
+from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 
 
@@ -17,6 +18,10 @@ class PlottedRun(Protocol):
     @property
     def name(self) -> str:
         """Name of the run."""
+
+    @property
+    def index(self) -> RunIndex:
+        """What the run was read from."""
 
     @property
     def view(self) -> RunView:

@@ -12,6 +12,7 @@ from rlpanel.plotting.group_ranges import group_ranges
 from rlpanel.plotting.load_holoviews import load_holoviews
 from rlpanel.plotting.plot_file import save_plot
 from rlpanel.plotting.plotted_run import PlottedRun
+from rlpanel.plotting.rollout_timeline import rollout_timeline
 from rlpanel.plotting.sample_scatter import sample_scatter
 from rlpanel.plotting.step_curve import step_curve
 from rlpanel.plotting.token_stems import token_stems
@@ -140,6 +141,39 @@ class RunPlots:
             As `Run.sample`.
         """
         return token_stems(self._run, uid, metric, dark, options)
+
+    def timeline(
+        self,
+        step: int | None = None,
+        *,
+        order: str = "slowest first",
+        color: str = "phase",
+        dark: bool | None = None,
+        **options: Any,
+    ) -> hv.Rectangles | hv.Overlay:
+        """Return what each rollout of a step did over time, one bar per rollout.
+
+        Above 8,000 spans or 1,000 lanes it is an image, by datashader if that is installed. Where a kernel
+        runs, a zoom draws it again, with rectangles where few spans are in view.
+
+        Parameters
+        ----------
+        step : int, optional
+            The newest by default.
+        order : str
+            ``slowest first``, ``by rank`` or ``by worker``.
+        color : str
+            ``phase``, ``policy version`` or ``lag``.
+        dark : bool, optional
+        **options
+            Options of the frame, and of the bars.
+
+        Raises
+        ------
+        SettingError
+            If the step has no times, or the order or colour is not known there.
+        """
+        return rollout_timeline(self._run, step, order, color, dark, options)
 
     def save(self, plot: Any, path: str | os.PathLike[str]) -> None:
         """Save a plot, or several composed ones, as ``.html``, ``.png`` or ``.svg``.

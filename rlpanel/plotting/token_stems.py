@@ -13,12 +13,12 @@ from hvplot import hvPlotTabular
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
+from rlpanel.panels.plots.plot_text import shown_text
 from rlpanel.plotting.element_style import (
     colors_of,
     frame_options,
     glyph_options,
     holoviews_names,
-    shown_text,
     themed,
 )
 from rlpanel.plotting.plotted_run import PlottedRun

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -44,41 +45,91 @@ def timeline(board: BoardPage, run: str) -> Locator:
     expect(board.step_label.locator("b")).to_have_text("Step 1")
     board.tab("Timeline")
     shown = board.page.locator(".rl-timeline")
-    expect(shown.locator(".note")).to_contain_text("rollouts: median")
+    expect(shown.locator(".note")).to_have_text(re.compile(r"rollouts: median .* s[.]$"))  # not: sums
     return shown
 
 
-def colors(canvas: Locator, height: int) -> set[tuple[int, ...]]:
-    """The colours in the middle of the lane at this height, in CSS pixels."""
-    pixels = canvas.evaluate(
-        """(canvas, y) => {
-            const ratio = canvas.width / canvas.clientWidth
-            return [...canvas.getContext("2d").getImageData(0, Math.round(y * ratio), canvas.width, 1).data]
-        }""",
-        height,
-    )
-    return {tuple(pixels[i : i + 3]) for i in range(0, len(pixels), 4) if pixels[i + 3] == 255}
+def place(board: BoardPage, seconds: float, lane: float) -> dict[str, float]:
+    """Where a time in a lane is on the page, in CSS pixels."""
+    return board.until(lambda: board.page.evaluate(_PLACE, [seconds, lane]), "the plot is drawn")
+
+
+_PLACE = """([seconds, lane]) => {
+  const views = Object.values(Bokeh.index)
+  const found = []
+  const visit = (view) => {
+    if (view.frame?.x_scale && view.el.closest?.("*") && inTimeline(view.el)) { found.push(view) }
+    for (const child of view.child_views ?? []) { visit(child) }
+  }
+  const inTimeline = (node) => {
+    for (let each = node; each; each = each.assignedSlot ?? each.parentNode ?? each.host) {
+      if (each.classList?.contains("rl-timeline")) { return true }
+    }
+    return false
+  }
+  views.forEach(visit)
+  const view = found[0]
+  if (!view) { return null }
+  const box = view.el.getBoundingClientRect()
+  const {left, top} = view.frame.bbox
+  return {
+    x: box.left + view.frame.x_scale.compute(seconds),
+    y: box.top + view.frame.y_scale.compute(lane),
+    cells: view.model.renderers[0].data_source.data.image?.[0]?.length ?? 0,
+    rectangles: view.model.renderers[1].data_source.data.span?.length ?? 0,
+    marks: view.model.renderers[2].data_source.data.left?.length ?? 0,
+    begin: view.frame.x_scale.source_range.start,
+  }
+}"""
+
+
+def press(board: BoardPage, seconds: float, lane: float, milliseconds: float = 0) -> None:
+    at = place(board, seconds, lane)
+    board.page.mouse.click(at["x"], at["y"], delay=milliseconds)
 
 
 def test_the_slowest_rollout_is_first_and_a_click_leads_to_its_sample(board: BoardPage) -> None:
-    canvas = timeline(board, "few").locator("canvas")
-    canvas.click(position={"x": 30, "y": 5})
+    timeline(board, "few")
+    press(board, 1.0, 0.5)
     expect(board.sample_head).to_contain_text("line 8")
-    canvas.hover(position={"x": 30, "y": 5})
-    tip = board.page.locator(".rl-timeline .tip")
+    board.until(lambda: place(board, 0, 0)["marks"] == 1, "the rollout is marked")
+    at = place(board, 1.0, 0.5)
+    board.page.mouse.move(at["x"] + 4, at["y"])
+    tip = board.page.locator(".bk-Tooltip, .bk-tooltip-content").first
     expect(tip).to_contain_text("generation")
     expect(tip).to_contain_text("tool")
     expect(tip).to_contain_text("lag 1")
 
 
-def test_phases_and_lag_have_colours(board: BoardPage) -> None:
+def test_clicks_soon_after_another_and_slow_clicks_count(board: BoardPage) -> None:
+    timeline(board, "few")
+    press(board, 1.0, 7.5)
+    press(board, 1.0, 1.5)  # Bokeh calls it a double tap
+    expect(board.sample_head).to_contain_text("line 7")
+    press(board, 1.0, 4.5, milliseconds=500)
+    expect(board.sample_head).to_contain_text("line 4")
+
+
+def test_the_slowest_rollouts_are_buttons(board: BoardPage) -> None:
+    shown = timeline(board, "few")
+    link = shown.locator(".slowest").get_by_role("button")
+    expect(link).to_have_count(5)
+    link.nth(2).focus()
+    board.page.keyboard.press("Enter")
+    expect(board.sample_head).to_contain_text("line 6")
+
+
+def test_phases_versions_and_lags_have_colours(board: BoardPage) -> None:
     shown = timeline(board, "few")
     expect(shown.locator(".legend span")).to_have_text(["generation", "tool"])
-    board.until(lambda: len(colors(shown.locator("canvas"), 5)) >= 2, "two phases in the first lane")
+    board.until(lambda: place(board, 0, 0)["rectangles"] == 24, "three spans of each rollout")
     shown.get_by_role("button", name="lag").click()
-    expect(shown.locator(".legend span")).to_have_text(["lag 0", "1", "2", "3 and more"])
-    board.until(lambda: len(colors(shown.locator("canvas"), 5)) == 1, "one colour per rollout")
+    expect(shown.locator(".legend span")).to_have_text(["lag 0", "lag 1", "lag 2"])
+    board.until(lambda: place(board, 0, 0)["rectangles"] == 8, "one rectangle per rollout")
+    shown.get_by_role("button", name="policy version").click()
+    expect(shown.locator(".legend span")).to_have_text(["version 5", "version 6", "version 7"])
     shown.get_by_role("button", name="phase").click()
+    expect(shown.locator(".legend span")).to_have_text(["generation", "tool"])
 
 
 def test_lanes_by_rank_are_named(board: BoardPage) -> None:
@@ -89,17 +140,22 @@ def test_lanes_by_rank_are_named(board: BoardPage) -> None:
     expect(shown.get_by_role("button", name="slowest first", pressed=True)).to_be_visible()
 
 
-def test_thousands_of_rollouts_scroll_and_are_drawn_at_once(board: BoardPage) -> None:
-    """Only the lanes in view are drawn: the canvas is as high as its frame."""
+def test_thousands_of_rollouts_are_an_image_and_a_part_of_them_rectangles(board: BoardPage) -> None:
     shown = timeline(board, "many")
-    frame, canvas = shown.locator(".frame"), shown.locator("canvas")
-    same = "(node) => node.clientHeight > 0 && node.clientHeight === node.parentNode.clientHeight"
-    board.until(lambda: canvas.evaluate(same), "the canvas is as high as its frame")
-    frame.evaluate("(node) => { node.scrollTop = node.scrollHeight }")
-    board.until(lambda: len(colors(canvas, 5)) >= 1, "the last lanes are drawn")
-    frame.evaluate("(node) => { node.scrollTop = 0 }")
-    canvas.click(position={"x": 30, "y": 1})
-    expect(board.sample_head).to_contain_text(f"line {MANY:,}")
+    board.until(lambda: place(board, 0, 0)["cells"] > 10_000, "an image")
+    assert place(board, 0, 0)["rectangles"] == 0
+    first, last = place(board, 100.0, 1_000), place(board, 600.0, 1_700)
+    board.page.mouse.move(first["x"], first["y"])
+    board.page.mouse.down()
+    board.page.mouse.move(last["x"], last["y"], steps=8)
+    board.page.mouse.up()
+    board.until(lambda: 100 < place(board, 0, 0)["rectangles"] < 4_000, "rectangles of the lanes in view")
+    assert place(board, 0, 0)["begin"] == pytest.approx(100, abs=1)
+    shown.get_by_role("button", name="Show all").click()
+    board.until(lambda: place(board, 0, 0)["cells"] > 10_000, "the image again")
+    expect(shown.get_by_role("button", name="Show all")).to_have_count(0)
+    press(board, 1.0, 40.0)  # inside the frame, whichever way the pixel is rounded
+    expect(board.sample_head).to_contain_text(re.compile(r"line (4,9\d\d|5,000)"))
 
 
 def test_runs_without_times_have_no_timeline(board: BoardPage) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ class RolloutTimes:
     rank : ndarray of int, shape (R,)
     lag : ndarray of float, shape (R,)
         Versions between the policy that sampled and the one that trains; NaN if not known.
+    version : ndarray of float, shape (R,)
+        The oldest policy version that wrote the rollout; NaN if not logged.
     failed : ndarray of bool, shape (R,)
         Whether the status is another one than ``ok``.
     status : list of str, length R
@@ -53,6 +55,8 @@ class RolloutTimes:
     phases : tuple of str
     exact : int
         Number of rollouts whose segments are logged spans.
+    worker : list of str, length R
+        Names of the workers that made the rollouts; empty if the run has no label ``worker``.
     """
 
     rows: np.ndarray
@@ -61,6 +65,7 @@ class RolloutTimes:
     start: np.ndarray
     rank: np.ndarray
     lag: np.ndarray
+    version: np.ndarray
     failed: np.ndarray
     status: list[str]
     owner: np.ndarray
@@ -69,6 +74,7 @@ class RolloutTimes:
     phase: np.ndarray
     phases: tuple[str, ...] = (*PHASES, OTHER)
     exact: int = 0
+    worker: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -90,7 +96,7 @@ def times_of(view: RunView, step: int) -> RolloutTimes:
     parts = np.vstack([parts, np.maximum(seconds - parts.sum(axis=0), 0.0)])
     ends = np.cumsum(parts, axis=0)
     phase, owner = np.nonzero(parts > 0)
-    status = _status(snapshot, rows)
+    status = _label(snapshot, "status", rows) or [""] * len(rows)
     return RolloutTimes(
         rows=rows,
         uids=snapshot.uids(rows),
@@ -98,12 +104,14 @@ def times_of(view: RunView, step: int) -> RolloutTimes:
         start=_number(snapshot, "start_time", rows),
         rank=snapshot.metadata("rank")[rows].astype(np.int64),
         lag=_number(snapshot, "lag", rows),
+        version=_number(snapshot, "policy_version_min", rows),
         failed=np.array([text not in ("", "ok") for text in status], bool),
         status=status,
         owner=owner,
         begin=(ends - parts)[phase, owner],
         end=ends[phase, owner],
         phase=phase,
+        worker=_label(snapshot, "worker", rows),
     )
 
 
@@ -154,7 +162,8 @@ def _number(snapshot: Snapshot, column: str, rows: np.ndarray) -> np.ndarray[Any
     return np.asarray(snapshot.number(column)[rows], np.float64)
 
 
-def _status(snapshot: Snapshot, rows: np.ndarray) -> list[str]:
-    if "status" not in snapshot.labels:
-        return [""] * len(rows)
-    return [label or "" for label in snapshot.label("status", rows)]
+def _label(snapshot: Snapshot, name: str, rows: np.ndarray) -> list[str]:
+    """Return the label of each row; nothing if the run does not have it."""
+    if name not in snapshot.labels:
+        return []
+    return [label or "" for label in snapshot.label(name, rows)]

@@ -1,4 +1,4 @@
-"""Puts rollouts into lanes: the slowest first, or by rank at the time when they ran."""
+"""Puts rollouts into lanes: the slowest first, or by rank or worker at the time when they ran."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes
 
-SLOWEST, BY_RANK = "slowest first", "by rank"
+SLOWEST, BY_RANK, BY_WORKER = "slowest first", "by rank", "by worker"
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,23 @@ class SwimLanes:
 
 
 def orders_of(times: RolloutTimes) -> list[str]:
-    """Return the orders that the times allow: lanes by rank require times of day and several rollouts."""
-    known = np.isfinite(times.start).all() and len(times) > 0
-    return [SLOWEST, BY_RANK] if known else [SLOWEST]
+    """Return the orders that the times allow: lanes by rank or worker require times of day."""
+    if not len(times) or not np.isfinite(times.start).all():
+        return [SLOWEST]
+    return [SLOWEST, BY_RANK, BY_WORKER] if times.worker else [SLOWEST, BY_RANK]
 
 
 def lanes_of(times: RolloutTimes, order: str) -> SwimLanes:
     """Return the lanes of a step's rollouts in an order of `orders_of`."""
-    return _by_rank(times) if order == BY_RANK else _slowest_first(times)
+    if order == BY_RANK:
+        ranks, place = np.unique(times.rank, return_inverse=True)
+        return _by_place(
+            times, place, [f"rank {rank}" if rank >= 0 else "no rank" for rank in ranks.tolist()]
+        )
+    if order == BY_WORKER:
+        workers, place = np.unique(times.worker, return_inverse=True)
+        return _by_place(times, place, [name or "no worker" for name in workers.tolist()])
+    return _slowest_first(times)
 
 
 def _slowest_first(times: RolloutTimes) -> SwimLanes:
@@ -56,25 +65,32 @@ def _slowest_first(times: RolloutTimes) -> SwimLanes:
     return SwimLanes(lane, np.zeros(len(times)), len(times), [], longest)
 
 
-def _by_rank(times: RolloutTimes) -> SwimLanes:
-    """As few lanes per rank as have room for rollouts that overlap."""
+def _by_place(times: RolloutTimes, place: np.ndarray, labels: list[str]) -> SwimLanes:
+    """As few lanes per rank or worker as have room for rollouts that overlap."""
     offset = times.start - times.start.min()
     lane = np.empty(len(times), np.int64)
     names: list[tuple[int, str]] = []
     first = 0
-    for rank in np.unique(times.rank).tolist():
-        members = np.flatnonzero(times.rank == rank)
+    for number, label in enumerate(labels):
+        members = np.flatnonzero(place == number)
         members = members[np.argsort(offset[members], kind="stable")]
-        names.append((first, f"rank {rank}" if rank >= 0 else "no rank"))
-        free: list[tuple[float, int]] = []  # end of the last rollout of each lane
-        used = 0
-        for member in members.tolist():
-            end = float(offset[member] + times.seconds[member])
-            if free and free[0][0] <= offset[member]:
-                at = heapq.heapreplace(free, (end, free[0][1]))[1]
-            else:
-                at, used = used, used + 1
-                heapq.heappush(free, (end, at))
-            lane[member] = first + at
-        first += used
+        names.append((first, label))
+        first += _fill_lanes(lane, members, offset, times.seconds, first)
     return SwimLanes(lane, offset, first, names, float((offset + times.seconds).max()))
+
+
+def _fill_lanes(
+    lane: np.ndarray, members: np.ndarray, offset: np.ndarray, seconds: np.ndarray, first: int
+) -> int:
+    """Give each member, in the order of their starts, a free lane from ``first`` on; return their number."""
+    free: list[tuple[float, int]] = []  # end of the last rollout of each lane
+    used = 0
+    for member in members.tolist():
+        end = float(offset[member] + seconds[member])
+        if free and free[0][0] <= offset[member]:
+            at = heapq.heapreplace(free, (end, free[0][1]))[1]
+        else:
+            at, used = used, used + 1
+            heapq.heappush(free, (end, at))
+        lane[member] = first + at
+    return used

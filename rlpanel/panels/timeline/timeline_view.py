@@ -1,25 +1,31 @@
-"""The tab with the timeline of a step: one bar per rollout, divided into its phases.
-
-The browser draws only the lanes in view on a canvas, so that a step may have thousands of rollouts.
-"""
+"""The tab with the timeline of a step: one bar per rollout, divided into its phases."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any
 
-import numpy as np
 import panel as pn
 import param
-from panel.custom import JSComponent
 from panel.viewable import Viewer
 
-from rlpanel.number_text import number
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.timeline.rollout_at import rollout_at
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes, has_times, read_spans, times_of
-from rlpanel.panels.timeline.swim_lanes import SLOWEST, lanes_of, orders_of
-from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.timeline.span_colors import PHASE, colorings_of
+from rlpanel.panels.timeline.span_table import Window
+from rlpanel.panels.timeline.swim_lanes import SLOWEST, orders_of
+from rlpanel.panels.timeline.timeline_figure import TimelineFigure
+from rlpanel.panels.timeline.timeline_head import TimelineHead, head_data
+from rlpanel.panels.timeline.timeline_plot import (
+    Picture,
+    Timeline,
+    load_bokeh,
+    picture_of,
+    timeline_of,
+    window_of,
+)
 
 _NO_TIMES = (
     "This run logs no times. Log `timing` with each sample, for example "
@@ -27,37 +33,35 @@ _NO_TIMES = (
 )
 
 
-class TimelineComponent(JSComponent):
-    """Canvas with the lanes, drawn by ``timeline.js``.
-
-    It sends pairs: ``["order", name]`` and ``["pick", position of a rollout]``.
-    """
-
-    data = param.Dict(default={}, doc="Lanes and segments as little-endian arrays; see `_payload`.")
-    chosen = param.Integer(default=-1, doc="Position of the selected sample among the rollouts; -1 for none.")
-    dark = param.Boolean(default=True, doc="Dark or light colours.")
-
-    _esm = read_assets("panels/ui/dom.js", "panels/timeline/timeline.js")
-    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/timeline/timeline.css")]
-
-
 class TimelineTab(Viewer):
-    """Timeline of the selected step; a click selects the rollout's sample."""
+    """Timeline of the selected step; a click selects the rollout's sample.
+
+    Spans are read and images are computed on a thread; the event loop only replaces what is drawn.
+    """
 
     active = param.Boolean(default=False, doc="Whether the tab is open; nothing is read before.")
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
         self.context = context
-        self._order = SLOWEST
-        self._times: RolloutTimes | None = None
-        self._task: BackgroundTask[RolloutTimes] = BackgroundTask(self._show)
-        dark = context.selection.dark
-        self._canvas = TimelineComponent(dark=dark, sizing_mode="stretch_both", css_classes=["rl-timeline"])
-        context.selection.param.watch(lambda event: setattr(self._canvas, "dark", event.new), "dark")
-        self._canvas.on_msg(lambda event: self._on_message(event.data))
-        self._column = pn.Column(self._canvas, sizing_mode="stretch_both", margin=(8, 14, 8, 14))
+        self._order, self._coloring = SLOWEST, PHASE
+        self._timeline: Timeline | None = None
+        self._window: Window | None = None  # None if everything is in view
+        self._key: Any = None
+        self._reading: BackgroundTask[tuple[Timeline, Picture]] = BackgroundTask(self._show)
+        self._zooming: BackgroundTask[Picture] = BackgroundTask(lambda picture: self._figure.draw(picture))
+        self._head = TimelineHead(sizing_mode="stretch_width", margin=0)
+        self._head.on_msg(lambda event: self._on_message(event.data))
+        self._figure = TimelineFigure(self._zoom, self._tap)
+        self._column = pn.Column(
+            self._head,
+            self._figure,
+            sizing_mode="stretch_both",
+            margin=(8, 14, 8, 14),
+            css_classes=["rl-timeline"],
+        )
         watch_step(context, self._load)
+        context.selection.param.watch(self._load, "dark")
         context.param.watch(self._mark, "sample")
         self.param.watch(self._load, "active")
 
@@ -65,86 +69,113 @@ class TimelineTab(Viewer):
         return self._column
 
     def _load(self, *_: Any) -> None:
-        """Show the times of the columns, and read the spans of the lines on a thread."""
-        self._task.stop()
+        """Show the times of the columns, and then the spans of the lines."""
+        self._reading.stop()
+        self._zooming.stop()
         context, step = self.context, self.context.selection.step
         if not self.active:
             return
         if step is None or context.index is None or not has_times(context.snapshot):
-            self._times = None
-            self._canvas.data = {"empty": _NO_TIMES}
+            self._timeline = self._key = None
+            self._head.data = {"note": _NO_TIMES}
+            self._figure.clear()
             return
-        times = times_of(context.view, step)
-        self._show(times)
-        self._task.start(read_spans(context.index, context.snapshot, times))
+        key = (context.index, step, self._order, self._coloring, context.selection.dark)
+        if key != self._key:
+            self._window = None
+        self._key = key
+        self._reading.start(self._read(step))
 
-    def _show(self, times: RolloutTimes) -> None:
-        self._times = times
+    def _read(self, step: int) -> Iterator[tuple[Timeline, Picture]]:
+        """Yield the timeline with more and more logged spans, on a thread."""
+        load_bokeh()  # here, since it would occupy the event loop for 200 ms
+        context = self.context
+        assert context.index is not None
+        snapshot = context.snapshot
+        sums = times_of(context.view, step)
+        yield self._drawn(sums)
+        for times in read_spans(context.index, snapshot, sums):
+            yield self._drawn(times)
+
+    def _drawn(self, times: RolloutTimes) -> tuple[Timeline, Picture]:
+        order = self._order if self._order in orders_of(times) else SLOWEST
+        by = self._coloring if self._coloring in colorings_of(times) else PHASE
+        timeline = timeline_of(times, order=order, by=by, dark=self.context.selection.dark)
+        columns, rows = self._figure.pixels
+        return timeline, picture_of(timeline, self._window, columns=columns, rows=rows)
+
+    def _show(self, drawn: tuple[Timeline, Picture]) -> None:
+        self._timeline, picture = drawn
+        times = self._timeline.times
         if self._order not in orders_of(times):
             self._order = SLOWEST
-        self._canvas.data = _payload(times, self._order)
+        if self._coloring not in colorings_of(times):
+            self._coloring = PHASE
+        self._head.data = head_data(self._timeline, self._order, self._coloring)
+        if len(times):
+            self._figure.show_timeline(self._timeline, picture, self._key, self._window)
+        else:
+            self._figure.clear()
+        self._head.zoomed = self._window is not None
+        if picture.window != self._in_view(self._timeline):  # the viewer zoomed while it was computed
+            self._redraw(self._timeline)
         self._mark()
+
+    def _zoom(self, x: tuple[float, float], y: tuple[float, float]) -> None:
+        """Draw the part that the viewer chose; the image or the rectangles are made on a thread."""
+        timeline = self._timeline
+        if timeline is None:
+            return
+        window = window_of(timeline, x, y)
+        self._window = None if window == timeline.table.window else window
+        self._head.zoomed = self._window is not None
+        self._redraw(timeline)
+
+    def _in_view(self, timeline: Timeline) -> Window:
+        return self._window or timeline.table.window
+
+    def _redraw(self, timeline: Timeline) -> None:
+        """Draw what is in view, with as many cells as the plot has pixels."""
+        window, (columns, rows) = self._in_view(timeline), self._figure.pixels
+
+        def draw() -> Iterator[Picture]:
+            if timeline is self._timeline:
+                yield picture_of(timeline, window, columns=columns, rows=rows)
+
+        self._zooming.start(draw())
+
+    def _tap(self, x: float, y: float) -> None:
+        """Select the sample of the rollout at a place of the plot."""
+        timeline = self._timeline
+        at = -1 if timeline is None else rollout_at(timeline, x, y)
+        if timeline is not None and at >= 0:
+            self.context.choose_sample(timeline.times.uids[at])
 
     def _mark(self, *_: Any) -> None:
         """Mark the bar of the selected sample."""
-        times, sample = self._times, self.context.sample
-        if not self.active or times is None or sample is None:
+        timeline, sample = self._timeline, self.context.sample
+        if not self.active or timeline is None:
             return
-        self._canvas.chosen = times.uids.index(sample.uid) if sample.uid in times.uids else -1
+        uids = timeline.times.uids
+        at = uids.index(sample.uid) if sample is not None and sample.uid in uids else -1
+        self._figure.mark(timeline, at)
 
     def _on_message(self, message: Any) -> None:
-        """Handle a click. The message comes from the browser."""
-        if self._times is None or not (isinstance(message, list) and len(message) == 2):
+        """Handle a click in the head. The message comes from the browser."""
+        timeline = self._timeline
+        if timeline is None or not (isinstance(message, list) and len(message) == 2):
             return
         action, value = message
-        if action == "order" and value in orders_of(self._times):
+        times = timeline.times
+        if action == "order" and value in orders_of(times):
             self._order = value
-            self._show(self._times)
-        elif action == "pick" and isinstance(value, int) and 0 <= value < len(self._times):
-            self.context.choose_sample(self._times.uids[value])
-
-
-def _payload(times: RolloutTimes, order: str) -> dict[str, Any]:
-    """Return what the browser draws.
-
-    Returns
-    -------
-    dict
-        ``order``, ``orders``, ``lanes``, ``seconds``, ``names``, ``phases``, ``note``; arrays over rollouts
-        ``lane`` (int32), ``offset``, ``duration``, ``lag`` (float32), ``failed`` (uint8), ``status``; arrays
-        over segments ``owner``, ``phase`` (int32), ``begin``, ``end`` (float32), sorted by owner.
-    """
-    lanes = lanes_of(times, order)
-    sort = np.argsort(times.owner, kind="stable")
-    return {
-        "order": order,
-        "orders": orders_of(times),
-        "lanes": lanes.count,
-        "seconds": lanes.seconds,
-        "names": lanes.names,
-        "phases": list(times.phases),
-        "note": _note(times),
-        "status": [text if failed else "" for text, failed in zip(times.status, times.failed, strict=True)],
-        "lane": lanes.lane.astype("<i4").tobytes(),
-        "offset": lanes.offset.astype("<f4").tobytes(),
-        "duration": times.seconds.astype("<f4").tobytes(),
-        "lag": times.lag.astype("<f4").tobytes(),
-        "failed": times.failed.astype(np.uint8).tobytes(),
-        "owner": times.owner[sort].astype("<i4").tobytes(),
-        "phase": times.phase[sort].astype("<i4").tobytes(),
-        "begin": times.begin[sort].astype("<f4").tobytes(),
-        "end": times.end[sort].astype("<f4").tobytes(),
-    }
-
-
-def _note(times: RolloutTimes) -> str:
-    """Return a sentence on the step's times, and on what is not known of them."""
-    if not len(times):
-        return "No rollout of this step has times."
-    middle, longest = np.quantile(times.seconds, [0.5, 1.0])
-    seconds = f"median {number(float(middle))} s, slowest {number(float(longest))} s"
-    parts = [f"{len(times):,} rollouts: {seconds}."]
-    if times.exact < len(times):
-        summed = "Phases" if not times.exact else f"Phases of {len(times) - times.exact:,} rollouts"
-        parts.append(f"{summed} are sums; their order in time was not logged.")
-    return " ".join(parts)
+            self._load()
+        elif action == "color" and value in colorings_of(times):
+            self._coloring = value
+            self._load()
+        elif action == "pick" and isinstance(value, int) and 0 <= value < len(times):
+            self.context.choose_sample(times.uids[value])
+        elif action == "all":
+            self._figure.show_all(timeline)
+            whole = timeline.table.window
+            self._zoom((whole.start, whole.stop), (whole.first, whole.last))

@@ -29,6 +29,7 @@ def times(of: list[Rollout], *, start: bool = True) -> RolloutTimes:
         start=1e9 + starts if start else np.full(count, np.nan),
         rank=ranks.astype(int),
         lag=np.full(count, np.nan),
+        version=np.full(count, np.nan),
         failed=np.zeros(count, bool),
         status=[""] * count,
         owner=none.astype(int),

@@ -1,0 +1,85 @@
+"""What the spans of a timeline are coloured by: phase, policy version or lag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlpanel.panels.plots.plot_text import shown_text
+from rlpanel.panels.timeline.rollout_spans import OTHER, RolloutTimes
+from rlpanel.panels.ui import theme
+
+PHASE, VERSION, LAG = "phase", "policy version", "lag"
+#: Name of the mark at the end of a rollout whose status is not ``ok``.
+FAILED = "failed"
+#: Maximum numbers of versions with colours of their own, and of characters of a name from the log.
+MOST_VERSIONS, NAME_CHARS = 6, 40
+#: Colours of the theme for phases, and for the lags 0, 1, 2, and 3 or more.
+_PHASE_COLORS = {
+    "queue": "faint",
+    "generation": "policy",
+    "tool": "entropy",
+    "environment": "length",
+    "score": "reference",
+    OTHER: "line",
+}
+_LAG_COLORS = {"lag 0": "good", "lag 1": "kl", "lag 2": "policy", "lag 3 and more": "bad"}
+
+
+@dataclass(frozen=True)
+class Coloring:
+    """Colours of what is drawn.
+
+    Attributes
+    ----------
+    names, colors : tuple of str
+        Entries of the legend, and their colours as hex codes.
+    code : ndarray of int
+        Entry of each span if ``of_spans``, else of each rollout; -1 if not known.
+    of_spans : bool
+    """
+
+    names: tuple[str, ...]
+    colors: tuple[str, ...]
+    code: np.ndarray
+    of_spans: bool
+
+
+def colorings_of(times: RolloutTimes) -> list[str]:
+    """Return what the rollouts may be coloured by."""
+    known = [(PHASE, True), (VERSION, np.isfinite(times.version).any()), (LAG, np.isfinite(times.lag).any())]
+    return [name for name, logged in known if logged]
+
+
+def color_spans(times: RolloutTimes, by: str, dark: bool) -> Coloring:
+    """Return the colours of a step's rollouts by an entry of `colorings_of`."""
+    colors = theme.palette(dark)
+    if by == LAG:
+        known = np.isfinite(times.lag)
+        code = np.where(known, np.clip(np.nan_to_num(times.lag), 0, 3), -1).astype(np.int64)
+        return Coloring(tuple(_LAG_COLORS), tuple(colors[name] for name in _LAG_COLORS.values()), code, False)
+    if by == VERSION:
+        return _by_version(times.version, colors)
+    names = tuple(shown_text(name, NAME_CHARS) for name in times.phases)
+    shades = tuple(colors[_PHASE_COLORS.get(name, "muted")] for name in times.phases)
+    return Coloring(names, shades, times.phase, True)
+
+
+def _by_version(version: np.ndarray, colors: dict[str, str]) -> Coloring:
+    """Colour by version, from blue for the oldest to orange for the newest; many versions share colours."""
+    known = np.isfinite(version)
+    values, place = np.unique(version[known], return_inverse=True)
+    parts = np.array_split(values, min(MOST_VERSIONS, len(values)))
+    part = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
+    code = np.full(len(version), -1)
+    code[known] = part[place]
+    names = tuple(f"{each[0]:.0f}" if len(each) == 1 else f"{each[0]:.0f}–{each[-1]:.0f}" for each in parts)
+    shares = np.linspace(0, 1, len(parts)) if len(parts) > 1 else np.ones(1)
+    shades = tuple(_mixed(colors["reference"], colors["policy"], share) for share in shares.tolist())
+    return Coloring(tuple(f"version {name}" for name in names), shades, code, False)
+
+
+def _mixed(first: str, second: str, share: float) -> str:
+    pairs = zip(bytes.fromhex(first[1:]), bytes.fromhex(second[1:]), strict=True)
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
