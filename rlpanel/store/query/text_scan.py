@@ -9,7 +9,10 @@ from __future__ import annotations
 import io
 import json
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -27,6 +30,8 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Number of bytes searched at a time: a block fits the CPU cache and takes too little time to notice.
 BLOCK = 1 << 19
+#: Number of threads that read and search blocks: both release Python's lock.
+THREADS = 2
 #: Gap in bytes between two wanted lines up to which reading on is better than seeking.
 GAP = 64 << 10
 #: Seconds between two yielded batches.
@@ -133,13 +138,30 @@ def _holds_texts(reader: JsonlFile) -> bool:
     return reader.lines_on_disk and not isinstance(reader.adapter, DetokenizingAdapter)
 
 
+class _BlockReader:
+    """Reads blocks of a file into one buffer and folds them."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+        self._buffer = bytearray(BLOCK)
+
+    def read_folded(self, start: int, size: int) -> np.ndarray:
+        """Return the folded bytes from an offset on; the next call overwrites them."""
+        if size > len(self._buffer):
+            self._buffer = bytearray(size)
+        self._file.seek(start)
+        length = self._file.readinto(memoryview(self._buffer)[:size])
+        block = np.frombuffer(self._buffer, np.uint8, length)
+        fold_block(block)
+        return block
+
+
 class _LineSearch:
     """Searches the lines of one file for needles; without needles every line is a candidate."""
 
     def __init__(self, path: str, offsets: np.ndarray, ends: np.ndarray, needles: ByteSearch | None) -> None:
         self._path, self._needles = path, needles
         self._offsets, self._ends = offsets, ends
-        self._buffer = bytearray(BLOCK)
 
     def __iter__(self) -> Iterator[_Block]:
         if self._needles is None:
@@ -147,14 +169,37 @@ class _LineSearch:
                 yield _Block(end, range(start, end))
             return
         try:
-            with file_access.stream(self._path, BLOCK) as file:
-                for start, end in self._blocks():
-                    base, size = int(self._offsets[start]), int(self._ends[start:end].max())
-                    file.seek(base)
-                    matches = base + self._needles.positions(self._read_folded(file, size - base))
-                    yield _Block(end, self._rows_with_matches(start, end, matches))
+            with ExitStack() as stack:
+                readers = [
+                    _BlockReader(stack.enter_context(file_access.stream(self._path, BLOCK)))
+                    for _ in range(THREADS)
+                ]
+                pool = stack.enter_context(ThreadPoolExecutor(THREADS, "rlpanel-search"))
+                yield from self._search(self._needles, pool, readers)
         except OSError:  # all rows become candidates: parsing them then reports that they are gone
             yield _Block(len(self._offsets), range(len(self._offsets)))
+
+    def _search(
+        self, needles: ByteSearch, pool: ThreadPoolExecutor, readers: list[_BlockReader]
+    ) -> Iterator[_Block]:
+        """Yield the blocks in order; the next ones are read and searched meanwhile, one by each reader."""
+
+        def find(reader: _BlockReader, start: int, end: int) -> np.ndarray:
+            base = int(self._offsets[start])
+            size = int(self._ends[start:end].max()) - base
+            return base + needles.positions(reader.read_folded(base, size))
+
+        ahead: deque[tuple[int, int, Future[np.ndarray]]] = deque()
+        for number, (start, end) in enumerate(self._blocks()):
+            if len(ahead) == len(readers):  # the oldest block has the reader that is used next
+                yield self._finished(*ahead.popleft())
+            reader = readers[number % len(readers)]
+            ahead.append((start, end, pool.submit(find, reader, start, end)))
+        while ahead:
+            yield self._finished(*ahead.popleft())
+
+    def _finished(self, start: int, end: int, matches: Future[np.ndarray]) -> _Block:
+        return _Block(end, self._rows_with_matches(start, end, matches.result()))
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
         """Yield ranges of positions: adjacent lines that fit into a block, or a single longer line."""
@@ -168,15 +213,6 @@ class _LineSearch:
                 end = int(np.searchsorted(offsets, offsets[min(max(end, start + 1), stop) - 1], "right"))
                 yield start, end
                 start = end
-
-    def _read_folded(self, file: io.BufferedReader, size: int) -> np.ndarray:
-        """Read the next bytes and fold them."""
-        if size > len(self._buffer):
-            self._buffer = bytearray(size)
-        length = file.readinto(memoryview(self._buffer)[:size])
-        block = np.frombuffer(self._buffer, np.uint8, length)
-        fold_block(block)
-        return block
 
     def _rows_with_matches(self, start: int, end: int, matches: np.ndarray) -> list[int]:
         """Return the positions of the block's rows whose lines contain a match, given by byte offset."""
