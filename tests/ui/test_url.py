@@ -11,7 +11,16 @@ from playwright.sync_api import expect
 from rlpanel.app.demo import write_recording
 from tests.factories import write_run
 from tests.ui.board import BoardPage
-from tests.ui.conftest import OpenBoard
+from tests.ui.conftest import OpenBoard, Profile
+
+#: A notice disappears after some seconds, perhaps before a slow test looks for it: keep what was shown.
+KEEP_NOTICES = """
+window.shown = []
+new MutationObserver((changes) => {
+  for (const { addedNodes } of changes) for (const node of addedNodes) window.shown.push(node.textContent ?? "")
+}).observe(document, { childList: true, subtree: true })
+"""
+SHOWN = "(text) => window.shown.some((shown) => shown.includes(text))"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -82,12 +91,15 @@ def test_a_step_that_is_not_there_shows_the_nearest(open_board: OpenBoard) -> No
     expect(said.first).to_be_visible()
 
 
-def test_a_run_that_is_not_there_says_so_and_shows_one_that_is(open_board: OpenBoard) -> None:
-    board = open_board(run="gone")  # the notice goes after some seconds
+def test_a_run_that_is_not_there_says_so_and_shows_one_that_is(
+    open_board: OpenBoard, profile: Profile
+) -> None:
+    profile.context.add_init_script(KEEP_NOTICES)
+    board = open_board(run="gone")
     for name in ("gone", "../..", "/etc", "ppo/../../x"):
         if name != "gone":
             board.go(run=name)
-        expect(board.page.get_by_text(f"no run {name!r}").first).to_be_visible()
+        board.page.wait_for_function(SHOWN, arg=f"no run {name!r}")
         expect(board.page).to_have_url(re.compile(r"run=(ppo|123)(&|$)"))
         board.settled()
 
