@@ -17,7 +17,9 @@ from tests.ui.conftest import OpenBoard, Profile
 KEEP_NOTICES = """
 window.shown = []
 new MutationObserver((changes) => {
-  for (const { addedNodes } of changes) for (const node of addedNodes) window.shown.push(node.textContent ?? "")
+  for (const { addedNodes } of changes) {
+    for (const node of addedNodes) window.shown.push(node.textContent ?? "")
+  }
 }).observe(document, { childList: true, subtree: true })
 """
 SHOWN = "(text) => window.shown.some((shown) => shown.includes(text))"
