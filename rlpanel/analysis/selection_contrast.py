@@ -32,7 +32,6 @@ from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.store.columns.hash_set import mix
 from rlpanel.store.columns.splits import SPLIT_COLUMN
-from rlpanel.store.columns.step_stats import MAX, MIN
 from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.store.query.filter_columns import label_name
 from rlpanel.store.query.filter_syntax import quote
@@ -241,10 +240,9 @@ class _Columns:
         """Return True if a column rises or falls with the step alone, like a time or a learning rate."""
         for side in self._sides:
             steps = side.view.snapshot.steps
-            low, high = steps.stat(name, MIN), steps.stat(name, MAX)
-            if np.ptp(steps.mean(name)) == 0 or len(low) < FEWEST_STEPS:
+            if len(steps.values) < FEWEST_STEPS or not steps.is_ordered(name):
                 return False
-            if not (low[1:] >= high[:-1]).all() and not (high[1:] <= low[:-1]).all():
+            if np.ptp(steps.mean(name)) == 0:
                 return False
         return True
 

@@ -6,7 +6,9 @@ punctuation mark, or a special token such as ``<|im_start|>``.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -71,7 +73,8 @@ class TextFeatures:
     """Collects the words of texts, one text after the other."""
 
     def __init__(self) -> None:
-        self._codes: dict[str, int] = {}
+        #: Code of each word; a new word has the next number.
+        self._codes: defaultdict[str, int] = defaultdict(itertools.count().__next__)
         self._texts: list[np.ndarray] = []
         self._beginnings: list[str] = []
 
@@ -80,10 +83,7 @@ class TextFeatures:
 
     def add(self, text: str) -> None:
         """Add a text."""
-        codes = self._codes
-        self._texts.append(
-            np.array([codes.setdefault(word, len(codes)) for word in words_of(text)], np.int64)
-        )
+        self._texts.append(np.array(list(map(self._codes.__getitem__, words_of(text))), np.int64))
         self._beginnings.append(text[:MOST_CHARS])
 
     def script_shares(self) -> dict[str, np.ndarray]:
@@ -126,10 +126,11 @@ class TextFeatures:
     def _openings(self, names: list[str]) -> FeatureFamily:
         """Return the first words of the texts, up to `OPENING` of them."""
         numbers: dict[tuple[int, ...], int] = {}
+        openings = [tuple(codes[:OPENING].tolist()) for codes in self._texts]
         pairs = [
-            (numbers.setdefault(tuple(codes[:size].tolist()), len(numbers)), text)
-            for text, codes in enumerate(self._texts)
-            for size in range(1, min(OPENING, len(codes)) + 1)
+            (numbers.setdefault(opening[:size], len(numbers)), text)
+            for text, opening in enumerate(openings)
+            for size in range(1, len(opening) + 1)
         ]
         found = np.array(pairs, np.int64).reshape(-1, 2)
         padded = [[*codes, *[-1] * (OPENING - len(codes))] for codes in numbers]

@@ -6,7 +6,7 @@ A run that comes from the cache opens without them: its rows are only counted.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -62,6 +62,13 @@ class DeferredColumns:
                     for where, rows in self._parts:
                         self._merge(rows, {column: self._waiting[column][where]})
                     del self._waiting[column]  # last, because others look without the lock
+
+    def waiting(self, column: str) -> Iterator[tuple[np.ndarray, RowsByStep]]:
+        """Yield the values of a column in parts, with their steps; nothing if its statistics are computed."""
+        with self._lock:
+            values, parts = self._waiting.get(column), self._parts
+        if values is not None:
+            yield from ((values[where], rows) for where, rows in parts)
 
     def compute_all(self, release: Callable[[], None] | None = None) -> None:
         """Compute all that is left; ``release`` is called now and then, and at the end."""

@@ -11,13 +11,14 @@ Chan, Golub, LeVeque 1979, Updating Formulae and a Pairwise Algorithm for Comput
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
-from rlpanel.store.columns.deferred_columns import DeferredColumns
+from rlpanel.store.columns.deferred_columns import DeferredColumns, RowsByStep
 
 COUNT, MEAN, M2, MIN, MAX = range(5)
 #: Statistics that are stored, by name.
@@ -67,6 +68,11 @@ def _column_stats(column: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -
     for part in (mean, m2, low, high):
         part[empty] = np.nan
     return count, mean, m2, low, high
+
+
+def _are_ordered(low: np.ndarray, high: np.ndarray) -> bool:
+    """Return True if consecutive ranges do not overlap, and all rise or all fall."""
+    return bool((low[1:] >= high[:-1]).all() or (high[1:] <= low[:-1]).all())
 
 
 def merge(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -159,6 +165,43 @@ class Steps:
         if self._deferred is not None:
             self._deferred.compute(column)
         return np.concatenate([chunk[statistic, index] for chunk in self._chunks])[self._order]
+
+    def has_value(self, column: str, *, nonzero: bool = False) -> bool:
+        """Return True if a column has a finite value; with ``nonzero``, one that is not zero.
+
+        Raises
+        ------
+        KeyError
+            If the column has no statistics.
+        """
+        # Statistics that are not computed yet are not needed if one of the first values decides.
+        for values, _ in self._waiting(column):
+            if ((np.isfinite(values) & (values != 0)) if nonzero else np.isfinite(values)).any():
+                return True
+        if not nonzero:
+            return bool((self.stat(column, COUNT) > 0).any())
+        return bool((self.stat(column, MIN) < 0).any() or (self.stat(column, MAX) > 0).any())
+
+    def is_ordered(self, column: str) -> bool:
+        """Return True if the column's ranges at the steps do not overlap, and rise or fall with the step.
+
+        A common bound of neighbouring steps is no overlap. False if a step has no finite value.
+
+        Raises
+        ------
+        KeyError
+            If the column has no statistics.
+        """
+        for values, (order, starts, _) in islice(self._waiting(column), 1):
+            # If already some rows are not ordered, the statistics of all are not needed.
+            some = summarize([values if order is None else values[order]], starts)[:, 0]
+            some = some[:, some[COUNT] > 0]
+            if not _are_ordered(some[MIN], some[MAX]):
+                return False
+        return _are_ordered(self.stat(column, MIN), self.stat(column, MAX))
+
+    def _waiting(self, column: str) -> Iterator[tuple[np.ndarray, RowsByStep]]:
+        return iter(()) if self._deferred is None else self._deferred.waiting(column)
 
     def compute_all(self) -> None:
         """Compute the statistics of all columns: together, that takes less time than one by one."""

@@ -29,7 +29,7 @@ from rlpanel.store.columns.splits import (
     limit_codes,
     split_code,
 )
-from rlpanel.store.columns.step_stats import COUNT, MAX, MIN, Steps
+from rlpanel.store.columns.step_stats import Steps
 
 
 @dataclass(frozen=True)
@@ -249,11 +249,7 @@ class Snapshot:
     def has_number(self, column: str) -> bool:
         """Return True if the number column has a finite value and is not mere filler."""
         name = ALIASES.get(column, column)
-        return (
-            name in self.steps.columns
-            and bool((self.steps.stat(name, COUNT) > 0).any())
-            and not self._is_filler(name)
-        )
+        return name in self.steps.columns and self.steps.has_value(name) and not self._is_filler(name)
 
     def _is_filler(self, column: str) -> bool:
         """Return True if the column holds only the zeros that trainers log in place of missing values."""
@@ -261,8 +257,7 @@ class Snapshot:
             return False
         if column not in self.steps.columns:  # only another split has it
             return True
-        low, high = self.steps.stat(column, MIN), self.steps.stat(column, MAX)
-        return not (low < 0).any() and not (high > 0).any()
+        return not self.steps.has_value(column, nonzero=True)
 
     # -- rows ------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rlpanel.store.columns.deferred_columns import DeferredColumns, RowsByStep
 from rlpanel.store.columns.step_stats import COUNT, MAX, MIN, Steps
 from rlpanel.store.columns.step_table import CHUNK, StepTable
 
@@ -169,3 +170,75 @@ def test_memory_is_released_while_the_rest_is_computed():
     deferred.compute_deferred(lambda: released.append(2))
     assert 2 not in released
     assert_same(deferred.freeze(), added.freeze())
+
+
+def sparse_columns(rows: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return steps and columns for which another part of the rows decides whether they have a value."""
+    steps = np.repeat(np.arange(rows // 100), 100)
+    missing, zero = np.full(rows, np.nan), np.zeros(rows)
+    last_value, last_number, disorder = missing.copy(), zero.copy(), steps + 0.5
+    last_value[-1], last_number[-1], disorder[-1] = 3.0, -2.0, 0.0
+    columns = {
+        "missing": missing,
+        "infinite": np.where(steps % 2, np.inf, -np.inf),
+        "infinite and zero": np.where(steps % 2, np.inf, 0.0),
+        "zero": zero,
+        "last value": last_value,
+        "last number": last_number,
+        "rises": steps + 0.5,
+        "rises and is constant": steps // 50.0,
+        "falls": -steps * 2.0,
+        "rises with gaps": np.where(steps % 7 == 0, np.nan, steps),
+        "rises but for one row": disorder,
+        "noise": np.random.default_rng(0).normal(size=rows),
+    }
+    return steps, columns
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["sorted", "mixed, after other rows"])
+def test_questions_about_a_deferred_column_have_the_answers_of_its_statistics(before):
+    steps, columns = sparse_columns(100_000)
+    table = StepTable()
+    if before:
+        mixed = np.random.default_rng(1).permutation(len(steps))
+        steps, columns = steps[mixed], {name: values[mixed] for name, values in columns.items()}
+        table.add(np.array([5, 7, 9]), {"missing": np.array([np.nan, 4.0, np.nan])}, 0)
+    table.add_deferred(None, steps, columns, version=1)
+    asked = table.freeze()
+    answers = {
+        name: (asked.has_value(name), asked.has_value(name, nonzero=True), asked.is_ordered(name))
+        for name in columns
+    }
+    for name in columns:
+        count, low, high = (asked.stat(name, statistic) for statistic in (COUNT, MIN, MAX))
+        rises, falls = (low[1:] >= high[:-1]).all(), (high[1:] <= low[:-1]).all()
+        truth = ((count > 0).any(), (low < 0).any() or (high > 0).any(), rises or falls)
+        assert answers[name] == truth, name
+    assert [name for name, (value, *_) in answers.items() if not value] == ([] if before else ["missing"]) + [
+        "infinite"
+    ]
+    assert [name for name, (*_, ordered) in answers.items() if ordered] == [
+        "zero",
+        "last number",
+        "rises",
+        "rises and is constant",
+        "falls",
+    ]
+
+
+def test_a_deferred_column_whose_first_rows_decide_is_not_summarized():
+    _, columns = sparse_columns(100_000)
+    computed: list[str] = []
+    deferred = DeferredColumns(
+        lambda _, values: computed.extend(values),
+        [(slice(0, 100_000), RowsByStep(None, np.arange(0, 100_000, 100), np.arange(1000)))],
+        columns,
+    )
+    chunk = np.zeros((5, len(columns), 1000))
+    whole = Steps(tuple(columns), np.arange(1000), np.full(1000, 100), np.zeros(1000), (chunk,), deferred)
+    assert whole.has_value("noise")
+    assert whole.has_value("noise", nonzero=True)
+    assert not whole.is_ordered("noise")
+    assert not computed
+    whole.has_value("missing")
+    assert set(computed) == {"missing"}

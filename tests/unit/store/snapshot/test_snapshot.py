@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlpanel.app.demo import Recording, write_recording
 from rlpanel.errors import SampleNotFound
+from rlpanel.store.columns.step_stats import COUNT
+from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView, step_name
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -125,3 +128,34 @@ def test_steps_have_mean_spread_and_bounds(tmp_path: Path) -> None:
         row[name] for name in ("step", "samples", "reward_mean", "reward_std", "reward_min", "reward_max")
     ]
     assert found == pytest.approx([7, 3, 3.0, np.sqrt(7), 1.0, 6.0])
+
+
+@pytest.mark.parametrize("name", ["ppo_couplets", "grpo_couplets", "grpo_calculator"])
+def test_a_run_from_the_cache_has_the_numbers_that_it_had(
+    name: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
+    run = write_recording(name, tmp_path / "run")
+    odd = {
+        "never": None,
+        "infinite": float("inf"),
+        "no_number": float("nan"),
+        "zero": 0.0,
+        "ref_reward": None,
+    }
+    append(run / "odd.jsonl", *(line(step, **odd, late=step if step == 9 else None) for step in range(10)))
+    first, second = RunIndex(run, "run"), RunIndex(run, "run")
+    for index in (first, second):
+        index.rescan()
+        while index.read():
+            pass
+        index.save(last=True)
+    fresh, cached = first.snapshot, second.snapshot
+    assert (second.bytes_read, cached.samples) == (0, fresh.samples)
+    had = {column: cached.has_number(column) for column in fresh._numbers}
+    assert had == {column: bool((fresh.steps.stat(column, COUNT) > 0).any()) for column in had} | {
+        column: False for column in had if fresh._is_filler(column)
+    }
+    assert cached.numbers == fresh.numbers
+    assert had["zero"]
+    assert had["late"]
