@@ -103,7 +103,7 @@ clean:
 
 .venv/dev.stamp: pyproject.toml .venv/python.stamp
 	@echo "installing rlpanel and its tools into .venv ..."
-	@$(PIP) -e ".[test,dev,docs,release,parquet,tokenizers,tensorboard,remote,dask,notebook,sql,mcp]"
+	@$(PIP) -e ".[test,dev,docs,release,parquet,tokenizers,tensorboard,remote,dask,notebook,timeline,sql,mcp]"
 	@touch $@ .venv/run.stamp
 
 # The oldest Tornado that is supported, beside the newest: the check of Host and Origin is tested with both.
