@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, expect
 
+from rlpanel.panels.ui.theme import DARK
 from tests.factories import sample, write_run
 from tests.ui.board import BoardPage
 
@@ -95,10 +96,11 @@ def test_the_slowest_rollout_is_first_and_a_click_leads_to_its_sample(board: Boa
     board.until(lambda: place(board, 0, 0)["marks"] == 1, "the rollout is marked")
     at = place(board, 1.0, 0.5)
     board.page.mouse.move(at["x"] + 4, at["y"])
-    tip = board.page.locator(".bk-Tooltip, .bk-tooltip-content").first
+    tip = board.page.locator(".bk-Tooltip").first
     expect(tip).to_contain_text("generation")
     expect(tip).to_contain_text("tool")
     expect(tip).to_contain_text("lag 1")
+    expect(tip).to_have_css("background-color", "rgb{}".format(tuple(bytes.fromhex(DARK["raised"][1:]))))
 
 
 def test_clicks_soon_after_another_and_slow_clicks_count(board: BoardPage) -> None:

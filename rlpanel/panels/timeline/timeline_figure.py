@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
 import panel as pn
 from bokeh.core.property.descriptors import UnsetValueError
 from bokeh.events import DoubleTap, PressUp, RangesUpdate, Tap
+from bokeh.models import ColumnDataSource
 from panel.viewable import Viewer
 
 from rlpanel.panels.timeline.span_table import Window
@@ -27,7 +27,7 @@ from rlpanel.panels.ui import theme
 Zoom = Callable[[tuple[float, float], tuple[float, float]], None]
 #: Bokeh's events of a click: the last two are a second click within 300 ms, and one that lasts longer.
 _CLICKS = (Tap, DoubleTap, PressUp)
-_NO_MARK = pd.DataFrame({"start": [], "bottom": [], "stop": [], "top": []})
+_NO_MARK: dict[str, list[float]] = {"left": [], "bottom": [], "right": [], "top": []}
 
 
 class TimelineFigure(Viewer):
@@ -50,7 +50,7 @@ class TimelineFigure(Viewer):
         self._key: Any = None
         self._extent: Any = None
         self._pictures: Any = None
-        self._marks: Any = None
+        self._marks = ColumnDataSource(data=_NO_MARK)
         self._figure: Any = None
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -93,15 +93,14 @@ class TimelineFigure(Viewer):
 
     def mark(self, timeline: Timeline, rollout: int) -> None:
         """Draw an outline around a rollout; -1 for none."""
-        if self._marks is None or self._pane.object is None:
+        if self._figure is None:
             return
         if rollout < 0:
-            self._marks.send(_NO_MARK)
+            self._marks.data = _NO_MARK
             return
         lane, start = int(timeline.lanes.lane[rollout]), float(timeline.lanes.offset[rollout])
         stop = start + float(timeline.times.seconds[rollout])
-        box = {"start": [start], "bottom": [lane], "stop": [stop], "top": [lane + 1]}
-        self._marks.send(pd.DataFrame(box))
+        self._marks.data = {"left": [start], "bottom": [lane], "right": [stop], "top": [lane + 1]}
 
     def show_all(self, timeline: Timeline) -> None:
         """Bring the whole timeline into view."""
@@ -116,15 +115,7 @@ class TimelineFigure(Viewer):
 
         dark = timeline.dark
         self._pictures = hv.streams.Pipe(data=picture)
-        self._marks = hv.streams.Pipe(data=_NO_MARK)
-        text = theme.palette(dark)["text"]
-
-        def outline(data: pd.DataFrame) -> Any:
-            box = hv.Rectangles(data, list(_NO_MARK))
-            return box.opts(fill_alpha=0, line_color=text, line_width=1.5, backend="bokeh")
-
         plot = timeline_plot(timeline, self._pictures, lambda data: data)
-        plot = plot * hv.DynamicMap(outline, streams=[self._marks])
         self._pane.object = plot.opts(
             **frame_of(timeline, picture.window),
             responsive=True,
@@ -152,9 +143,16 @@ class TimelineFigure(Viewer):
             axis.axis_label_text_color = colors["muted"]
         if figure is not self._figure:  # HoloViews calls hooks again for each picture
             self._figure = figure
+            self._outline(figure, colors["text"])
             for click in _CLICKS:
                 figure.on_event(click, lambda event: self._on_tap(*_numbers(event.x, event.y)))
             figure.on_event(RangesUpdate, self._on_ranges)
+
+    def _outline(self, figure: Any, color: str) -> None:
+        """Add the outline of the chosen rollout, which HoloViews would draw more slowly."""
+        self._marks = ColumnDataSource(data=_NO_MARK)
+        box = {"left": "left", "bottom": "bottom", "right": "right", "top": "top"}
+        figure.quad(**box, source=self._marks, fill_alpha=0, line_color=color, line_width=1.5)
 
     def _on_ranges(self, event: Any) -> None:
         x0, x1, y0, y1 = _numbers(event.x0, event.x1, event.y0, event.y1)

@@ -9,6 +9,7 @@ import param
 from panel.custom import JSComponent
 
 from rlpanel.number_text import number
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes
 from rlpanel.panels.timeline.span_colors import colorings_of
 from rlpanel.panels.timeline.swim_lanes import orders_of
@@ -54,7 +55,11 @@ def head_data(timeline: Timeline, order: str, coloring: str) -> dict[str, Any]:
         "colorings": colorings_of(times),
         "entries": [(table.names[code], table.colors[code]) for code in used],
         "rollouts": [
-            (at, f"{number(float(times.seconds[at]))} s", f"Show the sample of rollout {place}")
+            (
+                at,
+                f"{number(float(times.seconds[at]))} s",
+                tr("Show the sample of rollout {place}").format(place=place),
+            )
             for place, at in enumerate(slowest, 1)
         ],
     }
@@ -63,11 +68,13 @@ def head_data(timeline: Timeline, order: str, coloring: str) -> dict[str, Any]:
 def note_of(times: RolloutTimes) -> str:
     """Return a sentence on the step's times, and on what is not known of them."""
     if not len(times):
-        return "No rollout of this step has times."
+        return tr("No rollout of this step has times.")
     middle, longest = np.quantile(times.seconds, [0.5, 1.0])
-    seconds = f"median {number(float(middle))} s, slowest {number(float(longest))} s"
-    parts = [f"{len(times):,} rollouts: {seconds}."]
-    if times.exact < len(times):
-        summed = "Phases" if not times.exact else f"Phases of {len(times) - times.exact:,} rollouts"
-        parts.append(f"{summed} are sums; their order in time was not logged.")
+    label = tr("{count:,} rollouts: median {median} s, slowest {slowest} s.")
+    parts = [label.format(count=len(times), median=number(float(middle)), slowest=number(float(longest)))]
+    if not times.exact:
+        parts.append(tr("Phases are sums; their order in time was not logged."))
+    elif times.exact < len(times):
+        label = tr("Phases of {count:,} rollouts are sums; their order in time was not logged.")
+        parts.append(label.format(count=len(times) - times.exact))
     return " ".join(parts)
