@@ -14,6 +14,7 @@ from playwright.sync_api import Locator, expect
 from rlpanel.panels.ui.theme import DARK
 from tests.factories import sample, write_run
 from tests.ui.board import BoardPage
+from tests.ui.conftest import OpenBoard
 
 MANY = 5_000
 
@@ -164,3 +165,24 @@ def test_runs_without_times_have_no_timeline(board: BoardPage) -> None:
     board.go(run="without").settled()
     expect(board.page.get_by_role("tab", name="Tokens")).to_be_visible()
     expect(board.page.get_by_role("tab", name="Timeline")).to_have_count(0)
+
+
+# Loads the next script of a view after the tab's plot has come, or after three seconds without one.
+_LOAD_LATE = """() => {
+  const load = window.importShim
+  const isPlot = (model) => model.renderers?.[0]?.glyph?.type === "Image"
+  const hasPlot = () => Bokeh.documents.some((one) => [...one._all_models.values()].some(isPlot))
+  window.importShim = async (url) => {
+    const end = Date.now() + 3000
+    while (!hasPlot() && Date.now() < end) { await new Promise(requestAnimationFrame) }
+    return load(url)
+  }
+}"""
+
+
+def test_a_slow_browser_draws_the_plot(open_board: OpenBoard) -> None:
+    """A plot that arrives while the browser still builds the tab must not be ignored."""
+    board = open_board(run="few", step=1).settled()
+    board.page.evaluate(_LOAD_LATE)
+    board.tab("Timeline")
+    board.until(lambda: board.page.evaluate(_PLACE, [1.0, 0.5]), "the plot is drawn")

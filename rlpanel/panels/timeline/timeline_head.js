@@ -52,6 +52,9 @@ export function render({model}) {
   }
   model.on("data", show)
   model.on("zoomed", show)
-  model.on("after_render", show)
+  model.on("after_render", () => {
+    show()
+    send("ready")(0)
+  })
   return root
 }

@@ -24,8 +24,8 @@ _SLOWEST = 5
 class TimelineHead(JSComponent):
     """Drawn by ``timeline_head.js``.
 
-    It sends pairs: ``["order", name]``, ``["color", name]``, ``["pick", position of a rollout]`` and
-    ``["all", 0]``.
+    It sends pairs: ``["ready", 0]`` once it is drawn, ``["order", name]``, ``["color", name]``,
+    ``["pick", position of a rollout]`` and ``["all", 0]``.
     """
 
     data = param.Dict(default={}, doc="What is shown; see `head_data`.")

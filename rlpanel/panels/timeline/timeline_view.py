@@ -47,6 +47,9 @@ class TimelineTab(Viewer):
         self._order, self._coloring = SLOWEST, PHASE
         self._timeline: Timeline | None = None
         self._window: Window | None = None  # None if everything is in view
+        self._picture: Picture | None = None
+        # A browser that still builds the tab's views ignores a child that is replaced: the plot stays blank.
+        self._browser_ready = False
         self._key: Any = None
         self._reading: BackgroundTask[tuple[Timeline, Picture]] = BackgroundTask(self._show)
         self._zooming: BackgroundTask[Picture] = BackgroundTask(lambda picture: self._figure.draw(picture))
@@ -112,13 +115,21 @@ class TimelineTab(Viewer):
         if self._coloring not in colorings_of(times):
             self._coloring = PHASE
         self._head.data = head_data(self._timeline, self._order, self._coloring)
-        if len(times):
-            self._figure.show_timeline(self._timeline, picture, self._key, self._window)
+        self._picture = picture
+        self._show_plot()
+
+    def _show_plot(self) -> None:
+        """Show the newest picture, if the browser is ready for a plot."""
+        timeline, picture = self._timeline, self._picture
+        if not self._browser_ready or timeline is None or picture is None:
+            return
+        if len(timeline.times):
+            self._figure.show_timeline(timeline, picture, self._key, self._window)
         else:
             self._figure.clear()
         self._head.zoomed = self._window is not None
-        if picture.window != self._in_view(self._timeline):  # the viewer zoomed while it was computed
-            self._redraw(self._timeline)
+        if picture.window != self._in_view(timeline):  # the viewer zoomed while it was computed
+            self._redraw(timeline)
         self._mark()
 
     def _zoom(self, x: tuple[float, float], y: tuple[float, float]) -> None:
@@ -161,11 +172,16 @@ class TimelineTab(Viewer):
         self._figure.mark(timeline, at)
 
     def _on_message(self, message: Any) -> None:
-        """Handle a click in the head. The message comes from the browser."""
-        timeline = self._timeline
-        if timeline is None or not (isinstance(message, list) and len(message) == 2):
+        """Handle a click in the head, and that it is drawn. The message comes from the browser."""
+        if not (isinstance(message, list) and len(message) == 2):
             return
         action, value = message
+        if action == "ready" and not self._browser_ready:
+            self._browser_ready = True
+            self._show_plot()
+        timeline = self._timeline
+        if timeline is None:
+            return
         times = timeline.times
         if action == "order" and value in orders_of(times):
             self._order = value
