@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import gettext
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import panel as pn
-from bokeh.document import Document
+if TYPE_CHECKING:
+    from bokeh.document import Document
 
 ENGLISH = "en"
 CHINESE = "zh-CN"
@@ -55,7 +57,8 @@ def current_language() -> str:
     forced = _forced.get()
     if forced is not None:
         return forced
-    document = pn.state.curdoc
+    panel = sys.modules.get("panel")  # a command that draws nothing does not load it
+    document = panel.state.curdoc if panel is not None else None
     return ENGLISH if document is None else document_language(document)
 
 
