@@ -50,9 +50,11 @@ def test_the_theme_of_a_link_wins_over_that_of_the_system(open_board: OpenBoard)
 
 def test_what_is_chosen_survives_a_reload(board: BoardPage) -> None:
     board.go(run="ppo", step=9).settled(9)
+    first = board.uid()
     board.rows.nth(2).click()
-    expect(board.page).to_have_url(re.compile("sample="))
+    board.until(lambda: board.uid() not in ("", first), "another sample is shown")
     chosen = board.uid()
+    expect(board.page).to_have_url(re.compile("sample="))
     board.page.reload()
     board.settled(9).shows(chosen)
 
