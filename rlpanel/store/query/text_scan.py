@@ -168,19 +168,24 @@ class _LineSearch:
             for start, end in self._blocks():
                 yield _Block(end, range(start, end))
             return
+        blocks = list(self._blocks())
         try:
             with ExitStack() as stack:
                 readers = [
                     _BlockReader(stack.enter_context(file_access.stream(self._path, BLOCK)))
-                    for _ in range(THREADS)
+                    for _ in range(min(THREADS, len(blocks)))  # most files of one step have one block
                 ]
                 pool = stack.enter_context(ThreadPoolExecutor(THREADS, "rlpanel-search"))
-                yield from self._search(self._needles, pool, readers)
+                yield from self._search(blocks, self._needles, pool, readers)
         except OSError:  # all rows become candidates: parsing them then reports that they are gone
             yield _Block(len(self._offsets), range(len(self._offsets)))
 
     def _search(
-        self, needles: ByteSearch, pool: ThreadPoolExecutor, readers: list[_BlockReader]
+        self,
+        blocks: Sequence[tuple[int, int]],
+        needles: ByteSearch,
+        pool: ThreadPoolExecutor,
+        readers: Sequence[_BlockReader],
     ) -> Iterator[_Block]:
         """Yield the blocks in order; the next ones are read and searched meanwhile, one by each reader."""
 
@@ -190,7 +195,7 @@ class _LineSearch:
             return base + needles.positions(reader.read_folded(base, size))
 
         ahead: deque[tuple[int, int, Future[np.ndarray]]] = deque()
-        for number, (start, end) in enumerate(self._blocks()):
+        for number, (start, end) in enumerate(blocks):
             if len(ahead) == len(readers):  # the oldest block has the reader that is used next
                 yield self._finished(*ahead.popleft())
             reader = readers[number % len(readers)]
