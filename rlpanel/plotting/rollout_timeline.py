@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import holoviews as hv
@@ -66,6 +67,7 @@ def _times(run: PlottedRun, step: int) -> RolloutTimes:
 def _zoomed(timeline: Timeline) -> Any:
     """Return an image that is drawn again, or replaced by rectangles, for the part that is in view."""
 
+    @lru_cache(maxsize=1)  # the image and the rectangles ask for the same picture
     def draw(x_range: Any, y_range: Any) -> Picture:
         return picture_of(timeline, window_of(timeline, x_range, y_range) if x_range and y_range else None)
 
