@@ -76,7 +76,9 @@ def main() -> None:
             path = po_path(language, domain)
             path.parent.mkdir(parents=True, exist_ok=True)
             catalog = read(language, domain) if path.exists() else Catalog(locale=CATALOGUES[language])
+            created = catalog.creation_date
             catalog.update(extracted(domain), no_fuzzy_matching=True)
+            catalog.creation_date = created  # else the files change although no label did
             catalog.obsolete.clear()
             catalog.fuzzy = False
             with path.open("wb") as file:
