@@ -1,4 +1,4 @@
-"""The site's navigation names every page of the documentation, as the index does."""
+"""The site's navigation names every page of the documentation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,3 @@ def test_the_navigation_names_each_page_once() -> None:
     pages = {path.stem for path in generate.FOLDER.glob("*.md")} - {"index"}
     named = [name for name in NAMED if not is_root_page(name) and "/" not in name and name not in SITE_ONLY]
     assert sorted(named) == sorted(pages)
-
-
-def test_the_index_links_each_page() -> None:
-    index = (generate.FOLDER / "index.md").read_text("utf-8")
-    pages = [path.name for path in generate.FOLDER.glob("*.md") if path.stem != "index"]
-    assert [page for page in pages if f"]({page})" not in index] == []
