@@ -1,4 +1,4 @@
-"""What is different between two sets of samples: numbers, labels, scripts, words, sequences and openings.
+"""Differences between two sets of samples: numbers, labels, scripts, words, sequences and openings.
 
 The sets may be of one run or of two. Numbers and labels use all samples; texts are read, so of a larger set
 only a fixed choice of `MOST_TEXTS` responses is used, fewer if they are long. A difference is named if its z

@@ -1,4 +1,4 @@
-"""What a plot needs of a run; `rlpanel.api.run.Run` has it."""
+"""Protocol of the runs that plots accept; `rlpanel.api.run.Run` implements it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PlottedRun(Protocol):
 
     @property
     def index(self) -> RunIndex:
-        """What the run was read from."""
+        """The index from which the run is read."""
 
     @property
     def view(self) -> RunView:

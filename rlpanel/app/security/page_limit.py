@@ -41,5 +41,5 @@ class PageLimit:
 
     @property
     def sentence(self) -> str:
-        """What the refused viewer reads."""
+        """Text for a viewer whose page was refused."""
         return f"This board has {self._most} open pages, which is its limit. Try again in a minute."

@@ -1,4 +1,4 @@
-"""What is different between two sets of samples: a plot of the effects, and rows that lead to the samples."""
+"""Differences between two sets of samples: a plot of the effects, and rows that lead to the samples."""
 
 from __future__ import annotations
 

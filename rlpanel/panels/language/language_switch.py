@@ -1,4 +1,4 @@
-"""Switch of the page's language, at the end of the side panel."""
+"""Select of the page's language, above the settings in the side panel."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class QueryRunner:
 
     @property
     def is_filtering(self) -> bool:
-        """Whether a filter or a search is set and valid, so that samples may be left out."""
+        """True if a valid filter or search is set, which may leave out samples."""
         selection = self._context.selection
         return bool(selection.filter.strip() or selection.search.strip()) and self._filter_valid
 

@@ -379,7 +379,7 @@ class SampleGrid(Viewer):
 
     @property
     def _needs_all_texts(self) -> bool:
-        """Whether the table shows a further page, or sorts or filters by texts."""
+        """True if the table shows another page than the first, or sorts or filters by texts."""
         numbers = self._table.value.select_dtypes("number").columns
         by_text = any(sorter["field"] not in numbers for sorter in self._table.sorters)
         return by_text or bool(self._table.filters) or self._table.page > 1

@@ -1,4 +1,4 @@
-"""What the spans of a timeline are coloured by: phase, policy version or lag."""
+"""Colours of the spans of a timeline: by phase, policy version or lag."""
 
 from __future__ import annotations
 

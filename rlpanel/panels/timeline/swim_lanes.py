@@ -58,7 +58,7 @@ def lanes_of(times: RolloutTimes, order: str) -> SwimLanes:
 
 
 def _slowest_first(times: RolloutTimes) -> SwimLanes:
-    """One lane per rollout; all of them start at zero."""
+    """Return one lane per rollout; all of them start at zero."""
     lane = np.empty(len(times), np.int64)
     lane[np.argsort(-times.seconds, kind="stable")] = np.arange(len(times))
     longest = float(times.seconds.max(initial=0.0))
@@ -66,7 +66,7 @@ def _slowest_first(times: RolloutTimes) -> SwimLanes:
 
 
 def _by_place(times: RolloutTimes, place: np.ndarray, labels: list[str]) -> SwimLanes:
-    """As few lanes per rank or worker as have room for rollouts that overlap."""
+    """Return lanes by rank or worker: as few as hold rollouts that overlap."""
     offset = times.start - times.start.min()
     lane = np.empty(len(times), np.int64)
     names: list[tuple[int, str]] = []

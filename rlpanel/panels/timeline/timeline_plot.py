@@ -37,7 +37,7 @@ _NAME_OF_CELL = "return names[value] ?? ''"
 
 @dataclass(frozen=True)
 class Timeline:
-    """What a plot is made of: the rollouts of a step, their lanes and the table of their spans."""
+    """The rollouts of a step, with the lanes and the spans that a plot draws."""
 
     times: RolloutTimes
     lanes: SwimLanes
@@ -47,7 +47,7 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Picture:
-    """What is in view.
+    """The part of a timeline that is in view, ready to be drawn.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ class RunCache:
 
     @property
     def due(self) -> bool:
-        """Whether enough time has passed since the last save."""
+        """True if enough time has passed since the last save."""
         return time.monotonic() >= self._due
 
     def load(self) -> SavedRun | None:
