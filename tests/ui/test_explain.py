@@ -90,7 +90,7 @@ def test_another_step_can_be_compared_with(board: BoardPage) -> None:
     expect(board.page.locator(".rl-explain-summary")).to_contain_text("at step 2 (")
     field.fill("many")
     field.press("Enter")
-    expect(board.page.locator(".rl-explain-summary")).to_contain_text("'many' is no range of steps")
+    expect(board.page.locator(".rl-explain-summary")).to_contain_text("'many' is not a range of steps")
     field.fill("")
     field.press("Enter")
     expect(board.page.locator(".rl-explain-summary")).to_contain_text("at step 5 (")

@@ -112,7 +112,7 @@ def problems_html(snapshot: Snapshot) -> str:
         for line in snapshot.bad_lines[:50]
     )
     more = (
-        tr("<li>and {bad_count:,} more</li>").format(bad_count=snapshot.bad_count - 50)
+        tr("<li>and {count:,} more</li>").format(count=snapshot.bad_count - 50)
         if snapshot.bad_count > 50
         else ""
     )
