@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -166,12 +167,26 @@ def test_no_number_is_cut_at_the_edge_of_the_grid(open_board: OpenBoard, width: 
     board.until(lambda: board.rows.first.evaluate(_CUT_NUMBERS) == [], "each number is whole or out of view")
 
 
-def test_four_curves_stand_in_two_lines_of_two(open_board: OpenBoard) -> None:
-    board = open_board(run="grpo")
-    resize(board, 800, 1100)
+@pytest.mark.parametrize(
+    ("run", "width", "lines"),
+    [
+        ("grpo", 800, [2, 2]),
+        ("grpo", 1024, [4]),
+        ("ppo", 1024, [3, 2]),
+        ("ppo", 1280, [3, 2]),
+        ("ppo", 1440, [5]),
+    ],
+)
+def test_no_curve_stands_alone_in_its_line(
+    open_board: OpenBoard, run: str, width: int, lines: list[int]
+) -> None:
+    board = open_board(run=run)
+    resize(board, width, 1100)
     board.settled()
-    tops = [top_of(card) for card in board.page.locator(".rl-curve").all()]
-    assert tops[0] == tops[1] < tops[2] == tops[3]
+    cards = board.page.locator(".rl-curve")
+    board.until(
+        lambda: list(Counter(top_of(card) for card in cards.all()).values()) == lines, "lines of curves"
+    )
 
 
 @pytest.mark.parametrize("width", [800, 1024, 1440])
