@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from rlpanel.analysis.clustered_tests import TestedDifference, TwoSets
 from rlpanel.analysis.contrast_side import ContrastSide
-from rlpanel.analysis.difference import MOST_UIDS, Difference, group_codes, ranked
+from rlpanel.analysis.difference import MOST_UIDS, Candidate, Difference, group_codes, ranked
 from rlpanel.store.columns.splits import SPLIT_COLUMN
 from rlpanel.store.query.filter_columns import label_name
 from rlpanel.store.query.filter_syntax import quote
@@ -39,7 +40,7 @@ class ColumnTests:
         in_a = np.repeat([True, False], [len(part) for part in rows])
         self._sets = TwoSets(in_a, group_codes(a, b, rows))
 
-    def candidates(self) -> Iterator[Difference]:
+    def candidates(self) -> Iterator[Candidate]:
         """Yield every tested difference, whether it is large or not."""
         a, b = self._sides
         others = set(_numbers(b.view)) - self._exclude
@@ -79,15 +80,20 @@ class ColumnTests:
                 return False
         return True
 
-    def _number(self, name: str, values: np.ndarray) -> Iterator[Difference]:
+    def _number(self, name: str, values: np.ndarray) -> Iterator[Candidate]:
         finite = np.isfinite(values)
         if not finite.all() and finite.any():
             missing = self._sets.test_share(~finite)
             if missing is not None:
-                yield self._difference("missing", name, missing, ~finite, f"missing(`{name}`)")
+                yield self._share("missing", name, missing, ~finite, f"missing(`{name}`)")
         tested = self._sets.test_mean(values)
-        if tested is None:
-            return
+        if tested is not None:
+            yield Candidate(tested, partial(self._mean, name, tested))
+
+    def _mean(self, name: str, tested: TestedDifference) -> Difference:
+        """Return the difference of a number, whose values are looked up again rather than kept."""
+        values = self._values(name)
+        finite = np.isfinite(values)
         middle = (tested.a + tested.b) / 2
         sign = ">" if tested.a > tested.b else "<"
         distance = np.where(finite, values - middle, -np.inf) * (1 if sign == ">" else -1)
@@ -95,7 +101,7 @@ class ColumnTests:
             "number", name, tested, finite & (distance > 0), f"`{name}` {sign} {middle:.6g}", distance
         )
         counts = (int(np.count_nonzero(finite & side)) for side in (self._sets.in_a, ~self._sets.in_a))
-        yield replace(found, count_a=next(counts), count_b=next(counts))
+        return replace(found, count_a=next(counts), count_b=next(counts))
 
     def _labels(self) -> Iterator[tuple[str, np.ndarray, list[str]]]:
         """Yield name, codes and values of each label, with the codes of both sets made the same."""
@@ -126,14 +132,19 @@ class ColumnTests:
         several = len(numbers) + int((codes < 0).any()) > 1
         return (codes, list(numbers)) if several and len(numbers) <= MOST_VALUES else None
 
-    def _label(self, name: str, codes: np.ndarray, texts: list[str]) -> Iterator[Difference]:
+    def _label(self, name: str, codes: np.ndarray, texts: list[str]) -> Iterator[Candidate]:
         for code, text in enumerate(texts):
             tested = self._sets.test_share(codes == code)
             if tested is not None:
                 where = f"rank == {text}" if name == "rank" else f"`{name}` == {quote(text)}"
-                yield self._difference("label", f"{name} = {text}", tested, codes == code, where)
+                yield self._share("label", f"{name} = {text}", tested, codes == code, where)
         if (codes < 0).any() and (tested := self._sets.test_share(codes < 0)) is not None:
-            yield self._difference("missing", name, tested, codes < 0, f"missing(`{name}`)")
+            yield self._share("missing", name, tested, codes < 0, f"missing(`{name}`)")
+
+    def _share(
+        self, kind: str, name: str, tested: TestedDifference, feature: np.ndarray, where: str
+    ) -> Candidate:
+        return Candidate(tested, partial(self._difference, kind, name, tested, feature, where))
 
     def _difference(
         self,

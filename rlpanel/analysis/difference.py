@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,14 @@ class Difference:
     where: str
     uids_a: tuple[str, ...]
     uids_b: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A tested difference that may be too small to be named; ``describe`` returns it with its samples."""
+
+    tested: TestedDifference
+    describe: Callable[[], Difference]
 
 
 def label_of(difference: Difference) -> str:

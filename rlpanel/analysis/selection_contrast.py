@@ -16,7 +16,7 @@ import numpy as np
 from rlpanel.analysis.clustered_tests import LEAST_EFFECT, threshold
 from rlpanel.analysis.column_contrast import ColumnTests
 from rlpanel.analysis.contrast_side import MOST_TEXTS, ContrastSide
-from rlpanel.analysis.difference import Difference, ranked
+from rlpanel.analysis.difference import Candidate, Difference, ranked
 from rlpanel.analysis.text_contrast import TextTests, rows_to_read
 from rlpanel.errors import SettingError
 
@@ -79,34 +79,34 @@ def contrast(
     columns = ColumnTests(a, b, exclude)
     candidates = list(columns.candidates())
     chosen = [rows_to_read(side, texts) for side in (a, b)]
-    partial = Contrast(
+    started = Contrast(
         a,
         b,
         ranked(columns.distinct(_passing(candidates))),
         texts_total=sum(map(len, chosen)),
         columns_tried=len(candidates),
     )
-    yield partial
+    yield started
     corpus = TextTests(a, b, chosen)
     for read in corpus.read():
-        yield replace(partial, texts_read=read)
+        yield replace(started, texts_read=read)
     candidates += corpus.scripts()
     features, tried = corpus.features()
     yield replace(
-        partial,
+        started,
         differences=ranked([*columns.distinct(_passing(candidates)), *features]),
-        texts_read=partial.texts_total,
+        texts_read=started.texts_total,
         columns_tried=len(candidates),
         features_tried=tried,
         complete=True,
     )
 
 
-def _passing(candidates: Sequence[Difference]) -> list[Difference]:
+def _passing(candidates: Sequence[Candidate]) -> list[Difference]:
     """Return the differences that are large enough, for this number of candidates."""
     least = threshold(len(candidates))
     return [
-        found
+        found.describe()
         for found in candidates
         if abs(found.tested.z) >= least and abs(found.tested.effect) >= LEAST_EFFECT
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from rlpanel.analysis.clustered_tests import (
     threshold,
 )
 from rlpanel.analysis.contrast_side import MOST_TEXT_CHARS, ContrastSide
-from rlpanel.analysis.difference import MOST_UIDS, Difference, group_codes
+from rlpanel.analysis.difference import MOST_UIDS, Candidate, Difference, group_codes
 from rlpanel.analysis.text_features import MOST_CHARS, FeatureFamily, TextFeatures, place_of
 from rlpanel.store.query.fetch_sample import fetch_many_texts
 from rlpanel.store.query.filter_syntax import quote
@@ -71,13 +72,14 @@ class TextTests:
         in_a = np.repeat([True, False], [len(part) for part in parts])
         self._sets = TwoSets(in_a, group_codes(*self._sides, parts))
 
-    def scripts(self) -> list[Difference]:
+    def scripts(self) -> list[Candidate]:
         """Return the tested differences of the scripts' shares in the letters of a response."""
         found = []
         for name, shares in self._words.script_shares().items():
             tested = self._sets.test_mean(shares)
             if tested is not None:
-                found.append(self._difference("script", name, tested, np.flatnonzero(shares > 0.5)))
+                mostly = np.flatnonzero(shares > 0.5)
+                found.append(Candidate(tested, partial(self._difference, "script", name, tested, mostly)))
         return found
 
     def features(self) -> tuple[list[Difference], int]:
