@@ -165,10 +165,14 @@ class Query:
             undecided_rows, left = self.rows[undecided], len(undecided)
             search = scan_newest_first if self._question.newest_first else scan
             for batch in search(self._index, self._snapshot, undecided_rows, self._tests):
-                positions = undecided[np.searchsorted(undecided_rows, batch.rows)]
-                part = FilterInput(self.scope.subset(positions), batch.texts, percentiles)
+                rows, texts = batch.rows, batch.texts
+                if self._search is not None:  # most samples lack the text
+                    found = texts[self._search]
+                    rows, texts = rows[found], {test: passed[found] for test, passed in texts.items()}
+                positions = undecided[np.searchsorted(undecided_rows, rows)]
+                part = FilterInput(self.scope.subset(positions), texts, percentiles)
                 passing = np.concatenate([passing, positions[self._truth(part).sure]])
-                left -= len(positions)
+                left -= len(batch.rows)
                 yield self._result(passing, started, percentiles, batch, undecided=left, finished=False)
         yield self._result(passing, started, percentiles, batch, undecided=0, finished=True)
 
