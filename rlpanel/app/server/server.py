@@ -185,17 +185,17 @@ def _guard(server: Any, at: Access, auth: TokenAuth | None) -> None:
     """Put the request guard before all routes of a Bokeh server's Tornado application."""
     application = server._tornado
     rules = list(application.wildcard_router.rules)
-    limit = PageLimit(at.max_pages, partial(_count_pages, application))
+    limit = PageLimit(at.max_pages, partial(_pages, application))
     guard = RequestGuard(rules, AllowedHosts(at.host, at.origins), auth, limit, bool(at.embed_in))
     application.default_router.rules.insert(0, guard_rule(guard))
     # The guard has checked Host and Origin. Bokeh's own check refuses a tunnel's port and lacks IPv6 support.
     application.websocket_origins.add("*")
 
 
-def _count_pages(application: Any) -> int:
-    """Return the number of pages that are open or being built; of the latter, Bokeh has no public count."""
+def _pages(application: Any) -> list[str]:
+    """Return the ids of pages that are open or being built; Bokeh does not publish the latter."""
     contexts = [application._applications[path] for path in application.app_paths]
-    return sum(len(context._sessions) + len(context._pending_sessions) for context in contexts)
+    return [page for context in contexts for page in (*context._sessions, *context._pending_sessions)]
 
 
 def _log_request(handler: RequestHandler) -> None:

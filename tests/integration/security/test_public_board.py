@@ -57,6 +57,10 @@ def test_one_page_too_many_gets_503_also_in_a_burst(public: ServerProcess) -> No
     assert ask(public.url, "/health").status == 200
 
 
+def test_pages_opened_one_after_another_count_once(public: ServerProcess) -> None:
+    assert [ask(public.url).status for _ in range(MOST + 1)] == [200] * MOST + [503]
+
+
 def test_a_closed_page_makes_room(root: Path) -> None:
     with ServerProcess(root, "--max-pages", "1") as server, ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, _open_and_check(server.url)).result()
