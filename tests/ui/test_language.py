@@ -99,17 +99,6 @@ def test_a_hostile_choice_gives_english(visit: Visit) -> None:
     assert hostile not in page.content()
 
 
-def test_keys_find_the_fields_in_chinese(visit: Visit) -> None:
-    page = visit("zh-CN")
-    expect_language(page, "zh-CN")
-    page.keyboard.press("/")
-    expect(page.locator(".rl-search input")).to_be_focused()
-    page.keyboard.press("Escape")
-    page.locator(".rl-search input").blur()
-    page.keyboard.press("f")
-    expect(page.locator(".rl-query input").first).to_be_focused()
-
-
 def test_the_timeline_is_in_the_language_of_its_session(visit: Visit) -> None:
     for locale, tab, entries in (
         ("zh-CN", "时间线", ["排队", "生成", "失败"]),
