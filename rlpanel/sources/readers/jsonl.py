@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from itertools import accumulate, islice, repeat
+from itertools import accumulate, chain, count, repeat
+from operator import add
 
 from xxhash import xxh3_64_intdigest
 
@@ -30,8 +31,8 @@ from rlpanel.sources.records.record_types import (
 
 #: Bytes read at a time: they should still be in the CPU cache when they are parsed.
 BLOCK_BYTES = 512 << 10
-#: Lines that are parsed in one call, if they have no lists.
-LINES_AT_ONCE = 64
+#: Lines that are parsed in one call, if they have no lists, and bytes that are split into lines at a time.
+LINES_AT_ONCE, CACHED_BYTES = 128, 128 << 10
 #: A chunk with this many records is yielded before more bytes are read.
 CHUNK_RECORDS = 1024
 #: The records of a shorter line with several samples are cached after one of them was fetched.
@@ -189,26 +190,32 @@ class JsonlFile:
         if block.skipped:
             self.lines += 1
             chunk.bad.append(BadLine(self.lines, block.offset, self._too_long(block.skipped)))
-        offset, lines = block.offset, block.lines()
-        while some := list(islice(lines, LINES_AT_ONCE if self._column_reader.takes_many else 1)):
-            if len(some) == 1 or not self._add_lines(some, offset, chunk):
-                start = offset
-                for line in some:
-                    self._add_line(line, start, chunk)
-                    start += len(line) + 1
-            offset += sum(map(len, some)) + len(some)
+        start = block.first_line
+        while start < block.length:
+            # One line after the other, unless many are parsed in one call.
+            lines = block.lines_at(start, CACHED_BYTES if self._column_reader.takes_many else 0)
+            for first in range(0, len(lines), LINES_AT_ONCE):
+                start += self._add_lines(lines[first : first + LINES_AT_ONCE], block.offset + start, chunk)
         chunk.bytes += block.length
         chunk.more = block.more
 
-    def _add_lines(self, lines: Sequence[bytes], offset: int, chunk: Chunk) -> bool:
-        """Add consecutive lines to the chunk in one go; return False if one of them is odd."""
-        lengths = list(map(len, lines))
-        if max(lengths) > self.tail.line_bytes or not self._column_reader.add_lines(lines, chunk):
+    def _add_lines(self, lines: Sequence[bytes], offset: int, chunk: Chunk) -> int:
+        """Add consecutive lines to the chunk; return their length with their newlines."""
+        offsets = list(map(add, accumulate(map(len, lines), initial=offset), count()))
+        if len(lines) == 1 or not self._add_at_once(lines, offsets, chunk):
+            for line, start in zip(lines, offsets, strict=False):
+                self._add_line(line, start, chunk)
+        return offsets[-1] - offset
+
+    def _add_at_once(self, lines: Sequence[bytes], offsets: Sequence[int], chunk: Chunk) -> bool:
+        """Add lines to the chunk in one go; return False if they must be added one by one."""
+        reader, lengths = self._column_reader, list(map(len, lines))
+        if not reader.takes_many or max(lengths) > self.tail.line_bytes or not reader.add_lines(lines, chunk):
             return False
-        offsets = accumulate((length + 1 for length in lengths[:-1]), initial=offset)
         numbers = range(self.lines + 1, self.lines + len(lines) + 1)
         hashes = map(xxh3_64_intdigest, lines)  # `line_hash` without a call of Python code for each line
-        chunk.raw_locators += zip(offsets, lengths, numbers, repeat(0), hashes, strict=False)
+        locators = zip(offsets, lengths, numbers, repeat(0), hashes, strict=False)
+        chunk.raw_locators.extend(chain.from_iterable(locators))
         chunk.good_lines += len(lines)
         self.lines += len(lines)
         return True
@@ -222,7 +229,7 @@ class JsonlFile:
             return
         if len(line) <= self.tail.line_bytes and self._column_reader.add_line(line, chunk):
             chunk.good_lines += 1
-            chunk.raw_locators.append((offset, len(line), number, 0, line_hash(line)))
+            chunk.raw_locators.extend((offset, len(line), number, 0, line_hash(line)))
             return
         try:
             if len(line) > self.tail.line_bytes:
@@ -241,7 +248,8 @@ class JsonlFile:
             return
         chunk.good_lines += 1
         length, digest = len(line), line_hash(line)
-        chunk.raw_locators += [(offset, length, number, part, digest) for part in range(len(records))]
+        for part in range(len(records)):
+            chunk.raw_locators.extend((offset, length, number, part, digest))
         if len(records) == 1 and self._column_reader.make_plan(fields, records[0]):
             del fields  # the parser cannot be used again while its document is alive
             if self._column_reader.add_line(line, chunk):
