@@ -29,7 +29,7 @@ from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Number of bytes searched at a time: a block fits the CPU cache and takes too little time to notice.
-BLOCK = 1 << 19
+BLOCK = 3 << 18
 #: Number of blocks that a thread searches before it reports.
 BLOCKS_AT_ONCE = 8
 #: Number of threads that read and search blocks: both release Python's lock.
