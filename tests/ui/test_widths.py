@@ -91,10 +91,10 @@ def test_nothing_is_cut(open_board: OpenBoard, run: str) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_findings_stand_above_the_curves(open_board: OpenBoard, width: int) -> None:
-    board = open_board(run="grpo")
+def test_findings_stand_above_the_curves(board: BoardPage, width: int) -> None:
     resize(board, width, 900)
-    board.settled()
+    board.go(run="grpo").settled(60)
+    expect(board.page.locator(".rl-opened-finding")).to_be_hidden()
     lines = board.page.locator(".rl-current-findings .sentence")
     expect(lines.first).to_be_in_viewport()
     assert top_of(lines.last) < top_of(board.page.locator(".rl-curve").first)
@@ -104,11 +104,11 @@ def test_findings_stand_above_the_curves(open_board: OpenBoard, width: int) -> N
 
 
 def test_a_findings_link_on_a_phone_shows_finding_curve_and_sample_below_one_another(
-    open_board: OpenBoard,
+    board: BoardPage,
 ) -> None:
-    board = open_board(run="grpo")
     resize(board, 390, 844)
-    board.settled().page.locator(".rl-current-findings .sentence").first.click()
+    board.go(run="grpo").settled(60)
+    board.page.locator(".rl-current-findings .sentence").first.click()
     expect(board.page).to_have_url(re.compile("finding="))
     finding, sample = board.page.locator(".rl-opened-finding"), board.page.locator(".rl-sample")
     curve = board.curve("Responses with invalid characters")
@@ -135,8 +135,11 @@ def test_a_narrow_page_shows_the_board_and_not_the_side_panel(open_board: OpenBo
     expect(board.page.get_by_role("tree", name="Runs")).to_be_visible()
 
 
-def test_a_large_screen_has_taller_curves_and_larger_text(open_board: OpenBoard) -> None:
-    board = open_board(run="grpo").settled()
+def test_a_large_screen_has_taller_curves_and_larger_text(board: BoardPage) -> None:
+    resize(board, 1440, 900)
+    board.go(run="grpo").settled(60)
+    board.tab("Tokens")
+    expect(board.page.locator(".rl-tokens-text")).to_be_visible()
 
     def sizes() -> list[float]:
         curve = board.page.locator(".rl-curve").first.bounding_box()
@@ -153,19 +156,17 @@ def test_a_large_screen_has_taller_curves_and_larger_text(open_board: OpenBoard)
 
 
 @pytest.mark.parametrize("width", [1024, 1440])
-def test_the_tabs_stand_on_one_line(open_board: OpenBoard, width: int) -> None:
-    board = open_board(run="grpo")
+def test_the_tabs_stand_on_one_line(board: BoardPage, width: int) -> None:
     resize(board, width, 900)
-    board.settled()
+    board.go(run="grpo").settled(60)
     tops = {top_of(tab) for tab in board.page.get_by_role("tab").all()}
     assert len(tops) == 1
 
 
 @pytest.mark.parametrize("width", [390, 1024, 1440, 1920])
-def test_no_number_is_cut_at_the_edge_of_the_grid(open_board: OpenBoard, width: int) -> None:
-    board = open_board(run="grpo")
+def test_no_number_is_cut_at_the_edge_of_the_grid(board: BoardPage, width: int) -> None:
     resize(board, width, 900)
-    board.settled()
+    board.go(run="grpo").settled(60)
     board.until(lambda: board.rows.first.evaluate(_CUT_NUMBERS) == [], "each number is whole or out of view")
 
 
@@ -179,12 +180,9 @@ def test_no_number_is_cut_at_the_edge_of_the_grid(open_board: OpenBoard, width: 
         ("ppo", 1440, [5]),
     ],
 )
-def test_no_curve_stands_alone_in_its_line(
-    open_board: OpenBoard, run: str, width: int, lines: list[int]
-) -> None:
-    board = open_board(run=run)
+def test_no_curve_stands_alone_in_its_line(board: BoardPage, run: str, width: int, lines: list[int]) -> None:
     resize(board, width, 1100)
-    board.settled()
+    board.go(run=run).settled()
     cards = board.page.locator(".rl-curve")
     board.until(
         lambda: list(Counter(top_of(card) for card in cards.all()).values()) == lines, "lines of curves"
@@ -192,10 +190,9 @@ def test_no_curve_stands_alone_in_its_line(
 
 
 @pytest.mark.parametrize("width", [800, 1024, 1440])
-def test_the_head_of_a_curve_does_not_end_in_a_comma(open_board: OpenBoard, width: int) -> None:
-    board = open_board(run="grpo")
+def test_the_head_of_a_curve_does_not_end_in_a_comma(board: BoardPage, width: int) -> None:
     resize(board, width, 900)
-    board.settled()
+    board.go(run="grpo").settled(60)
     for parts in board.page.locator(".rl-curve .parts").all():
         shown = parts.evaluate(_SHOWN_PARTS)
         assert not shown.rstrip().endswith(","), shown

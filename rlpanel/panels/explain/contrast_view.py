@@ -9,7 +9,8 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.analysis.clustered_tests import LEAST_EFFECT
-from rlpanel.analysis.selection_contrast import Contrast, Difference, contrast, label_of
+from rlpanel.analysis.difference import Difference, label_of
+from rlpanel.analysis.selection_contrast import Contrast, contrast
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number

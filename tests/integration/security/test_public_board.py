@@ -17,6 +17,7 @@ from rlpanel.panels.sample.sample_actions import SampleActions
 from tests.integration.http_client import Answer, ask
 from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.viewer import Viewer
+from tests.waiting import wait_until
 
 MOST = 4
 EMBEDDER = "https://huggingface.co"
@@ -70,11 +71,12 @@ async def _open_and_check(url: str) -> None:
     await viewer.open()
     assert (await asyncio.to_thread(ask, url)).status == 503
     viewer.close()
-    status = 503
-    async with asyncio.timeout(90):
-        while status == 503:
-            status = (await asyncio.to_thread(ask, url)).status
-    assert status == 200
+
+    def answered() -> int:
+        status = ask(url).status
+        return status if status != 503 else 0
+
+    assert await asyncio.to_thread(wait_until, answered, 90, "a page has room", every=0.2) == 200
 
 
 def in_a_frame(server: ServerProcess, path: str = "/") -> Answer:
