@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.conftest import VIEWPORT, watch_for_trouble
+from tests.conversations import episode, write_agent_run
 from tests.factories import write_run
 from tests.ui.board import Served
 
@@ -20,6 +21,8 @@ COOKIE = "rlpanel-language"
 @pytest.fixture(scope="module", autouse=True)
 def runs(root: Path) -> None:
     write_run(root / "run", steps=range(3), samples=8)
+    timing = {"start": 1.7e9, "queue": 1.0, "generation": 3.0}
+    write_agent_run(root / "timed", episode(1, timing=timing, status="timeout"))
 
 
 @pytest.fixture
@@ -94,3 +97,24 @@ def test_a_hostile_choice_gives_english(visit: Visit) -> None:
     page = visit("en-US", hostile)
     expect_language(page, "en")
     assert hostile not in page.content()
+
+
+def test_keys_find_the_fields_in_chinese(visit: Visit) -> None:
+    page = visit("zh-CN")
+    expect_language(page, "zh-CN")
+    page.keyboard.press("/")
+    expect(page.locator(".rl-search input")).to_be_focused()
+    page.keyboard.press("Escape")
+    page.locator(".rl-search input").blur()
+    page.keyboard.press("f")
+    expect(page.locator(".rl-query input").first).to_be_focused()
+
+
+def test_the_timeline_is_in_the_language_of_its_session(visit: Visit) -> None:
+    for locale, tab, entries in (
+        ("zh-CN", "时间线", ["排队", "生成", "失败"]),
+        ("en-US", "Timeline", ["queue", "generation", "failed"]),
+    ):
+        page = visit(locale, query="?run=timed")
+        page.get_by_role("tab", name=tab, exact=True).click()
+        expect(page.locator(".rl-timeline .legend span")).to_have_text(entries)

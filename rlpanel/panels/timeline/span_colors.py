@@ -8,11 +8,10 @@ import numpy as np
 
 from rlpanel.panels.plots.plot_text import shown_text
 from rlpanel.panels.timeline.rollout_spans import OTHER, RolloutTimes
+from rlpanel.panels.timeline.timeline_labels import ENGLISH_LABELS, TimelineLabels
 from rlpanel.panels.ui import theme
 
 PHASE, VERSION, LAG = "phase", "policy version", "lag"
-#: Name of the mark at the end of a rollout whose status is not ``ok``.
-FAILED = "failed"
 #: Maximum numbers of versions with colours of their own, and of characters of a name from the log.
 MOST_VERSIONS, NAME_CHARS = 6, 40
 #: Colours of the theme for phases, and for the lags 0, 1, 2, and 3 or more.
@@ -24,7 +23,7 @@ _PHASE_COLORS = {
     "score": "reference",
     OTHER: "line",
 }
-_LAG_COLORS = {"lag 0": "good", "lag 1": "kl", "lag 2": "policy", "lag 3 and more": "bad"}
+_LAG_COLORS = ("good", "kl", "policy", "bad")
 
 
 @dataclass(frozen=True)
@@ -52,21 +51,30 @@ def colorings_of(times: RolloutTimes) -> list[str]:
     return [name for name, logged in known if logged]
 
 
-def color_spans(times: RolloutTimes, by: str, dark: bool) -> Coloring:
+def color_spans(
+    times: RolloutTimes, by: str, dark: bool, labels: TimelineLabels = ENGLISH_LABELS
+) -> Coloring:
     """Return the colours of a step's rollouts by an entry of `colorings_of`."""
     colors = theme.palette(dark)
     if by == LAG:
         known = np.isfinite(times.lag)
-        code = np.where(known, np.clip(np.nan_to_num(times.lag), 0, 3), -1).astype(np.int64)
-        return Coloring(tuple(_LAG_COLORS), tuple(colors[name] for name in _LAG_COLORS.values()), code, False)
+        last = len(_LAG_COLORS) - 1
+        code = np.where(known, np.clip(np.nan_to_num(times.lag), 0, last), -1).astype(np.int64)
+        names = [labels.lag.format(lag=lag) for lag in range(last)] + [labels.lag_or_more.format(lag=last)]
+        return Coloring(tuple(names), tuple(colors[name] for name in _LAG_COLORS), code, False)
     if by == VERSION:
-        return _by_version(times.version, colors)
-    names = tuple(shown_text(name, NAME_CHARS) for name in times.phases)
+        return _by_version(times.version, colors, labels)
+    names = phase_names(times, labels)
     shades = tuple(colors[_PHASE_COLORS.get(name, "muted")] for name in times.phases)
-    return Coloring(names, shades, times.phase, True)
+    return Coloring(tuple(names), shades, times.phase, True)
 
 
-def _by_version(version: np.ndarray, colors: dict[str, str]) -> Coloring:
+def phase_names(times: RolloutTimes, labels: TimelineLabels) -> list[str]:
+    """Return the labels of the phases; names from the log are cut."""
+    return [labels.phases.get(name) or shown_text(name, NAME_CHARS) for name in times.phases]
+
+
+def _by_version(version: np.ndarray, colors: dict[str, str], labels: TimelineLabels) -> Coloring:
     """Colour by version, from blue for the oldest to orange for the newest; many versions share colours."""
     known = np.isfinite(version)
     values, place = np.unique(version[known], return_inverse=True)
@@ -77,7 +85,7 @@ def _by_version(version: np.ndarray, colors: dict[str, str]) -> Coloring:
     names = tuple(f"{each[0]:.0f}" if len(each) == 1 else f"{each[0]:.0f}–{each[-1]:.0f}" for each in parts)
     shares = np.linspace(0, 1, len(parts)) if len(parts) > 1 else np.ones(1)
     shades = tuple(_mixed(colors["reference"], colors["policy"], share) for share in shares.tolist())
-    return Coloring(tuple(f"version {name}" for name in names), shades, code, False)
+    return Coloring(tuple(labels.version.format(version=name) for name in names), shades, code, False)
 
 
 def _mixed(first: str, second: str, share: float) -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes
-from rlpanel.panels.timeline.span_colors import FAILED, Coloring
+from rlpanel.panels.timeline.span_colors import Coloring
 from rlpanel.panels.timeline.swim_lanes import SwimLanes
+from rlpanel.panels.timeline.timeline_labels import ENGLISH_LABELS, TimelineLabels
 from rlpanel.panels.ui import theme
 
 #: Length of the mark of a failed rollout as a share of the axis.
@@ -73,7 +74,13 @@ class SpanTable:
         return np.flatnonzero(lanes & (self.stop >= window.start) & (self.start <= window.stop))
 
 
-def span_table(times: RolloutTimes, lanes: SwimLanes, coloring: Coloring, dark: bool) -> SpanTable:
+def span_table(
+    times: RolloutTimes,
+    lanes: SwimLanes,
+    coloring: Coloring,
+    dark: bool,
+    labels: TimelineLabels = ENGLISH_LABELS,
+) -> SpanTable:
     """Return the table of a step's rollouts; failed ones have a mark at their end."""
     if coloring.of_spans:
         rollout, begin, end = times.owner, times.begin, times.end
@@ -83,7 +90,7 @@ def span_table(times: RolloutTimes, lanes: SwimLanes, coloring: Coloring, dark: 
     length = lanes.seconds * (1 + _MARK if len(failed) else 1) or 1.0
     names, colors = coloring.names, coloring.colors
     if len(failed):
-        names, colors = (*names, FAILED), (*colors, theme.palette(dark)["bad"])
+        names, colors = (*names, labels.failed), (*colors, theme.palette(dark)["bad"])
     ends = times.seconds[failed]
     rollout = np.concatenate([rollout, failed])
     offset = lanes.offset[rollout]

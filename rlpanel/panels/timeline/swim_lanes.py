@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes
+from rlpanel.panels.timeline.timeline_labels import ENGLISH_LABELS, TimelineLabels
 
 SLOWEST, BY_RANK, BY_WORKER = "slowest first", "by rank", "by worker"
 
@@ -44,16 +45,15 @@ def orders_of(times: RolloutTimes) -> list[str]:
     return [SLOWEST, BY_RANK, BY_WORKER] if times.worker else [SLOWEST, BY_RANK]
 
 
-def lanes_of(times: RolloutTimes, order: str) -> SwimLanes:
+def lanes_of(times: RolloutTimes, order: str, labels: TimelineLabels = ENGLISH_LABELS) -> SwimLanes:
     """Return the lanes of a step's rollouts in an order of `orders_of`."""
     if order == BY_RANK:
         ranks, place = np.unique(times.rank, return_inverse=True)
-        return _by_place(
-            times, place, [f"rank {rank}" if rank >= 0 else "no rank" for rank in ranks.tolist()]
-        )
+        names = [labels.rank.format(rank=rank) if rank >= 0 else labels.no_rank for rank in ranks.tolist()]
+        return _by_place(times, place, names)
     if order == BY_WORKER:
         workers, place = np.unique(times.worker, return_inverse=True)
-        return _by_place(times, place, [name or "no worker" for name in workers.tolist()])
+        return _by_place(times, place, [name or labels.no_worker for name in workers.tolist()])
     return _slowest_first(times)
 
 

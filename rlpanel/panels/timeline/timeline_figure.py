@@ -125,7 +125,7 @@ class TimelineFigure(Viewer):
             tools=["box_zoom"],
             active_tools=["box_zoom"],
             show_frame=False,
-            xlabel="seconds",
+            xlabel=timeline.labels.seconds,
             ylabel="",
             hooks=[lambda made, _: self._finish(made.state, dark)],
             backend="bokeh",

@@ -12,10 +12,11 @@ import pandas as pd
 from rlpanel.number_text import number
 from rlpanel.panels.plots.plot_text import shown_text
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes
-from rlpanel.panels.timeline.span_colors import NAME_CHARS, PHASE, color_spans
+from rlpanel.panels.timeline.span_colors import NAME_CHARS, PHASE, color_spans, phase_names
 from rlpanel.panels.timeline.span_raster import span_image
 from rlpanel.panels.timeline.span_table import SpanTable, Window, span_table
 from rlpanel.panels.timeline.swim_lanes import SLOWEST, SwimLanes, lanes_of
+from rlpanel.panels.timeline.timeline_labels import ENGLISH_LABELS, TimelineLabels
 from rlpanel.panels.ui import theme
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Timeline:
     lanes: SwimLanes
     table: SpanTable
     dark: bool
+    labels: TimelineLabels = ENGLISH_LABELS
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,18 @@ class Picture:
     rectangles: pd.DataFrame = field(default_factory=lambda: _NO_RECTANGLES)
 
 
-def timeline_of(times: RolloutTimes, *, order: str = SLOWEST, by: str = PHASE, dark: bool) -> Timeline:
+def timeline_of(
+    times: RolloutTimes,
+    *,
+    order: str = SLOWEST,
+    by: str = PHASE,
+    dark: bool,
+    labels: TimelineLabels = ENGLISH_LABELS,
+) -> Timeline:
     """Return the timeline of a step in an order of `orders_of`, with the colours of `colorings_of`."""
-    lanes = lanes_of(times, order)
-    return Timeline(times, lanes, span_table(times, lanes, color_spans(times, by, dark), dark), dark)
+    lanes = lanes_of(times, order, labels)
+    table = span_table(times, lanes, color_spans(times, by, dark, labels), dark, labels)
+    return Timeline(times, lanes, table, dark, labels)
 
 
 def window_of(timeline: Timeline, x: tuple[float, float], y: tuple[float, float]) -> Window:
@@ -97,33 +107,37 @@ def _rectangles(timeline: Timeline, inside: np.ndarray) -> pd.DataFrame:
     table = timeline.table
     start, stop, lane = table.start[inside], table.stop[inside], table.lane[inside]
     rollouts, place = np.unique(table.rollout[inside], return_inverse=True)
-    about = np.array(_descriptions(timeline.times, rollouts), object)
-    names = np.array([*table.names, "not known"], object)
+    about = np.array(_descriptions(timeline.times, rollouts, timeline.labels), object)
+    names = np.array([*table.names, timeline.labels.not_known], object)
     colors = np.array([*table.colors, theme.palette(timeline.dark)["line"]], object)
     spans = [
-        f"{name} {number(seconds)} s"
+        timeline.labels.span.format(name=name, seconds=number(seconds))
         for name, seconds in zip(names[table.code[inside]], (stop - start).tolist(), strict=True)
     ]
     columns = (start, lane + _GAP, stop, lane + 1 - _GAP, colors[table.code[inside]], spans, about[place])
     return pd.DataFrame(dict(zip(_COLUMNS, columns, strict=True)))
 
 
-def _descriptions(times: RolloutTimes, rollouts: np.ndarray) -> list[str]:
+def _descriptions(times: RolloutTimes, rollouts: np.ndarray, labels: TimelineLabels) -> list[str]:
     """Return a line about each of some rollouts: its seconds by phase, its lag, version and status."""
     phases = len(times.phases)
     sums = np.bincount(times.owner * phases + times.phase, times.end - times.begin, len(times) * phases)
-    names = [shown_text(name, NAME_CHARS) for name in times.phases]
+    names = phase_names(times, labels)
     lines = []
     for at in rollouts.tolist():
-        parts = [f"{number(float(times.seconds[at]))} s in total"]
+        parts = [labels.total.format(seconds=number(float(times.seconds[at])))]
         of_phase = sums[at * phases : (at + 1) * phases].tolist()
-        parts += [f"{name} {number(s)} s" for name, s in zip(names, of_phase, strict=True) if s > 0]
+        parts += [
+            labels.span.format(name=name, seconds=number(s))
+            for name, s in zip(names, of_phase, strict=True)
+            if s > 0
+        ]
         if np.isfinite(times.version[at]):
-            parts.append(f"policy version {times.version[at]:.0f}")
+            parts.append(labels.policy_version.format(version=f"{times.version[at]:.0f}"))
         if np.isfinite(times.lag[at]):
-            parts.append(f"lag {times.lag[at]:.0f}")
+            parts.append(labels.lag.format(lag=f"{times.lag[at]:.0f}"))
         if times.failed[at]:
-            parts.append(f"status {shown_text(times.status[at], NAME_CHARS)}")
+            parts.append(labels.status.format(status=shown_text(times.status[at], NAME_CHARS)))
         lines.append(", ".join(parts))
     return lines
 
@@ -138,9 +152,9 @@ def image_element(timeline: Timeline, picture: Picture) -> hv.Image:
     if not picture.image.any():
         bounds = (-2, -2, -1, -1)  # out of view, so that it has no tooltip
     image = hv.Image(picture.image[::-1], ["seconds", "lane"], "cell", bounds=bounds)
-    names = ["", "not known", *table.names]
+    names = ["", timeline.labels.not_known, *table.names]
     hover = HoverTool(
-        tooltips=[("mostly", "@image{custom}")],
+        tooltips=[(timeline.labels.mostly, "@image{custom}")],
         formatters={"@image": CustomJSHover(args={"names": names}, code=_NAME_OF_CELL)},
     )
     palette = ["#00000000", theme.palette(timeline.dark)["line"], *table.colors]
@@ -148,12 +162,12 @@ def image_element(timeline: Timeline, picture: Picture) -> hv.Image:
     return image.opts(**style, backend="bokeh")
 
 
-def rectangles_element(picture: Picture) -> hv.Rectangles:
+def rectangles_element(picture: Picture, labels: TimelineLabels = ENGLISH_LABELS) -> hv.Rectangles:
     """Return the rectangles; a tooltip tells about a span and its rollout."""
     import holoviews as hv
     from bokeh.models import HoverTool
 
-    hover = HoverTool(tooltips=[("", "@span"), ("rollout", "@rollout")])
+    hover = HoverTool(tooltips=[("", "@span"), (labels.rollout, "@rollout")])
     element = hv.Rectangles(picture.rectangles, list(_COLUMNS[:4]), list(_COLUMNS[4:]))
     style = {"color": "color", "line_color": None, "tools": [hover]}
     return element.opts(**style, backend="bokeh")
@@ -187,7 +201,7 @@ def timeline_plot(timeline: Timeline, stream: Any, draw: Callable[..., Picture])
 
     parts = [
         hv.DynamicMap(lambda **event: image_element(timeline, draw(**event)), streams=[stream]),
-        hv.DynamicMap(lambda **event: rectangles_element(draw(**event)), streams=[stream]),
+        hv.DynamicMap(lambda **event: rectangles_element(draw(**event), timeline.labels), streams=[stream]),
     ]
     return parts[0] * parts[1]
 

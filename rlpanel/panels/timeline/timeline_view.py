@@ -18,6 +18,7 @@ from rlpanel.panels.timeline.span_table import Window
 from rlpanel.panels.timeline.swim_lanes import SLOWEST, orders_of
 from rlpanel.panels.timeline.timeline_figure import TimelineFigure
 from rlpanel.panels.timeline.timeline_head import TimelineHead, head_data
+from rlpanel.panels.timeline.timeline_labels import session_labels
 from rlpanel.panels.timeline.timeline_plot import (
     Picture,
     Timeline,
@@ -103,7 +104,8 @@ class TimelineTab(Viewer):
     def _drawn(self, times: RolloutTimes) -> tuple[Timeline, Picture]:
         order = self._order if self._order in orders_of(times) else SLOWEST
         by = self._coloring if self._coloring in colorings_of(times) else PHASE
-        timeline = timeline_of(times, order=order, by=by, dark=self.context.selection.dark)
+        dark = self.context.selection.dark
+        timeline = timeline_of(times, order=order, by=by, dark=dark, labels=session_labels())
         columns, rows = self._figure.pixels
         return timeline, picture_of(timeline, self._window, columns=columns, rows=rows)
 
