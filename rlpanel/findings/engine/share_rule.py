@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlpanel.findings.engine.change import Change
 from rlpanel.findings.engine.change_finding import affected_rows, finding_of, reward_clause, rows_of_change
-from rlpanel.findings.engine.changes import Change, beyond, sustained
+from rlpanel.findings.engine.changes import beyond, sustained
 from rlpanel.findings.engine.contrast import by_category, within_groups
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule_context import RuleContext
