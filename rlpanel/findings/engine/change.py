@@ -23,7 +23,7 @@ class Change:
     mask : ndarray of bool, shape (S,)
         The affected steps.
     ongoing : bool
-        Whether the newest complete steps are affected.
+        True if the newest complete steps are affected.
     before, after : float
         Levels; ``before`` is NaN if the signal was never better.
     values : ndarray of float, shape (S,)
@@ -33,7 +33,7 @@ class Change:
     z : float
         Difference in standard errors.
     sudden : bool
-        Whether it is a cliff and no slide.
+        True if it is a cliff, not a slide.
     base : tuple of int
         First position of the window before, and the one after its last.
     """

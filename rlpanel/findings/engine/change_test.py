@@ -51,13 +51,13 @@ class Rise:
     onset, last : int
         Positions of the first and last affected step.
     ongoing : bool
-        Whether the newest window is affected.
+        True if the newest window is affected.
     before, after : float
         Mean of the window before, and of the later window.
     z : float
         Difference divided by its standard error.
     sudden : bool
-        Whether most of the difference appears within a few steps: a cliff and no slide.
+        True if most of the difference appears within a few steps: a cliff, not a slide.
     base : tuple of int
         First position of the window before, and the one after its last.
     """

@@ -54,7 +54,7 @@ def sustained(
     base : str
         What later steps are compared with, see `rlpanel.findings.engine.change_test.Base`.
     places : bool
-        Whether places are tried, too.
+        True if places are tried, too.
     """
     if not context.available(signal):
         return None

@@ -41,7 +41,7 @@ class ShareRule:
     harmful : float
         Share from which on it is an alarm while it goes on.
     harmful_always : bool
-        Whether it is an alarm, too, if the share was never lower.
+        True if the finding is also an alarm where the share was never lower.
     column, where, sort, color, tab, advice : str
         See `Finding`.
     """
