@@ -25,6 +25,7 @@ from rlpanel.cli import (
     sql_command,
     tail_command,
 )
+from rlpanel.cli.completing_command import CompletingCommand
 from rlpanel.cli.exit_codes import ERROR
 from rlpanel.cli.output.terminal_messages import say
 from rlpanel.errors import RLPanelError
@@ -64,7 +65,7 @@ def build_app(only: str = "") -> typer.Typer:
     built.callback()(_options)
     for name, (command, example, panel) in COMMANDS.items():
         if only in ("", name):
-            built.command(rich_help_panel=panel, epilog=f"Example: {example}")(command)
+            built.command(cls=CompletingCommand, rich_help_panel=panel, epilog=f"Example: {example}")(command)
     if not only:
         built.add_typer(convert_commands.app, name="convert", rich_help_panel="Files")
     return built

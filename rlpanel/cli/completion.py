@@ -88,12 +88,13 @@ def sample_columns(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def sort_orders(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return number columns; click takes what begins with a minus sign for an option."""
+    """Return number columns, with a minus sign in front if that was typed."""
     from rlpanel.tables.sample_rows import sample_columns as columns_of
 
     with _opened(ctx) as run:
         columns = [column.name for column in columns_of(run.view).values() if column.type == "number"]
-    return [name for name in columns if name.startswith(incomplete)][:MOST]
+    sign, name = ("-", incomplete[1:]) if incomplete.startswith("-") else ("", incomplete)
+    return [f"{sign}{column}" for column in columns if column.startswith(name)][:MOST]
 
 
 @_quiet

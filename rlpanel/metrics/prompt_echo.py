@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import contains
+from itertools import compress
+from operator import contains, itemgetter
 
 import numpy as np
 
@@ -17,6 +19,8 @@ SHORTEST = 32
 LEAST, MOST = 64, 256
 #: A longer prompt is not searched for special tokens before its last characters.
 _SEARCHED = 4 * MOST
+#: Characters that are rare in texts about mathematics and code, and others that are not common.
+_RARE, _UNCOMMON = re.compile("[~Z?QXJKU@VYq!&;Gjz%#]"), re.compile("[^ a-y,.]")
 
 
 def prompt_echoes(prompts: Sequence[str | None], responses: Sequence[str | None]) -> np.ndarray:
@@ -36,19 +40,25 @@ def prompt_echoes(prompts: Sequence[str | None], responses: Sequence[str | None]
         NaN if a text is missing, or if the prompt has fewer than 32 characters.
     """
     asked, texts = empty_for_none(prompts), empty_for_none(responses)
-    tells = text_lengths(asked) >= SHORTEST
-    rows = np.flatnonzero(tells & (text_lengths(texts) >= SHORTEST)).tolist()
     # The samples of a group share a prompt.
-    half_of = {prompt: _second_half(prompt[-_SEARCHED:]) for prompt in {asked[row] for row in rows}}
-    rows = [row for row in rows if half_of[asked[row]]]
+    sought = {prompt: _sought(prompt[-_SEARCHED:]) for prompt in dict.fromkeys(asked)}
+    pairs = list(map(sought.__getitem__, asked))
+    # A single character is found ten times as fast as a long text, and most responses lack a rare one.
+    maybe = map(contains, texts, map(itemgetter(1), pairs))
     echoes = np.zeros(len(texts))
-    echoes[rows] = list(map(contains, [texts[row] for row in rows], [half_of[asked[row]] for row in rows]))
-    echoes[missing(responses) | ~tells] = np.nan
+    for row in compress(range(len(texts)), maybe):
+        half = pairs[row][0]
+        echoes[row] = half != "" and half in texts[row]
+    echoes[missing(responses) | (text_lengths(asked) < SHORTEST)] = np.nan
     return echoes
 
 
 @lru_cache(maxsize=1024)
-def _second_half(prompt: str) -> str:
-    """Return the second half of the end of a prompt; empty if it is too short."""
+def _sought(prompt: str) -> tuple[str, str]:
+    """Return the second half of the end of a prompt, empty if it is too short, and a rare character of it."""
     text = last_between_special_tokens(prompt, SHORTEST)
-    return text[-min(max(len(text) // 2, LEAST), MOST) :]
+    half = text[-min(max(len(text) // 2, LEAST), MOST) :]
+    if not half.isascii():
+        return half, max(half)
+    rare = _RARE.search(half) or _UNCOMMON.search(half)
+    return half, rare[0] if rare else half[:1]

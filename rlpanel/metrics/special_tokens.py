@@ -9,9 +9,9 @@ answers and channels (``<think>``, ``<tool_call>``, ``<|channel|>``). Placeholde
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import compress, repeat
-from operator import contains
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import chain, repeat
 
 import numpy as np
 
@@ -52,23 +52,73 @@ def _pattern(first: str, *more: str) -> re.Pattern[str]:
 
 _ANGLE = _pattern("<", r"\|[^|<>\s]{1,40}\|>", r"｜[^｜<>\s]{1,40}｜>")
 _BRACKET = _pattern("[")
+_ANGLE_BYTE, _BRACKET_BYTE = b"<["
+#: About so many bytes are searched at a time, so that they stay in the processor's cache.
+_SLICE = 1 << 18
 _STRUCTURE = re.compile("|".join(STRUCTURE), re.IGNORECASE)
 #: Between two messages of one answer in OpenAI's Harmony format.
 _NEXT_MESSAGE = re.compile(r"<\|end\|>\s*<\|start\|>assistant")
 
 
-def special_token_counts(texts: Sequence[str | None]) -> np.ndarray:
+def special_token_counts(texts: Sequence[str | None], encoded: Sequence[bytes] | None = None) -> np.ndarray:
     """Return the number of special tokens in each of N responses, shape (N,); NaN for None.
 
     One token of `ENDS` at the very end of a response does not count; padding after it does.
+
+    Parameters
+    ----------
+    texts : sequence of str or None, length N
+    encoded : sequence of bytes, optional
+        The texts in UTF-8, if the caller has encoded them already; empty for None.
     """
     known, counts = empty_for_none(texts), np.zeros(len(texts))
-    for first, search in (("<", _ANGLE.search), ("[", _BRACKET.search)):
-        some = list(compress(range(len(known)), map(contains, known, repeat(first))))
-        for row in compress(some, map(search, [known[row] for row in some])):
-            counts[row] = _count(known[row])
+    if encoded is None:
+        encoded = list(map(str.encode, known, repeat("utf-8"), repeat("surrogatepass")))
+    for row in _rows_to_search(encoded):
+        text = known[row]
+        if _ANGLE.search(text) or _BRACKET.search(text):
+            counts[row] = _count(text)
     counts[missing(texts)] = np.nan
     return counts
+
+
+def _rows_to_search(encoded: Sequence[bytes]) -> Iterator[int]:
+    """Yield the rows of the texts in which a special token seems to begin.
+
+    A token's first three bytes are compared, in many texts at once: a pattern is searched at a twentieth of
+    the speed.
+    """
+    ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1)
+    first = 0
+    while first < len(encoded):
+        before = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + _SLICE, side="right")))
+        if ends[last - 1] - before > 2 * _SLICE:  # a long text is searched without a copy
+            yield first
+        else:
+            found = _token_starts(np.frombuffer(b"\n".join([*encoded[first:last], b"\n"]), np.uint8))
+            rows = np.searchsorted(ends[first:last], before + found, side="right")
+            yield from (first + np.unique(rows)).tolist()
+        first = last
+
+
+def _token_starts(text: np.ndarray) -> np.ndarray:
+    """Return the positions of the bytes at which a special token seems to begin; two bytes follow each."""
+    is_angle = text == _ANGLE_BYTE
+    at = np.flatnonzero(is_angle | (text == _BRACKET_BYTE))
+    next_two = (text[at + 1].astype(np.intp) << 8) | text[at + 2]
+    return at[_begins()[is_angle[at].astype(np.intp), next_two]]
+
+
+@cache
+def _begins() -> np.ndarray:
+    """Return which two bytes follow ``[`` (row 0) and ``<`` (row 1) in a token, shape (2, 65536)."""
+    begins = np.zeros((2, 1 << 16), np.bool_)
+    for token in (*chain.from_iterable(TOKENS.values()), "<｜"):
+        first, *next_two = token.encode()[:3]
+        begins[int(first == _ANGLE_BYTE), int.from_bytes(bytes(next_two))] = True
+    begins[1, ord("|") << 8 : (ord("|") + 1) << 8] = True
+    return begins
 
 
 def last_between_special_tokens(text: str, shortest: int) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import holoviews as hv
+import numpy as np
+import pandas as pd
 from hvplot import hvPlotTabular
 
 from rlpanel.errors import SettingError
@@ -19,9 +21,11 @@ from rlpanel.plotting.element_style import (
     holoviews_names,
     themed,
 )
+from rlpanel.plotting.linked_samples import GROUP, group_numbers, linked, sample_table
 from rlpanel.plotting.plotted_run import PlottedRun
-from rlpanel.store.query.step_groups import ALL_HIGH, ALL_LOW, SIGNAL
+from rlpanel.store.query.step_groups import ALL_HIGH, ALL_LOW, SIGNAL, groups_of
 
+_REWARDS = ("mean", "std", "min", "max")
 #: Theme colour of each state of a group.
 COLORS = {SIGNAL: "policy", ALL_LOW: "bad", ALL_HIGH: "good"}
 
@@ -33,16 +37,18 @@ def group_ranges(
     if step is None:
         steps = run.view.snapshot.steps.values
         step = int(steps[-1]) if len(steps) else 0
-    frame = run.groups(step)
-    if "reward_mean" not in frame:
+    view, frame = run.view, run.groups(step)
+    groups = groups_of(view, step)
+    if groups is None or "reward_mean" not in frame:
         raise SettingError(f"no groups with rewards at step {step} in {run.name}")
+    frame[GROUP] = group_numbers(view.snapshot, np.array([rows[0] for rows in groups.members]))
+    table = sample_table(view, np.concatenate(groups.members), ["reward"])
     frame = frame.sort_values("reward_mean", kind="stable", ignore_index=True)
     colors = colors_of(dark)
     frame["position"] = frame.index + 1.0
     frame["color"] = [colors[COLORS[signal]] for signal in frame["signal"]]
     frame["name"] = [shown_text(name) for name in frame["group"]]
-    for column in ("reward_mean", "reward_std", "reward_min", "reward_max"):
-        frame[f"{column}_text"] = frame[column].map(number)
+    frame = _with_texts(frame)
     counts = frame["signal"].value_counts()
     states = [f"{counts[state]:,} {state}" for state in (ALL_LOW, ALL_HIGH) if state in counts]
     title = ", ".join([f"{run.name}, step {step}: {len(frame):,} groups", *states])
@@ -52,11 +58,39 @@ def group_ranges(
     shared = {"xlim": (0, len(frame) + 1), **shared}
     texts = ["name", "samples", "signal", *[name for name in frame if str(name).endswith("_text")]]
     tips = [(name.removesuffix("_text").replace("_", " "), f"@{{{name}}}") for name in texts]
-    segments = hv.Segments(frame, ["position", "reward_min", "position", "reward_max"], ["color"]).opts(
-        color="color", alpha=0.45, line_width=5, backend="bokeh", **holoviews_names(shared)
-    )
-    marks = hvPlotTabular(frame).scatter(
-        "position", "reward_mean", hover_cols=[*texts, "color"], hover_tooltips=tips,
-        **{"color": "color", "size": 36, **glyph_options(options)}, **shared,
-    )  # fmt: skip
-    return hv.Overlay([themed(segments, dark), themed(marks, dark)])
+
+    def draw_segments(samples: pd.DataFrame) -> Any:
+        ranges = ["position", "reward_min", "position", "reward_max"]
+        segments = hv.Segments(_groups_of_samples(frame, samples), ranges, ["color"]).opts(
+            color="color", alpha=0.45, line_width=5, backend="bokeh", **holoviews_names(shared)
+        )
+        return themed(segments, dark)
+
+    def draw_marks(samples: pd.DataFrame) -> Any:
+        marks = hvPlotTabular(_groups_of_samples(frame, samples)).scatter(
+            "position", "reward_mean", hover_cols=[*texts, "color"], hover_tooltips=tips,
+            **{"color": "color", "size": 36, **glyph_options(options)}, **shared,
+        )  # fmt: skip
+        return themed(marks, dark)
+
+    def selects(marks: hv.dim) -> hv.dim:
+        chosen = frame.loc[marks.apply(hv.Dataset(frame)), GROUP].tolist()
+        return (hv.dim("step") == step) & hv.dim(GROUP).isin(chosen)
+
+    segments = linked(table, draw_segments, selects=lambda _: None)  # a box selects by the means
+    return hv.Overlay([segments, linked(table, draw_marks, selects)])
+
+
+def _groups_of_samples(frame: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """Return the groups as they are without the other samples, each at its place."""
+    rewards = samples.dropna(subset=[GROUP, "reward"]).groupby(GROUP)["reward"]
+    found = rewards.agg(["count", "mean", "std", "min", "max"]).reindex(frame[GROUP]).reset_index(drop=True)
+    if (found["count"] == frame["samples"]).all():
+        return frame
+    part = frame.assign(samples=found["count"], **{f"reward_{name}": found[name] for name in _REWARDS})
+    return _with_texts(part[found["count"] > 0])
+
+
+def _with_texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the groups with the texts of their rewards for the tooltip."""
+    return frame.assign(**{f"reward_{name}_text": frame[f"reward_{name}"].map(number) for name in _REWARDS})

@@ -17,7 +17,12 @@ from holoviews.core.operation import Operation
 from holoviews.operation.element import chain
 
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.step_metric_cache import group_keys
 
+#: Columns that tell which group and which sample a row is, by 52 bits of a hash; groups within their step.
+GROUP, SAMPLE = "group of the sample", "uid of the sample"
+_BITS = np.uint64((1 << 52) - 1)
 #: Maximum numbers of values of a table with all columns; a larger one has only the columns of its plot.
 LINKED_VALUES = 20_000_000
 
@@ -34,7 +39,7 @@ class Redraw(Operation):
 
 
 def sample_table(view: RunView, rows: np.ndarray, columns: Sequence[str]) -> hv.Dataset:
-    """Return the samples as a dataset: ``step``, ``rank`` and number columns.
+    """Return the samples as a dataset: ``step``, ``rank``, `GROUP`, `SAMPLE` and number columns.
 
     Parameters
     ----------
@@ -51,17 +56,39 @@ def sample_table(view: RunView, rows: np.ndarray, columns: Sequence[str]) -> hv.
         names |= dict.fromkeys(stored)
     data = {name: np.asarray(view.values(name, rows), float) for name in names if name != "step"}
     place = {name: snapshot.metadata(name)[rows].astype(float) for name in ("step", "rank")}
-    return hv.Dataset(pd.DataFrame(place | data), ["step"], ["rank", *data])
+    place |= {GROUP: group_numbers(snapshot, rows), SAMPLE: sample_numbers(snapshot, rows)}
+    return hv.Dataset(pd.DataFrame(place | data), ["step"], ["rank", GROUP, SAMPLE, *data])
 
 
-def linked(table: hv.Dataset, draw: Draw) -> Any:
+def group_numbers(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
+    """Return the value of `GROUP` for each row; NaN without a group."""
+    keys = group_keys(snapshot, rows)
+    return np.where(keys < 0, np.nan, (keys.astype(np.uint64) & _BITS).astype(float))
+
+
+def sample_numbers(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
+    """Return the value of `SAMPLE` for each row."""
+    return (snapshot.uid_hashes(rows) & _BITS).astype(float)
+
+
+def linked(table: hv.Dataset, draw: Draw, selects: Callable[[hv.dim], Any] | None = None) -> Any:
     """Return the element that ``draw`` makes of the table; a selection makes it again of fewer samples.
 
     A selection hides a sample by removing its row, or by replacing its numbers with NaN.
+
+    Parameters
+    ----------
+    table : Dataset
+    draw : callable
+    selects : callable, optional
+        For marks that are not samples: turns the expression of the marks in a box into that of samples, or
+        into None if a box in this element does not select.
     """
     element = draw(table.data)
     # HoloViews has no public way to tell an element that was drawn elsewhere where it comes from; hvPlot
     # sets the same attributes.
     element._dataset = table
     element._pipeline = chain.instance(operations=[Redraw.instance(draw=draw)])
+    if selects is not None:
+        element._transforms = [selects]
     return element

@@ -21,6 +21,7 @@ from rlpanel.plotting.element_style import (
     holoviews_names,
     themed,
 )
+from rlpanel.plotting.linked_samples import SAMPLE, linked, sample_numbers, sample_table
 from rlpanel.plotting.plotted_run import PlottedRun
 
 #: Maximum number of tokens that are drawn one by one.
@@ -31,7 +32,7 @@ def token_stems(
     run: PlottedRun, uid: str, metric: str, dark: bool | None, options: Mapping[str, Any]
 ) -> hv.Overlay:
     """Return the plot of `RunPlots.tokens`."""
-    tokens = run.tokens(uid)
+    view, tokens = run.view, run.tokens(uid)
     metrics = [name for name in tokens.columns if name not in ("position", "token", "token_id", "loss_mask")]
     metric = metric or next((name for name in ("kl_k3", "surprisal") if name in metrics), "")
     if metric not in metrics:
@@ -44,15 +45,36 @@ def token_stems(
     title += f"; each mark: the farthest from the median of {size}" if size > 1 else ""
     shared = frame_options(dark, options, title=title, xlabel="token", ylabel=info.axis)
     style = {"color": colors.get(info.color, colors["muted"]), **glyph_options(options)}
-    stems = hv.Spikes(frame, "position", metric).opts(
-        color=style["color"], alpha=0.5, backend="bokeh", **holoviews_names(shared)
-    )
-    marks = hvPlotTabular(frame).scatter(
-        "position", metric, hover_cols=["text", "value"],
-        hover_tooltips=[("token", "@text"), ("position", "@position"), (shown_text(info.label), "@value")],
-        **{"size": 14, **style}, **shared,
-    )  # fmt: skip
-    return hv.Overlay([themed(stems, dark), themed(marks, dark)])
+
+    def draw_stems(samples: pd.DataFrame) -> Any:
+        stems = hv.Spikes(_tokens_of_samples(frame, samples), "position", metric).opts(
+            color=style["color"], alpha=0.5, backend="bokeh", **holoviews_names(shared)
+        )
+        return themed(stems, dark)
+
+    def draw_marks(samples: pd.DataFrame) -> Any:
+        tips = [("token", "@text"), ("position", "@position"), (shown_text(info.label), "@value")]
+        marks = hvPlotTabular(_tokens_of_samples(frame, samples)).scatter(
+            "position", metric, hover_cols=["text", "value"], hover_tooltips=tips,
+            **{"size": 14, **style}, **shared,
+        )  # fmt: skip
+        return themed(marks, dark)
+
+    row = np.array([view.snapshot.row(uid)])
+    number_of_sample = sample_numbers(view.snapshot, row).tolist()
+
+    def selects(marks: hv.dim) -> hv.dim:
+        chosen = marks.apply(hv.Dataset(frame)).any()
+        return hv.dim(SAMPLE).isin(number_of_sample if chosen else [])
+
+    table = sample_table(view, row, [])
+    stems = linked(table, draw_stems, selects=lambda _: None)  # a box selects by the marks
+    return hv.Overlay([stems, linked(table, draw_marks, selects)])
+
+
+def _tokens_of_samples(frame: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """Return all tokens if their sample is among the samples, else none."""
+    return frame if samples[SAMPLE].notna().any() else frame[:0]
 
 
 def thinned(tokens: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, int]:

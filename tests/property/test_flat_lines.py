@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xxhash import xxh3_64_intdigest
 
+from rlpanel.sources.adapters import ADAPTERS
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.readers import jsonl
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.readers.tail import Block
 from rlpanel.sources.records.column_reader import ColumnReader
+from rlpanel.sources.records.json_parser import parse_slow
 from rlpanel.sources.records.record_types import Adapter, Chunk
 from rlpanel.store.columns import row_builder
+from rlpanel.store.columns import text_columns as text_columns_module
 from rlpanel.store.columns.row_builder import RowBuilder, Rows
 from rlpanel.store.columns.text_columns import text_columns
 
@@ -75,10 +80,11 @@ KEYS = {
     ],
     "verl": ["input", "output", "score", "gts", "step", "acc", "pred", "uid", "group", "turn"],
 }
-ADAPTERS: dict[str, tuple[Adapter, str]] = {
+FORMATS: dict[str, tuple[Adapter, str]] = {
     "native": (Native(), "log_val.jsonl"),
     "verl": (Verl(), "7.jsonl"),
 }
+DATA = Path(__file__).parents[1] / "data"
 numbers = st.sampled_from(["1", "2", "0.5", "-1.25", "true"])
 texts = st.sampled_from(TEXTS).map(json.dumps) | st.text(max_size=8).map(
     lambda text: json.dumps(text, ensure_ascii=False)
@@ -144,7 +150,11 @@ def _odd(line: bytes) -> st.SearchStrategy[bytes]:
 
 def read(data: bytes, format_name: str) -> tuple[Chunk, Rows | None]:
     """Read the lines as one block."""
-    adapter, path = ADAPTERS[format_name]
+    return read_block(data, *FORMATS[format_name])
+
+
+def read_block(data: bytes, adapter: Adapter, path: str) -> tuple[Chunk, Rows | None]:
+    """Read a block of lines as rows."""
     file, chunk, builder = JsonlFile(path, path, adapter), Chunk(), RowBuilder()
     file._add_block(Block(0, 0, data, len(data)), chunk)
     builder.add_chunk(0, chunk)
@@ -157,6 +167,7 @@ def test_many_lines_at_once_give_the_rows_of_records(format_name: str, data: st.
     written = b"".join(line + b"\n" for line in data.draw(lines(format_name)) * 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jsonl, "LINES_AT_ONCE", data.draw(st.integers(2, 9)))
+        patch.setattr(jsonl, "CACHED_BYTES", data.draw(st.sampled_from([1, 300, 128 << 10])))
         patch.setattr(row_builder, "MIN_BATCH_SAMPLES", 1)
         found, found_rows = read(written, format_name)
     with pytest.MonkeyPatch.context() as patch:
@@ -165,6 +176,21 @@ def test_many_lines_at_once_give_the_rows_of_records(format_name: str, data: st.
     for name in ("raw_locators", "bad", "good_lines", "blank_lines", "bytes"):
         assert getattr(found, name) == getattr(expected, name)
     assert _plain(found_rows) == _plain(expected_rows)
+
+
+@pytest.mark.parametrize("path", sorted(DATA.rglob("*.jsonl")), ids=lambda path: str(path.relative_to(DATA)))
+def test_lines_of_trainers_give_the_rows_of_records(path: Path) -> None:
+    lines, name = path.read_bytes().splitlines(), path.relative_to(DATA).as_posix()
+    fitting = [adapter for adapter in ADAPTERS if adapter.accepts(name, parse_slow(lines[0]))]
+    for adapter in fitting:
+        written = b"".join(line + b"\n" for line in lines * (1 + 200 // len(lines)))
+        found, found_rows = read_block(written, adapter, name)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ColumnReader, "make_plan", lambda self, fields, record: False)
+            expected, expected_rows = read_block(written, adapter, name)
+        assert found.raw_locators == expected.raw_locators
+        assert found.bad == expected.bad
+        assert _plain(found_rows) == _plain(expected_rows)
 
 
 def _plain(rows: Rows | None) -> dict[str, Any]:
@@ -180,13 +206,17 @@ some_texts = st.lists(st.sampled_from([*TEXTS, None]), max_size=4).map(
 )
 
 
-@given(st.lists(st.tuples(some_texts, some_texts), min_size=1, max_size=12))
+@given(st.lists(st.tuples(some_texts, some_texts), min_size=1, max_size=12), st.integers(1, 12))
 def test_a_text_gives_the_same_numbers_among_others_as_alone(
-    pairs: list[tuple[str | None, str | None]],
+    pairs: list[tuple[str | None, str | None]], at_once: int
 ) -> None:
     prompts, responses = map(list, zip(*pairs, strict=True))
-    together = text_columns(prompts, responses)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_columns_module, "TEXTS_AT_ONCE", at_once)
+        together, hashes = text_columns(prompts, responses)
     for row, (prompt, response) in enumerate(pairs):
-        alone = text_columns([prompt], [response])
+        alone, _ = text_columns([prompt], [response])
         for name, column in together.items():
             np.testing.assert_equal(column[row], alone.get(name, np.array([np.nan]))[0], name)
+        found = [int(hashes[f"{name}_hash"][row]) for name in ("prompt", "response")]
+        assert found == [xxh3_64_intdigest((text or "").encode()) for text in (prompt, response)]

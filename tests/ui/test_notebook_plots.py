@@ -20,22 +20,33 @@ CELLS = (
     "import holoviews as hv\nimport rlpanel\nrun = rlpanel.open_run('runs/couplets-grpo')\nrun",
     "plot = run.plot\nplot.curve('reward') + plot.distribution('reward', 60)",
     "links = hv.link_selections.instance()\n"
-    "links(plot.scatter('response_tokens', 'reward', 60) + plot.distribution('surprisal_mean', 60))",
+    "layout = plot.scatter('response_tokens', 'reward', 60) + plot.distribution('surprisal_mean', 60)\n"
+    "layout += plot.groups(60) + plot.tokens(run.samples(60).uid[0])\n"
+    "links(layout.cols(2))",
     "run.sample(run.samples(60).uid[0])",
 )
 VIEWPORT = {"width": 1380, "height": 1700}
-#: Numbers of samples in the histograms and in the scatter plots, of all samples and of the selected ones.
+#: Numbers of samples in the histograms and scatter plots, and of groups: of all samples and of the selected ones.
 SAMPLES = """() => {
     const roots = Object.values(Bokeh.index.roots ?? Bokeh.index)
     const models = roots.flatMap((root) => [...root.model.references()])
     const sources = models.filter((model) => model.type === "ColumnDataSource").map((source) => source.data)
     const bars = sources.filter((data) => data.left && data.top && !data.bottom)
     const points = sources.filter((data) => data.response_tokens && data.reward)
+    const groups = sources.filter((data) => data.position && data.reward_mean)
     const distinct = (counts) => [...new Set(counts)].filter((count) => count > 0).sort((a, b) => a - b)
     return {
         bars: distinct(bars.map((data) => data.top.reduce((sum, count) => sum + count, 0))),
         points: distinct(points.map((data) => data.reward.length)),
+        groups: distinct(groups.map((data) => data.reward_mean.length)),
     }
+}"""
+#: Left and right edge of the marks of the first three groups, in pixels of the figure.
+GROUPS = """() => {
+    const views = Object.values(Bokeh.index.roots ?? Bokeh.index).flatMap((root) => [...root.all_views()])
+    const figure = views.find((view) => view.model.type === "Figure" && view.model.below[0].axis_label?.includes("groups"))
+    const edge = (x) => figure.frame.bbox.left + figure.frame.x_scale.compute(x) - figure.frame.x_scale.compute(figure.frame.x_range.start)
+    return { left: edge(0.5), right: edge(3.5) }
 }"""
 
 
@@ -55,7 +66,7 @@ def test_plots_are_drawn_and_linked_in_jupyterlab(page: Page, tmp_path: Path) ->
 
         linked = cells.nth(2)
         scatter = linked.locator(".bk-Figure").first
-        expect(linked.locator(".bk-Figure")).to_have_count(2)
+        expect(linked.locator(".bk-Figure")).to_have_count(4)
         assert page.evaluate(SAMPLES)["points"] == [64]
         linked.locator(".bk-tool-icon-box-select").first.click()
         box = scatter.bounding_box()
@@ -68,6 +79,19 @@ def test_plots_are_drawn_and_linked_in_jupyterlab(page: Page, tmp_path: Path) ->
         best = f"{int((rlpanel.open_run(run, follow=False).samples(60).reward > 1.4).sum())},64"
         page.wait_for_function(f"() => String(({SAMPLES})().points) === '{best}'")
         page.wait_for_function(f"() => String(({SAMPLES})().bars) === '{best}'")
+
+        # A box around the marks of the three groups with the lowest means selects their samples.
+        linked.locator(".bk-tool-icon-reset").first.click()
+        page.wait_for_function(f"() => String(({SAMPLES})().points) === '64'")
+        groups = linked.locator(".bk-Figure").nth(2).bounding_box()
+        assert groups is not None
+        inner = page.evaluate(GROUPS)
+        page.mouse.move(groups["x"] + inner["left"], groups["y"] + groups["height"] / 2 - 60)
+        page.mouse.down()
+        page.mouse.move(groups["x"] + inner["right"], groups["y"] + groups["height"] / 2 + 60, steps=5)
+        page.mouse.up()
+        page.wait_for_function(f"() => String(({SAMPLES})().groups) === '3,8'")
+        page.wait_for_function(f"() => String(({SAMPLES})().points) === '24,64'")
 
         page.mouse.move(5, 500)
         folder = ROOT / "docs" / "images" if os.environ.get("RLPANEL_SHOTS") else tmp_path

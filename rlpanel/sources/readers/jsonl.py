@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, islice, repeat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import accumulate, chain, count, repeat
+from operator import add
 
 from xxhash import xxh3_64_intdigest
 
-from rlpanel.errors import LineError, SourceChanged
+from rlpanel.errors import LineError, RLPanelError, SourceChanged
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.readers.tail import Block, ReadPosition, Tail, line_hash
 from rlpanel.sources.records.column_reader import ColumnReader
-from rlpanel.sources.records.fields import build_texts
-from rlpanel.sources.records.json_parser import parse
+from rlpanel.sources.records.fields import TEXT_KEYS, build_texts
+from rlpanel.sources.records.json_parser import parse, parse_some
 from rlpanel.sources.records.record_types import (
     MAX_SAMPLES,
     Adapter,
@@ -28,8 +31,8 @@ from rlpanel.sources.records.record_types import (
 
 #: Bytes read at a time: they should still be in the CPU cache when they are parsed.
 BLOCK_BYTES = 512 << 10
-#: Lines that are parsed in one call, if they have no lists.
-LINES_AT_ONCE = 64
+#: Lines that are parsed in one call, if they have no lists, and bytes that are split into lines at a time.
+LINES_AT_ONCE, CACHED_BYTES = 128, 128 << 10
 #: A chunk with this many records is yielded before more bytes are read.
 CHUNK_RECORDS = 1024
 #: The records of a shorter line with several samples are cached after one of them was fetched.
@@ -140,14 +143,35 @@ class JsonlFile:
 
     def texts(self, locator: Locator) -> dict[str, str]:
         """Read the texts of one sample as `fetch` does, with the same errors."""
+        return self._texts_of(self.raw(locator), locator)
+
+    def many_texts(self, locators: Iterable[Locator]) -> Iterator[dict[str, str] | None]:
+        """Yield the texts of samples, or None where `texts` raises an error; a local file is opened once."""
+        with ExitStack() as stack:
+            read_line = self.raw
+            if self.lines_on_disk and not file_access.is_remote(self.path):
+                with suppress(OSError):  # then each line is found to be gone
+                    file = stack.enter_context(file_access.LocalFile(self.path))
+                    read_line = partial(self._checked, file.read)
+            for locator in locators:
+                try:
+                    yield self._texts_of(read_line(locator), locator)
+                except (RLPanelError, IndexError):
+                    yield None
+
+    def _texts_of(self, line: bytes, locator: Locator) -> dict[str, str]:
         if isinstance(self.adapter, Native):
-            return build_texts(parse(self.raw(locator)).items())
-        return self.fetch(locator).texts
+            return build_texts(parse_some(line, TEXT_KEYS).items())
+        return self.sample_of(line, locator).texts
 
     def raw(self, locator: Locator) -> bytes:
         """Read a line's bytes; SourceChanged if the file has other bytes there now."""
+        return self._checked(self._read_bytes, locator)
+
+    def _checked(self, read: Callable[[int, int], bytes], locator: Locator) -> bytes:
+        """Return a line that ``read`` gets by length and offset; SourceChanged as in `raw`."""
         try:
-            line = self._read_bytes(locator.offset, locator.length)
+            line = read(locator.length, locator.offset)
         except OSError as error:
             raise SourceChanged(f"{self.name}:{locator.line}: {reason_of(error)}") from error
         if line_hash(line) != locator.hash:
@@ -157,7 +181,7 @@ class JsonlFile:
             )
         return line
 
-    def _read_bytes(self, offset: int, length: int) -> bytes:
+    def _read_bytes(self, length: int, offset: int) -> bytes:
         """Return the bytes at ``offset``, fewer at the end of the file."""
         return file_access.read(self.path, length, offset)
 
@@ -166,26 +190,32 @@ class JsonlFile:
         if block.skipped:
             self.lines += 1
             chunk.bad.append(BadLine(self.lines, block.offset, self._too_long(block.skipped)))
-        offset, lines = block.offset, block.lines()
-        while some := list(islice(lines, LINES_AT_ONCE if self._column_reader.takes_many else 1)):
-            if len(some) == 1 or not self._add_lines(some, offset, chunk):
-                start = offset
-                for line in some:
-                    self._add_line(line, start, chunk)
-                    start += len(line) + 1
-            offset += sum(map(len, some)) + len(some)
+        start = block.first_line
+        while start < block.length:
+            # One line after the other, unless many are parsed in one call.
+            lines = block.lines_at(start, CACHED_BYTES if self._column_reader.takes_many else 0)
+            for first in range(0, len(lines), LINES_AT_ONCE):
+                start += self._add_lines(lines[first : first + LINES_AT_ONCE], block.offset + start, chunk)
         chunk.bytes += block.length
         chunk.more = block.more
 
-    def _add_lines(self, lines: Sequence[bytes], offset: int, chunk: Chunk) -> bool:
-        """Add consecutive lines to the chunk in one go; return False if one of them is odd."""
-        lengths = list(map(len, lines))
-        if max(lengths) > self.tail.line_bytes or not self._column_reader.add_lines(lines, chunk):
+    def _add_lines(self, lines: Sequence[bytes], offset: int, chunk: Chunk) -> int:
+        """Add consecutive lines to the chunk; return their length with their newlines."""
+        offsets = list(map(add, accumulate(map(len, lines), initial=offset), count()))
+        if len(lines) == 1 or not self._add_at_once(lines, offsets, chunk):
+            for line, start in zip(lines, offsets, strict=False):
+                self._add_line(line, start, chunk)
+        return offsets[-1] - offset
+
+    def _add_at_once(self, lines: Sequence[bytes], offsets: Sequence[int], chunk: Chunk) -> bool:
+        """Add lines to the chunk in one go; return False if they must be added one by one."""
+        reader, lengths = self._column_reader, list(map(len, lines))
+        if not reader.takes_many or max(lengths) > self.tail.line_bytes or not reader.add_lines(lines, chunk):
             return False
-        offsets = accumulate((length + 1 for length in lengths[:-1]), initial=offset)
         numbers = range(self.lines + 1, self.lines + len(lines) + 1)
         hashes = map(xxh3_64_intdigest, lines)  # `line_hash` without a call of Python code for each line
-        chunk.raw_locators += zip(offsets, lengths, numbers, repeat(0), hashes, strict=False)
+        locators = zip(offsets, lengths, numbers, repeat(0), hashes, strict=False)
+        chunk.raw_locators.extend(chain.from_iterable(locators))
         chunk.good_lines += len(lines)
         self.lines += len(lines)
         return True
@@ -199,7 +229,7 @@ class JsonlFile:
             return
         if len(line) <= self.tail.line_bytes and self._column_reader.add_line(line, chunk):
             chunk.good_lines += 1
-            chunk.raw_locators.append((offset, len(line), number, 0, line_hash(line)))
+            chunk.raw_locators.extend((offset, len(line), number, 0, line_hash(line)))
             return
         try:
             if len(line) > self.tail.line_bytes:
@@ -218,7 +248,8 @@ class JsonlFile:
             return
         chunk.good_lines += 1
         length, digest = len(line), line_hash(line)
-        chunk.raw_locators += [(offset, length, number, part, digest) for part in range(len(records))]
+        for part in range(len(records)):
+            chunk.raw_locators.extend((offset, length, number, part, digest))
         if len(records) == 1 and self._column_reader.make_plan(fields, records[0]):
             del fields  # the parser cannot be used again while its document is alive
             if self._column_reader.add_line(line, chunk):

@@ -42,14 +42,26 @@ class Block:
     skipped: int = 0
     more: bool = False
 
+    @property
+    def first_line(self) -> int:
+        """Position of the first line in `data`."""
+        return self.length if self.skipped else 0
+
     def lines(self) -> Iterator[bytes]:
         """Yield the lines without newlines, one slice at a time, so that each is still in the CPU cache."""
-        start = 0 if not self.skipped else self.length
+        start = self.first_line
         while start < self.length:
-            # Only the newline ends a line: str.splitlines also splits at U+2028, which responses contain.
-            end = self.data.index(b"\n", start)
-            yield self.data[start:end]
-            start = end + 1
+            (line,) = self.lines_at(start, 0)
+            yield line
+            start += len(line) + 1
+
+    def lines_at(self, start: int, size: int) -> list[bytes]:
+        """Return the line that begins at ``start`` of `data`, and those that end within ``size`` bytes."""
+        # Only the newline ends a line: str.splitlines also splits at U+2028, which responses contain.
+        last = self.data.rfind(b"\n", start, min(start + size, self.length)) if size else -1
+        if last < 0:
+            return [self.data[start : self.data.index(b"\n", start)]]
+        return self.data[start:last].split(b"\n")
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
     plan = batches[0].plan
     columns = _values(batches)
     texts = {
-        name: _without_embedded(columns[index])
+        name: _without_embedded(columns[index], shared=name == "prompt")
         for index, (_, kind, name) in enumerate(plan.columns)
         if kind == "text"
     }
@@ -161,9 +161,9 @@ def _columns(row_lists: Iterable[Iterable[Sequence[Any]]]) -> list[tuple[Any, ..
     return list(zip(*chain.from_iterable(row_lists), strict=True))
 
 
-def _without_embedded(texts: Sequence[str]) -> Sequence[str]:
-    """Leave embedded images out of a column of texts, as records do."""
-    some = texts
+def _without_embedded(texts: Sequence[str], *, shared: bool) -> Sequence[str]:
+    """Leave embedded images out of a column of texts, as records do; ``shared`` if many texts are equal."""
+    some = list(dict.fromkeys(texts)) if shared else texts
     for part in (*_RARE_IN_MARK, EMBEDDED_MARK):
         some = list(compress(some, map(contains, some, repeat(part))))
     return list(map(without_embedded, texts)) if some else texts

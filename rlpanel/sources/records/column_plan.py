@@ -130,6 +130,10 @@ class ColumnPlan:
         own = tuple(name for _, kind, name in self.columns if kind.endswith("number"))
         return own + tuple(f"rewards/{part}" for part in self.parts)
 
+    def reads_any(self, keys: Iterable[str]) -> bool:
+        """Return True if lines of this plan have one of some keys."""
+        return not self._keys.isdisjoint(keys)
+
     def parse_columns(self, documents: Sequence[dict[str, Any]]) -> list[list[Any]] | None:
         """Return the stored values of lines without lists, given the result of `json_parser.parse_lines`.
 
@@ -151,6 +155,8 @@ class ColumnPlan:
             return None
         if not all(_in_bounds(kind, (min(columns[at]), max(columns[at]))) for kind, at in self.place.items()):
             return None
+        for at in self._prompts:
+            columns[at] = _share_equal(columns[at])
         return columns
 
     def parse_row(self, document: Any) -> Row | None:
@@ -203,6 +209,12 @@ class ColumnPlan:
         return sizes, arrays
 
     @cached_property
+    def _keys(self) -> frozenset[str]:
+        named = (*self.columns, *self.arrays)
+        parts = ("rewards",) if self.parts else ()
+        return frozenset((*(entry[0] for entry in named), *parts, *self.sizes, *self.skipped, *self.nested))
+
+    @cached_property
     def _key_count(self) -> int:
         others = (self.sizes, self.arrays, self.skipped, self.nested)
         return len(self.columns) + bool(self.parts) + sum(map(len, others))
@@ -227,6 +239,11 @@ class ColumnPlan:
         return itemgetter(*(key for key, _, _ in self.columns), *self.skipped)
 
     @cached_property
+    def _prompts(self) -> list[int]:
+        """Positions of prompts in a row."""
+        return [at for at, (_, kind, name) in enumerate(self.columns) if (kind, name) == ("text", "prompt")]
+
+    @cached_property
     def _types(self) -> list[frozenset[type]]:
         return [_TYPES[kind] for _, kind, _ in self.columns] + [_TYPES["number"]] * len(self.parts)
 
@@ -245,6 +262,15 @@ class ColumnPlan:
             and len(set(labels)) == len(labels)
             and set(record.labels) <= {*labels, "split"}
         )
+
+
+def _share_equal(texts: Sequence[str]) -> list[str]:
+    """Replace equal texts by one object: the samples of a group share a prompt.
+
+    This frees the memory of the others, and the same object is found in a dict without a comparison.
+    """
+    first: dict[str, str] = {}
+    return list(map(first.setdefault, texts, texts))
 
 
 def _holds_only(types: frozenset[type], column: Sequence[Any]) -> bool:

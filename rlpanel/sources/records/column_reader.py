@@ -100,7 +100,11 @@ class ColumnReader:
         if plan is None or flat is None or plan.lazy:
             return None
         documents = parse_lines(lines)
-        if documents is None or (flat.complete is not None and not all(map(flat.complete, documents))):
+        if documents is None:
+            return None
+        # Without one of these keys there is nothing to complete, and the plan knows all keys of its lines.
+        complete = flat.complete if plan.reads_any(flat.told_by) else None
+        if complete is not None and not all(map(complete, documents)):
             return None
         try:
             return plan.parse_columns(documents)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -100,6 +101,11 @@ class RecordList(list[Record]):
         return self
 
 
+def empty_locators() -> array[int]:
+    """Return an empty array for the values of locators, one locator after the other."""
+    return array("Q")
+
+
 @dataclass(slots=True)
 class Chunk:
     """Result of polling a file once.
@@ -108,8 +114,8 @@ class Chunk:
     ----------
     generation : int
         Counts how often the file was replaced; rows of earlier generations are no longer valid.
-    raw_locators : list
-        One locator per sample, in line order; plain tuples, because they are cheaper.
+    raw_locators : array of int
+        One locator per sample, in line order: the values of all, without an object for each.
     parts : list
         The samples in the same order: lists of records, or batches of columns.
     more : bool
@@ -117,7 +123,7 @@ class Chunk:
     """
 
     generation: int = 0
-    raw_locators: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    raw_locators: array[int] = field(default_factory=empty_locators)
     parts: list[SampleSequence] = field(default_factory=list)
     bad: list[BadLine] = field(default_factory=list)
     good_lines: int = 0
@@ -126,12 +132,13 @@ class Chunk:
     more: bool = False
 
     def __len__(self) -> int:
-        return len(self.raw_locators)
+        return len(self.raw_locators) // len(Locator._fields)
 
     @property
     def locators(self) -> list[Locator]:
         """Locators of all samples."""
-        return list(map(Locator._make, self.raw_locators))
+        values = iter(self.raw_locators)
+        return list(map(Locator, *[values] * len(Locator._fields)))
 
     @property
     def records(self) -> list[Record]:

@@ -6,6 +6,7 @@ cache when they are reduced.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -13,7 +14,6 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
-from xxhash import xxh3_64_intdigest
 
 from rlpanel.metrics.engine.column_info import computed_columns
 from rlpanel.metrics.engine.compute import derive_columns, reduce_ragged
@@ -21,7 +21,7 @@ from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.metrics.engine.ragged import Ragged, ragged_fields
 from rlpanel.metrics.logprob_shift import shift_columns
 from rlpanel.sources.records.column_batch import ColumnBatch, SampleBatch, join_batches
-from rlpanel.sources.records.record_types import Chunk, Locator, Record, SampleSequence
+from rlpanel.sources.records.record_types import Chunk, Locator, Record, SampleSequence, empty_locators
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.failed_rows import separate_failed
 from rlpanel.store.columns.page_memory import raise_trim_threshold
@@ -71,7 +71,7 @@ class RowBuilder:
         self._clear()
 
     def __len__(self) -> int:
-        return len(self._locators) + sum(map(len, self._parts))
+        return len(self._files) + sum(map(len, self._parts))
 
     def declare_columns(self, numbers: Iterable[str], labels: Iterable[str]) -> None:
         """Declare columns that exist already."""
@@ -86,7 +86,7 @@ class RowBuilder:
         self._locators += chunk.raw_locators
         self._batches += chunk.parts
         self._bytes += chunk.bytes
-        if len(self._locators) >= BATCH_RECORDS or self._bytes >= BATCH_BYTES:
+        if len(self._files) >= BATCH_RECORDS or self._bytes >= BATCH_BYTES:
             self._convert()
 
     def add_rows(self, rows: Rows) -> None:
@@ -124,20 +124,20 @@ class RowBuilder:
 
     def _clear(self) -> None:
         self._files: list[int] = []
-        self._locators: list[tuple[int, ...]] = []
+        self._locators = empty_locators()
         self._batches: list[SampleSequence] = []
         self._bytes = 0
 
     def _convert(self) -> None:
         """Convert the collected records into columns and release them."""
-        start = 0
+        start, locators = 0, _locator_columns(self._files, self._locators)
         for group in _group_batches(self._batches):
             if isinstance(group[0], ColumnBatch):
                 numbers, labels, metadata = self._from_batch(join_batches(group))
             else:
                 numbers, labels, metadata = self._from_records(group)
             end = start + len(metadata["step"])
-            metadata |= _locator_columns(self._files[start:end], self._locators[start:end])
+            metadata |= {name: values[start:end] for name, values in locators.items()}
             self._parts.append(Rows(metadata, numbers, labels))
             start = end
         self._clear()
@@ -147,8 +147,9 @@ class RowBuilder:
         admitted = self._admit([batch.numbers], self._number_names)
         numbers = {name: batch.numbers[key] for name, key in admitted.items()}
         numbers |= _ended_column(batch.numbers.get("truncated"), batch.labels.get("finish_reason"))
-        missing = [None] * len(batch.step)
-        numbers |= text_columns(batch.texts.get("prompt", missing), batch.texts.get("response", missing))
+        missing: Sequence[str | None] = [None] * len(batch.step)
+        columns, hashes = text_columns(*(batch.texts.get(name, missing) for name in _TEXTS))
+        numbers |= columns
         ragged = {
             name: Ragged(batch.counts[name], np.frombuffer(b"".join(arrays)))
             for name, arrays in batch.arrays.items()
@@ -158,8 +159,7 @@ class RowBuilder:
         labels = separate_failed({name: batch.labels[key] for name, key in admitted.items()}, self.constants)
         metadata = {"step": batch.step, "rank": batch.rank.astype(np.int32)}
         metadata["notes"] = batch.notes.clip(max=255).astype(np.uint8)
-        empty = [""] * len(batch.step)
-        return numbers, labels, metadata | _hashes({text: batch.texts.get(text, empty) for text in _TEXTS})
+        return numbers, labels, metadata | hashes
 
     def _from_records(self, records: list[Record]) -> _BuiltColumns:
         """Build columns from single records."""
@@ -170,8 +170,8 @@ class RowBuilder:
             np.array([record.numbers.get("truncated", np.nan) for record in records]),
             [record.labels.get("finish_reason") for record in records],
         )
-        prompts, responses = ([record.texts.get(name) for record in records] for name in _TEXTS)
-        numbers |= text_columns(prompts, responses)
+        columns, hashes = text_columns(*([record.texts.get(name) for record in records] for name in _TEXTS))
+        numbers |= columns
         numbers |= self._token_columns(ragged_fields([record.arrays for record in records]), numbers)
         logged = _label_columns(records, self._admit([r.labels for r in records], self._label_names))
         labels = separate_failed(logged, self.constants)
@@ -181,8 +181,7 @@ class RowBuilder:
         }
         notes = np.fromiter(map(len, map(attrgetter("notes"), records)), np.int64)
         metadata["notes"] = notes.clip(max=255).astype(np.uint8)
-        texts = {text: [record.texts.get(text, "") for record in records] for text in _TEXTS}
-        return numbers, labels, metadata | _hashes(texts)
+        return numbers, labels, metadata | hashes
 
     def _token_columns(
         self, fields: Mapping[str, Ragged], numbers: Mapping[str, np.ndarray]
@@ -234,20 +233,10 @@ def _group_batches(batches: Sequence[SampleSequence]) -> list[list[ColumnBatch]]
     return groups
 
 
-def _locator_columns(files: Sequence[int], locators: Sequence[tuple[int, ...]]) -> dict[str, np.ndarray]:
-    fields = zip(Locator._fields, zip(*locators, strict=True), strict=True)
-    metadata = {name: np.fromiter(values, Columns.METADATA[name], len(locators)) for name, values in fields}
-    metadata["file"] = np.array(files, np.int32)
-    return metadata
-
-
-def _hashes(texts: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
-    """Hash each text; equal texts have equal hashes."""
-    return {f"{name}_hash": _hash_each(column) for name, column in texts.items()}
-
-
-def _hash_each(texts: Sequence[str]) -> np.ndarray:
-    return np.fromiter(map(xxh3_64_intdigest, map(str.encode, texts)), np.uint64, len(texts))
+def _locator_columns(files: Sequence[int], locators: array[int]) -> dict[str, np.ndarray]:
+    fields = zip(Locator._fields, np.asarray(locators).reshape(-1, len(Locator._fields)).T, strict=True)
+    columns = {name: values.astype(Columns.METADATA[name]) for name, values in fields}
+    return columns | {"file": np.array(files, np.int32)}
 
 
 #: Finish reasons of trainers and engines: 1 for a finished response, 0 for a truncated one.

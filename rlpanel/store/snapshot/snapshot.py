@@ -281,10 +281,13 @@ class Snapshot:
         """
         if len(rows) <= most:
             return rows
+        return np.sort(rows[np.argpartition(self.uid_hashes(rows), most)[:most]])
+
+    def uid_hashes(self, rows: np.ndarray) -> np.ndarray:
+        """Return a hash of the uid of each row."""
         file, offset, part = (self._metadata[name][rows] for name in ("file", "offset", "part"))
         position = mix(offset.astype(np.uint64)) ^ part.astype(np.uint64)
-        keys = mix(position ^ self._file_hashes[file])
-        return np.sort(rows[np.argpartition(keys, most)[:most]])
+        return mix(position ^ self._file_hashes[file])
 
     @cached_property
     def _file_hashes(self) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import chdir
 from pathlib import Path
 from unittest.mock import patch
@@ -43,6 +44,10 @@ def completed(folder: Path, line: str) -> list[str]:
         ("rlpanel steps runs/exp1 --columns reward_mean,reward_mi", ["reward_mean,reward_min"]),
         ("rlpanel samples runs/exp1 --columns ref_rew", ["ref_reward"]),
         ("rlpanel samples runs/exp1 --sort kl_k3_m", ["kl_k3_mean"]),
+        ("rlpanel samples runs/exp1 --sort -kl_k3_m", ["-kl_k3_mean"]),
+        ("rlpanel samples runs/exp1 --sort = -kl_k3_m", ["-kl_k3_mean"]),  # bash splits words at "="
+        ("rlpanel samples runs/exp1 --sort reward --colu", ["--columns"]),
+        ("rlpanel samples runs/exp1 --text --colu", ["--columns"]),
         ("rlpanel sample runs/exp1 uid --metric surp", ["surprisal"]),
         ("rlpanel schema gr", ["groups"]),
         ("rlpanel steps nowhere --columns re", []),
@@ -52,6 +57,26 @@ def completed(folder: Path, line: str) -> list[str]:
 )
 def test_the_shell_is_offered(home: Path, line: str, offered: list[str]) -> None:
     assert completed(home, line) == offered
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("--sort -kl_k3_m", "-kl_k3_mean"),
+        ("--sort=-kl_k3_m", "--sort=-kl_k3_mean"),
+        ("--sort=kl_k3_m", "--sort=kl_k3_mean"),
+        ("--columns=reward,ref_rew", "--columns=reward,ref_reward"),
+    ],
+)
+def test_other_shells_are_offered_whole_words(home: Path, shell: str, words: str, offered: str) -> None:
+    asked = {
+        "_TYPER_COMPLETE_ARGS": f"rlpanel samples runs/exp1 {words}",
+        "_RLPANEL_COMPLETE": f"complete_{shell}",
+    }
+    with patch.dict(os.environ, asked | {"_TYPER_COMPLETE_FISH_ACTION": "get-args"}), chdir(home):
+        found = run_in(home, "rlpanel").stdout
+    assert re.findall(r"[-=\w,]+_mean|[-=\w,]+_reward", found) == [offered]
 
 
 def test_completion_can_be_installed() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rlpanel.metrics.prompt_echo import prompt_echoes
+from rlpanel.metrics.prompt_echo import LEAST, MOST, SHORTEST, prompt_echoes
 
 QUESTION = (
     "Natalia sold clips to 48 of her friends in April, and then she sold half as many clips in May. "
@@ -60,3 +62,23 @@ def test_the_last_256_characters_of_a_long_prompt_are_enough() -> None:
 def test_each_sample_is_compared_with_its_own_prompt() -> None:
     found = prompt_echoes([QUESTION, SHORT, None], [SHORT, SHORT, SHORT])
     np.testing.assert_array_equal(found, [0, 1, np.nan])
+
+
+parts = st.sampled_from(
+    ["How many clips did she sell? ", "渔歌?共有多少首歌曲", "x = 7. ", "π ", "🙂", " \n", "a" * 90]
+)
+long_texts = st.lists(parts, max_size=9).map("".join)
+repeated = st.sampled_from([0, 1, 30, 64, 100, 256])
+
+
+@given(st.lists(st.tuples(long_texts, long_texts, repeated), min_size=1, max_size=8))
+def test_many_responses_are_searched_as_one_is(drawn: list[tuple[str, str, int]]) -> None:
+    pairs = [(prompt, text + prompt[-end:]) for prompt, text, end in drawn]
+    expected = []
+    for prompt, response in pairs:
+        asked = prompt[-4 * MOST :].strip()
+        half = asked[-min(max(len(asked) // 2, LEAST), MOST) :]
+        echoed = float(len(asked) >= SHORTEST and half in response)
+        expected.append(echoed if len(prompt) >= SHORTEST else np.nan)
+    found = prompt_echoes([prompt for prompt, _ in pairs], [response for _, response in pairs])
+    np.testing.assert_array_equal(found, expected)

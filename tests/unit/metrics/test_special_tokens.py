@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rlpanel.metrics import special_tokens
 from rlpanel.metrics.special_tokens import ENDS, TOKENS, last_between_special_tokens, special_token_counts
 
 
@@ -76,3 +79,18 @@ def test_the_last_long_part_between_tokens_is_found() -> None:
     assert last_between_special_tokens(prompt, 2) == "user\n3 < 4 [a]?"
     assert last_between_special_tokens(prompt, 17) == ""
     assert last_between_special_tokens(" plain ", 5) == "plain"
+
+
+every_token = [token for tokens in TOKENS.values() for token in tokens]
+others = ["", "\n", "a < b", "<", "[", "<|", "｜>", "<a|", "[I", "</", "<｜", "π", "🙂", "<think>", "<|x|>"]
+words = st.sampled_from([*every_token, *others, *ENDS])
+some_texts = st.lists(words, max_size=5).map("".join)
+
+
+@given(st.lists(some_texts | st.none(), max_size=9), st.integers(1, 40))
+def test_many_texts_are_searched_as_one_is(texts: list[str | None], size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(special_tokens, "_SLICE", size)
+        found = special_token_counts(texts)
+    expected = [np.nan if text is None else special_tokens._count(text) for text in texts]
+    np.testing.assert_array_equal(found, expected)

@@ -11,10 +11,11 @@ import holoviews as hv
 import numpy as np
 import pandas as pd
 import pytest
+from holoviews.streams import SelectionXY
 
 import rlpanel
 from rlpanel.plotting import linked_samples
-from rlpanel.plotting.linked_samples import sample_table
+from rlpanel.plotting.linked_samples import GROUP, SAMPLE, sample_table
 
 
 @pytest.fixture(autouse=True)
@@ -118,7 +119,76 @@ def test_a_large_table_has_only_the_columns_of_its_plot(
     assert len(sample_table(run.view, rows, ["reward"]).vdims) > 20
     monkeypatch.setattr(linked_samples, "LINKED_VALUES", 1000)
     assert [each.name for each in sample_table(run.view, rows, ["reward"]).dimensions()] == [
-        "step",
-        "rank",
+        *("step", "rank", GROUP, SAMPLE),
         "reward",
     ]
+
+
+def drag_box(links: Any, kind: type, column: str, left: float, right: float) -> None:
+    """Drag a box from left to right over the elements of a kind that show a column."""
+    for element, expressions in links._selection_expr_streams.items():
+        if type(element) is kind and column in map(str, element.dimensions()):
+            for stream in expressions.history_stream.input_stream.input_streams:
+                if isinstance(stream, SelectionXY):
+                    box = (left, -100.0, right, 100.0)
+                    stream.event(bounds=box, x_selection=(left, right), y_selection=(box[1], box[3]))
+
+
+def test_a_box_in_the_groups_selects_their_samples(run: rlpanel.Run) -> None:
+    layout = run.plot.groups(60) + run.plot.scatter("response_tokens", "reward") + run.plot.curve("reward")
+    links = hv.link_selections.instance()
+    linked = links(layout)
+    hv.render(linked)
+    for kind in (hv.Segments, hv.Scatter):  # a box in a browser reaches both
+        drag_box(links, kind, "position", 0.5, 3.5)
+    groups, points, curve = [list(each[()]) for each in elements(linked)]
+    chosen = run.groups(60).sort_values("reward_mean", kind="stable")[:3]
+    assert of_type(groups, hv.Scatter)[-1]["name"].tolist() == chosen.group.tolist()
+    samples = run.samples(60).query("group in @chosen.group")
+    assert len(samples) == 24
+    drawn = of_type(points, hv.Points)[-1]
+    np.testing.assert_array_equal(drawn["reward"], samples.reward)
+    line = of_type(curve, hv.Curve)[-1]
+    at_last = line.dimension_values(1)[line["step"] == 60]
+    np.testing.assert_allclose(at_last, samples.reward.mean())
+
+
+def test_groups_show_the_rewards_of_the_selected_samples(run: rlpanel.Run) -> None:
+    layout = run.plot.groups(60) + run.plot.scatter("response_tokens", "reward", 60)
+    groups, _ = selected(layout, hv.link_selections.instance(), hv.dim("response_tokens") > 13)
+    samples = run.samples(60).query("response_tokens > 13").groupby("group").reward
+    marks, segments = of_type(groups, hv.Scatter)[-1], of_type(groups, hv.Segments)[-1]
+    names = marks["name"].tolist()
+    assert 0 < len(names) == samples.ngroups <= 8
+    np.testing.assert_allclose(marks["reward_mean"], samples.mean()[names])
+    np.testing.assert_array_equal(segments["reward_max"], samples.max()[names])
+    np.testing.assert_array_equal(marks["samples"], samples.size()[names])
+    places = run.groups(60).sort_values("reward_mean", kind="stable").group.tolist()
+    assert [places[int(place) - 1] for place in marks["position"]] == names
+
+
+def test_a_box_in_the_tokens_selects_their_sample(run: rlpanel.Run) -> None:
+    sample = run.samples(60).iloc[5]
+    layout = run.plot.tokens(sample.uid) + run.plot.scatter("response_tokens", "reward", 60)
+    links = hv.link_selections.instance()
+    linked = links(layout)
+    hv.render(linked)
+    for kind in (hv.Spikes, hv.Scatter):
+        drag_box(links, kind, "position", 2, 4)
+    tokens, points = [list(each[()]) for each in elements(linked)]
+    drawn = of_type(points, hv.Points)[-1]
+    assert (drawn["reward"].tolist(), drawn["response_tokens"].tolist()) == (
+        [sample.reward],
+        [sample.response_tokens],
+    )
+    assert len(of_type(tokens, hv.Scatter)[-1]) == sample.response_tokens
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_tokens_are_shown_if_their_sample_is_selected(run: rlpanel.Run, passes: bool) -> None:
+    sample = run.samples(60).iloc[5]
+    layout = run.plot.tokens(sample.uid) + run.plot.scatter("response_tokens", "reward", 60)
+    inside = hv.dim("reward") >= sample.reward if passes else hv.dim("reward") > sample.reward
+    tokens, _ = selected(layout, hv.link_selections.instance(), inside)
+    assert len(of_type(tokens, hv.Scatter)[-1]) == (sample.response_tokens if passes else 0)
+    assert len(of_type(tokens, hv.Spikes)[-1]) == (sample.response_tokens if passes else 0)

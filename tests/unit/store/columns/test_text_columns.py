@@ -95,9 +95,9 @@ def test_a_conversation_has_the_columns_of_its_text(tmp_path: Path) -> None:
 def test_samples_without_text_and_arrays_have_no_columns(tmp_path: Path) -> None:
     found = columns(tmp_path / "run", [{"step": 1, "reward": 1.0}, {"step": 1, "reward": 0.5}])
     assert not set(COLUMNS) & set(found.columns)
-    assert text_columns([], []) == {}
-    assert text_columns(["3 + 4 ="], ["7"]).keys() == {"invalid_chars", "special_tokens"}
-    assert text_columns([None, PROMPT], [None, None]) == {}
+    assert text_columns([], [])[0] == {}
+    assert text_columns(["3 + 4 ="], ["7"])[0].keys() == {"invalid_chars", "special_tokens"}
+    assert text_columns([None, PROMPT], [None, None])[0] == {}
 
 
 def test_a_sample_without_text_has_no_value(tmp_path: Path) -> None:
