@@ -58,7 +58,8 @@ def explain_frame(
     """Return the table of `Run.explain`."""
     import pandas as pd
 
-    from rlpanel.analysis.step_change import explain_step, sentences
+    from rlpanel.analysis.change_sentences import sentences
+    from rlpanel.analysis.step_change import explain_step
     from rlpanel.analysis.token_change import explain_tokens
 
     change = explain_step(run.view, metric, step, since)
