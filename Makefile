@@ -9,14 +9,22 @@ OTHER_PIP := python -m pip install -qq --disable-pip-version-check --no-input --
 TRAIN_PIP := .venv-train/bin/$(OTHER_PIP)
 # Without `remote`: no unit test needs it, and pip tries many versions until they fit its oldest one.
 TESTED := test,parquet,tokenizers,tensorboard,dask,sql,mcp
+BESIDE := -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 
-# For versions other than those of .venv: all that needs neither server nor browser and the access to each route;
-# a browser that opens pages (also on threads), follows a run, reads hostile texts and keeps its selection.
+# For versions other than those of .venv: the tests of every folder of the package that imports a dependency, of the
+# parsers and of the access to each route (tests/unit/test_other_versions.py checks the list); a browser that opens
+# pages (also on threads), follows a run, reads hostile texts and keeps its selection.
 # Playwright leaves an event loop running, in which other tests cannot start theirs: two runs of pytest.
-OTHER := -n 2 --dist loadfile --hypothesis-profile quick tests/unit tests/property \
+WITHOUT_DEPENDENCIES := tests/unit/recording/
+OTHER := -n 2 --dist loadfile --hypothesis-profile quick \
+    $(filter-out $(WITHOUT_DEPENDENCIES),$(sort $(dir $(wildcard tests/unit/*/.)))) \
+    tests/unit/test_views.py tests/property/test_parsers.py tests/property/test_flat_lines.py \
     tests/integration/security/test_routes.py
-SMOKE := -n 2 --dist loadfile tests/ui/test_live.py tests/ui/test_hostile.py tests/ui/test_threads.py \
+SMOKE := -n 2 --dist loadfile tests/ui/test_threads.py \
+    tests/ui/test_live.py::test_a_line_is_a_point_and_a_whole_step_is_followed \
+    tests/ui/test_live.py::test_every_open_browser_follows \
+    tests/ui/test_hostile.py::test_nothing_that_a_log_says_is_run \
     tests/ui/test_url.py::test_what_is_chosen_survives_a_reload
 
 .PHONY: demo test lint format unit integration ui oldest newest test-train upstream bench docs messages dist browser clean
@@ -24,11 +32,12 @@ SMOKE := -n 2 --dist loadfile tests/ui/test_live.py tests/ui/test_hostile.py tes
 demo: .venv/run.stamp
 	$(BIN)/rlpanel demo
 
-# The other versions are installed while the first tests run.
-test: .venv/dev.stamp
+# The other versions are installed while the first tests run. Two parts run at a time, because tests in browsers
+# and of processes often wait; each part's output is printed when it ends.
+test: .venv/dev.stamp browser
 	@$(MAKE) .venv-oldest/stamp .venv-newest/stamp > .venv/other.log 2>&1 & installing=$$!; \
-	$(MAKE) lint unit integration ui && { wait $$installing || { cat .venv/other.log; exit 1; }; } && \
-	$(MAKE) oldest newest
+	$(MAKE) $(BESIDE) ui lint unit integration && { wait $$installing || { cat .venv/other.log; exit 1; }; } && \
+	$(MAKE) $(BESIDE) oldest newest
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -143,6 +152,7 @@ clean:
 	@touch $@
 
 # A Chromium found under any of these names is used; else Debian's is installed, with fonts for CJK and emoji.
+# Debian's variant without a window opens pages in less time; other systems do not have it.
 browser:
 	@for name in "$$CHROMIUM" chromium chromium-browser google-chrome; do \
 	    command -v "$$name" > /dev/null 2>&1 && exit 0; \
@@ -150,4 +160,5 @@ browser:
 	echo "installing Chromium ..."; \
 	$(APT) update -qq > /dev/null && DEBIAN_FRONTEND=noninteractive $(APT) install -y -qq \
 	    --no-install-recommends chromium fonts-noto-cjk fonts-noto-color-emoji > /dev/null || \
-	    { echo "no browser: install Chromium or Chrome, or name one in CHROMIUM"; exit 1; }
+	    { echo "no browser: install Chromium or Chrome, or name one in CHROMIUM"; exit 1; }; \
+	$(APT) install -y -qq --no-install-recommends chromium-headless-shell > /dev/null 2>&1 || true

@@ -207,9 +207,8 @@ def reliability() -> str:
 
 
 def architecture() -> str:
-    """The page on the package's structure, with its packages as a picture and its rooms as a table."""
-    text = (FOLDER / "architecture.md").read_text("utf-8")
-    return between(between(text, "packages", rooms.picture()), "rooms", rooms.table())
+    """Return the page on the package's structure, with its rooms as a table."""
+    return between((FOLDER / "architecture.md").read_text("utf-8"), "rooms", rooms.table())
 
 
 def adapters() -> str:
@@ -226,6 +225,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "reliability.md": reliability(),
         FOLDER / "adapters.md": adapters(),
         FOLDER / "architecture.md": architecture(),
+        FOLDER / "images" / "packages.svg": rooms.picture(),
         FOLDER / "cli.md": cli_page(),
         FOLDER / "log.md": log_page(),
         **tutorials(),

@@ -95,7 +95,15 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("panels/samples", "panels/sidebar", "panels/compare", "panels/tokens"),
     ),
     "panels/report": (
-        *("metrics/*", "store/*", *_PARTS, "panels/curves", "panels/step", "panels/tokens"),
+        *(
+            "sources/records",
+            "metrics/*",
+            "store/*",
+            *_PARTS,
+            "panels/curves",
+            "panels/step",
+            "panels/tokens",
+        ),
         *("panels/samples", "panels/findings", "panels/groups"),
     ),
     "panels/sample": (

@@ -50,7 +50,7 @@ def _metric(m: column_info.Metric) -> list[str]:
         "Uses if known": ", ".join(_fields(definition.optional_inputs(m))),
         "Columns": _code(_columns(m)),
     }
-    return _entry(column_info.describe(m.name), [m.name, *_columns(m)], facts)
+    return _entry(column_info.describe(m.name), [m.name, *_columns(m)], facts, m.formula)
 
 
 def _logged_as(curve: str) -> str:
@@ -67,15 +67,18 @@ def _fields(names: tuple[str, ...]) -> Iterable[str]:
     return dict.fromkeys(_NEEDS.get(name, f"`{name}`") for name in names)
 
 
-def _entry(info: column_info.ColumnInfo, curves: list[str], more: dict[str, str] | None = None) -> list[str]:
+def _entry(
+    info: column_info.ColumnInfo, curves: list[str], more: dict[str, str] | None = None, formula: str = ""
+) -> list[str]:
     """Return the entry of a number with these curves: heading, meaning, and a list of facts."""
     pair, quantity = info.definition.pair, info.definition.quantity
     facts = {
+        "Formula": f"${formula}$" if formula else "",
         "Compares": pair,
         "Quantity": quantity,
         "Averaged over": info.definition.over,
         "Not defined": info.definition.undefined,
-        "Formula": info.source,
+        "Source": info.source,
         **(more or {}),
         "Logged as": "; ".join(filter(None, map(_logged_as, curves))),
         "Unit": info.unit,
@@ -129,7 +132,26 @@ _READING = (
     "advantages if none are logged.",
     "- **Names.** `kl_k1_mean` and `kl_k1_sum` are other names of `log_ratio_mean` and `log_ratio_sum`.",
     "",
-    "The estimators of the KL divergence are functions of the log-ratio of a sampled token:",
+    "The formulas use these symbols:",
+    "",
+    r"- $R_i$ is the reward of sample $i$, $n$ the number of samples, $T_i$ the tokens of the response.",
+    r"- $g$ is a group of $n_g$ samples, of which $c_g$ pass; $|g|$ is the number of groups of the step, "
+    r"$\bar{R}_g$ the mean reward, and $\sigma_g$ the standard deviation (ddof 1). "
+    r"$\bar{R}_k$ is the mean of rank $k$.",
+    r"- $\pi$ is the policy, $\pi_\mathrm{ref}$ the reference, $\mu$ the sampling engine; "
+    r"$\pi_\mathrm{old}$ and $\pi_\mathrm{new}$ are the policy before and after the update. "
+    r"$a_t$ is the sampled token.",
+    r"- $d_t$ is the log-ratio, $w_t$ the ratio, $\rho_t$ the ratio of policy and engine, $H_t$ the entropy.",
+    r"- $r_t$ is the token reward, $V_t$ the value, $G_t$ the return, $A_t$ the advantage, $\beta$ the "
+    r"coefficient of the KL penalty, $\gamma$ the discount, $\lambda$ that of GAE, "
+    r"$\epsilon$ the clip range.",
+    r"- $\sum_t$ runs over the tokens in the loss: of a sample, or, for a step, of all its samples. $T$ is "
+    r"their number, and $M$ the number of micro-batches $m$. $\mathrm{Var}$ is the variance "
+    r"over them (ddof 0).",
+    "- A condition in brackets is 1 where it holds, and 0 elsewhere.",
+    "",
+    "The estimators of the KL divergence are functions of the log-ratio of a sampled token. Exponents are "
+    "limited to ±20, unless the entry says otherwise:",
     "",
     r"$$d = \log \pi(a) - \log \pi_\mathrm{ref}(a), \quad k_1 = d, "
     r"\quad k_2 = \frac{d^2}{2}, \quad k_3 = e^{-d} - 1 + d$$",

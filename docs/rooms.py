@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from pathlib import Path
 
 from docs.layout import FLOOR, ROOMS
+from docs.packages_picture import Arrows, drawing
 
 PACKAGE = Path(__file__).parents[1] / "rlpanel"
 
-Arrows = Mapping[str, set[str]]
-
 
 def picture() -> str:
-    """The packages and their imports, as a Mermaid graph; an arrow points to what is imported.
-
-    An import that follows from two others is not drawn.
-    """
-    arrows = without_shortcuts(packages())
-    lines = [f"    {_id(name)}[{name}]" for name in arrows]
-    lines += [
-        f"    {_id(name)} --> {_id(target)}" for name, targets in arrows.items() for target in sorted(targets)
-    ]
-    return "\n".join(["```mermaid", "graph TD", *lines, "```"])
+    """Return the packages and their imports as SVG; an import that follows from two others is not drawn."""
+    return drawing(without_shortcuts(packages()))
 
 
 def packages() -> dict[str, set[str]]:
@@ -83,7 +73,3 @@ def first_line(module: Path) -> str:
     """The first line of a module's docstring."""
     text = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
     return text.split("\n")[0].replace("|", "\\|")
-
-
-def _id(name: str) -> str:
-    return name.replace("_", "").replace("/", "")

@@ -49,7 +49,7 @@ def change_text(value: float, before: float) -> str:
         return ""
     if abs(change) < DUST * max(abs(value), abs(before)):
         change = 0.0
-    return f"{'▲' if change > 0 else '▼' if change < 0 else '＝'} {number(abs(change))}"
+    return f"{'▲' if change > 0 else '▼' if change < 0 else '='} {number(abs(change))}"
 
 
 def plus_minus(mean: float, spread: float) -> str:

@@ -18,7 +18,7 @@ async def let_loop_run_until(predicate: Callable[[], bool], timeout: float = 30.
     """Let the event loop run until the result is true; TimeoutError after that many seconds."""
     async with asyncio.timeout(timeout):
         while not predicate():
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)  # other threads may run
 
 
 def occupy_thread(seconds: float) -> None:
@@ -29,20 +29,27 @@ def occupy_thread(seconds: float) -> None:
 
 
 def wait_until(
-    predicate: Callable[[], T], timeout: float = 10.0, message: str = "", *, page: Page | None = None
+    predicate: Callable[[], T],
+    timeout: float = 30.0,
+    message: str = "",
+    *,
+    page: Page | None = None,
+    every: float = 0.01,
 ) -> T:
     """Poll until the result is true, and return it.
 
     Parameters
     ----------
     predicate : callable
-        Called every 10 ms; an AssertionError counts as false, and is shown if it never passes.
+        Called again and again; an AssertionError counts as false, and is shown if it never passes.
     timeout : float
         Seconds.
     message : str
         Description of the condition.
     page : Page, optional
         If given, the browser's events are handled between two calls.
+    every : float
+        Seconds between two calls.
 
     Raises
     ------
@@ -62,6 +69,6 @@ def wait_until(
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout} s: {message or predicate}; last answer: {last!r}")
         if page is None:
-            pause.wait(0.01)
+            pause.wait(every)
         else:
-            page.wait_for_timeout(10)
+            page.wait_for_timeout(every * 1000)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +72,6 @@ def _front(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     """Connect the navigation, the first page and the drawing of formulas."""
-    app.add_lexer("mermaid", TextLexer)
     app.connect("source-read", _navigation)
     app.connect("build-finished", _front)
     app.add_html_math_renderer("mathml", (draw_inline, None), (draw_block, None))

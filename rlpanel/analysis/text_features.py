@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -75,15 +76,18 @@ class TextFeatures:
     def __init__(self) -> None:
         #: Code of each word; a new word has the next number.
         self._codes: defaultdict[str, int] = defaultdict(itertools.count().__next__)
-        self._texts: list[np.ndarray] = []
+        #: Codes of the words of all texts, and the number of words of each text.
+        self._words, self._sizes = array("q"), array("q")
         self._beginnings: list[str] = []
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self._sizes)
 
     def add(self, text: str) -> None:
         """Add a text."""
-        self._texts.append(np.array(list(map(self._codes.__getitem__, words_of(text))), np.int64))
+        words = words_of(text)
+        self._words.extend(map(self._codes.__getitem__, words))
+        self._sizes.append(len(words))
         self._beginnings.append(text[:MOST_CHARS])
 
     def script_shares(self) -> dict[str, np.ndarray]:
@@ -95,17 +99,17 @@ class TextFeatures:
 
     def families(self) -> Iterator[FeatureFamily]:
         """Yield the features that at least `FEWEST_TEXTS` texts have, and not all."""
-        if not self._texts:
+        if not self._sizes:
             return
         names = list(self._codes)
-        words = np.concatenate(self._texts)
-        text = np.repeat(np.arange(len(self)), [len(codes) for codes in self._texts])
+        words = np.array(self._words)
+        text = np.repeat(np.arange(len(self)), self._sizes)
         feature, of_text = _distinct(words, text, len(self))
         frequent = np.bincount(feature, minlength=len(names)) >= FEWEST_TEXTS
         yield self._family("word", np.arange(len(names))[:, None], names, feature, of_text)
         for size in (2, 3):
             yield self._sequences(words, text, frequent, names, size)
-        yield self._openings(names)
+        yield self._openings(words, names)
 
     def _sequences(
         self, words: np.ndarray, text: np.ndarray, frequent: np.ndarray, names: list[str], size: int
@@ -123,19 +127,23 @@ class TextFeatures:
         sequences = words[starts[first][:, None] + np.arange(size)]
         return self._family("words", sequences, names, *_distinct(packed, text[starts], len(self)))
 
-    def _openings(self, names: list[str]) -> FeatureFamily:
+    def _openings(self, words: np.ndarray, names: list[str]) -> FeatureFamily:
         """Return the first words of the texts, up to `OPENING` of them."""
-        numbers: dict[tuple[int, ...], int] = {}
-        openings = [tuple(codes[:OPENING].tolist()) for codes in self._texts]
-        pairs = [
-            (numbers.setdefault(opening[:size], len(numbers)), text)
-            for text, opening in enumerate(openings)
-            for size in range(1, len(opening) + 1)
-        ]
-        found = np.array(pairs, np.int64).reshape(-1, 2)
-        padded = [[*codes, *[-1] * (OPENING - len(codes))] for codes in numbers]
-        sequences = np.array(padded, np.int64).reshape(-1, OPENING)
-        return self._family("opening", sequences, names, *_distinct(found[:, 0], found[:, 1], len(self)))
+        sizes = np.array(self._sizes)
+        starts = np.cumsum(sizes) - sizes
+        features, texts, sequences = [], [], []
+        packed, count = np.zeros(len(self), np.int64), 0
+        for size in range(1, OPENING + 1):
+            inside = np.flatnonzero(sizes >= size)
+            packed[inside], first = _numbered(packed[inside] * len(names) + words[starts[inside] + size - 1])
+            features.append(count + packed[inside])
+            texts.append(inside)
+            sequence = np.full((len(first), OPENING), -1, np.int64)
+            sequence[:, :size] = words[starts[inside[first]][:, None] + np.arange(size)]
+            sequences.append(sequence)
+            count += len(first)
+        pairs = _distinct(np.concatenate(features), np.concatenate(texts), len(self))
+        return self._family("opening", np.concatenate(sequences), names, *pairs)
 
     def _family(
         self, kind: str, sequences: np.ndarray, names: list[str], feature: np.ndarray, text: np.ndarray

@@ -97,13 +97,19 @@ def search(
     limit: Limit = 20,
     offset: Offset = 0,
     around: Annotated[int, typer.Option(min=0, help="Characters before and after the place.")] = 40,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Search all samples and count those found.")
+    ] = False,
 ) -> Table:
-    """Find a text in prompts and responses, ignoring case, and print the places."""
+    """Find a text in prompts and responses, ignoring case, and print the places, the newest steps first.
+
+    The search stops when more samples are found than are printed, unless --all, --sort or --limit 0 is given.
+    """
     from rlpanel.tables.search_rows import search as search_table
 
     return search_table(
         run, text, filter=filter, step=step, sort=sort, limit=none_if_zero(limit), offset=offset,
-        around=around,
+        around=around, everything=everything,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -78,7 +79,11 @@ def opened_run(
 
 @contextmanager
 def _rare_collection() -> Iterator[None]:
-    """Let the garbage collector run rarely: imports make many objects that stay, which it would walk."""
+    """Let the garbage collector run rarely: imports make many objects that stay, which it would walk.
+
+    Python would walk them once more at exit, although all memory is freed then.
+    """
+    atexit.register(gc.freeze)
     before = gc.get_threshold()
     gc.set_threshold(200_000, *before[1:])
     try:

@@ -222,7 +222,7 @@ class TableTools:
         offset: Offset = 0,
         split: Split = "",
     ) -> str:
-        """Find samples by a text in their prompts or responses; reads the log, which may take a while."""
+        """Find samples by a text in their prompts or responses, newest first; stops when it has enough."""
         found = self._pool.run(run, split)
         table = search_rows.search(found, text, filter=filter, step=step, limit=limit, offset=offset)
         return answer(table, self._limits)

@@ -44,6 +44,8 @@ def value(values: np.ndarray) -> np.ndarray:
 @metric(
     "token advantage",
     level="token",
+    formula=r"A_t = \sum_{k \ge 0} (\gamma \lambda)^k \delta_{t+k}, \quad \delta_t = r_t + \gamma "
+    r"V_{t+1} - V_t",
     source=_GAE,
     reductions=("mean",),
     pooled=True,
@@ -72,6 +74,7 @@ def token_advantage(advantages: np.ndarray) -> np.ndarray:
     "return",
     level="token",
     unit="reward",
+    formula=r"G_t = A_t + V_t",
     source=_GAE,
     reductions=("mean",),
     pooled=True,
@@ -130,6 +133,7 @@ def _error_sq(values: np.ndarray, returns: np.ndarray) -> np.ndarray:
     "value, mean over tokens",
     level="step",
     unit="reward",
+    formula=r"\frac{1}{T} \sum_t V_t",
     source="TRL PPO",
     color="length",
     advice="Compare it with the mean return: a constant difference means a biased critic.",
@@ -143,6 +147,7 @@ def value_pooled(by: Segments, value_sum: np.ndarray, value_count: np.ndarray) -
 @metric(
     "value, variance over tokens",
     level="step",
+    formula=r"\mathrm{Var}(V_t)",
     source="TRL PPO",
     color="length",
     advice="Near 0 the critic predicts the same value everywhere.",
@@ -158,6 +163,7 @@ def value_variance(
     "return, mean over tokens",
     level="step",
     unit="reward",
+    formula=r"\frac{1}{T} \sum_t G_t",
     source="TRL PPO",
     color="good",
     good="up",
@@ -172,6 +178,7 @@ def return_pooled(by: Segments, token_return_sum: np.ndarray, token_return_count
 @metric(
     "return, variance over tokens",
     level="step",
+    formula=r"\mathrm{Var}(G_t)",
     source="TRL PPO",
     color="good",
     advice="The variance that the critic has to explain.",
@@ -186,6 +193,7 @@ def return_variance(
 @metric(
     "advantage, mean over tokens",
     level="step",
+    formula=r"\frac{1}{T} \sum_t A_t",
     source="TRL PPO",
     good="near 0",
     color="reference",
@@ -202,6 +210,7 @@ def advantage_pooled(
 @metric(
     "value error",
     level="step",
+    formula=r"\frac{1}{T} \sum_t (G_t - V_t)^2",
     source="TRL PPO",
     good="down",
     color="bad",
@@ -215,6 +224,7 @@ def value_error(by: Segments, _error_sq_sum: np.ndarray, _error_count: np.ndarra
 @metric(
     "explained variance",
     level="step",
+    formula=r"1 - \frac{\mathrm{Var}(G_t - V_t)}{\mathrm{Var}(G_t)}",
     source="1 − Var(G − V) / Var(G)",
     good="near 1",
     advice="Below 0 the critic predicts worse than a constant. TRL's old PPO uses the mean square instead of"

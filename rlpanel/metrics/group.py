@@ -28,6 +28,7 @@ _ALIKE_AND_PASS = "rewards of one group with each other and with the pass thresh
 @metric(
     "group mean",
     level="group",
+    formula=r"\bar{R}_g = \frac{1}{n_g} \sum_{i \in g} R_i",
     unit="reward",
     good="up",
     color="policy",
@@ -41,6 +42,7 @@ def group_mean(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 @metric(
     "group std",
     level="group",
+    formula=r"\sigma_g = \sqrt{\frac{1}{n_g - 1} \sum_{i \in g} (R_i - \bar{R}_g)^2}",
     unit="reward",
     color="policy",
     advice="At 0 no sample of the group is preferred, so the group has no learning signal.",
@@ -53,6 +55,7 @@ def group_std(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 @metric(
     "group max",
     level="group",
+    formula=r"\max_{i \in g} R_i",
     unit="reward",
     good="up",
     color="good",
@@ -67,6 +70,7 @@ def group_best(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 @metric(
     "group min",
     level="group",
+    formula=r"\min_{i \in g} R_i",
     unit="reward",
     good="up",
     color="bad",
@@ -81,6 +85,7 @@ def group_worst(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 @metric(
     "zero variance",
     level="group",
+    formula=r"z_g = [\max_{i \in g} R_i - \min_{i \in g} R_i \le 10^{-6}]",
     source="DAPO",
     good="down",
     color="bad",
@@ -97,6 +102,7 @@ def group_zero_variance(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 @metric(
     "group diversity",
     level="group",
+    formula=r"\frac{\mathrm{distinct\ responses}}{\mathrm{responses}}",
     unit="share",
     good="up",
     color="length",
@@ -115,6 +121,7 @@ def group_diversity(groups: SubSegments, response_key: np.ndarray, response_char
     "pass rate",
     level="group",
     unit="share",
+    formula=r"\frac{c_g}{n_g}",
     source="c / n, which is pass@1: Chen 2021",
     good="up",
     color="good",
@@ -151,6 +158,7 @@ def values_of_several(groups: SubSegments, reward: np.ndarray, values: np.ndarra
 @metric(
     "groups",
     level="step",
+    formula=r"\sum_g [n_g \ge 2]",
     unit="groups",
     color="muted",
     advice="Groups of one sample are not counted.",
@@ -168,6 +176,7 @@ def group_count(by: Segments, groups: SubSegments) -> np.ndarray:
     unit="reward",
     good="up",
     color="policy",
+    formula=r"\frac{1}{|g|} \sum_g \sigma_g",
     source="mean over groups of std, ddof 1",
     advice="Falls to 0 as rewards within groups become equal. The step's std also contains differences "
     "between prompts.",
@@ -181,6 +190,7 @@ def reward_group_std(by: Segments, groups: SubSegments, reward: np.ndarray) -> n
     "zero-variance groups",
     level="step",
     unit="share",
+    formula=r"\frac{1}{|g|} \sum_g z_g",
     source="DAPO",
     good="down",
     color="bad",
@@ -196,6 +206,7 @@ def zero_variance_groups(by: Segments, groups: SubSegments, reward: np.ndarray) 
     "zero-variance groups, low",
     level="step",
     unit="share",
+    formula=r"\frac{1}{|g|} \sum_g z_g [\bar{R}_g < R_\mathrm{pass}]",
     source="DAPO",
     good="down",
     color="bad",
@@ -214,6 +225,7 @@ def zero_variance_low(
     "zero-variance groups, high",
     level="step",
     unit="share",
+    formula=r"\frac{1}{|g|} \sum_g z_g [\bar{R}_g \ge R_\mathrm{pass}]",
     source="DAPO",
     color="good",
     advice="Prompts that are solved: all samples of the group have the same reward and pass.",
@@ -233,6 +245,7 @@ def zero_variance_high(
     unit="share",
     good="up",
     color="length",
+    formula=r"\frac{1}{|g|} \sum_g \frac{\mathrm{distinct\ responses}_g}{\mathrm{responses}_g}",
     source="distinct responses / G",
     advice="In mode collapse it falls before the reward does.",
     compares=_RESPONSES,
@@ -262,6 +275,7 @@ def _pass_at(k: int) -> None:
         name=f"pass_at_{k}",
         good="up",
         color="good",
+        formula=rf"1 - \frac{{1}}{{|g|}} \sum_g \binom{{n_g - c_g}}{{{k}}} / \binom{{n_g}}{{{k}}}",
         source="1 − C(n−c, k) / C(n, k): Chen 2021",
         advice="A sample passes with a reward of at least pass_reward.",
         compares=_PASS,

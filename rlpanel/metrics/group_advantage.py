@@ -28,6 +28,7 @@ _TO_LOGGED = "Differs from the logged advantage if the trainer uses another base
 @metric(
     "GRPO advantage",
     level="sample",
+    formula=r"A_i = \frac{R_i - \bar{R}_g}{\sigma_g + 10^{-4}}",
     source="(R − mean) / (std + 1e-4), ddof 1: TRL",
     color="reference",
     advice=_TO_LOGGED,
@@ -44,6 +45,7 @@ def grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 @metric(
     "Dr. GRPO advantage",
     level="sample",
+    formula=r"A_i = R_i - \bar{R}_g",
     source="R − mean: Liu 2025",
     color="reference",
     advice=_TO_LOGGED,
@@ -59,6 +61,7 @@ def dr_grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 @metric(
     "RLOO advantage",
     level="sample",
+    formula=r"A_i = R_i - \frac{1}{n_g - 1} \sum_{j \in g, j \ne i} R_j",
     source="R − mean of the others: Ahmadian 2024",
     color="reference",
     advice="TRL first subtracts β Σ log-ratio from the reward; 'RLOO advantage, KL in the reward' does so "
@@ -75,6 +78,7 @@ def rloo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 @metric(
     "RLOO advantage, KL in the reward",
     level="sample",
+    formula=r"A_i = q_i - \frac{1}{n_g - 1} \sum_{j \in g, j \ne i} q_j, \quad q_i = R_i - \beta \sum_t d_t",
     source="TRL RLOO: q = R − β Σd",
     color="reference",
     advice=_TO_LOGGED,
@@ -121,6 +125,7 @@ def _rounding(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 @metric(
     "logged − GRPO advantage",
     level="sample",
+    formula=r"A_i^\mathrm{logged} - \frac{R_i - \bar{R}_g}{\sigma_g + 10^{-4}}",
     good="near 0",
     advice=_DIFFERENCE,
     scale="diverging",
@@ -137,6 +142,7 @@ def advantage_less_grpo(groups: SubSegments, advantage: np.ndarray, reward: np.n
 @metric(
     "logged − Dr. GRPO advantage",
     level="sample",
+    formula=r"A_i^\mathrm{logged} - (R_i - \bar{R}_g)",
     good="near 0",
     advice=_DIFFERENCE,
     scale="diverging",
@@ -152,6 +158,8 @@ def advantage_less_dr_grpo(groups: SubSegments, advantage: np.ndarray, reward: n
 @metric(
     "logged − RLOO advantage",
     level="sample",
+    formula=r"A_i^\mathrm{logged} - q_i + \frac{1}{n_g - 1} \sum_{j \in g, j \ne i} q_j, \quad q_i = "
+    r"R_i - \beta \sum_t d_t",
     good="near 0",
     advice=_DIFFERENCE,
     scale="diverging",

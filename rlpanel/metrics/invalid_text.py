@@ -12,6 +12,7 @@ from rlpanel.metrics.engine.segments import Segments
     "responses with invalid characters",
     level="step",
     unit="share",
+    formula=r"\frac{\mathrm{responses\ with\ U+FFFD}}{\mathrm{responses}}",
     source="responses with U+FFFD / all",
     good="down",
     color="bad",

@@ -39,6 +39,7 @@ def _clamped(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     "log-ratio",
     level="token",
     unit="nats",
+    formula=r"d_t = \log \pi(a_t) - \log \pi_\mathrm{ref}(a_t)",
     source="logprob − ref logprob (k1 of Schulman 2020)",
     reductions=("mean", "sum"),
     pooled=True,
@@ -68,6 +69,7 @@ def log_ratio(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     "KL k3",
     level="token",
     unit="nats",
+    formula=r"k_3(d_t) = e^{-d_t} - 1 + d_t",
     source=K3_SOURCE,
     reductions=("mean", "sum"),
     good="near 0",
@@ -96,6 +98,7 @@ def kl_k3(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     "KL k2",
     level="token",
     unit="nats",
+    formula=r"k_2(d_t) = \frac{d_t^2}{2}",
     source="d²/2, d the log-ratio (Schulman 2020)",
     reductions=("mean", "sum"),
     good="near 0",
@@ -125,6 +128,7 @@ def kl_k2(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     "KL rllb",
     level="token",
     unit="nats",
+    formula=r"e^{d_t} - 1 - d_t",
     source="exp(d) − 1 − d, |d| ≤ 20 (RLLoggingBoard; estimates chi-square minus KL)",
     reductions=("mean", "sum"),
     advice="Use it only to compare with screenshots of RLLoggingBoard; it does not estimate the KL. A token "
@@ -170,6 +174,7 @@ def finite_difference(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     "surprisal",
     level="token",
     unit="nats",
+    formula=r"-\log \pi(a_t)",
     source="−logprob; its sum is TRL's objective/entropy",
     reductions=("mean", "sum"),
     pooled=True,
@@ -266,6 +271,7 @@ def ref_logprob(ref_logprobs: np.ndarray) -> np.ndarray:
 @metric(
     "prob",
     level="token",
+    formula=r"\pi(a_t)",
     advice="Easier to read than the logprob, but all small probabilities look like 0.",
     color="policy",
 )
@@ -288,6 +294,7 @@ def prob(logprobs: np.ndarray) -> np.ndarray:
 @metric(
     "ref prob",
     level="token",
+    formula=r"\pi_\mathrm{ref}(a_t)",
     advice="Compare it with prob: where the two differ, training has changed the policy.",
     color="reference",
 )

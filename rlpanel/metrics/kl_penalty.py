@@ -19,6 +19,8 @@ _TRL = "TRL PPO and RLOO; the documentation's signs contradict the code, which t
     level="sample",
     zero_means_missing=True,
     unit="reward",
+    formula=r"\sum_t r_t - R_i, \quad \mathrm{else} \quad -\beta \sum_t d_t \quad \mathrm{or} \quad "
+    r"-\beta \sum_t k_3(d_t)",
     source=_TRL,
     good="near 0",
     advice="Below 0 the penalty costs reward. Above 0 it adds reward, which means that the log-ratio is "
@@ -57,6 +59,7 @@ def non_score_reward(
     level="sample",
     zero_means_missing=True,
     unit="reward",
+    formula=r"R_i + \mathrm{non\ score\ reward}_i",
     source=_TRL,
     good="up",
     advice="The quantity that RLHF maximises. If it falls while the score rises, the KL penalty outweighs "
@@ -113,6 +116,7 @@ _FIT_UNDEFINED = "a step whose log-ratios or token rewards are all 0, apart from
 @metric(
     "KL coefficient (fit)",
     level="step",
+    formula=r"\hat{\beta} = -\frac{\sum_t d_t r_t}{\sum_t d_t^2}",
     source="token rewards on log-ratio, for all tokens but the last",
     advice="Reliable only if the R² of its fit is near 1. It changes under an adaptive KL controller.",
     color="kl",
@@ -136,6 +140,7 @@ def kl_coef_fit(
     unit="R²",
     good="near 1",
     color="kl",
+    formula=r"\frac{(\sum_t d_t r_t)^2}{\sum_t d_t^2 \sum_t r_t^2}",
     source="token rewards on log-ratio, for all tokens but the last",
     advice="Below about 0.99 the token rewards are not a k1 penalty, and the fitted coefficient means "
     "little.",

@@ -24,6 +24,7 @@ _PPO = "TRL PPO"
 @metric(
     "ratio",
     level="token",
+    formula=r"w_t = \frac{\pi_\mathrm{new}(a_t)}{\pi_\mathrm{old}(a_t)}",
     source="Schulman 2017, PPO",
     reductions=("mean",),
     pooled=True,
@@ -74,6 +75,7 @@ def _clipped(
 @metric(
     "ratio, mean over tokens",
     level="step",
+    formula=r"\bar{w} = \frac{1}{T} \sum_t w_t",
     source=_PPO,
     good="near 1",
     advice="Its expectation is 1. Outside 0.5 to 2, the update was too large or the two logprobs do not "
@@ -88,6 +90,7 @@ def ratio_pooled(by: Segments, ratio_sum: np.ndarray, ratio_count: np.ndarray) -
 @metric(
     "ratio, variance over tokens",
     level="step",
+    formula=r"\mathrm{Var}(w_t)",
     source=_PPO,
     good="near 0",
     advice="It grows before the mean departs from 1.",
@@ -104,6 +107,7 @@ def ratio_variance(
     "update KL k2",
     level="step",
     unit="nats",
+    formula=r"\frac{1}{2T} \sum_t (\log w_t)^2",
     source=_PPO,
     good="near 0",
     advice="Measures the change of the policy in this update, not its distance from the reference.",
@@ -118,6 +122,7 @@ def approxkl(by: Segments, _update_k2_sum: np.ndarray, ratio_count: np.ndarray) 
     "update KL k1",
     level="step",
     unit="nats",
+    formula=r"-\frac{1}{T} \sum_t \log w_t",
     source=_PPO,
     good="near 0",
     advice="Noisier than k2; it can be negative by chance.",
@@ -133,6 +138,8 @@ def policykl(by: Segments, _update_k1_sum: np.ndarray, ratio_count: np.ndarray) 
     "clipped tokens",
     level="step",
     unit="share",
+    formula=r"\frac{1}{T} \sum_t [(w_t < 1 - \epsilon \wedge A_t < 0) \vee (w_t > 1 + "
+    r"\epsilon_\mathrm{high} \wedge A_t > 0)]",
     source="TRL PPO policy/clipfrac; GRPO clip_ratio/region_mean",
     good="down",
     advice="Clipped tokens do not contribute to the gradient. With a single on-policy update per step it is "

@@ -18,6 +18,7 @@ _UNDEFINED = f"a response of fewer than {SHORTEST} characters"
 @metric(
     "zlib ratio",
     level="sample",
+    formula=r"\frac{\mathrm{compressed\ bytes}}{\mathrm{bytes}}",
     source="packed bytes / bytes, zlib level 6",
     good="",
     advice="Prose is near 0.5, repetition loops are below 0.2, and short texts are always near 1.",
@@ -45,6 +46,7 @@ def zlib_ratio(response_text: np.ndarray) -> np.ndarray:
     "distinct 4-grams",
     level="sample",
     unit="share",
+    formula=r"\frac{\mathrm{distinct\ 4\!-\!grams}}{\mathrm{4\!-\!grams}}",
     source="Li 2016, distinct-n, over characters",
     advice="Below about 0.5 the text contains repetition loops.",
     color="length",

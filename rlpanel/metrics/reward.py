@@ -14,6 +14,7 @@ EQUAL_WITHIN = 1e-6
 @metric(
     "reward gap",
     level="sample",
+    formula=r"R_i - R_i^\mathrm{ref}",
     unit="reward",
     good="up",
     advice="Meaningful only if the reference answered the same prompts.",
@@ -36,6 +37,7 @@ def reward_gap(reward: np.ndarray, ref_reward: np.ndarray) -> np.ndarray:
 @metric(
     "valid reward gap",
     level="sample",
+    formula=r"R_i^\mathrm{valid} - R_i^\mathrm{ref, valid}",
     unit="reward",
     good="up",
     advice="If it falls while the reward gap rises, the policy exploits the reward instead of learning the "
@@ -87,6 +89,7 @@ def token_reward(token_rewards: np.ndarray) -> np.ndarray:
     unit="share",
     good="up",
     color="good",
+    formula=r"\hat{p} = \frac{1}{n} \sum_i [R_i > R_i^\mathrm{ref}]",
     source="reward > ref_reward",
     advice="Look at its interval: with 64 samples it is ±12 percentage points wide.",
 )
@@ -99,6 +102,8 @@ def win_share(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
     "win rate, lower bound",
     level="step",
     unit="share",
+    formula=r"\frac{\hat{p} + \frac{z^2}{2n} - z \sqrt{\frac{\hat{p}(1 - \hat{p})}{n} + "
+    r"\frac{z^2}{4n^2}}}{1 + \frac{z^2}{n}}, \quad z = 1.96",
     source="Wilson 1927, 95 %",
     color="good",
     advice="If it is below 0.5, the policy may be no better than the reference.",
@@ -112,6 +117,8 @@ def win_share_low(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
     "win rate, upper bound",
     level="step",
     unit="share",
+    formula=r"\frac{\hat{p} + \frac{z^2}{2n} + z \sqrt{\frac{\hat{p}(1 - \hat{p})}{n} + "
+    r"\frac{z^2}{4n^2}}}{1 + \frac{z^2}{n}}, \quad z = 1.96",
     source="Wilson 1927, 95 %",
     color="good",
     advice="Samples of one prompt are correlated, so the true interval is wider.",
@@ -125,6 +132,7 @@ def win_share_high(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
     "ties with the reference",
     level="step",
     unit="share",
+    formula=r"\frac{1}{n} \sum_i [R_i = R_i^\mathrm{ref}]",
     source="reward = ref_reward",
     color="muted",
     advice="A coarse reward causes many ties, which hide wins and losses.",
@@ -139,6 +147,7 @@ def tie_share(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
     level="step",
     unit="share",
     good="down",
+    formula=r"\frac{1}{n} \sum_i [R_i < R_i^\mathrm{ref}]",
     source="reward < ref_reward",
     color="bad",
     advice="It should fall during training.",
@@ -166,6 +175,7 @@ def wilson(share: np.ndarray, count: np.ndarray, z: float = 1.959964) -> tuple[n
     unit="reward",
     good="near 0",
     color="bad",
+    formula=r"\max_k \bar{R}_k - \min_k \bar{R}_k",
     source="highest less lowest mean reward of a rank",
     advice="All ranks draw from the same data. A rank that stays apart reads other data or uses another "
     "reward.",

@@ -17,6 +17,7 @@ from rlpanel.metrics.kl_divergence import exp_beyond_line, finite_difference
     "engine log-ratio",
     level="token",
     unit="nats",
+    formula=r"\log \rho_t = \log \pi(a_t) - \log \mu(a_t)",
     source="log ρ; verl's rollout correction logs the mean of −log ρ as kl",
     reductions=("mean",),
     pooled=True,
@@ -87,6 +88,7 @@ def _engine_rho_sq(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.nda
 @metric(
     "engine mismatch",
     level="step",
+    formula=r"\frac{1}{T} \sum_t e^{|\log \rho_t|}",
     source="mean exp|log ρ|: NeMo-RL's token_mult_prob_error",
     good="near 1",
     advice="Above 1.05, a usual bound in NeMo-RL's tests, check numerical precision, kernels and weight "
@@ -104,6 +106,7 @@ def engine_mismatch(
     "engine KL k3",
     level="step",
     unit="nats",
+    formula=r"\frac{1}{T} \sum_t (\rho_t - 1 - \log \rho_t)",
     source="ρ − 1 − log ρ, log ρ within ±20 (Schulman 2020); verl's k3_kl, which does not clamp",
     good="near 0",
     advice="An estimate of KL(engine || trainer), since the engine sampled the tokens. A token that the "
@@ -119,6 +122,7 @@ def engine_kl(by: Segments, _engine_k3_sum: np.ndarray, engine_log_ratio_count: 
     "engine ratio outside 0.5 to 2",
     level="step",
     unit="share",
+    formula=r"\frac{1}{T} \sum_t [\rho_t < 0.5 \vee \rho_t > 2]",
     source="verl, rollout correction: shares above 2 and below 0.5",
     good="near 0",
     advice="A few tokens with a large mismatch bias the gradient more than many with a small one.",
@@ -135,6 +139,7 @@ def engine_outside(
     "effective sample size",
     level="step",
     unit="share",
+    formula=r"\frac{(\sum_t \rho_t)^2}{T \sum_t \rho_t^2}",
     source="Kish 1965: (Σρ)² / (n Σρ²)",
     good="near 1",
     advice="Near 0, the importance weights let a few tokens dominate the gradient.",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 from rlpanel.analysis.contrast_side import MOST_TEXTS
-from rlpanel.analysis.selection_contrast import Difference
+from rlpanel.analysis.difference import Difference
 from rlpanel.analysis.selection_contrast import contrast as contrast_sets
 from rlpanel.api.explanation_frames import Selected, contrast_sides
 from rlpanel.api.run import Run

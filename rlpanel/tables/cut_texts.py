@@ -9,8 +9,8 @@ import numpy as np
 
 from rlpanel import schema
 from rlpanel.api.run import Run
-from rlpanel.errors import RLPanelError, SettingError
-from rlpanel.store.query.fetch_sample import fetch_texts
+from rlpanel.errors import SettingError
+from rlpanel.store.query.fetch_sample import fetch_many_texts
 from rlpanel.tables.table import TableColumn
 from rlpanel.texts.prompt_line import prompt_cell
 from rlpanel.texts.prompt_parts import TextStyle
@@ -68,11 +68,4 @@ def question_of(texts: Mapping[str, str] | None, limit: TextLimit) -> str:
 
 def read_logged_texts(run: Run, rows: Sequence[int] | np.ndarray) -> list[dict[str, str] | None]:
     """Return the texts of each row by name; None where the line can no longer be read."""
-    snapshot = run.snapshot
-    found: list[dict[str, str] | None] = []
-    for row in np.asarray(rows, int).tolist():
-        try:
-            found.append(fetch_texts(run.index, snapshot, row))
-        except (RLPanelError, IndexError):  # the file was rewritten; the row's numbers are still valid
-            found.append(None)
-    return found
+    return list(fetch_many_texts(run.index, run.snapshot, np.asarray(rows, int)))

@@ -18,7 +18,11 @@ FINDINGS = TableSpec(
         TableColumn("rule", "text", "Name of the rule."),
         TableColumn("title", "text", "Title of the rule."),
         TableColumn("subject", "text", "Distinguishes findings of a rule, such as a column or a rank."),
-        TableColumn("severity", "text", "alarm: goes on and hurts; warning: worth a look; info: ended."),
+        TableColumn(
+            "severity",
+            "text",
+            "alarm: it continues and harms training; warning: it deserves attention; info: it has ended.",
+        ),
         TableColumn("sentence", "text", "What happened, since when and where."),
         TableColumn("evidence", "texts", "Measured numbers, one sentence each."),
         TableColumn("advice", "text", "What to check next."),

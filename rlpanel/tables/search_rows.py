@@ -8,12 +8,12 @@ import numpy as np
 
 from rlpanel import schema
 from rlpanel.api.run import Run
-from rlpanel.store.query.query import QuerySpec
+from rlpanel.store.query.query import Query, QuerySpec
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.text_predicate import TextPredicate, find_places
 from rlpanel.tables.cut_texts import read_logged_texts
 from rlpanel.tables.run_columns import checked_step
-from rlpanel.tables.sample_rows import ABOUT, PLACE, passing
+from rlpanel.tables.sample_rows import ABOUT, PLACE
 from rlpanel.tables.table import Table, TableColumn, TableSpec, page
 
 SEARCH = TableSpec(
@@ -29,7 +29,12 @@ SEARCH = TableSpec(
         TableColumn("at", "integer", "First character of the place in its text, from 0."),
         TableColumn("places", "integer", "Number of places in the sample, at most 50 in a text."),
     ),
-    about=(*ABOUT, TableColumn("search", "text", "The text that was searched.")),
+    about=(
+        *ABOUT,
+        TableColumn("search", "text", "The text that was searched."),
+        TableColumn("samples", "integer", "Number of samples in the run, or in the step."),
+        TableColumn("searched", "integer", "Number of these that were searched, the newest first."),
+    ),
 )
 
 
@@ -43,8 +48,12 @@ def search(
     limit: int | None = 50,
     offset: int = 0,
     around: int = 60,
+    everything: bool = False,
 ) -> Table:
-    """Return the samples whose texts contain a text, ignoring case.
+    """Return the samples whose texts contain a text, ignoring case; those of the newest steps first.
+
+    The search stops when it has found more samples than are returned, unless they are to be sorted or all
+    samples are to be searched. The table's total is then the number of samples found so far.
 
     Parameters
     ----------
@@ -63,6 +72,8 @@ def search(
         Number of samples to skip.
     around : int
         Number of characters before and after the place.
+    everything : bool
+        Search all samples, also after enough were found.
 
     Raises
     ------
@@ -75,8 +86,11 @@ def search(
     snapshot = view.snapshot
     if step is not None:
         checked_step(view, step)
-    spec = QuerySpec(step=step, filter=filter, search=text, sort=sort)
-    result = passing(run, spec, Notes(run.path))
+    spec = QuerySpec(step=step, filter=filter, search=text, sort=sort, newest_first=True)
+    enough = None if everything or sort or limit is None else offset + limit
+    for result in Query(run.index, snapshot, spec, Notes(run.path)).results():
+        if enough is not None and len(result.rows) > enough:  # one more shows that there are more
+            break
     rows = np.asarray(page(result.rows, offset, limit))
     reward = snapshot.number("reward")[rows] if snapshot.has_number("reward") else np.full(len(rows), np.nan)
     found = [_place(texts or {}, result.tests, around) for texts in read_logged_texts(run, rows)]
@@ -88,6 +102,7 @@ def search(
     }
     cells = [dict(zip(places, values, strict=True)) for values in zip(*places.values(), strict=True)]
     facts = {"run": run.name, "split": snapshot.split, "step": step, "search": text}
+    facts |= {"samples": result.total, "searched": result.total - result.undecided}
     listed = [cell | place for cell, place in zip(cells, found, strict=True)]
     return SEARCH.table(listed, total=len(result.rows), offset=offset, about=facts)
 

@@ -150,6 +150,21 @@ def continued_turns(text: str) -> list[Turn]:
     return _turns_around_results(text)
 
 
+def open_turn(text: str) -> Turn | None:
+    """Return the turn that a prompt's text ends in without closing it; None if there is none.
+
+    Only the markup of a template counts: nothing tells where a turn of a plain dialogue ends.
+    """
+    turns = turns_of(text)
+    if not turns or text[turns[-1].finish : turns[-1].end].strip():
+        return None
+    last = turns[-1]
+    marked = (
+        template.header.match(text, last.start) for name, template in TEMPLATES.items() if name != _OWN_MARKUP
+    )
+    return last if last.begin < last.finish and any(marked) else None
+
+
 #: Results of tools in a text without its special tokens: of each header, the name of the role may be left.
 _RESULTS = re.compile(
     r"(?:\n?(?:user|tool)\n)?<tool_response>.*?(?:</tool_response>|\Z)"

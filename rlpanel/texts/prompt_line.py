@@ -47,22 +47,33 @@ def prompt_line(text: str | None, style: TextStyle) -> str:
     return first_line(prompt_cell(text or "", style))
 
 
-def prompt_cell(text: str, style: TextStyle, places: Sequence[Place] = ()) -> str:
+def prompt_cell(text: str, style: TextStyle, places: Sequence[Place] = (), *, narrow: bool = False) -> str:
     """Return what a table shows of a prompt: its question, or the surroundings of a found place.
 
     Parameters
     ----------
     places : sequence of Place
         Places of the prompt that a search found. A place that is seen anyway changes nothing.
+    narrow : bool
+        Whether a short beginning that prompts share is left out as well.
     """
     parts = parts_of(text, style)
     asked = next(part for part in parts if part.question)
     shown = without_pad(text[asked.begin : asked.finish], style).strip()
+    if narrow:
+        shown = _without_beginning(shown, style)
     inside = [place for place in places if asked.begin <= place[0] < asked.finish]
     for place in (inside or places)[:1]:
         part = next((part for part in parts if part.start <= place[0] < part.end), asked)
         return _found_cell(text, shown, place, content_of(part, place))
     return shown
+
+
+def _without_beginning(shown: str, style: TextStyle) -> str:
+    """Return a question without the beginning that it shares with other prompts, if something is left."""
+    shared = max((len(each) for each in style.cell_beginnings if shown.startswith(each)), default=0)
+    rest = shown[shared:].strip()
+    return f"…{rest}" if shared and rest else shown
 
 
 def answer_cell(text: str, style: TextStyle, places: Sequence[Place] = ()) -> str:

@@ -31,13 +31,16 @@ class TextStyle:
     fold : bool
         Whether chat templates, common padding tokens and shared beginnings are recognised.
     beginnings : tuple of str
-        Beginnings that many prompts of the run share.
+        Long beginnings that many prompts of the run share; they are folded.
+    cell_beginnings : tuple of str
+        All such beginnings, also short ones; cells of a table leave them out.
     """
 
     pad_token: str = ""
     system_end: str = ""
     fold: bool = True
     beginnings: tuple[str, ...] = ()
+    cell_beginnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

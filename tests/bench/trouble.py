@@ -111,13 +111,19 @@ class Trouble:
         )  # fmt: skip
 
     def go_on(self, seconds: float) -> None:
-        """Let writers write and faults strike for so many seconds; then stop everything except the server."""
+        """Let writers write and faults strike; then stop everything except the server.
+
+        Parameters
+        ----------
+        seconds : float
+            The minimum; on a slow machine it lasts until each fault has struck.
+        """
         for rank in range(RANKS):
             self._write(rank)
         self._read()
         self._serve()
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end or len(self.done) < len(set(self._faults)):
             self._pause.wait(self._chance.expovariate(1 / PAUSE))
             fault = self._chance.choice(self._faults)
             fault()

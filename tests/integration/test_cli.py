@@ -42,9 +42,10 @@ def test_it_says_its_version() -> None:
     assert say("--version").stdout == f"rlpanel {rlpanel.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["demo", "serve", "index", "check", "export"])
-def test_help_names_every_command(command: str) -> None:
-    assert re.search(rf"\b{command}\b", say("--help").stdout)
+def test_help_names_every_command() -> None:
+    shown = say("--help").stdout
+    commands = ("demo", "serve", "index", "check", "export")
+    assert [name for name in commands if not re.search(rf"\b{name}\b", shown)] == []
 
 
 def test_index_counts_what_a_run_holds(tmp_path: Path) -> None:

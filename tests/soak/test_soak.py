@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.bench.soak import soak
 
 
-def test_after_two_minutes_of_faults_the_store_is_that_of_a_fresh_index(tmp_path: Path) -> None:
-    """Also, no thread and no file is left open. The number of faults depends on the machine."""
-    done = soak(tmp_path, 120.0)
+def test_after_every_fault_the_store_is_that_of_a_fresh_index(tmp_path: Path) -> None:
+    """Also, no thread and no file is left open. Within 40 s, most of the ten kinds strike several times."""
+    done = soak(tmp_path, 40.0)
     assert done["samples at the end"] > 0
-    assert done["writer killed"] > 5
+    assert done["server killed"] > 0

@@ -52,7 +52,8 @@ class Animation:
 
     def click(self, target: Locator) -> None:
         """Show the pointer on an element, then click it."""
-        target.scroll_into_view_if_needed()
+        # Waits and scrolls as a click at the left end does, also if the element is drawn again meanwhile.
+        target.click(trial=True, position={"x": 4, "y": 4})
         box = target.bounding_box()
         assert box is not None
         point = [box["x"] + min(box["width"] / 2, 60), box["y"] + box["height"] / 2]

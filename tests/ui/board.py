@@ -228,7 +228,7 @@ class BoardPage:
 
     def until(self, predicate: Any, message: str = "") -> Any:
         """Wait for a condition that no locator can express."""
-        return wait_until(predicate, PATIENCE, message, page=self.page)
+        return wait_until(predicate, PATIENCE, message, page=self.page, every=0.03)
 
 
 def cells_of(column: str) -> str:

@@ -11,27 +11,32 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.factories import write_run
-from tests.ui.board import BoardPage
+from tests.ui.board import BoardPage, Served
 from tests.ui.conftest import OpenBoard
 
 #: WCAG 2.1 on level AA, and the rules that axe-core recommends beyond it.
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 #: The first two are Tabulator's own markup; views are embedded below headings of several levels.
 LEFT_OUT = {"aria-required-children", "empty-table-header", "heading-order"}
+#: Else axe-core describes every element that keeps a rule: megabytes, in four times the time. Nothing is
+#: preloaded: the run has no media, and the rules above need no style sheets of other hosts.
+OPTIONS = {"runOnly": RULES, "resultTypes": ["violations"], "preload": False}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def runs(root: Path, ppo_run: Path) -> None:
-    """The recorded PPO run, in which every tab has content, and older runs in folders."""
+def runs(root: Path, ppo_run: Path, grpo_run: Path) -> None:
+    """The recorded PPO run, in which every tab has content, a run with a finding, and runs in folders."""
     shutil.copytree(ppo_run, root / "ppo")
+    shutil.copytree(grpo_run, root / "grpo")
     for number in range(10):
         folder = write_run(root / "exp" / f"seed{number}", steps=2, samples=2)
         os.utime(folder / "rollout_data_rank_0.jsonl", (number, number))
 
 
-def violations(page: Page) -> list[str]:
-    """Return a line for each element that breaks a rule."""
-    found = Axe().run(page, options={"runOnly": RULES}).response["violations"]
+def violations(page: Page, part: str = "html") -> list[str]:
+    """Return a line for each element of a part of the page that breaks a rule."""
+    page.evaluate(Axe().axe_script)
+    found = page.locator(part).evaluate("(part, options) => axe.run(part, options)", OPTIONS)["violations"]
     return [
         f"{rule['id']}: {node['target'][-1]} {node['html'][:120]}"
         for rule in found
@@ -49,12 +54,13 @@ def test_every_tab_keeps_the_rules_of_accessibility(
     board.page.set_viewport_size({"width": size[0], "height": size[1]})
     board.settled()
     expect(board.page.locator(f".rl-{theme}").first).to_be_attached()
+    assert violations(board.page) == []
     for name in board.page.get_by_role("tab").all_text_contents():
         tab = board.page.get_by_role("tab", name=name, exact=True)
         tab.click()
         expect(tab).to_have_attribute("aria-selected", "true")
         board.until(lambda: not board.page.locator(".bk-loading, .loading").count(), "the tab is drawn")
-        assert violations(board.page) == [], name
+        assert violations(board.page, ".rl-sample") == [], name
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
@@ -66,6 +72,29 @@ def test_the_list_of_runs_keeps_the_rules_of_accessibility(open_board: OpenBoard
     assert violations(board.page) == []
     tree.get_by_role("treeitem", name="exp, 10 runs").locator(".head").click()
     expect(tree.get_by_role("treeitem")).to_have_count(2)
+    assert violations(board.page) == []
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_an_empty_folder_keeps_the_rules_of_accessibility(
+    open_board: OpenBoard, tmp_path: Path, theme: str
+) -> None:
+    with Served(tmp_path) as server:
+        board = open_board(server=server, theme=theme)
+        expect(board.page.locator(f".rl-{theme}").first).to_be_attached()
+        assert violations(board.page) == []
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_an_opened_finding_keeps_the_rules_of_accessibility(
+    open_board: OpenBoard, theme: str, width: int
+) -> None:
+    board = open_board(run="grpo", theme=theme)
+    board.page.set_viewport_size({"width": width, "height": 900})
+    board.settled().page.locator(".rl-current-findings .sentence").first.click()
+    expect(board.page.locator(".rl-opened-finding")).to_be_visible()
+    expect(board.page.locator(f".rl-{theme}").first).to_be_attached()
     assert violations(board.page) == []
 
 

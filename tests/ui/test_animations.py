@@ -94,11 +94,15 @@ def test_a_finding_leads_to_a_token(wide_board: BoardPage, root: Path, tmp_path:
     animation.click(item.locator(".sentence").first)
     expect(board.page.locator(".rl-opened-finding")).to_contain_text("Finding: Invalid UTF-8")
     expect(board.page.get_by_role("tab", name="Tokens", selected=True)).to_be_visible()
-    tokens = board.page.locator(".rl-tokens-text [data-i]")
+    text = board.page.locator(".rl-tokens-text")
+    tokens = text.locator("[data-i]")
     expect(tokens.first).to_be_visible()
     animation.take(2200)
+    first = text.text_content() or ""
     animation.click(board.rows.nth(1))
     expect(board.rows.nth(1)).to_contain_class("tabulator-selected")
+    # The row is selected before its tokens replace those of the sample before.
+    expect(text).not_to_have_text(first)
     animation.take(1200)
     animation.click(tokens.first)
     expect(board.page.locator(".rl-pin .rl-tip-head")).to_contain_text("#")

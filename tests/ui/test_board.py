@@ -59,7 +59,7 @@ def means_of(frame: pd.DataFrame, column: str) -> tuple[float, float]:
 
 def delta(value: float, before: float) -> str:
     change = value - before
-    return f"{'▲' if change > 0 else '▼' if change < 0 else '＝'} {number(abs(change))}"
+    return f"{'▲' if change > 0 else '▼' if change < 0 else '='} {number(abs(change))}"
 
 
 @pytest.mark.parametrize("run", [GRPO, PPO])

@@ -286,9 +286,14 @@ def test_areals_text_is_shown_whole_although_areal_cuts_the_prompt_in_a_turn(boa
     talk = Talk(board)
     board.tab("Conversation")
     titles = talk.messages.locator(".gutter b")
-    expect(titles).to_have_text(["user", "assistant", "assistant 1", "tool", "assistant 2"])
+    expect(titles).to_have_text(["user", "assistant 1", "assistant 2"])
     expect(talk.messages.nth(0)).to_contain_text("What is 12 * 9?")
-    expect(talk.messages.nth(3)).to_contain_text("108")
+    expect(talk.message("assistant 1").locator(".asked")).to_contain_text('"code": "12 * 9"')
+    expect(talk.message("assistant 1").locator(".answer")).to_contain_text("108")
+    expect(talk.message("assistant 1").locator(".begun .first")).to_contain_text(
+        '<tool_call>{"name": "python"'
+    )
+    expect(board.page.locator(".rl-conversation .rl-notes")).to_contain_text("are in the prompt")
     expect(talk.message("assistant 2")).to_contain_text("It is 108.")
 
 

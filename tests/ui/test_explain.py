@@ -45,7 +45,7 @@ def runs(root: Path, grpo_run: Path) -> None:
 def at(board: BoardPage, run: str, step: int) -> BoardPage:
     """Show the tab at a step of a run, without filters."""
     board.settled().go(run=run, step=step).settled(step)
-    board.tab("Why")
+    board.tab("Explain")
     return board
 
 
@@ -90,7 +90,7 @@ def test_another_step_can_be_compared_with(board: BoardPage) -> None:
     expect(board.page.locator(".rl-explain-summary")).to_contain_text("at step 2 (")
     field.fill("many")
     field.press("Enter")
-    expect(board.page.locator(".rl-explain-summary")).to_contain_text("'many' is no range of steps")
+    expect(board.page.locator(".rl-explain-summary")).to_contain_text("'many' is not a range of steps")
     field.fill("")
     field.press("Enter")
     expect(board.page.locator(".rl-explain-summary")).to_contain_text("at step 5 (")
@@ -116,7 +116,7 @@ def test_tokens_are_read_on_demand_and_lead_to_the_token_view(board: BoardPage) 
 def test_the_filtered_samples_are_compared_with_the_rest(board: BoardPage) -> None:
     board.settled().go(run="grpo", step=STEP, filter="invalid_chars > 0")
     expect(board.count).to_have_text("46 of 64 match")
-    board.tab("Why")
+    board.tab("Explain")
     view(board, "What is different in two sets")
     choose(board, ".rl-contrast-choice", "Filtered samples / the rest")
     expect(board.page.locator(".rl-contrast-note")).to_contain_text(

@@ -51,12 +51,23 @@ def expect_language(page: Page, language: str) -> None:
     expect(page.locator(f"html[lang={language}]")).to_be_attached()
 
 
+def keys_find_the_fields(page: Page) -> None:
+    """The keys do not depend on the labels."""
+    page.keyboard.press("/")
+    expect(page.locator(".rl-search input")).to_be_focused()
+    page.keyboard.press("Escape")
+    page.locator(".rl-search input").blur()
+    page.keyboard.press("f")
+    expect(page.locator(".rl-query input").first).to_be_focused()
+
+
 def test_two_browsers_at_once_have_their_languages(visit: Visit) -> None:
     chinese, english, french = visit("zh-CN"), visit("en-US"), visit("fr-FR")
     expect_language(chinese, "zh-CN")
     expect_language(english, "en")
     expect_language(french, "en")
     expect(chinese.get_by_placeholder("搜索 prompt")).to_be_visible()
+    keys_find_the_fields(chinese)
     for page in (chinese, english):
         page.locator("[role=tab][data-key=explain]").click()
     expect(chinese.get_by_text("数值为何在此 step 变化")).to_be_attached()
@@ -77,19 +88,9 @@ def test_the_switch_keeps_the_address_and_outlives_a_reload(visit: Visit) -> Non
     assert page.url == address
 
 
-@pytest.mark.parametrize("cookie", ["../../x", "<img src=x onerror=alert(1)>", "zh_CN"])
-def test_a_hostile_choice_gives_english(visit: Visit, cookie: str) -> None:
-    page = visit("en-US", cookie)
+def test_a_hostile_choice_gives_english(visit: Visit) -> None:
+    """What other choices give is tested without a browser."""
+    hostile = "<img src=x onerror=alert(1)>"
+    page = visit("en-US", hostile)
     expect_language(page, "en")
-    assert cookie not in page.content() or cookie == "zh_CN"
-
-
-def test_keys_find_the_fields_in_chinese(visit: Visit) -> None:
-    page = visit("zh-CN")
-    expect_language(page, "zh-CN")
-    page.keyboard.press("/")
-    expect(page.locator(".rl-search input")).to_be_focused()
-    page.keyboard.press("Escape")
-    page.locator(".rl-search input").blur()
-    page.keyboard.press("f")
-    expect(page.locator(".rl-query input").first).to_be_focused()
+    assert hostile not in page.content()

@@ -10,6 +10,8 @@ from playwright.sync_api import Browser, expect
 
 from rlpanel.app.demo import write_recording
 from rlpanel.app.run_export import export
+from tests.conversations import write_agent_run
+from tests.media import CLIP, IMPOSTORS, polyglot
 from tests.ui.board import BoardPage
 from tests.ui.raw import band, raw_frame
 from tests.ui.report_page import ReportPage, opened
@@ -122,3 +124,37 @@ def test_the_board_and_a_sample_are_taken_as_they_are_shown(
         assert report.page.locator("canvas.rl-strip").count() == 1
         expect(report.shown.locator('[data-text="response"] p')).to_have_text(response)
     assert (tmp_path / "sample.html").stat().st_size < 200_000
+
+
+def test_audio_and_video_of_a_report_play_without_a_network(browser: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    damaged = CLIP[:60] + bytes(500)
+    for name, content in {"clip.webm": CLIP, "damaged.webm": damaged, "both.wav": polyglot()}.items():
+        (folder / name).write_bytes(content)
+    for name, content in IMPOSTORS.items():
+        (folder / name).write_bytes(content)
+    parts = [{"type": "video", "video": name} for name in ("clip.webm", "damaged.webm", *IMPOSTORS)]
+    audio = {"type": "audio", "audio": "both.wav"}
+    messages = [{"role": "user", "content": [*parts, audio]}, {"role": "assistant", "content": "A tone."}]
+    other = {"step": 1, "prompt": "Listen.", "response": "Done.", "reward": 0.0}
+    write_agent_run(folder, {"step": 1, "messages": messages, "prompt_messages": 1, "reward": 1.0}, other)
+    export(folder, tmp_path / "report.html", step=1, sort="-reward")
+    with opened(browser, tmp_path / "report.html", SENTRY) as report:
+        players = report.shown.locator("audio, video")
+        expect(players).to_have_count(2)
+        expect(report.shown.locator(".media .note")).to_have_count(len(IMPOSTORS) + 1)
+        expect(report.shown.locator(".media .note").first).to_contain_text(
+            "This browser cannot play the video"
+        )
+        video, sound = players.first, players.last
+        video.evaluate("(player) => { player.muted = true; player.loop = true; return player.play(); }")
+        board = BoardPage(report.page, "")
+        board.until(lambda: video.evaluate("(player) => player.currentTime") > 0.2, "the time goes on")
+        assert video.evaluate("(player) => player.videoWidth") == 64
+        assert sound.evaluate("(player) => player.duration") == pytest.approx(0.1)
+        video.evaluate("(player) => { window.kept = player; }")
+        report.page.keyboard.press("j")
+        expect(report.shown.locator("h3")).to_contain_text("Sample 2")
+        assert report.page.evaluate("window.kept.paused")
+        nothing_ran(report.page)

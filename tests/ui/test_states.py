@@ -55,9 +55,11 @@ def test_a_run_without_tokens_has_no_empty_panel(board: BoardPage, root: Path) -
     board.settled().go(run="plain", step=100).settled(100)
     titles = board.page.locator(".rl-curve .head b").all_inner_texts()
     assert titles == ["Reward", "Response length", "Reward gap"]  # the prompt's length is constant
-    expect(board.page.locator(".rl-tokens")).to_contain_text("Neither tokens nor token values are logged")
+    expect(board.page.get_by_role("tab", name="Conversation", selected=True)).to_be_visible()
     board.press("ArrowRight")
     board.at_step(200)
+    board.tab("Tokens")
+    expect(board.page.locator(".rl-tokens")).to_contain_text("Neither tokens nor token values are logged")
 
 
 def test_a_run_of_bad_lines_says_where_and_why(server: Served, open_board: OpenBoard, tmp_path: Path) -> None:

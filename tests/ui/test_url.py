@@ -31,18 +31,21 @@ def runs(root: Path) -> None:
     write_run(root / "123", steps=[0, 100, 200], samples=4)
 
 
-def test_a_link_opens_what_it_names(open_board: OpenBoard) -> None:
-    board = open_board(run="ppo", step=9, metric="kl_k3", theme="light").settled(9)
+def test_a_link_opens_what_it_names_and_a_bad_value_is_ignored_alone_and_said(open_board: OpenBoard) -> None:
+    board = open_board(run="ppo", step=9, metric="kl_k3", theme="light", token="x")
+    expect(board.page.get_by_text("token=x in the link is not valid").first).to_be_visible()
+    board.settled(9)
     expect(board.page.locator('[data-metric="kl_k3"][aria-pressed="true"]')).to_be_visible()
     expect(board.page.locator(".rl-light").first).to_be_visible()
 
 
 def test_the_theme_of_a_link_wins_over_that_of_the_system(open_board: OpenBoard) -> None:
-    board = open_board(run="ppo", step=9, theme="light").settled(9)
-    for system, linked in (("light", "dark"), ("dark", "light")):
-        board.page.emulate_media(color_scheme=system)
-        board.open(run="ppo", step=9, theme=linked).settled(9)
-        board.press("j")  # the board has handled the messages of the page
+    board = open_board(run="ppo", step=9, theme="light")
+    for system, linked in (("dark", "light"), ("light", "dark")):
+        if system == "light":
+            board.page.emulate_media(color_scheme=system)
+            board.open(run="ppo", step=9, theme=linked)
+        board.settled(9).press("j")  # the board has handled the messages of the page
         board.until(lambda: "sample=" in board.page.url, "the next sample is chosen")
         expect(board.page.locator("html")).to_have_class(f"rl-{linked}")
         assert f"theme={linked}" in board.page.url
@@ -59,18 +62,6 @@ def test_what_is_chosen_survives_a_reload(board: BoardPage) -> None:
     board.settled(9).shows(chosen)
 
 
-def test_a_link_typed_by_hand_may_hold_question_marks(open_board: OpenBoard) -> None:
-    board = open_board(run="123")
-    board.page.goto(f"{board.url}?run=123&step=100&search=what?or?why?")
-    expect(board.search).to_have_value("what?or?why?")
-    expect(board.step_label.locator("b")).to_have_text("Step 100")
-
-
-def test_a_run_may_be_named_by_a_number(open_board: OpenBoard) -> None:
-    board = open_board(run="123", step=100).settled(100)
-    expect(board.badge).to_contain_text("123")
-
-
 def test_back_and_forward_walk_the_steps(board: BoardPage) -> None:
     board.go(run="ppo", step=9).settled(9)
     board.press("ArrowRight")
@@ -84,15 +75,15 @@ def test_back_and_forward_walk_the_steps(board: BoardPage) -> None:
     board.at_step(11)
 
 
-def test_a_bad_value_is_ignored_alone_and_said(open_board: OpenBoard) -> None:
-    board = open_board(run="ppo", step=9, token="x").settled(9)
-    expect(board.page.get_by_text("token=x in the link is not valid").first).to_be_visible()
-
-
-def test_a_step_that_is_not_there_shows_the_nearest(open_board: OpenBoard) -> None:
-    board = open_board(run="123", step=140).settled(100)
+def test_links_to_a_run_named_by_a_number(open_board: OpenBoard) -> None:
+    """A step that is not there shows the nearest; a link typed by hand may hold question marks."""
+    board = open_board(run="123", step=140)
     said = board.page.get_by_text("step 140 is not in this run; step 100 is the nearest")
     expect(said.first).to_be_visible()
+    expect(board.settled(100).badge).to_contain_text("123")
+    board.page.goto(f"{board.url}?run=123&step=200&search=what?or?why?")
+    expect(board.search).to_have_value("what?or?why?")
+    expect(board.step_label.locator("b")).to_have_text("Step 200")
 
 
 def test_a_run_that_is_not_there_says_so_and_shows_one_that_is(

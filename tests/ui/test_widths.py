@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from tests.factories import write_run
-from tests.ui.board import BoardPage
+from tests.ui.board import BoardPage, Served
 from tests.ui.conftest import OpenBoard
 
 LONG = "experiments/grpo-qwen2.5-7b-instruct-math-lr1e-6-kl0.001-rollout-n16-clip-higher-seed42"
@@ -34,6 +36,23 @@ _CUT = """() => {
   visit(document)
   return found
 }"""
+
+
+#: Numbers of a row that the edge of the table cuts.
+_CUT_NUMBERS = """(row) => {
+  const edge = row.closest(".tabulator-tableholder").getBoundingClientRect().right
+  const range = document.createRange()
+  return [...row.querySelectorAll(".tabulator-cell")].filter((cell) => {
+    range.selectNodeContents(cell)
+    const { left, right } = range.getBoundingClientRect()
+    return /[0-9]$/.test(cell.textContent) && getComputedStyle(cell).textAlign === "right"
+      && left < edge && right > edge + 1
+  }).map((cell) => cell.textContent)
+}"""
+#: The parts of a curve's subtitle that are in view: those on the first line.
+_SHOWN_PARTS = """(node) => [...node.querySelectorAll("span")]
+  .filter((part) => part.offsetTop < node.offsetTop + node.clientHeight)
+  .map((part) => part.textContent).join("")"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -70,10 +89,10 @@ def test_nothing_is_cut(open_board: OpenBoard, run: str) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_findings_stand_above_the_curves(open_board: OpenBoard, width: int) -> None:
-    board = open_board(run="grpo")
+def test_findings_stand_above_the_curves(board: BoardPage, width: int) -> None:
     resize(board, width, 900)
-    board.settled()
+    board.go(run="grpo").settled(60)
+    expect(board.page.locator(".rl-opened-finding")).to_be_hidden()
     lines = board.page.locator(".rl-current-findings .sentence")
     expect(lines.first).to_be_in_viewport()
     assert top_of(lines.last) < top_of(board.page.locator(".rl-curve").first)
@@ -83,11 +102,11 @@ def test_findings_stand_above_the_curves(open_board: OpenBoard, width: int) -> N
 
 
 def test_a_findings_link_on_a_phone_shows_finding_curve_and_sample_below_one_another(
-    open_board: OpenBoard,
+    board: BoardPage,
 ) -> None:
-    board = open_board(run="grpo")
     resize(board, 390, 844)
-    board.settled().page.locator(".rl-current-findings .sentence").first.click()
+    board.go(run="grpo").settled(60)
+    board.page.locator(".rl-current-findings .sentence").first.click()
     expect(board.page).to_have_url(re.compile("finding="))
     finding, sample = board.page.locator(".rl-opened-finding"), board.page.locator(".rl-sample")
     curve = board.curve("Responses with invalid characters")
@@ -114,8 +133,11 @@ def test_a_narrow_page_shows_the_board_and_not_the_side_panel(open_board: OpenBo
     expect(board.page.get_by_role("tree", name="Runs")).to_be_visible()
 
 
-def test_a_large_screen_has_taller_curves_and_larger_text(open_board: OpenBoard) -> None:
-    board = open_board(run="grpo").settled()
+def test_a_large_screen_has_taller_curves_and_larger_text(board: BoardPage) -> None:
+    resize(board, 1440, 900)
+    board.go(run="grpo").settled(60)
+    board.tab("Tokens")
+    expect(board.page.locator(".rl-tokens-text")).to_be_visible()
 
     def sizes() -> list[float]:
         curve = board.page.locator(".rl-curve").first.bounding_box()
@@ -131,7 +153,63 @@ def test_a_large_screen_has_taller_curves_and_larger_text(open_board: OpenBoard)
     board.until(lambda: all(b >= 1.15 * a for a, b in zip(before, sizes(), strict=True)), "all are larger")
 
 
-def test_the_tabs_stand_on_one_line(open_board: OpenBoard) -> None:
-    board = open_board(run="grpo").settled()
+@pytest.mark.parametrize("width", [1024, 1440])
+def test_the_tabs_stand_on_one_line(board: BoardPage, width: int) -> None:
+    resize(board, width, 900)
+    board.go(run="grpo").settled(60)
     tops = {top_of(tab) for tab in board.page.get_by_role("tab").all()}
     assert len(tops) == 1
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440, 1920])
+def test_no_number_is_cut_at_the_edge_of_the_grid(board: BoardPage, width: int) -> None:
+    resize(board, width, 900)
+    board.go(run="grpo").settled(60)
+    board.until(lambda: board.rows.first.evaluate(_CUT_NUMBERS) == [], "each number is whole or out of view")
+
+
+@pytest.mark.parametrize(
+    ("run", "width", "lines"),
+    [
+        ("grpo", 800, [2, 2]),
+        ("grpo", 1024, [4]),
+        ("ppo", 1024, [3, 2]),
+        ("ppo", 1280, [3, 2]),
+        ("ppo", 1440, [5]),
+    ],
+)
+def test_no_curve_stands_alone_in_its_line(board: BoardPage, run: str, width: int, lines: list[int]) -> None:
+    resize(board, width, 1100)
+    board.go(run=run).settled()
+    cards = board.page.locator(".rl-curve")
+    board.until(
+        lambda: list(Counter(top_of(card) for card in cards.all()).values()) == lines, "lines of curves"
+    )
+
+
+@pytest.mark.parametrize("width", [800, 1024, 1440])
+def test_the_head_of_a_curve_does_not_end_in_a_comma(board: BoardPage, width: int) -> None:
+    resize(board, width, 900)
+    board.go(run="grpo").settled(60)
+    for parts in board.page.locator(".rl-curve .parts").all():
+        shown = parts.evaluate(_SHOWN_PARTS)
+        assert not shown.rstrip().endswith(","), shown
+
+
+def test_the_controls_are_at_the_right_end_without_a_run(open_board: OpenBoard, tmp_path: Path) -> None:
+    with Served(tmp_path) as server:
+        board = open_board(server=server)
+        controls = board.page.locator(".rl-page-controls").bounding_box()
+        assert controls
+        assert controls["x"] + controls["width"] > board.page.viewport_size["width"] - 30
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1920])
+def test_nothing_is_cut_in_chinese(browser: Browser, served: Served, width: int) -> None:
+    with closing(browser.new_context(viewport={"width": width, "height": 900}, locale="zh-CN")) as context:
+        board = BoardPage(context.new_page(), served.url).open(run="grpo").settled()
+        tabs = board.page.get_by_role("tab")
+        for number in range(tabs.count()):
+            tabs.nth(number).click()
+            expect(tabs.nth(number)).to_have_attribute("aria-selected", "true")
+            board.until(lambda: board.page.evaluate(_CUT) == [], "each part ends within the window")

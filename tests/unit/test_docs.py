@@ -6,8 +6,10 @@ import re
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from latex2mathml.converter import convert
 
 from docs import generate
 from rlpanel import schema
@@ -27,6 +29,23 @@ def test_a_generated_page_tells_what_the_code_declares(path: Path) -> None:
 def test_the_page_on_the_log_names_every_key_of_a_line() -> None:
     text = generate.log_page()
     assert [f.name for f in schema.FIELDS if f"`{f.name}`" not in text] == []
+
+
+def _letters(formula: str) -> str:
+    """Return the text of a formula as the site draws it."""
+    return "".join(ElementTree.fromstring(convert(formula)).itertext())
+
+
+def test_every_computed_metric_has_a_formula() -> None:
+    without = {m.name for m in column_info.visible_metrics() if not m.formula}
+    assert without == {"token_reward", "token_entropy", "logprob", "ref_logprob", "engine_logprob", "value"}
+
+
+def test_the_site_can_draw_every_formula() -> None:
+    drawn = {m.formula: _letters(m.formula) for m in column_info.visible_metrics() if m.formula}
+    assert {
+        formula for formula, letters in drawn.items() if not letters or re.search(r"[\\\\{}$]", letters)
+    } == set()
 
 
 def test_every_metric_has_an_entry_and_a_sentence() -> None:

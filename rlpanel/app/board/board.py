@@ -226,9 +226,7 @@ class Board:
             context.param.trigger("index")  # views reset themselves as for another run
         if split and split != part.split and part.version and part.progress.caught_up:
             notify(
-                tr("split {split} is not in this run; {split_2} is shown").format(
-                    split=split, split_2=part.split
-                )
+                tr("split {split} is not in this run; {shown} is shown").format(split=split, shown=part.split)
             )
             context.selection.split = ""
         selected, steps = context.selection.step, part.steps

@@ -119,7 +119,7 @@ def read_query(query: str) -> tuple[dict[str, Any], list[str]]:
     problems = []
     if len(query) > MAX_QUERY:
         return {}, [
-            tr("the link is longer than {value:,} characters and was ignored").format(value=MAX_QUERY)
+            tr("the link is longer than {limit:,} characters and was ignored").format(limit=MAX_QUERY)
         ]
     for key, text in parse_qsl(query.lstrip("?"), keep_blank_values=False):
         if key not in KEYS:

@@ -217,9 +217,9 @@ class Layout:
         self._right.append(self._detail)
 
     def _add_settings(self) -> None:
+        self._side.append(SettingsForm(self.board.context))
         if self.window is not None:
             self._side.append(LanguageSwitch())
-        self._side.append(SettingsForm(self.board.context))
 
     def _show(self, document: Document) -> Iterator[Step]:
         """Create the Bokeh models of each view, and then add the board to the document."""

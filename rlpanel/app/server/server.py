@@ -192,17 +192,18 @@ def _guard(server: Any, at: Access, auth: TokenAuth | None) -> None:
     rules = list(application.wildcard_router.rules)
     spares = SparePages(application, at.spare_pages, at.linger)
     health_endpoint.set_spare_pages(lambda: spares.ready)
-    limit = PageLimit(at.max_pages, partial(_count_pages, application, spares))
+    limit = PageLimit(at.max_pages, partial(_pages, application, spares))
     guard = RequestGuard(rules, AllowedHosts(at.host, at.origins), auth, limit, bool(at.embed_in))
     application.default_router.rules[:0] = [guard_rule(guard), Rule(spares, RefusalHandler)]
     # The guard has checked Host and Origin. Bokeh's own check refuses a tunnel's port and lacks IPv6 support.
     application.websocket_origins.add("*")
 
 
-def _count_pages(application: Any, spares: SparePages) -> int:
-    """Return the number of pages that are open or being built; of the latter, Bokeh has no public count."""
+def _pages(application: Any, spares: SparePages) -> list[str]:
+    """Return the ids of pages that are open or being built; Bokeh does not publish the latter."""
     contexts = [application._applications[path] for path in application.app_paths]
-    return sum(len(context._sessions) + len(context._pending_sessions) for context in contexts) - len(spares)
+    pages = [page for context in contexts for page in (*context._sessions, *context._pending_sessions)]
+    return [page for page in pages if page not in spares.ids]
 
 
 def _log_request(handler: RequestHandler) -> None:

@@ -89,19 +89,22 @@ class SparePages(Matcher):
         Most spare pages; 0 turns them off.
     linger : float
         Seconds within which the browser of a spare page must connect.
+
+    Attributes
+    ----------
+    ids : set of str
+        Sessions that no viewer was given: spare pages, also those being built and those thrown away.
     """
 
     def __init__(self, application: Any, most: int, linger: float) -> None:
         self._application, self._most, self._linger = application, most, linger
+        self.ids: set[str] = set()
         self._spares: dict[PageKey, ServerSession] = {}
         self._complete: set[PageKey] = set()
         self._wanted: dict[PageKey, None] = {}  # the most recent one is last
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked = 0.0
         self._timer: object = None
-
-    def __len__(self) -> int:
-        return len(self._spares)
 
     @property
     def ready(self) -> int:
@@ -120,6 +123,7 @@ class SparePages(Matcher):
             if page.is_current:
                 page.renew_first_view()
                 request.headers["Bokeh-Session-Id"] = session.id
+                self.ids.discard(session.id)
                 self._call_later(self._linger, session.unblock_expiration)
             else:
                 _discard(session)
@@ -167,6 +171,7 @@ class SparePages(Matcher):
         application = self._application
         context = application._applications["/"]
         name = generate_session_id(secret_key=application.secret_key, signed=application.sign_sessions)
+        self.ids = {name, *(self.ids & context._sessions.keys())}
         # Without a token of its own, Bokeh makes one that is valid from when the page is sent.
         session: ServerSession = await context.create_session_if_needed(name, key.request(), None)
         session.block_expiration()

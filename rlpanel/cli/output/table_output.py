@@ -47,11 +47,21 @@ def print_table(table: Table, form: str, *, raw: bool = False) -> None:
     else:
         _write("".join(text_of(table, form, raw=raw)))
     if table.more > 0:
-        shown = f"{table.offset + 1:,} to {table.offset + len(table.rows):,} of {table.total:,}"
+        shown = f"{table.offset + 1:,} to {table.offset + len(table.rows):,} of {_total_text(table)}"
         hint = "; --last 0 prints all" if table.name == "steps" else "; --limit 0 prints all"
         say(f"rows {shown}{hint}", typer.colors.BRIGHT_BLACK)
     elif table.name == "steps" and table.offset:
         say(f"the last {len(table.rows):,} of {table.total:,} steps; --last 0 prints all", "bright_black")
+
+
+def _total_text(table: Table) -> str:
+    """Return how many rows there are; a search that stopped early knows only those found so far."""
+    searched, samples = table.about.get("searched"), table.about.get("samples")
+    if table.name != "search" or searched == samples:
+        return f"{table.total:,}"
+    return (
+        f"at least {table.total:,}, found in the newest {searched:,} of {samples:,} samples; --all counts all"
+    )
 
 
 def text_of(table: Table, form: str, *, raw: bool = False) -> list[str]:

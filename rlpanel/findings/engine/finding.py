@@ -18,8 +18,8 @@ class Finding:
     Attributes
     ----------
     severity : str
-        ``alarm``: it goes on in the newest complete steps and hurts training; ``warning``: worth a look;
-        ``info``: it ended long ago.
+        ``alarm``: it continues in the newest complete steps and harms training;
+        ``warning``: it deserves attention; ``info``: it ended long ago.
     sentence : str
         What happened, since when and where, in one sentence.
     evidence : tuple of str

@@ -49,6 +49,8 @@ class Metric:
         ``token`` (shape (T,)), ``sample`` (shape (N,)), ``group`` (shape (G,)) or ``step`` (shape (S,)).
     source : str
         Paper or trainer file of the formula.
+    formula : str
+        The formula in LaTeX, in the symbols that `docs/metrics.md` explains; empty for a logged quantity.
     needs : tuple of str
         Required fields or columns.
     constants : tuple of str
@@ -107,6 +109,7 @@ class Metric:
     undefined: str = ""
     scale: Scale = "sequential"
     color: str = "muted"
+    formula: str = ""
 
     @property
     def hidden(self) -> bool:
@@ -165,6 +168,7 @@ def metric(
     *,
     level: Level,
     unit: str = "",
+    formula: str = "",
     source: str = "",
     reductions: tuple[Reduction, ...] = (),
     pooled: bool = False,
@@ -205,6 +209,7 @@ def metric(
             label=label,
             level=level,
             unit=unit,
+            formula=formula,
             source=source,
             needs=tuple(need for need in required if need not in CONSTANTS),
             constants=tuple(need for need in required if need in CONSTANTS),

@@ -62,10 +62,10 @@ def comparison_notes(
 def _shared_text(reward: ComparedReward, labels: tuple[str, str]) -> str:
     count = len(reward.functions)
     text = trn(
-        "Compared on {count:,} shared reward function: {sum_text}.",
-        "Compared on {count:,} shared reward functions: {sum_text}.",
+        "Compared on {count:,} shared reward function: {names}.",
+        "Compared on {count:,} shared reward functions: {names}.",
         count,
-    ).format(count=count, sum_text=_sum_text(reward))
+    ).format(count=count, names=_sum_text(reward))
     left_out = [
         tr("{names} (only in {label})").format(names=_names(names), label=label)
         for names, label in zip((reward.only_here, reward.only_there), labels, strict=True)
@@ -97,13 +97,14 @@ def _doubtful_text(reward: ComparedReward, labels: tuple[str, str]) -> str:
     here, there = labels
     if reward.only_here and reward.only_there:
         return tr(
-            "{start} they have no reward function in common. {here} logs {names}, {there} logs {names_2}."
+            "{start} they have no reward function in common. "
+            "{here} logs {here_names}, {there} logs {there_names}."
         ).format(
             start=start,
             here=here,
-            names=_names(reward.only_here),
+            here_names=_names(reward.only_here),
             there=there,
-            names_2=_names(reward.only_there),
+            there_names=_names(reward.only_there),
         )
     names, with_functions, without = (
         (reward.only_here, here, there) if reward.only_here else (reward.only_there, there, here)

@@ -95,9 +95,9 @@ class PromptPair:
         prompt = safe_text(one_line(prompt_cell(sample.prompt or "", text_style(self.context))))
         choice = ""
         if max(counts) > 1:
-            choice = tr(
-                " · of {counts:,} and {counts_2:,} samples, those closest to their mean reward"
-            ).format(counts=counts[0], counts_2=counts[1])
+            choice = tr(" · of {here:,} and {there:,} samples, those closest to their mean reward").format(
+                here=counts[0], there=counts[1]
+            )
         return f'<p class="note">{prompt}{choice}</p>'
 
     def _draw(self, *_: Any) -> None:

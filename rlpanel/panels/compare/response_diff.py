@@ -144,7 +144,7 @@ class ResponseDiff(Viewer):
             if name == "line" and snapshot.ranks > 1:
                 label = f"rank {int(snapshot.metadata('rank')[row])} · {label}"
             if has_reward:
-                label += tr(" · reward {row}").format(row=number(float(snapshot.number("reward")[row])))
+                label += tr(" · reward {reward}").format(reward=number(float(snapshot.number("reward")[row])))
             options[f"{label} · {uid}" if label in options else label] = uid
         return options
 

@@ -62,6 +62,8 @@ class MessageBlock:
     given : bool
         True for messages before the response.
     text, reasoning : str
+    begun : str
+        Beginning of the message that the log holds as the end of the prompt.
     calls : list of ToolCallBlock
     tokens : (int, int) or None
         First token and the one after the last.
@@ -83,6 +85,7 @@ class MessageBlock:
     given: bool = False
     text: str = ""
     reasoning: str = ""
+    begun: str = ""
     calls: list[ToolCallBlock] = field(default_factory=list)
     tokens: Span | None = None
     reward: float | None = None
@@ -117,6 +120,8 @@ def blocks_of(sample: Sample, conversation: Conversation, tokens: TurnTokens) ->
         block = _block(message, position, given=place < 0, span=span)
         if message["role"] == _ASSISTANT:
             asking = block
+            if place == 0:
+                block.begun = escape_invisible(conversation.begun)
             if place >= 0:
                 block.turn = 1 + sum(earlier.turn > 0 for earlier in blocks)
                 block.reward = next(rewards, block.reward)

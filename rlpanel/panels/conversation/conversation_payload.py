@@ -67,8 +67,7 @@ def pack_conversation(
     """
     conversation = _turns_of(sample, pad_token)
     texts = decoded_tokens(sample, pad_token).texts
-    response = conversation.messages[conversation.prompt_messages :]
-    tokens = turn_tokens(response, texts, sample.loss_mask)
+    tokens = turn_tokens(conversation.response, texts, sample.loss_mask)
     blocks = blocks_of(sample, conversation, tokens)
     packer = _Packer()
     payload = {
@@ -85,7 +84,7 @@ def pack_conversation(
 
 
 def part_text(blocks: list[MessageBlock], block: int, part: str) -> str:
-    """Return the complete text of a part: ``text``, ``reasoning``, ``call:K`` or ``result:K``.
+    """Return the complete text of a part: ``text``, ``reasoning``, ``begun``, ``call:K`` or ``result:K``.
 
     Raises
     ------
@@ -94,7 +93,7 @@ def part_text(blocks: list[MessageBlock], block: int, part: str) -> str:
     """
     chosen = blocks[block]
     name, _, number = part.partition(":")
-    if name in ("text", "reasoning"):
+    if name in ("text", "reasoning", "begun"):
         return str(getattr(chosen, name))
     call = chosen.calls[int(number)]
     if name == "call":
@@ -128,6 +127,8 @@ class _Packer:
         }
         packed |= {name: value for name, value in known.items() if value}
         markdown = block.role in _MARKDOWN_ROLES
+        if block.begun:
+            packed["begun"] = self._text(block.begun)
         if block.reasoning:
             packed["reasoning"] = self._text(block.reasoning, markdown=False)
         if block.text:
@@ -169,6 +170,12 @@ def _status(sample: Sample) -> list[str]:
 
 def _notes(conversation: Conversation, note: str) -> list[str]:
     notes = [note] if note else []
+    if conversation.begun:
+        text = tr(
+            "The log's prompt ends inside of a turn. It is shown whole; its first {characters} characters "
+            "are in the prompt."
+        )
+        notes.append(text.format(characters=f"{len(conversation.begun):,}"))
     if conversation.from_text:
         notes.append(tr("The log holds one text; turns were found by the markup of the chat template."))
     return notes

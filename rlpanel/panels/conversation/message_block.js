@@ -46,7 +46,9 @@ class MessageBlock {
   draw() {
     this.drawn = true;
     this.body.replaceChildren();
-    if (this.view.mode === "tokens" && this.hasTokens) {
+    const inTokens = this.view.mode === "tokens" && this.hasTokens;
+    if (this.block.begun) this.body.append(this.#begun(inTokens));
+    if (inTokens) {
       this.body.append(this.#tokens(this.block.tokens, "self"));
       this.#drawCalls();
     } else this.#drawTexts();
@@ -129,6 +131,15 @@ class MessageBlock {
       } else pair.append(element("div", "answer none", t("no result")));
       this.body.append(pair);
     }
+  }
+
+  /** The beginning of the message that the log holds as prompt: dimmed before the tokens, else folded. */
+  #begun(inTokens) {
+    const {begun} = this.block;
+    const node = inTokens ? this.#part(begun, "begun") : this.#fold(t("begins in the prompt"), begun, "begun");
+    node.classList.add("begun");
+    node.title = t("The log holds this beginning of the turn as prompt. It has no values of tokens.");
+    return node;
   }
 
   /** A folded text, with its beginning as the summary. */

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from rlpanel.schema import Sample
-from rlpanel.sources.records.messages import read_messages
-from rlpanel.texts.chat_templates import continued_turns, turns_of
+from rlpanel.sources.records.messages import TOOL_ROLES, read_messages
+from rlpanel.texts.chat_templates import continued_turns, open_turn, turns_of
 from rlpanel.texts.turn import Turn
 
 #: Most characters of a text in which markup is searched.
@@ -25,6 +25,8 @@ _LONGEST = 4_000_000
 _CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _RESULT = re.compile(r"<tool_response>(.*?)(?:</tool_response>|\Z)", re.DOTALL)
 _REASONING = ("<think>", "</think>")
+#: What templates begin an answer with.
+_OPENING = re.compile(r"\s*<think>\s*(?:</think>\s*)?")
 #: Parts of a message that are no text.
 _SHOWN_BESIDE = frozenset({"tool_calls", "images", "media"})
 
@@ -41,11 +43,24 @@ class Conversation:
         Number of messages before the response.
     from_text : bool
         True if they were found in texts by the markup of a chat template.
+    begun : str
+        Beginning of the response's first message that the log holds as the end of the prompt; empty for
+        tags alone, with which templates begin an answer.
+    continuation : mapping, optional
+        The rest of that message, as it stands in the response.
     """
 
     messages: list[Mapping[str, Any]]
     prompt_messages: int
     from_text: bool = False
+    begun: str = ""
+    continuation: Mapping[str, Any] | None = None
+
+    @property
+    def response(self) -> list[Mapping[str, Any]]:
+        """Messages as they stand in the response: the first one without what the prompt holds of it."""
+        messages = self.messages[self.prompt_messages :]
+        return messages if self.continuation is None else [self.continuation, *messages[1:]]
 
     @property
     def has_turns(self) -> bool:
@@ -78,11 +93,35 @@ def conversation_of(sample: Sample, token_texts: Sequence[str] = ()) -> Conversa
     new_prompt = _without_opening(_split(prompt, "user", turns_of))
     new_response = _split(response, "assistant", continued_turns)
     divided = len(new_prompt) + len(new_response) > len(logged)
+    begun, continuation = "", None
+    if not sample.messages and (joined := _joined(sample.prompt or "", new_response)):
+        begun, whole = joined
+        continuation = _with_parts(new_response[0])
+        new_prompt, new_response = new_prompt[:-1], [whole, *new_response[1:]]
     for key, media in (("images", sample.images), ("media", sample.media)):
         if media:
             new_prompt = _with_media(new_prompt, key, media)
     found = [*new_prompt, *new_response]
-    return Conversation([_with_parts(message) for message in found], len(new_prompt), divided)
+    messages = [_with_parts(message) for message in found]
+    return Conversation(messages, len(new_prompt), divided, begun, continuation)
+
+
+def _joined(prompt: str, response: Sequence[Mapping[str, Any]]) -> tuple[str, Mapping[str, Any]] | None:
+    """Return the beginning of a turn that the prompt's text ends in, and the whole turn; None without one.
+
+    Templates may begin the answer, for example with ``<think>``, and AReaL may end the prompt inside of a
+    turn or of a tool's result. A result must be closed in the response, since a policy may write without one.
+    """
+    turn = open_turn(prompt) if len(prompt) <= _LONGEST else None
+    if turn is None or not response or response[0]["role"] != "assistant":
+        return None
+    if turn.role != "assistant" and not (turn.role in TOOL_ROLES and len(response) > 1):
+        return None
+    begun = prompt[turn.begin :]
+    if _RESULT.search(begun):  # several results may stand in one turn
+        return None
+    shown = "" if _OPENING.fullmatch(begun) else begun
+    return shown, read_messages({"role": turn.role, "content": begun + response[0]["content"]})[0]
 
 
 def _without_opening(prompt: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

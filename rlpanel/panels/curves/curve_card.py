@@ -35,7 +35,7 @@ from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.alignment import TIME, alignment_of, chosen_axis
 from rlpanel.panels.plots.step_shading import StepShading
-from rlpanel.panels.plots.value_axis import fit_axis
+from rlpanel.panels.plots.value_axis import fills_axis, fit_axis
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -48,6 +48,8 @@ _CLASSES = ["rl-card", "rl-curve"]
 _BAND_LABELS = {"iqr": "IQR", "range": "min–max", "density": "density", "ridge": "ridges"}
 _LEGEND = {"ref_reward": "ref", "valid_reward": "valid", "ref_valid_reward": "ref valid"}
 _DASH = {"ref_reward": "dashed", "valid_reward": "dotted", "ref_valid_reward": "dotted"}
+#: Opacity of the first column's band.
+_BAND_ALPHA = 0.16
 #: Size of the point markers, and the largest number of points that get markers.
 _MARKER_SIZE, _MAX_MARKERS = 4, 40
 
@@ -153,6 +155,17 @@ class CurveCard:
         if axis is not None and axis != (self._plot.y_range.start, self._plot.y_range.end):
             start, end = axis
             self._plot.y_range.update(start=start, end=end, reset_start=start, reset_end=end)
+        if axis is not None:
+            self._fade_full_bands(*axis)
+
+    def _fade_full_bands(self, start: float, end: float) -> None:
+        """Fade each band that fills the plot: without an edge in view it is only a coloured rectangle."""
+        for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
+            points = self._sent[column]
+            if kind == "band" and points:
+                alpha = _BAND_ALPHA if column == self.curve.columns[0] else _BAND_ALPHA / 2
+                full = fills_axis(self._window.visible(points), start, end)
+                renderer.glyph.fill_alpha = alpha / 3 if full else alpha
 
     def move_cursor(self) -> None:
         """Move the step cursor: a vertical line, a dot on the curve, and the value in the head."""
@@ -306,7 +319,7 @@ class CurveCard:
             band, line, mark = theme.add_glyphs(
                 plot,
                 source,
-                glyphs.VArea(x="x", y1="lo", y2="hi", fill_alpha=0.16 if first else 0.07),
+                glyphs.VArea(x="x", y1="lo", y2="hi", fill_alpha=_BAND_ALPHA if first else _BAND_ALPHA / 2),
                 glyphs.Line(x="x", y="y", line_width=1.7 if first else 1.2, line_dash=dash),
                 glyphs.Scatter(x="x", y="y", size=_MARKER_SIZE if first else 0, line_alpha=0),
             )
@@ -318,7 +331,8 @@ class CurveCard:
         [dot] = theme.add_glyphs(plot, self._dot, glyphs.Scatter(x="x", y="y", size=8, line_width=1.5))
         self._add_renderers(self.curve.columns[0], ("dot", dot))
         if any(trainer_scalars.scalar_of(column) is None for column in self.curve.columns[1:]):
-            plot.add_layout(_legend(items))  # the head compares with the trainer log
+            # The head compares with the trainer log. Inside the plot a legend would hide the lines.
+            plot.add_layout(_legend(items), "above")
         self._add_tools(plot)
         return plot
 
@@ -372,8 +386,9 @@ def _legend(items: list[LegendItem]) -> Legend:
         items=items,
         click_policy="hide",
         orientation="horizontal",
-        location="top_left",
+        location="left",
         margin=0,
+        padding=0,  # type: ignore[arg-type]  # as margin, it may be a number
         spacing=8,
         label_text_font_size="10px",
         label_standoff=4,
@@ -400,8 +415,8 @@ def _color(column: str, first: bool) -> str:
 
 def _parts_html(subtitle: str) -> str:
     """Return a subtitle in parts that are shown whole or not at all."""
-    *first, last = (safe_text(part) for part in subtitle.split(", "))
-    return "".join(f"<span>{part}, </span>" for part in first) + f"<span>{last}</span>"
+    first, *rest = (safe_text(part) for part in subtitle.split(", "))
+    return f"<span>{first}</span>" + "".join(f"<span>, {part}</span>" for part in rest)
 
 
 def _empty_points() -> series.Points:

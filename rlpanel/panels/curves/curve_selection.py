@@ -18,6 +18,8 @@ _CRITIC = ("var_explained", "value_error")
 _OTHERS = ("surprisal_mean", "token_entropy_mean", "reward_gap", "advantage", "prompt_chars")
 #: In fewer steps than this, an equal value may be chance.
 _FEW_STEPS = 5
+#: A mean below this share of the standard deviation is a rounding error of centred values.
+_CENTRED = 1e-3
 #: Points without a band, which needs not be computed to see whether a line is constant.
 _PLAIN = Display(band="none")
 
@@ -54,9 +56,9 @@ def _default_names(context: Context) -> list[str]:
     critic = [name for name in _CRITIC if _varies(view, name)]
     others = [] if critic else list(_OTHERS)
     names = [name for name in (*first, *critic, *others) if view.has(name)]
-    return [name for name in names if name == "reward" or _varies(view, name)][
-        : max(_DEFAULT_COUNT, 3 + len(critic))
-    ]
+    return [
+        name for name in names if name == "reward" or (_varies(view, name) and not _is_centred(view, name))
+    ][: max(_DEFAULT_COUNT, 3 + len(critic))]
 
 
 def _length_column(view: RunView) -> str:
@@ -70,6 +72,16 @@ def _varies(view: RunView, name: str) -> bool:
     values = trainer_scalars.points(view, name, _PLAIN)["y"]
     values = values[np.isfinite(values)]
     return len(values) > 0 and (len(values) < _FEW_STEPS or float(np.ptp(values)) > 0)
+
+
+def _is_centred(view: RunView, name: str) -> bool:
+    """Return whether a column's mean is near zero at each step, like that of centred advantages."""
+    points = trainer_scalars.points(view, name, Display(band="std"))
+    if "hi" not in points or not len(points["y"]):
+        return False
+    spread = (points["hi"] - points["lo"]) / 2
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(points["y"]) < _CENTRED * spread).all())
 
 
 def show_curve(context: Context, column: str) -> None:

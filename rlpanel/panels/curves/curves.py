@@ -52,6 +52,7 @@ class Curves(Viewer):
             sizing_mode="stretch_width",
             margin=0,
             css_classes=["rl-curves"],
+            stylesheets=[read_assets("panels/curves/curve_row.css")],
         )
         self._scroller = CardScroller(width=0, height=0, margin=0)
         self._column = pn.Column(

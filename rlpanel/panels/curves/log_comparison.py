@@ -72,7 +72,7 @@ class LogComparison:
     def html(self) -> str:
         """The comparison as a short HTML label for the card's head, with the details as its tooltip."""
         long, short = {
-            "equal": (tr("matches trainer log"), tr("= log")),
+            "equal": (tr("matches trainer log"), "✓"),
             "differs": (
                 tr("differs from trainer log by {largest}").format(largest=number(self.largest)),
                 tr("≠ log"),

@@ -64,7 +64,7 @@ def parse_range(text: str) -> tuple[int, int]:
     found = _RANGE.fullmatch(text)
     if found is None:
         raise SettingError(
-            tr("{strip!r} is no range of steps: write 7 or 3–9").format(strip=text.strip()[:40])
+            tr("{text!r} is not a range of steps: write 7 or 3–9").format(text=text.strip()[:40])
         )
     first, last = int(found[1]), int(found[2] or found[1])
     return min(first, last), max(first, last)
@@ -109,7 +109,7 @@ def sides_of(context: Context, choice: str, a: str, b: str) -> Sides:
             raise SettingError(tr("this is the first step: write the step to compare with"))
         other = parse_range(b)[0] if b.strip() else int(steps.values[position - 1])
         here, there = (
-            ContrastSide(tr("step {at:,}").format(at=at), index, view, snapshot.rows_of(at))
+            ContrastSide(tr("step {step:,}").format(step=at), index, view, snapshot.rows_of(at))
             for at in (step, other)
         )
         return Sides(here, there, step=step, step_b=other)
@@ -170,8 +170,8 @@ def _name(run: str, bounds: tuple[int, int] | None) -> str:
     if bounds is None:
         return run
     steps = (
-        tr("step {bounds:,}").format(bounds=bounds[0])
+        tr("step {step:,}").format(step=bounds[0])
         if bounds[0] == bounds[1]
-        else tr("steps {bounds:,}–{bounds_2:,}").format(bounds=bounds[0], bounds_2=bounds[1])
+        else tr("steps {first:,}–{last:,}").format(first=bounds[0], last=bounds[1])
     )
     return steps if run == tr("this run") else f"{run}, {steps}"

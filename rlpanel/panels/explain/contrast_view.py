@@ -9,7 +9,8 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.analysis.clustered_tests import LEAST_EFFECT
-from rlpanel.analysis.selection_contrast import Contrast, Difference, contrast, label_of
+from rlpanel.analysis.difference import Difference, label_of
+from rlpanel.analysis.selection_contrast import Contrast, contrast
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
@@ -225,8 +226,11 @@ class ContrastView(Viewer):
 
 def _summary(found: Contrast) -> str:
     """Return what was compared, and how much differs."""
-    sizes = tr("{name} ({rows:,} samples) against {name_2} ({rows_2:,})").format(
-        name=found.a.name, rows=len(found.a.rows), name_2=found.b.name, rows_2=len(found.b.rows)
+    sizes = tr("{first} ({first_count:,} samples) against {second} ({second_count:,})").format(
+        first=found.a.name,
+        first_count=len(found.a.rows),
+        second=found.b.name,
+        second_count=len(found.b.rows),
     )
     sizes = f"{sizes[:1].upper()}{sizes[1:]}"
     if not found.complete:

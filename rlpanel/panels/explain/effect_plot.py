@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from rlpanel.analysis.difference import Difference, label_of
 from rlpanel.analysis.response_clusters import ResponseCluster
-from rlpanel.analysis.selection_contrast import Difference, label_of
 from rlpanel.panels.explain.link_rows import one_line
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.language.labels import tr

@@ -86,8 +86,8 @@ class ScatterView(Viewer):
         left = len(rows) - len(frame)
         missing = tr("; {left:,} without one of the two numbers").format(left=left) if left else ""
         text = tr(
-            "Step {step:,}: {frame:,} samples{missing}. Drag a box to filter, click a point to open it."
-        ).format(step=step, frame=len(frame), missing=missing)
+            "Step {step:,}: {count:,} samples{missing}. Drag a box to filter, click a point to open it."
+        ).format(step=step, count=len(frame), missing=missing)
         self._note.object = f'<p class="note">{safe_text(text)}</p>'
         self._plot.object = self._element(x, y)
 

@@ -86,7 +86,7 @@ export function render({ model, el }) {
     const rows = createItems(now)
     if (!now.length) {
       const text = !model.checked ? t("The rules check the run …")
-        : past.length ? t("Nothing goes on in the newest complete steps.") : t("No findings in the complete steps.")
+        : past.length ? t("No finding concerns the newest complete steps.") : t("No findings in the complete steps.")
       rows.push(element("li", "none", text))
     }
     if (past.length) { rows.push(createEarlier(past, createItems(past), wasOpen)) }

@@ -66,7 +66,7 @@ def list_html(findings: Sequence[Finding]) -> str:
     html = (
         _items(present)
         if present
-        else tr('<p class="note">Nothing goes on in the newest complete steps.</p>')
+        else tr('<p class="note">No finding concerns the newest complete steps.</p>')
     )
     if past:
         summary = tr("<summary>Earlier ({past})</summary>").format(past=len(past))

@@ -105,7 +105,7 @@ def _samples(context: Context) -> str:
 
 
 def _prompt(texts: Texts, style: TextStyle) -> str:
-    return safe_text(one_line(prompt_cell(texts.get("prompt", ""), style)))
+    return safe_text(one_line(prompt_cell(texts.get("prompt", ""), style, narrow=True)))
 
 
 def _response(texts: Texts, style: TextStyle) -> str:

@@ -163,7 +163,7 @@ def _summary(groups: StepGroups, group: int) -> str:
     """Return the group's numbers in one line."""
     parts = [
         tr("Group {group}").format(group=groups.names[group][:40]),
-        tr("{group:,} samples").format(group=len(groups.members[group])),
+        tr("{count:,} samples").format(count=len(groups.members[group])),
     ]
     values = {name: float(column[group]) for name, column in groups.values.items()}
     if "group_mean" in values:
@@ -173,20 +173,20 @@ def _summary(groups: StepGroups, group: int) -> str:
             )
         )
         parts.append(
-            tr("range {values} to {values_2}").format(
-                values=number(values["group_worst"]), values_2=number(values["group_best"])
+            tr("range {lowest} to {highest}").format(
+                lowest=number(values["group_worst"]), highest=number(values["group_best"])
             )
         )
-        parts.append(tr("pass rate {values:.0%}").format(values=values["group_pass_rate"]))
+        parts.append(tr("pass rate {rate:.0%}").format(rate=values["group_pass_rate"]))
         parts += (
-            [tr("no learning signal ({group})").format(group=groups.states[group])]
+            [tr("no learning signal ({reason})").format(reason=groups.states[group])]
             if values["group_zero_variance"]
             else []
         )
     if "group_diversity" in values:
-        parts.append(tr("{values:.0%} distinct responses").format(values=values["group_diversity"]))
+        parts.append(tr("{share:.0%} distinct responses").format(share=values["group_diversity"]))
     if len(groups.members[group]) > MOST_SAMPLES:
-        parts.append(tr("first {value} shown").format(value=MOST_SAMPLES))
+        parts.append(tr("first {count} shown").format(count=MOST_SAMPLES))
     return " · ".join(parts)
 
 

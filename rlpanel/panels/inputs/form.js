@@ -99,7 +99,7 @@ function caption(field, { group, node, input = node }) {
 }
 
 export function render({ model }) {
-  const form = element("div", "form")
+  const form = element("div", "groups")
   const open = new Set()
   let fields = new Map()
   let signature = ""

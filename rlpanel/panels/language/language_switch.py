@@ -1,4 +1,4 @@
-"""Select of the page's language, above the settings in the side panel."""
+"""Select of the page's language, below the settings in the side panel."""
 
 from __future__ import annotations
 

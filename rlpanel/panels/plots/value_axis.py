@@ -17,6 +17,8 @@ _ENOUGH = 20
 #: Room for the band on either side of the line, as a share of the line's own range.
 _BAND_SHARE = 0.35
 _PADDING = 0.06
+#: Share of the points at which a band must reach both ends of the axis to fill the plot.
+_FULL = 0.9
 
 
 def fit_axis(lines: Sequence[Points], *, log: bool = False) -> tuple[float, float] | None:
@@ -50,6 +52,12 @@ def fit_axis(lines: Sequence[Points], *, log: bool = False) -> tuple[float, floa
     padding = _PADDING * (high - low)
     start, end = low - padding, high + padding
     return (10.0**start, 10.0**end) if log else (start, end)
+
+
+def fills_axis(line: Points, start: float, end: float) -> bool:
+    """Return whether a band reaches both ends of the value axis at nearly all points."""
+    reaches = (line["lo"] <= start) & (line["hi"] >= end)
+    return len(reaches) > 0 and float(reaches.mean()) > _FULL
 
 
 def _scaled(values: np.ndarray, log: bool) -> np.ndarray:

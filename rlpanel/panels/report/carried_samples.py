@@ -13,6 +13,7 @@ import numpy as np
 
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.report.html_table import table_html
+from rlpanel.panels.report.media_players import MediaBudget, sample_players
 from rlpanel.panels.report.sample_section import article_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_payload import pack_sample
@@ -41,6 +42,10 @@ class ReportSamples:
         Number of selected samples that were omitted because the page would be too large.
     unread : int
         Number of selected samples whose lines could not be read.
+    embedded_chars : int
+        Number of characters of embedded audio and video in ``articles``.
+    media_left_out : int
+        Number of audio and video files of the samples that are not embedded.
     """
 
     samples: list[Sample]
@@ -49,6 +54,8 @@ class ReportSamples:
     tokens: list[dict[str, Any]]
     too_long: int
     unread: int
+    embedded_chars: int = 0
+    media_left_out: int = 0
 
 
 def collect_samples(
@@ -60,28 +67,31 @@ def collect_samples(
     ----------
     most : int
         Maximum number of characters of texts and token values; further samples are only counted.
+        Embedded audio and video have bounds of their own, see `MediaBudget`.
     """
+    budget = MediaBudget()
     samples: dict[int, Sample] = {}
     articles, tokens = [], []
-    chars = unread = too_long = 0
+    chars = unread = too_long = embedded = left_out = 0
     for row in rows.tolist():
         sample = _read(context, row)
         if sample is None:
             unread += 1
             continue
-        article, packed = (
-            article_html(context, sample, len(articles), outcome.tests),
-            _packed(context, sample),
-        )
-        chars += len(article) + len(json.dumps(packed))
+        players = sample_players(context, sample, budget)
+        article = article_html(context, sample, len(articles), outcome.tests, players.html)
+        packed = _packed(context, sample)
+        chars += len(article) - players.embedded_chars + len(json.dumps(packed))
         if chars > most and samples:
             too_long = len(rows) - len(samples) - unread
             break
         samples[row] = sample
         articles.append(article)
         tokens.append(packed)
+        embedded += players.embedded_chars
+        left_out += players.left_out
     table = table_html(context, samples, outcome)
-    return ReportSamples([*samples.values()], table, articles, tokens, too_long, unread)
+    return ReportSamples([*samples.values()], table, articles, tokens, too_long, unread, embedded, left_out)
 
 
 def _read(context: Context, row: int) -> Sample | None:

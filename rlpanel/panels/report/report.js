@@ -50,6 +50,8 @@ function show() {
   for (const list of [rows, articles]) {
     for (const [position, node] of list.entries()) { node.classList.toggle("chosen", position === index) }
   }
+  // A player of a sample that is hidden would go on without controls.
+  for (const player of document.querySelectorAll("article:not(.chosen) :is(audio, video)")) { player.pause() }
   const host = articles[index]?.querySelector(".tokens")
   if (host && !host.shadowRoot) { drawTokens(host, index) }
 }
@@ -68,6 +70,15 @@ addEventListener("keydown", (event) => {
   const typing = event.composedPath()[0].matches?.("input, textarea")
   if (by && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) { go(selected() + by) }
 })
+// Show a sentence instead of a player that the browser cannot play. Its error may precede this script.
+for (const player of document.querySelectorAll("audio, video")) {
+  const explain = () => {
+    const kind = player.tagName.toLowerCase()
+    const text = `This browser cannot play the ${kind}: it is damaged, or its codec is not known.`
+    player.replaceWith(Object.assign(document.createElement("p"), { className: "note", textContent: text }))
+  }
+  if (player.error) { explain() } else { player.addEventListener("error", explain) }
+}
 document.body.classList.add("scripted")
 show()
 

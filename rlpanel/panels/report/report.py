@@ -72,7 +72,8 @@ def board_html(context: Context, samples: int = SAMPLES) -> bytes:
     }
     title = f"{snapshot.name} · step {context.selection.step} · rlpanel"
     bokeh = Resources(mode="inline", components=["bokeh"]).js_raw
-    return document(title, _style(), body, data, [*bokeh, _script()])
+    scripts = [*bokeh, _script()]
+    return document(title, _style(), body, data, scripts, plays_media=carried.embedded_chars > 0)
 
 
 @using(ENGLISH)  # an exported file is read by others, too
@@ -91,7 +92,8 @@ def sample_html(context: Context, uid: str) -> bytes:
     facts = facts_html(context, outcome, carried, now, alone=True)
     body = f'{_header(snapshot.name)}{facts}<div class="shown">{"".join(carried.articles)}</div>'
     data = _data(context, carried.tokens) | {"plots": [], "bars": [], "colors": {}, "first": 0}
-    return document(f"{snapshot.name} · {uid} · rlpanel", _style(), body, data, [_script()])
+    title = f"{snapshot.name} · {uid} · rlpanel"
+    return document(title, _style(), body, data, [_script()], plays_media=carried.embedded_chars > 0)
 
 
 # -- pieces of the page --------------------------------------------------------------------------

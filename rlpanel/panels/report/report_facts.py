@@ -73,6 +73,8 @@ def _omissions(context: Context, carried: ReportSamples, *, alone: bool) -> Iter
         yield f"{carried.too_long:,} selected samples that would have made this file too large"
     if carried.unread:
         yield f"{carried.unread:,} samples whose lines could not be read"
+    if carried.media_left_out:
+        yield f"{carried.media_left_out:,} audio or video files; their samples say why"
     if alone:
         yield "the run's curves"
     elif context.display.band == "ridge" and context.selection.align == STEP:

@@ -26,7 +26,9 @@ _TEXTS = {
 }
 
 
-def article_html(context: Context, sample: Sample, at: int, tests: Sequence[TextPredicate] = ()) -> str:
+def article_html(
+    context: Context, sample: Sample, at: int, tests: Sequence[TextPredicate] = (), players: str = ""
+) -> str:
     """Return the HTML of a sample.
 
     Parameters
@@ -35,6 +37,8 @@ def article_html(context: Context, sample: Sample, at: int, tests: Sequence[Text
         Its position in the report.
     tests : sequence of TextPredicate
         Conditions on texts; what they find is marked.
+    players : str
+        HTML of the sample's audio and video.
     """
     style = text_style(context)
     prompt = ""
@@ -43,7 +47,7 @@ def article_html(context: Context, sample: Sample, at: int, tests: Sequence[Text
         head = '<h4 class="caption">Prompt</h4>'
         prompt = f'<section class="prompt">{head}<div class="parts">{text}</div></section>'
     return (
-        f'<article id="sample-{at}">{_head(context, sample, at)}{prompt}'
+        f'<article id="sample-{at}">{_head(context, sample, at)}{prompt}{players}'
         f'<div class="tokens" data-sample="{at}"></div>'
         f'<div class="pair">{"".join(_answers(sample, style, tests))}</div>'
         f"{_numbers(sample)}{_extra(sample)}</article>"

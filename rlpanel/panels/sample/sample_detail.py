@@ -116,8 +116,8 @@ class SampleDetail(Viewer):
     def _head_html(self, sample: Sample | None) -> str:
         if sample is None:
             words = self.context.message or tr("no sample selected")
-            return tr('<div class="head"><b>Sample</b><span class="note">{words}</span></div>').format(
-                words=safe_text(words)
+            return tr('<div class="head"><b>Sample</b><span class="note">{message}</span></div>').format(
+                message=safe_text(words)
             )
         place = [
             f"step {sample.step}",
@@ -129,9 +129,9 @@ class SampleDetail(Viewer):
         notes = "".join(f'<div class="note kl">{safe_text(note)}</div>' for note in sample.notes)
         uid = safe_text(sample.uid)
         return tr(
-            '<div class="head" title="{uid}" data-uid="{uid_2}"><b>Sample</b><span '
-            'class="note">{where}</span><span class="scores">{sample}</span></div>{notes}'
-        ).format(uid=uid, uid_2=uid, where=safe_text(where), sample=self._scores(sample), notes=notes)
+            '<div class="head" title="{uid}" data-uid="{uid}"><b>Sample</b><span '
+            'class="note">{where}</span><span class="scores">{scores}</span></div>{notes}'
+        ).format(uid=uid, where=safe_text(where), scores=self._scores(sample), notes=notes)
 
     def _scores(self, sample: Sample) -> str:
         estimator = self.context.display.kl_estimator

@@ -67,12 +67,12 @@ TABS: tuple[Tab, ...] = (
     Tab("ranking", marked("Token ranking"), marked("step"), _token_ranking),
     Tab("timeline", marked("Timeline"), marked("step"), TimelineTab, has_times),
     Tab("runs", marked("Compare runs"), marked("run"), RunsTab),
-    Tab("explain", marked("Why"), marked("run"), ExplainTab),
+    Tab("explain", marked("Explain"), marked("run"), ExplainTab),
 )
 
 
-#: Tab that is open by default, and the one for a sample with several turns.
-_DEFAULT, _DEFAULT_OF_TURNS = "tokens", "conversation"
+#: Tab that is open by default, and the one for a sample with several turns or without tokens.
+_DEFAULT, _DEFAULT_OF_TEXTS = "tokens", "conversation"
 
 
 def position_of(key: str) -> int:
@@ -83,4 +83,7 @@ def position_of(key: str) -> int:
 
 def tab_for(sample: Sample | None) -> str:
     """Return the key of the tab that shows a sample while the viewer has not chosen one."""
-    return _DEFAULT_OF_TURNS if has_turns(sample) else _DEFAULT
+    if sample is None:
+        return _DEFAULT
+    has_tokens = sample.response_tokens is not None or bool(sample.arrays())
+    return _DEFAULT if has_tokens and not has_turns(sample) else _DEFAULT_OF_TEXTS

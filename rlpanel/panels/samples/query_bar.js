@@ -127,7 +127,7 @@ function fileReceiver() {
 
 export function render({ model }) {
   const box = element("div", "query"), row = element("div", "row")
-  const presetMenu = menu(t("Presets ▾"), t("Filters and sorts for samples worth a look"), () => model.presets, (key) => {
+  const presetMenu = menu(t("Presets ▾"), t("Ready-made filters and sort orders"), () => model.presets, (key) => {
     model.send_msg({ do: "preset", what: key })
   })
   const exportMenu = menu(t("Export ▾"), t("Save the matching samples as a file, or copy a link"), () => model.takes, (key) => {

@@ -86,7 +86,11 @@ def _texts(
 
 
 def _cell(name: str, text: str, places: Sequence[Place], style: TextStyle) -> str:
-    shown = prompt_cell(text, style, places) if name == "prompt" else answer_cell(text, style, places)
+    shown = (
+        prompt_cell(text, style, places, narrow=True)
+        if name == "prompt"
+        else answer_cell(text, style, places)
+    )
     return shown if len(shown) <= TEXT_CHARS else f"{shown[:TEXT_CHARS]}…"
 
 

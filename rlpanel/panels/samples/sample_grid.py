@@ -191,9 +191,7 @@ class SampleGrid(Viewer):
         if count < queried or not queried or following:
             self.context.draw_later(self.load)
         elif count > queried:
-            self._pill.param.update(
-                label=tr("↻ {queried:,} new").format(queried=count - queried), visible=True
-            )
+            self._pill.param.update(label=tr("↻ {count:,} new").format(count=count - queried), visible=True)
 
     def _on_step(self, _: Any) -> None:
         if self._whole_run:

@@ -39,18 +39,19 @@ _HIDDEN = frozenset({"prompt_chars", "response_chars", "time", "response_length"
 
 
 def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
-    """Return the grid's number and label columns that the run has, in reading order."""
+    """Return the grid's number and label columns that the run has, in reading order.
+
+    What an agent does leads in its runs; where all samples have one turn and call no tool, it says nothing.
+    """
     usual = [
         "reward",
+        *(_TURNS if _has_agents(snapshot) else ()),
         f"{kl}_mean",
         f"{kl}_sum",
         "log_ratio_mean",
         "log_ratio_sum",
         "response_tokens",
         "trajectory_tokens",
-        "turns",
-        "tool_calls",
-        "tool_errors",
         "lag",
         "advantage",
         "ref_reward",
@@ -64,6 +65,7 @@ def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
         "token_entropy_mean",
         "value_mean",
         "token_reward_sum",
+        *_TURNS,
     ]
     derived = {f"{m.name}_{r}" for m in column_info.of_level("token") for r in m.reductions}
     custom = [
@@ -71,6 +73,15 @@ def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
     ]
     available = {*snapshot.labels, *(name for name in snapshot.numbers if snapshot.has_number(name))}
     return [name for name in dict.fromkeys([*usual, *custom]) if name in available]
+
+
+_TURNS = ("turns", "tool_calls", "tool_errors")
+
+
+def _has_agents(snapshot: Snapshot) -> bool:
+    """Return whether samples have several turns or call tools."""
+    means = {name: snapshot.steps.statistic(name, "mean") for name in _TURNS[:2] if snapshot.has_number(name)}
+    return any(bool((values > (name == "turns")).any()) for name, values in means.items())
 
 
 #: Properties, synchronised in both directions, that are lists of dicts with a column's ``field``.
@@ -220,7 +231,10 @@ def table_of(frame: pd.DataFrame) -> SampleTable:
         sizing_mode="stretch_both",
         margin=0,
         layout="fit_data",
-        stylesheets=[read_assets("panels/ui/table.css"), *([_TALL_ROWS] if COLUMN in columns else [])],
+        stylesheets=[
+            read_assets("panels/ui/table.css", "panels/samples/sample_table.css"),
+            *([_TALL_ROWS] if COLUMN in columns else []),
+        ],
         css_classes=["rl-grid"],
         row_height=44 if COLUMN in columns else 27,
         # A page is short, so all its rows are rendered, whatever the grid's height.
@@ -318,6 +332,10 @@ def _filter(name: str, values: pd.Series) -> dict[str, Any]:
     return {**kind, "elementAttributes": attributes}
 
 
+#: Maximum width of a number column, in pixels; a name of the log may have any length.
+_WIDEST = 146
+
+
 def _width(name: str, values: pd.Series) -> int:
     if name in ("prompt", "response"):
         return 128
@@ -326,7 +344,7 @@ def _width(name: str, values: pd.Series) -> int:
     if name == "step":
         return 64
     if _is_number(values):
-        # Titles with a suffix are longer: 6 pixels per character, 38 for padding and sort arrow.
-        suffix = _reduction(name)
-        return max(84, 38 + 6 * len(column_info.describe(name).label + suffix)) if suffix else 84
+        # 6 pixels per character of the title, 38 for padding and sort arrow.
+        title = column_info.describe(name).label + _reduction(name)
+        return min(max(84, 38 + 6 * len(title)), _WIDEST)
     return 150 if name in schema.TEXTS else 90

@@ -17,7 +17,7 @@ from rlpanel.settings import Display
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.prompt_parts import TextStyle, question_of
-from rlpanel.texts.shared_beginnings import shared_beginnings
+from rlpanel.texts.shared_beginnings import LEAST_IN_CELLS, shared_beginnings
 
 #: Names of the settings that change the style.
 STYLE_SETTINGS = ("pad_token", "system_end", "fold_templates")
@@ -27,10 +27,10 @@ _MOST_BYTES = READ_NOW // 4
 
 
 class _Found:
-    """Beginnings found so far in a run, by settings: the number of samples then, and the beginnings."""
+    """Styles with the beginnings found so far in a run, by settings, with the number of samples then."""
 
     def __init__(self) -> None:
-        self.beginnings: dict[TextStyle, tuple[int, tuple[str, ...]]] = {}
+        self.styles: dict[TextStyle, tuple[int, TextStyle]] = {}
 
 
 def text_style(context: Context) -> TextStyle:
@@ -45,12 +45,17 @@ def style_of(index: RunIndex, snapshot: Snapshot, display: Display) -> TextStyle
     style = settings_style(display)
     if not style.fold or style.system_end or not snapshot.samples:
         return style
-    found = cached_on(index, "beginnings", snapshot.split, _Found).beginnings
-    samples, beginnings = found.get(style, (0, ()))
+    found = cached_on(index, "beginnings", snapshot.split, _Found).styles
+    samples, folding = found.get(style, (0, style))
     if snapshot.samples >= 2 * samples:
-        beginnings = shared_beginnings(_questions(index, snapshot, style))
-        found[style] = snapshot.samples, beginnings
-    return replace(style, beginnings=beginnings)
+        questions = _questions(index, snapshot, style)
+        folding = replace(
+            style,
+            beginnings=shared_beginnings(questions),
+            cell_beginnings=shared_beginnings(questions, LEAST_IN_CELLS),
+        )
+        found[style] = snapshot.samples, folding
+    return folding
 
 
 def settings_style(display: Display) -> TextStyle:

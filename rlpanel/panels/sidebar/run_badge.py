@@ -11,7 +11,7 @@ from panel.viewable import Viewer
 from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.samples.visible_rows import excluded_html
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.sidebar.run_state import LIVE, age, run_state
+from rlpanel.panels.sidebar.run_state import age, run_state
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_pane import HtmlPane
@@ -30,7 +30,7 @@ class RunBadge(Viewer):
         self.context = context
         self._pane = HtmlPane(
             "",
-            stylesheets=[theme.CSS, read_assets("panels/ui/badge.css")],
+            stylesheets=[theme.CSS, read_assets("panels/ui/badge.css", "panels/sidebar/state_dot.css")],
             margin=0,
             css_classes=["rl-badge"],
         )
@@ -97,11 +97,10 @@ def _sample_count(snapshot: Snapshot) -> str:
 
 def _state(snapshot: Snapshot, now: float) -> str:
     if not snapshot.progress.caught_up:
-        return tr('<span class="dot kl">●</span> <b>reading {fraction:.0%}</b>').format(
-            fraction=snapshot.progress.fraction
-        )
+        text = tr("reading {fraction:.0%}").format(fraction=snapshot.progress.fraction)
+        return f'<span class="dot reading"></span> <b>{text}</b>'
     state = run_state(now - snapshot.newest_line)
-    return f'<span class="dot {"good" if state == LIVE else ""}">●</span> <b>{tr(state)}</b>'
+    return f'<span class="dot {state}"></span> <b>{tr(state)}</b>'
 
 
 def problems_html(snapshot: Snapshot) -> str:
@@ -112,7 +111,7 @@ def problems_html(snapshot: Snapshot) -> str:
         for line in snapshot.bad_lines[:50]
     )
     more = (
-        tr("<li>and {bad_count:,} more</li>").format(bad_count=snapshot.bad_count - 50)
+        tr("<li>and {count:,} more</li>").format(count=snapshot.bad_count - 50)
         if snapshot.bad_count > 50
         else ""
     )

@@ -115,7 +115,7 @@ class RunEntry {
     this.node.title = said
     this.node.ariaLabel = [path, ...facts].join(", ")
     this.dot.className = `dot ${found.state}`
-    this.dot.textContent = found.state ? "●" : ""
+    this.dot.hidden = !found.state
     this.age.textContent = found.state === "live" ? t("live") : found.age
   }
 

@@ -56,7 +56,10 @@ class RunChoices(JSComponent):
         "panels/sidebar/run_tree.js",
         "panels/sidebar/run_list.js",
     )
-    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/sidebar/run_list.css")]
+    _stylesheets: ClassVar[list[str]] = [
+        theme.CSS,
+        read_assets("panels/sidebar/run_list.css", "panels/sidebar/state_dot.css"),
+    ]
 
 
 class RunList(Viewer):

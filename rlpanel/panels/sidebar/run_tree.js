@@ -87,7 +87,7 @@ class RunTree {
     const head = element("div", "head")
     head.append(element("span", "arrow", open ? "▾" : "▸"), cutName(folder), element("span", "size", String(runs.length)))
     const live = runs.filter((run) => stateOf(run, this.state.clock.now, this.state.clock.ages).state === "live")
-    if (!open && live.length) { head.append(element("span", "dot live", "●")) }
+    if (!open && live.length) { head.append(element("span", "dot live")) }
     const group = element("div")
     group.setAttribute("role", "group")
     group.append(...nodes)

@@ -30,9 +30,10 @@ class BacklogBar(Viewer):
             "",
             stylesheets=[theme.CSS, read_assets("panels/status/backlog_bar.css")],
             sizing_mode="stretch_width",
+            align="center",
             margin=0,
         )
-        self._button = button(tr("pause"), self._toggle, margin=(0, 8), css_classes=["rl-halt"])
+        self._button = button(tr("pause"), self._toggle, margin=(0, 0, 0, 12), css_classes=["rl-halt"])
         self._row = pn.Row(
             self._pane,
             self._button,

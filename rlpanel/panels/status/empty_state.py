@@ -70,8 +70,8 @@ class EmptyState(Viewer):
 
 def _waiting(snapshot: Snapshot) -> str:
     if not snapshot.version or not snapshot.progress.caught_up:
-        return tr("<h2>Reading …</h2>{version}").format(
-            version=bar_html(snapshot.progress) if snapshot.version else ""
+        return tr("<h2>Reading …</h2>{progress}").format(
+            progress=bar_html(snapshot.progress) if snapshot.version else ""
         )
     return tr(
         "<h2>No samples yet</h2><p>The run's files contain no complete line with a "

@@ -21,8 +21,8 @@ def getting_started_html(root: str, diagnosis: Diagnosis | None) -> str:
     if not root or diagnosis is None:
         reason = tr("Nothing to show yet") if root else tr("No folder was given")
         return tr(
-            "<h2>No runs yet</h2><p>{reason}: <code>rlpanel serve FOLDER</code>.</p>{value}{formats}"
-        ).format(reason=reason, value=_LINE, formats=_formats())
+            "<h2>No runs yet</h2><p>{reason}: <code>rlpanel serve FOLDER</code>.</p>{example}{formats}"
+        ).format(reason=reason, example=_LINE, formats=_formats())
     head = (
         f"<h2>{safe_text(diagnosis.title)}</h2><p><code>{safe_text(root)}</code></p>"
         f"<p>{safe_text(diagnosis.sentence)}</p>"

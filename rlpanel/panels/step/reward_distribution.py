@@ -142,7 +142,7 @@ class RewardGap(Viewer):
         gap = np.sort(gap[np.isfinite(gap)])
         wins, losses = int((gap > 0).sum()), int((gap < 0).sum())
         share = (
-            tr("{gap:.0%} win, {gap_2:.0%} lose").format(gap=wins / len(gap), gap_2=losses / len(gap))
+            tr("{won:.0%} win, {lost:.0%} lose").format(won=wins / len(gap), lost=losses / len(gap))
             if len(gap)
             else tr("not logged in this step")
         )
@@ -165,8 +165,8 @@ def _notes(step: int, values: dict[str, np.ndarray]) -> list[list[str]]:
     legend = [[tr("▪ reference"), "reference"]] if "reference" in values else []
     return [
         [
-            tr("step {step}, n = {reward:,}{missing_note}").format(
-                step=step, reward=len(reward), missing_note=missing_note
+            tr("step {step}, n = {count:,}{missing}").format(
+                step=step, count=len(reward), missing=missing_note
             ),
             "",
         ],

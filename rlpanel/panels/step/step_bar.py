@@ -78,7 +78,7 @@ class StepBar(Viewer):
         )
         self._controls.param.update(
             label=tr("Step {step}").format(step=step),
-            note=tr("of {values}{count}").format(values=int(steps.values[-1]), count=count),
+            note=tr("of {last}{samples}").format(last=int(steps.values[-1]), samples=count),
         )
 
     def _on_message(self, message: Any) -> None:

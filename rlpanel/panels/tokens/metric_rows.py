@@ -176,7 +176,7 @@ def _left_out(
     return [
         tr("{labels} not shown: ").format(labels=", ".join(labels))
         + " but ".join(
-            tr("{need} {label} values").format(need=len(arrays[need]), label=schema.BY_NAME[need].label)
+            tr("{count} {label} values").format(count=len(arrays[need]), label=schema.BY_NAME[need].label)
             for need in needs
         )
         for needs, labels in missing.items()

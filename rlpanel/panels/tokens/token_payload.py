@@ -124,13 +124,15 @@ def _pack_loss_mask(mask: np.ndarray | None, cells: int) -> tuple[dict[str, byte
         return {}, []
     if len(mask) != cells:
         return {}, [
-            tr("Loss mask not shown: {mask} values for {cells} tokens.").format(mask=len(mask), cells=cells)
+            tr("Loss mask not shown: {values} values for {tokens} tokens.").format(
+                values=len(mask), tokens=cells
+            )
         ]
     masked = mask == 0
     if not masked.any():
         return {}, []
-    note = tr("{sum:,} of {cells:,} tokens are masked from the loss.").format(
-        sum=int(masked.sum()), cells=cells
+    note = tr("{masked:,} of {tokens:,} tokens are masked from the loss.").format(
+        masked=int(masked.sum()), tokens=cells
     )
     return {"outside": np.packbits(masked, bitorder="little").tobytes()}, [note]
 

@@ -64,7 +64,11 @@ class TokenRanking(Viewer):
         self._work: BackgroundTask[TallyProgress] = BackgroundTask(self._on_progress)
         self._measure = select_field("measure", tr("Measure"), 250)
         self._least = select_field(
-            "least", tr("Least count"), 170, options={_count_label(count): count for count in LEAST}, value=3
+            "least",
+            tr("Minimum count"),
+            170,
+            options={_count_label(count): count for count in LEAST},
+            value=3,
         )
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-stop"])
         self._note = HtmlPane(

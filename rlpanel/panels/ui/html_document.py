@@ -15,12 +15,14 @@ from typing import Any
 from rlpanel.panels.ui.theme import safe_text
 
 _POLICY = (
-    "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; "
+    "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; {media}"
     "base-uri 'none'; form-action 'none'"
 )
 
 
-def document(title: str, style: str, body: str, data: Any, scripts: Sequence[str]) -> bytes:
+def document(
+    title: str, style: str, body: str, data: Any, scripts: Sequence[str], *, plays_media: bool = False
+) -> bytes:
     """Return the document as bytes.
 
     Parameters
@@ -34,9 +36,12 @@ def document(title: str, style: str, body: str, data: Any, scripts: Sequence[str
         Data for the scripts, stored as text of the element ``#data``.
     scripts : sequence of str
         Classic scripts; the last one is a module.
+    plays_media : bool
+        Whether the body has players of audio or video that is embedded as data URLs.
     """
     codes = [code.replace("</script", "<\\/script") for code in scripts]
-    policy = _POLICY.format(scripts=" ".join(f"'sha256-{_hash(code)}'" for code in codes))
+    hashes = " ".join(f"'sha256-{_hash(code)}'" for code in codes)
+    policy = _POLICY.format(scripts=hashes, media="media-src data:; " if plays_media else "")
     # Escape "<" in the JSON: "</script" would end the element, and "<!--" would hide its end.
     packed = json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     classic = "".join(f"<script>{code}</script>\n" for code in codes[:-1])

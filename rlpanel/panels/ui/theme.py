@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import panel as pn
-from bokeh.models import BasicTicker, CDSView, ColumnDataSource
+from bokeh.models import BasicTicker, CDSView, ColumnDataSource, CustomJSTickFormatter
 from bokeh.models.glyph import Glyph
 from bokeh.plotting import figure
 from bokeh.themes import Theme
@@ -149,6 +149,15 @@ _QUIET: dict[str, Any] = {
 }
 
 
+#: Text of a tick as `rlpanel.number_text` writes numbers; Bokeh's own pads 2e-4 to 2.000e-4.
+_TICK = """
+const size = Math.abs(tick)
+const text = size && (size >= 1e6 || size < 1e-4) ? size.toExponential(2).replace(/\\.?0*e[+]?/, "e")
+  : String(Number(size.toPrecision(4)))
+return (tick < 0 ? "−" : "") + text.replace("-", "−")
+"""
+
+
 def quiet_figure(**options: Any) -> figure:
     """Return a figure that fills its container's width, with about three gridlines and no tools.
 
@@ -158,6 +167,8 @@ def quiet_figure(**options: Any) -> figure:
     plot.xgrid.visible = False
     plot.yaxis.ticker = BasicTicker(desired_num_ticks=3, num_minor_ticks=0)
     plot.xaxis.ticker = BasicTicker(desired_num_ticks=4, num_minor_ticks=0)
+    if options.get("y_axis_type") != "log":
+        plot.yaxis.formatter = CustomJSTickFormatter(code=_TICK)
     PLOTS.apply_to_model(plot)
     for part in (*plot.axis, *plot.grid):
         PLOTS.apply_to_model(part)

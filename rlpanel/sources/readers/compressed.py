@@ -182,7 +182,7 @@ class CompressedFile(JsonlFile):
             f"the limit is {self.tail.line_bytes:,}, and the rest of the file is not read"
         )
 
-    def _read_bytes(self, offset: int, length: int) -> bytes:
+    def _read_bytes(self, length: int, offset: int) -> bytes:
         with DecompressedStream(self.path, *self.tail.decompressor.nearest_start(offset)) as plain:
             plain.skip_to(offset)
             return io.BufferedReader(plain).read(length)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import accumulate, islice, repeat
 
 from xxhash import xxh3_64_intdigest
 
-from rlpanel.errors import LineError, SourceChanged
+from rlpanel.errors import LineError, RLPanelError, SourceChanged
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.readers.tail import Block, ReadPosition, Tail, line_hash
 from rlpanel.sources.records.column_reader import ColumnReader
-from rlpanel.sources.records.fields import build_texts
-from rlpanel.sources.records.json_parser import parse
+from rlpanel.sources.records.fields import TEXT_KEYS, build_texts
+from rlpanel.sources.records.json_parser import parse, parse_some
 from rlpanel.sources.records.record_types import (
     MAX_SAMPLES,
     Adapter,
@@ -140,14 +142,35 @@ class JsonlFile:
 
     def texts(self, locator: Locator) -> dict[str, str]:
         """Read the texts of one sample as `fetch` does, with the same errors."""
+        return self._texts_of(self.raw(locator), locator)
+
+    def many_texts(self, locators: Iterable[Locator]) -> Iterator[dict[str, str] | None]:
+        """Yield the texts of samples, or None where `texts` raises an error; a local file is opened once."""
+        with ExitStack() as stack:
+            read_line = self.raw
+            if self.lines_on_disk and not file_access.is_remote(self.path):
+                with suppress(OSError):  # then each line is found to be gone
+                    file = stack.enter_context(file_access.LocalFile(self.path))
+                    read_line = partial(self._checked, file.read)
+            for locator in locators:
+                try:
+                    yield self._texts_of(read_line(locator), locator)
+                except (RLPanelError, IndexError):
+                    yield None
+
+    def _texts_of(self, line: bytes, locator: Locator) -> dict[str, str]:
         if isinstance(self.adapter, Native):
-            return build_texts(parse(self.raw(locator)).items())
-        return self.fetch(locator).texts
+            return build_texts(parse_some(line, TEXT_KEYS).items())
+        return self.sample_of(line, locator).texts
 
     def raw(self, locator: Locator) -> bytes:
         """Read a line's bytes; SourceChanged if the file has other bytes there now."""
+        return self._checked(self._read_bytes, locator)
+
+    def _checked(self, read: Callable[[int, int], bytes], locator: Locator) -> bytes:
+        """Return a line that ``read`` gets by length and offset; SourceChanged as in `raw`."""
         try:
-            line = self._read_bytes(locator.offset, locator.length)
+            line = read(locator.length, locator.offset)
         except OSError as error:
             raise SourceChanged(f"{self.name}:{locator.line}: {reason_of(error)}") from error
         if line_hash(line) != locator.hash:
@@ -157,7 +180,7 @@ class JsonlFile:
             )
         return line
 
-    def _read_bytes(self, offset: int, length: int) -> bytes:
+    def _read_bytes(self, length: int, offset: int) -> bytes:
         """Return the bytes at ``offset``, fewer at the end of the file."""
         return file_access.read(self.path, length, offset)
 

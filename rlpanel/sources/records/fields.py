@@ -318,6 +318,8 @@ _LEAN = _takers(full=False)
 _FULL = _takers(full=True)
 _TEXTS = {key: _FULL[key] for key, name in schema.CANONICAL.items() if name in schema.TEXTS}
 _TEXTS |= {"messages": _messages, "prompt_messages": _prompt_messages}
+#: Keys of a line that `build_texts` uses.
+TEXT_KEYS = frozenset(_TEXTS)
 
 
 # -- values ------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ atomically after the columns were written, so a process that is killed in betwee
 One process writes, any number read. Files are opened through `rlpanel.safe_files`, because other users may
 be able to place links in the run's folder.
 
-Row states and statistics are not saved, because they are derived from the rows.
+Row states and statistics are not saved, because they are derived from the rows. That no line repeats
+another one is saved, because looking for repeats takes longest.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from rlpanel.store.columns.page_memory import release_mapped
 log = logging.getLogger(__name__)
 
 #: Version of the layout on disk.
-FORMAT = 3
+FORMAT = 4
 #: Seconds between two saves, and before the next attempt after a failed one.
 SAVE_EVERY, RETRY_AFTER = 5.0, 60.0
 #: Logs smaller than this are not cached: reading them is as fast as reading a cache.
@@ -217,7 +218,8 @@ class RunCache:
             self._columns = columns, columns.edition
         states = [FileState.from_json(state) for state in content["files"]]
         newest, left_out = float(content["newest_line"]), str(content["left_out"])
-        return SavedRun(columns, states, newest, left_out, content["constants"], missing)
+        has_repeats = content["has_repeats"] is not False
+        return SavedRun(columns, states, newest, left_out, content["constants"], missing, has_repeats)
 
 
 def _manifest(saved: SavedRun, code: str, data: str, files: dict[str, AppendFile]) -> bytes:
@@ -232,6 +234,7 @@ def _manifest(saved: SavedRun, code: str, data: str, files: dict[str, AppendFile
         "newest_line": saved.newest_line,
         "left_out": saved.left_out,
         "constants": saved.constants,
+        "has_repeats": saved.has_repeats,
     }
     body = json.dumps(content).encode()
     return _digest(body) + b"\n" + body

@@ -66,7 +66,8 @@ class SavedRun:
     """Saved state of a run; rows with a file number that is not in ``files`` are dead.
 
     ``constants`` are the training constants that the rows were computed with. ``missing`` are the columns of
-    token metrics that are not in the cache or whose code has changed.
+    token metrics that are not in the cache or whose code has changed. If ``has_repeats`` is False, no two
+    rows have the same line, step and part.
     """
 
     columns: Columns
@@ -75,3 +76,4 @@ class SavedRun:
     left_out: str
     constants: list[Any]
     missing: tuple[str, ...] = ()
+    has_repeats: bool = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from rlpanel.store.columns.page_memory import allocate
@@ -18,14 +20,34 @@ def mix(keys: np.ndarray) -> np.ndarray:
 
 
 class HashSet:
-    """Set of all keys seen so far; reports which new keys are repeats."""
+    """Set of all keys seen so far; reports which new keys are repeats.
+
+    Attributes
+    ----------
+    has_repeats : bool
+        Whether any added key was a repeat.
+    """
 
     def __init__(self) -> None:
+        self.has_repeats = False
         self._sorted = np.empty(0, np.uint64)
         self._recent: set[int] = set()
+        self._later: Callable[[], np.ndarray] | None = None
+
+    def add_later(self, distinct: Callable[[], np.ndarray]) -> None:
+        """Add keys, known to be distinct and not in the set, when other keys are added for the first time."""
+        self._later = distinct
 
     def add(self, keys: np.ndarray) -> np.ndarray:
         """Add keys and return a mask of repeats, including repeats within ``keys`` itself."""
+        later, self._later = self._later, None
+        if later is not None:
+            self._add(later())
+        repeats = self._add(keys)
+        self.has_repeats |= bool(repeats.any())
+        return repeats
+
+    def _add(self, keys: np.ndarray) -> np.ndarray:
         if len(keys) > _MAX_RECENT:
             return self._take_many(keys)
         before = self._in_sorted(keys)

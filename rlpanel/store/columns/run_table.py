@@ -149,8 +149,21 @@ class RunTable:
         else:
             self.steps.add(parts, new.metadata["step"], new.numbers, version)
 
-    def restore(self, columns: Columns, version: int) -> None:
-        """Start from saved rows, whose files are in `files` already."""
+    @property
+    def has_repeats(self) -> bool:
+        """Whether any line was read that repeats an earlier one."""
+        return self._seen.has_repeats
+
+    def restore(self, columns: Columns, version: int, *, has_repeats: bool = True) -> None:
+        """Start from saved rows, whose files are in `files` already.
+
+        Parameters
+        ----------
+        columns : Columns
+        version : int
+        has_repeats : bool
+            False if no row repeats the line of another; then none is looked for.
+        """
         rows = columns.rows
         numbers = {name: column.view(rows) for name, column in columns.numbers.items()}
         self.stage.declare_columns(numbers, columns.labels)
@@ -165,7 +178,10 @@ class RunTable:
         self.steps.count(self._group_by_split(slice(None)), rows)
         saved = Rows({name: self._column(name) for name in Columns.METADATA}, {}, {})
         self._find_restarts(slice(0, rows))
-        self._mark_repeats(saved)
+        if has_repeats or self.tables:
+            self._mark_repeats(saved)
+        else:
+            self._seen.add_later(lambda: _keys_of(saved))
         self._recount_all(version)
 
     def add_columns(self, found: Mapping[str, np.ndarray], version: int) -> None:
@@ -274,7 +290,7 @@ class RunTable:
         was_full = splits is not None and len(splits.names) > MAX_SPLITS
         self.columns, self.state = self.columns.select(living), state
         self._seen = HashSet()
-        self._seen.add(_line_keys(self._column("hash"), self._column("step"), self._column("part")))
+        self._seen.add(_keys_of(Rows({name: self._column(name) for name in Columns.METADATA}, {}, {})))
         if was_full:  # the dropped rows may have made room for other splits
             self._classify_attempts(self.attempts.drop_files(self.columns, (), self._is_alive))
             self.steps = SplitSteps()
@@ -307,7 +323,7 @@ class RunTable:
     def _mark_repeats(self, new: Rows) -> set[int]:
         """Find new lines that repeat earlier ones; return the steps in which other rows count now."""
         place = new.metadata
-        repeats = self._seen.add(_line_keys(place["hash"], place["step"], place["part"]))
+        repeats = self._seen.add(_keys_of(new))
         if self.tables:
             repeats |= np.isin(place["file"], list(self.tables))
         return self._classify_repeats(set(place["step"][repeats].tolist()))
@@ -368,6 +384,7 @@ def counts(state: np.ndarray) -> np.ndarray:
     return (state == COUNTED) | (state == REPEATED)
 
 
-def _line_keys(line: np.ndarray, step: np.ndarray, part: np.ndarray) -> np.ndarray:
+def _keys_of(rows: Rows) -> np.ndarray:
     """Combine line hash, step and part into one key per row."""
+    line, step, part = (rows.metadata[name] for name in ("hash", "step", "part"))
     return line ^ mix(step.astype(np.uint64) ^ (part.astype(np.uint64) << np.uint64(48)))

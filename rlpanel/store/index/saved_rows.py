@@ -25,7 +25,9 @@ def saved_run(table: RunTable, files: Sequence[RunFile], backlog: Backlog, newes
         if mark is not None:
             states.append(file.state(since[file.number], mark, backlog.state(file.number)))
     constants = list(table.stage.constants.at_ingest)
-    return SavedRun(table.columns, states, newest_line, table.stage.left_out, constants)
+    return SavedRun(
+        table.columns, states, newest_line, table.stage.left_out, constants, has_repeats=table.has_repeats
+    )
 
 
 def restore_run(
@@ -71,7 +73,7 @@ def restore_run(
             unsettled += [unfinished] if unfinished is not None else []
     table.backlog_starts = {unfinished.file: unfinished.start for unfinished in unsettled}
     backlog.add(unsettled)
-    table.restore(kept_rows(saved.columns, kept), version)
+    table.restore(kept_rows(saved.columns, kept), version, has_repeats=saved.has_repeats)
     table.stage.left_out = saved.left_out
 
 

@@ -1,6 +1,6 @@
 """Case-insensitive byte search in blocks of a log: a vectorised pass for the rarest bytes, then exact checks.
 
-Case is ignored by folding: callers fold a block with `fold_block` and needles with `fold_bytes`.
+Case is ignored by folding: callers fold needles with `fold_bytes`, and the search folds each block in place.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 #: Number of bytes of a block that are sampled to estimate byte frequencies.
 SAMPLE = 1 << 16
 #: Share of candidate positions below which the rest of the needle is checked at the candidates only.
-SPARSE = 1 / 256
+SPARSE = 1 / 4096
 #: Number of needle bytes that are compared. The few false matches this allows are parsed and rejected later.
 MAX_NEEDLE = 64
 
-_ESCAPE = b"|u00"  # folding maps a backslash and a bar to the same byte
+_ESCAPE = b"\\u00"  # sought before folding, which maps a backslash to the bar of special tokens
 _DIGITS = 2
 
 
@@ -41,7 +41,8 @@ class ByteSearch:
         self._codes = np.zeros(1 << 16, bool)
         self._codes[[int.from_bytes(code, "big") for code in codes]] = True
         self._escapes = bool(codes)
-        self._frequencies: np.ndarray | None = None
+        self._logged: np.ndarray | None = None
+        self._folded: np.ndarray | None = None
 
     def positions(self, block: np.ndarray) -> np.ndarray:
         """Return the positions of candidates in a block, in no particular order.
@@ -49,25 +50,27 @@ class ByteSearch:
         Parameters
         ----------
         block : ndarray of uint8, shape (N,)
-            Folded.
+            Is folded in place.
 
         Returns
         -------
         ndarray of int, shape (M,)
         """
-        if self._frequencies is None:
-            sample = block[:: max(1, len(block) // SAMPLE)]
-            self._frequencies = np.bincount(sample, minlength=256) / max(1, len(sample))
-        positions = [_find(block, needle, self._frequencies) for needle in self._needles]
+        positions = []
         if self._escapes:
-            positions.append(self._find_escapes(block, self._frequencies))
+            self._logged = _frequencies(block) if self._logged is None else self._logged
+            positions.append(self._find_escapes(block, self._logged))
+        np.bitwise_or(block, 0x20, out=block)
+        self._folded = _frequencies(block) if self._folded is None else self._folded
+        positions += [_find(block, needle, self._folded) for needle in self._needles]
         return np.concatenate(positions)
 
     def _find_escapes(self, block: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
         r"""Return the positions of JSON escapes (``\u00xx``) of the needles' letters."""
         positions = _find(block[: max(0, len(block) - _DIGITS)], _ESCAPE, frequencies)
         digits = positions + len(_ESCAPE)
-        return positions[self._codes[block[digits].astype(np.uint16) << 8 | block[digits + 1]]]
+        folded = block[digits] | 0x20, block[digits + 1] | 0x20
+        return positions[self._codes[folded[0].astype(np.uint16) << 8 | folded[1]]]
 
 
 def fold_bytes(text: bytes) -> bytes:
@@ -75,9 +78,10 @@ def fold_bytes(text: bytes) -> bytes:
     return bytes(byte | 0x20 for byte in text)
 
 
-def fold_block(block: np.ndarray) -> None:
-    """Fold a block in place, as `fold_bytes` does."""
-    np.bitwise_or(block, 0x20, out=block)
+def _frequencies(block: np.ndarray) -> np.ndarray:
+    """Return the share of each byte in some of a block's bytes."""
+    sample = block[:: max(1, len(block) // SAMPLE)]
+    return np.bincount(sample, minlength=256) / max(1, len(sample))
 
 
 def _find(block: np.ndarray, needle: bytes, frequencies: np.ndarray) -> np.ndarray:
@@ -93,6 +97,8 @@ def _find(block: np.ndarray, needle: bytes, frequencies: np.ndarray) -> np.ndarr
             break
         np.logical_and(matches, block[offset : offset + room] == needle[offset], out=matches)
         share *= frequencies[needle[offset]]
+    if not matches.any():  # several times faster than listing no positions
+        return np.empty(0, np.intp)
     positions = np.flatnonzero(matches)
     for offset, byte in enumerate(needle):
         if not len(positions):

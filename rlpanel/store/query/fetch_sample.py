@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from rlpanel.metrics.engine.column_info import ALIASES
 from rlpanel.metrics.engine.derived_arrays import derived_of_sample
 from rlpanel.schema import Sample
 from rlpanel.sources.records.agent_fields import AgentFields
-from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.records.record_types import Locator, Record
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -27,6 +29,21 @@ def fetch_record(index: RunIndex, snapshot: Snapshot, row: int) -> Record:
 def fetch_texts(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
     """Read only the texts of a row from its file, as `fetch_record` does."""
     return index.reader(snapshot.file(row)).texts(snapshot.locator(row))
+
+
+def fetch_many_texts(
+    index: RunIndex, snapshot: Snapshot, rows: np.ndarray
+) -> Iterator[dict[str, str] | None]:
+    """Yield the texts of rows, or None where the line cannot be read any more.
+
+    A file is opened once for consecutive rows of it, so rows in the order of the files are read fastest.
+    """
+    columns = [snapshot.metadata(name)[rows] for name in ("file", "offset", "length", "part", "hash")]
+    file, offset, length, part, digest = (column.tolist() for column in columns)
+    places = zip(file, offset, length, snapshot.lines(rows).tolist(), part, digest, strict=True)
+    for number, group in groupby(places, key=lambda place: place[0]):
+        reader = index.reader(snapshot.files[number])
+        yield from reader.many_texts(Locator(*place[1:]) for place in group)
 
 
 def fetch(index: RunIndex, view: RunView, row: int) -> Sample:

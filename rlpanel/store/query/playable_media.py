@@ -12,7 +12,7 @@ from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.records.embedded_media import Medium
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.media_container import HEAD, content_type
-from rlpanel.store.query.sample_media import MediumUnavailable, OpenMedium, open_medium
+from rlpanel.store.query.sample_media import MediumTooLarge, MediumUnavailable, OpenMedium, open_medium
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -69,11 +69,46 @@ def playable(index: RunIndex, snapshot: Snapshot, uid: str, medium: Medium) -> P
         opened.close()
 
 
-def _checked_type(opened: OpenMedium, kind: str) -> str:
+def media_bytes(
+    index: RunIndex, snapshot: Snapshot, uid: str, medium: Medium, most: int
+) -> tuple[str, bytes]:
+    """Return the Content-Type and the bytes of a small medium. The bytes that are returned are checked.
+
+    Raises
+    ------
+    SourceChanged
+        If the file has another line there now.
+    MediumTooLarge
+        If it has more than ``most`` bytes. No more than its head is read then.
+    MediumUnavailable
+        If it cannot be read, or its container is not known.
+    """
+    row, kind = snapshot.row(uid), medium["kind"]
+    opened = open_medium(index, snapshot.file(row), snapshot.locator(row), medium)
     try:
-        found = content_type(opened.read(HEAD, 0), kind)
+        _checked_type(opened, kind)
+        if opened.size > most:
+            raise MediumTooLarge(f"the {kind} is larger than {most:,} bytes", opened.size)
+        data = _read(opened, opened.size, kind)
+        return _container(data[:HEAD], kind), data
+    finally:
+        opened.close()
+
+
+def _checked_type(opened: OpenMedium, kind: str) -> str:
+    return _container(_read(opened, HEAD, kind), kind)
+
+
+def _read(opened: OpenMedium, length: int, kind: str) -> bytes:
+    try:
+        return opened.read(length, 0)
     except OSError as error:
         raise MediumUnavailable(f"the {kind} cannot be read: {reason_of(error)}") from error
+
+
+def _container(head: bytes, kind: str) -> str:
+    """Return the Content-Type of a container. Raises MediumUnavailable if it is not known."""
+    found = content_type(head, kind)
     if found is None:
         raise MediumUnavailable(f"the {kind} is in none of the containers WAV, MP3, Ogg, FLAC, MP4 and WebM")
     return found

@@ -16,7 +16,7 @@ from rlpanel.store.query.filter_columns import COPIES, GROUP_REWARD, FilterScope
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.sort_order import Order, parse_order
 from rlpanel.store.query.text_predicate import ANY, TextPredicate
-from rlpanel.store.query.text_scan import ScannedRows, scan
+from rlpanel.store.query.text_scan import ScannedRows, scan, scan_newest_first
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -36,6 +36,8 @@ class QuerySpec:
         Text to find in prompts and responses, or a regular expression ``/like this/``.
     sort : str
         A number column, with ``-`` in front for descending order; empty keeps the order of arrival.
+    newest_first : bool
+        Search the texts of the newest steps first, and without a sort order sort by descending step.
     """
 
     step: int | None = None
@@ -43,6 +45,7 @@ class QuerySpec:
     filter: str = ""
     search: str = ""
     sort: str = ""
+    newest_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class QueryResult:
         Number and label columns that the query uses.
     unread : int
         Number of samples whose lines are no longer in their files.
+    undecided : int
+        Number of samples in scope whose texts are still to be searched.
     extra : dict of str to ndarray
         Values at ``rows`` of computed columns that the query uses, since the store does not have them.
     tests : tuple of TextPredicate
@@ -81,6 +86,7 @@ class QueryResult:
     percentiles: Mapping[str, float] = field(default_factory=dict)
     columns: Sequence[str] = ()
     unread: int = 0
+    undecided: int = 0
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)
     tests: tuple[TextPredicate, ...] = ()
 
@@ -156,13 +162,19 @@ class Query:
         undecided = np.flatnonzero(truth.maybe & ~truth.sure)
         batch: ScannedRows | None = None
         if len(undecided):
-            undecided_rows = self.rows[undecided]
-            for batch in scan(self._index, self._snapshot, undecided_rows, self._tests):
-                positions = undecided[np.searchsorted(undecided_rows, batch.rows)]
-                part = FilterInput(self.scope.subset(positions), batch.texts, percentiles)
+            undecided_rows, left = self.rows[undecided], len(undecided)
+            search = scan_newest_first if self._question.newest_first else scan
+            for batch in search(self._index, self._snapshot, undecided_rows, self._tests):
+                rows, texts = batch.rows, batch.texts
+                if self._search is not None:  # most samples lack the text
+                    found = texts[self._search]
+                    rows, texts = rows[found], {test: passed[found] for test, passed in texts.items()}
+                positions = undecided[np.searchsorted(undecided_rows, rows)]
+                part = FilterInput(self.scope.subset(positions), texts, percentiles)
                 passing = np.concatenate([passing, positions[self._truth(part).sure]])
-                yield self._result(passing, started, percentiles, batch, finished=False)
-        yield self._result(passing, started, percentiles, batch, finished=True)
+                left -= len(batch.rows)
+                yield self._result(passing, started, percentiles, batch, undecided=left, finished=False)
+        yield self._result(passing, started, percentiles, batch, undecided=0, finished=True)
 
     def _truth(self, inputs: FilterInput) -> Truth:
         """Evaluate the filter and the search."""
@@ -182,6 +194,7 @@ class Query:
         percentiles: Mapping[str, float],
         batch: ScannedRows | None,
         *,
+        undecided: int,
         finished: bool,
     ) -> QueryResult:
         positions = self._sorted(passing)
@@ -197,6 +210,7 @@ class Query:
             percentiles=dict(percentiles),
             columns=self.columns,
             unread=batch.unread if batch else 0,
+            undecided=undecided,
             tests=tuple(self._tests),
         )
 
@@ -204,7 +218,12 @@ class Query:
         """Return positions in the query's sort order; rows without a value come last."""
         positions = np.sort(positions)
         if self._order is None:
-            return positions
+            newest_first = -self._snapshot.metadata("step")[self.rows[positions]]
+            return (
+                positions[np.argsort(newest_first, kind="stable")]
+                if self._question.newest_first
+                else positions
+            )
         values = self.scope.number(self._order.name)[positions]
         if self._order.falling:
             values = -values

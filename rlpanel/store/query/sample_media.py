@@ -33,6 +33,21 @@ class MediumUnavailable(RLPanelError):
     """An image, audio or video cannot be shown; the message says why."""
 
 
+class MediumTooLarge(MediumUnavailable):
+    """A medium has more bytes than the caller takes.
+
+    Parameters
+    ----------
+    message : str
+    size : int
+        Bytes of the medium.
+    """
+
+    def __init__(self, message: str, size: int) -> None:
+        super().__init__(message)
+        self.size = size
+
+
 @dataclass(frozen=True)
 class OpenMedium:
     """A medium whose bytes can be read; not for several threads at once.

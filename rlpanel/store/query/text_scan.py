@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 
@@ -23,15 +23,19 @@ from rlpanel.sources.files import file_access
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.detokenize import DetokenizingAdapter
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.byte_search import ByteSearch, fold_block, fold_bytes
+from rlpanel.store.query.byte_search import ByteSearch, fold_bytes
 from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Number of bytes searched at a time: a block fits the CPU cache and takes too little time to notice.
 BLOCK = 1 << 19
+#: Number of blocks that a thread searches before it reports.
+BLOCKS_AT_ONCE = 8
 #: Number of threads that read and search blocks: both release Python's lock.
 THREADS = 2
+#: Number of samples that a search from the newest ones on tests first, and the growth of later portions.
+FIRST_PORTION, PORTION_GROWTH = 1024, 4
 #: Gap in bytes between two wanted lines up to which reading on is better than seeking.
 GAP = 64 << 10
 #: Seconds between two yielded batches.
@@ -95,6 +99,34 @@ def scan(
             sent, last = end, time.monotonic()
 
 
+def scan_newest_first(
+    index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[TextPredicate]
+) -> Iterator[ScannedRows]:
+    """Test samples as `scan` does, the newest steps first; yields a batch for each portion of whole steps.
+
+    The portions grow, so that few samples are read if a text is frequent, and files in long pieces if not.
+    """
+    sizes = np.where(snapshot.metadata("part")[rows] == 0, snapshot.metadata("length")[rows], 0)
+    done, unread, total = 0, 0, int(sizes.sum(dtype=np.int64))
+    for portion in _newest_portions(snapshot.metadata("step")[rows]):
+        *_, last = batches = list(scan(index, snapshot, rows[portion], tests))
+        done, unread = done + last.bytes_done, unread + last.unread
+        results = {test: np.concatenate([batch.texts[test] for batch in batches]) for test in tests}
+        yield ScannedRows(np.concatenate([batch.rows for batch in batches]), results, done, total, unread)
+
+
+def _newest_portions(steps: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield positions of samples in portions of whole steps, the newest first."""
+    values, counts = np.unique(steps, return_counts=True)
+    values, samples = values[::-1], np.cumsum(counts[::-1])
+    start, most = 0, FIRST_PORTION
+    while start < len(values):
+        before = int(samples[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(samples, before + most, "right")))
+        yield np.flatnonzero((steps >= values[stop - 1]) & (steps <= values[start]))
+        start, most = stop, most * PORTION_GROWTH
+
+
 @dataclass(frozen=True)
 class _Block:
     """Searched rows up to position ``end``, with the positions of candidates, which must be parsed."""
@@ -121,16 +153,14 @@ def _candidate_blocks(
     """Yield blocks of the sorted rows, each with the positions of rows whose lines may pass."""
     files = snapshot.metadata("file")[rows]
     literals = [longest_literal(test) for test in tests]
-    start = 0
-    for number, group in groupby(files.tolist()):
-        end = start + sum(1 for _ in group)
-        reader = index.reader(snapshot.files[number])
+    borders = [0, *(np.flatnonzero(np.diff(files)) + 1).tolist(), len(files)]
+    for start, end in pairwise(borders if len(files) else ()):
+        reader = index.reader(snapshot.files[files[start]])
         offsets = snapshot.metadata("offset")[rows[start:end]]
         ends = offsets + snapshot.metadata("length")[rows[start:end]]
         needles = _byte_search(literals) if _holds_texts(reader) and all(literals) else None
         for block in _LineSearch(reader.path, offsets, ends, needles):
             yield _Block(start + block.end, [start + position for position in block.candidates])
-        start = end
 
 
 def _holds_texts(reader: JsonlFile) -> bool:
@@ -139,21 +169,19 @@ def _holds_texts(reader: JsonlFile) -> bool:
 
 
 class _BlockReader:
-    """Reads blocks of a file into one buffer and folds them."""
+    """Reads blocks of a file into one buffer."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file
         self._buffer = bytearray(BLOCK)
 
-    def read_folded(self, start: int, size: int) -> np.ndarray:
-        """Return the folded bytes from an offset on; the next call overwrites them."""
+    def read(self, start: int, size: int) -> np.ndarray:
+        """Return the bytes from an offset on; the next call overwrites them."""
         if size > len(self._buffer):
             self._buffer = bytearray(size)
         self._file.seek(start)
         length = self._file.readinto(memoryview(self._buffer)[:size])
-        block = np.frombuffer(self._buffer, np.uint8, length)
-        fold_block(block)
-        return block
+        return np.frombuffer(self._buffer, np.uint8, length)
 
 
 class _LineSearch:
@@ -169,42 +197,48 @@ class _LineSearch:
                 yield _Block(end, range(start, end))
             return
         blocks = list(self._blocks())
+        tasks = [blocks[at : at + BLOCKS_AT_ONCE] for at in range(0, len(blocks), BLOCKS_AT_ONCE)]
         try:
             with ExitStack() as stack:
                 readers = [
                     _BlockReader(stack.enter_context(file_access.stream(self._path, BLOCK)))
-                    for _ in range(min(THREADS, len(blocks)))  # most files of one step have one block
+                    for _ in range(min(THREADS, len(tasks)))  # most files of one step have one block
                 ]
                 pool = stack.enter_context(ThreadPoolExecutor(THREADS, "rlpanel-search"))
-                yield from self._search(blocks, self._needles, pool, readers)
+                yield from self._search(tasks, self._needles, pool, readers)
         except OSError:  # all rows become candidates: parsing them then reports that they are gone
             yield _Block(len(self._offsets), range(len(self._offsets)))
 
     def _search(
         self,
-        blocks: Sequence[tuple[int, int]],
+        tasks: Sequence[Sequence[tuple[int, int]]],
         needles: ByteSearch,
         pool: ThreadPoolExecutor,
         readers: Sequence[_BlockReader],
     ) -> Iterator[_Block]:
-        """Yield the blocks in order; the next ones are read and searched meanwhile, one by each reader."""
+        """Yield the blocks in order; the next ones are read and searched meanwhile, a task by each reader."""
 
-        def find(reader: _BlockReader, start: int, end: int) -> np.ndarray:
-            base = int(self._offsets[start])
-            size = int(self._ends[start:end].max()) - base
-            return base + needles.positions(reader.read_folded(base, size))
+        def find(reader: _BlockReader, blocks: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+            found = []
+            for start, end in blocks:
+                base = int(self._offsets[start])
+                size = int(self._ends[start:end].max()) - base
+                found.append(base + needles.positions(reader.read(base, size)))
+            return found
 
-        ahead: deque[tuple[int, int, Future[np.ndarray]]] = deque()
-        for number, (start, end) in enumerate(blocks):
-            if len(ahead) == len(readers):  # the oldest block has the reader that is used next
-                yield self._finished(*ahead.popleft())
-            reader = readers[number % len(readers)]
-            ahead.append((start, end, pool.submit(find, reader, start, end)))
+        ahead: deque[tuple[Sequence[tuple[int, int]], Future[list[np.ndarray]]]] = deque()
+        for number, blocks in enumerate(tasks):
+            if len(ahead) == len(readers):  # the oldest task has the reader that is used next
+                yield from self._finished(*ahead.popleft())
+            ahead.append((blocks, pool.submit(find, readers[number % len(readers)], blocks)))
         while ahead:
-            yield self._finished(*ahead.popleft())
+            yield from self._finished(*ahead.popleft())
 
-    def _finished(self, start: int, end: int, matches: Future[np.ndarray]) -> _Block:
-        return _Block(end, self._rows_with_matches(start, end, matches.result()))
+    def _finished(
+        self, blocks: Sequence[tuple[int, int]], found: Future[list[np.ndarray]]
+    ) -> Iterator[_Block]:
+        for (start, end), matches in zip(blocks, found.result(), strict=True):
+            yield _Block(end, self._rows_with_matches(start, end, matches))
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
         """Yield ranges of positions: adjacent lines that fit into a block, or a single longer line."""

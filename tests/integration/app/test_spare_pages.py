@@ -133,7 +133,7 @@ def test_spare_pages_end_some_time_after_the_last_visitor(
     visit(served)
     session = wait_for_spare(served)
     monkeypatch.setattr(spare_pages, "KEPT", 0.2)
-    wait_until(lambda: session.destroyed and not len(spares_of(served)), timeout=30)
+    wait_until(lambda: session.destroyed and not spares_of(served)._spares, timeout=30)
     run = (tmp_path / "run").resolve()
     wait_until(lambda: run not in [index.path for index in hub().reader.runs], timeout=30)
 
@@ -150,7 +150,6 @@ def test_spare_pages_take_no_place_of_a_limited_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spare_pages, "QUIET", 0.1)
-    monkeypatch.setattr("rlpanel.app.security.page_limit.HELD", 0.0)
     write_run(tmp_path / "run", steps=3, samples=2)
     with Served(tmp_path, linger=60.0, spare_pages=2, max_pages=2) as server:
         visit(server)

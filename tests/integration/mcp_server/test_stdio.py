@@ -76,27 +76,29 @@ def test_resources_are_the_documentation_and_the_schemas(root: Path) -> None:
     ask(root, script)
 
 
-@pytest.mark.parametrize("name", ["../outside", "link", "/etc", "exp/../../outside", ".", "exp\0"])
-def test_no_name_leads_out_of_the_root(root: Path, name: str) -> None:
+OUTSIDE = ("../outside", "link", "/etc", "exp/../../outside", ".", "exp\0")
+
+
+def test_no_name_leads_out_of_the_root(root: Path) -> None:
     async def script(answers: Answers) -> None:
-        for tool, arguments in (
-            ("findings", {}),
-            ("samples", {}),
-            ("sql", {"query": "select 1"}),
-            ("link", {}),
-            ("sample", {"uid": "rollout_data_rank_0.jsonl:0"}),
-        ):
-            message = await answers.error(tool, run=name, **arguments)
-            assert "no run" in message
-        assert "no run" in await answers.error("compare", run="exp", against=name)
+        for name in OUTSIDE:
+            for tool, arguments in (
+                ("findings", {}),
+                ("samples", {}),
+                ("sql", {"query": "select 1"}),
+                ("link", {}),
+                ("sample", {"uid": "rollout_data_rank_0.jsonl:0"}),
+            ):
+                assert "no run" in await answers.error(tool, run=name, **arguments), (tool, name)
+            assert "no run" in await answers.error("compare", run="exp", against=name), name
 
     ask(root, script)
 
 
-@pytest.mark.parametrize("uid", ["../../outside/rollout_data_rank_0.jsonl:0", "/etc/passwd:0", "nope", ""])
-def test_no_uid_leads_out_of_the_run(root: Path, uid: str) -> None:
+def test_no_uid_leads_out_of_the_run(root: Path) -> None:
     async def script(answers: Answers) -> None:
-        assert "holds no sample" in await answers.error("sample", run="exp", uid=uid)
+        for uid in ("../../outside/rollout_data_rank_0.jsonl:0", "/etc/passwd:0", "nope", ""):
+            assert "holds no sample" in await answers.error("sample", run="exp", uid=uid), uid
 
     ask(root, script)
 

@@ -237,6 +237,20 @@ def test_a_search_shows_the_place(grpo: Run) -> None:
     assert table.total > 5
 
 
+def test_a_search_stops_when_it_has_found_enough_in_the_newest_steps(grpo: Run) -> None:
+    most = search(grpo, "the", everything=True)
+    few = search(grpo, "the", limit=5)
+    assert most.about["searched"] == most.about["samples"] == few.about["samples"] == grpo.snapshot.samples
+    assert 5 < few.total <= few.about["searched"] < most.about["searched"]
+    assert few.rows == most.rows[:5]
+    assert [row["step"] for row in most.rows] == sorted((row["step"] for row in most.rows), reverse=True)
+    assert search(grpo, "the", limit=5, offset=5).rows == most.rows[5:10]
+    # All samples are searched for a rare text, for a sort order, and if all rows are asked for.
+    rare = search(grpo, most.rows[-1]["after"][:30], limit=5000)
+    for table in (rare, search(grpo, "the", limit=5, sort="-reward"), search(grpo, "the", limit=None)):
+        assert table.about["searched"] == most.about["searched"]
+
+
 def test_a_note_is_written_and_listed(tmp_path: Path) -> None:
     write_run(tmp_path / "run", steps=1)
     with rlpanel.open_run(tmp_path / "run", follow=False) as run:

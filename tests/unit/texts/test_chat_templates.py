@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from rlpanel.texts import plain_dialogues
-from rlpanel.texts.chat_templates import TEMPLATES, turns_of
+from rlpanel.texts.chat_templates import TEMPLATES, open_turn, turns_of
 from tests.unit.texts.prompts import PROMPTS, QUESTION, ROLES, SYSTEM, USUAL
 
 
@@ -97,3 +97,19 @@ def test_the_ends_of_turns_are_looked_for_within_them_only(turns: int) -> None:
     text = CountingText("<|im_start|>user\nno end\n" * turns)
     assert len(turns_of(text)) == turns
     assert 0 < text.searched <= len(text)
+
+
+@pytest.mark.parametrize(
+    "name", ["Qwen", "Llama 3", "Llama 2", "Gemma", "DeepSeek", "Phi 3", "GLM", "Command"]
+)
+def test_a_prompt_that_is_cut_inside_an_answer_ends_in_an_open_turn(name: str) -> None:
+    cut = f"{PROMPTS[name]}I think"
+    found = open_turn(cut)
+    assert found is not None
+    assert (found.role, cut[found.begin : found.finish].endswith("I think")) == ("assistant", True)
+
+
+@pytest.mark.parametrize("name", ["rlpanel's adapters", "ChatML, plain", "HH", "few shots", "Alpaca"])
+def test_without_markup_that_ends_turns_no_turn_is_open(name: str) -> None:
+    assert turns_of(f"{PROMPTS[name]}I think")
+    assert open_turn(f"{PROMPTS[name]}I think") is None

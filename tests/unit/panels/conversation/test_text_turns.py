@@ -62,6 +62,60 @@ def test_a_prompt_in_a_chat_template_is_divided_too() -> None:
     assert contents[-1] == ("assistant", "4")
 
 
+def test_a_turn_that_the_prompt_begins_is_shown_whole() -> None:
+    begun = '<tool_call>\n{"name": "add", "argum'
+    prompt = f"<|im_start|>user\n2 + 2?<|im_end|>\n<|im_start|>assistant\n{begun}"
+    rest = (
+        'ents": {"a": 2}}\n</tool_call><|im_end|>\n<|im_start|>tool\n4<|im_end|>\n'
+        "<|im_start|>assistant\nIt is 4."
+    )
+    found = conversation_of(sample(prompt=prompt, response=rest))
+    assert [message["role"] for message in found.messages] == ["user", "assistant", "tool", "assistant"]
+    assert found.messages[1]["tool_calls"] == [{"name": "add", "arguments": '{"a": 2}'}]
+    assert (found.prompt_messages, found.begun) == (1, begun)
+    assert [message["content"] for message in found.response] == [
+        'ents": {"a": 2}}\n</tool_call>',
+        "4",
+        "It is 4.",
+    ]
+
+
+def test_a_tools_result_that_the_prompt_begins_is_shown_whole() -> None:
+    call = '<tool_call>{"name": "add", "arguments": {}}</tool_call>'
+    prompt = (
+        f"<|im_start|>user\n2 + 2?<|im_end|>\n<|im_start|>assistant\n{call}<|im_end|>\n<|im_start|>tool\n10"
+    )
+    found = conversation_of(
+        sample(prompt=prompt, response="8<|im_end|>\n<|im_start|>assistant\nIt is 108.<|im_end|>")
+    )
+    contents = [(message["role"], message["content"]) for message in found.messages]
+    assert contents[2:] == [("tool", "108"), ("assistant", "It is 108.")]
+    assert (found.prompt_messages, found.begun) == (2, "10")
+
+
+def test_an_answer_that_the_template_begins_with_a_tag_is_one_message() -> None:
+    prompt = "<|im_start|>user\n2 + 2?<|im_end|>\n<|im_start|>assistant\n<think>\n"
+    found = conversation_of(sample(prompt=prompt, response="add</think>\n4"))
+    assert len(found.messages) == 2
+    assert (found.messages[1]["reasoning_content"], found.messages[1]["content"]) == ("add", "4")
+    assert (found.prompt_messages, found.begun) == (1, "")
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "<|im_start|>user\n2 + 2?<|im_end|>\n<|im_start|>assistant\n5<|im_end|>\n",
+        "[user] 2 + 2?\n[assistant] 5",
+        "Question: 2 + 2?\nAnswer: with a number only",
+    ],
+    ids=["closed", "rlpanel's markup", "plain dialogue"],
+)
+def test_a_turn_that_the_prompt_may_have_ended_is_not_joined(prompt: str) -> None:
+    found = conversation_of(sample(prompt=prompt, response="4"))
+    assert found.messages[-1]["content"] == "4"
+    assert found.begun == ""
+
+
 def test_plain_texts_are_one_question_and_one_answer() -> None:
     """A model that writes the names of roles itself has not begun another turn."""
     found = conversation_of(sample(prompt="2 + 2?", response="4\nuser\nAnd 3 + 3?\nassistant\n6"))

@@ -43,6 +43,25 @@ def test_the_range_of_several_steps_is_that_of_their_samples(tmp_path: Path) -> 
     assert subtitle(run, "range") == "mean, min–max, 2 steps per point, by step, run"
 
 
+@pytest.mark.parametrize(("change", "alpha"), [(0.001, 0.16 / 3), (1.0, 0.16)])
+def test_a_band_that_fills_the_plot_is_faded(tmp_path: Path, change: float, alpha: float) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    lines = (
+        line(step, index=at, tokens=False, reward=sign + change * step)
+        for step in range(4)
+        for at, sign in enumerate((1.0, -1.0))
+    )
+    append(folder / "rollout_data_rank_0.jsonl", *lines)
+    [band] = [renderer for kind, renderer in card(folder, "reward")._glyphs if kind == "band"]
+    assert band.glyph.fill_alpha == pytest.approx(alpha)
+
+
+def test_a_legend_does_not_cover_the_lines(tmp_path: Path) -> None:
+    plot = card(write_run(tmp_path / "run", tokens=False), "reward", "ref_reward")._plot
+    assert [legend in plot.above for legend in plot.legend] == [True]
+
+
 def card(run: Path, *columns: str, log: bool = False, **display: object) -> CurveCard:
     context = Context(view=rlpanel.open_run(run, follow=False).view, display=Display(**display))
     return CurveCard(context, Curve(columns[0], "Title", columns, log))

@@ -10,7 +10,7 @@ import rlpanel
 from rlpanel.app.demo import write_recording
 from rlpanel.panels.curves.curve_selection import curves_of
 from rlpanel.panels.session.context import Context
-from tests.factories import write_run
+from tests.factories import append, line, write_run
 
 
 def titles(run: Path, **selection: object) -> list[str]:
@@ -33,6 +33,21 @@ def test_a_constant_column_is_no_default_but_the_reward_always_is(tmp_path: Path
     run = write_run(tmp_path / "run", steps=6, tokens=False, reward=1.0, response="same", prompt="same")
     assert titles(run) == ["reward", "reward_gap"]
     assert titles(run, curves=["prompt_chars"]) == ["prompt_chars"]
+
+
+@pytest.mark.parametrize(("drift", "is_default"), [(1e-6, False), (0.1, True)])
+def test_centred_advantages_are_no_default(tmp_path: Path, drift: float, is_default: bool) -> None:
+    """Their mean is a rounding error at each step."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    lines = (
+        line(step, index=at, tokens=False, prompt="same", response="same", advantage=sign + step * drift)
+        for step in range(6)
+        for at, sign in enumerate((1.0, -1.0))
+    )
+    append(folder / "rollout_data_rank_0.jsonl", *lines)
+    assert ("advantage" in titles(folder)) is is_default
+    assert titles(folder, curves=["advantage"]) == ["advantage"]
 
 
 def test_with_few_steps_an_equal_value_may_be_chance(tmp_path: Path) -> None:

@@ -17,5 +17,5 @@ def test_a_range_is_read(text: str, bounds: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "1-2-3", "-5"])
 def test_what_is_no_range_gets_a_message(text: str) -> None:
-    with pytest.raises(SettingError, match="no range of steps"):
+    with pytest.raises(SettingError, match="not a range of steps"):
         parse_range(text)

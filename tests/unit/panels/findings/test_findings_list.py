@@ -61,7 +61,7 @@ def test_what_ended_long_ago_is_below_earlier() -> None:
 
 def test_earlier_is_open_if_nothing_goes_on() -> None:
     page = Page(list_html([PAST]))
-    assert page.texts[:2] == ["Nothing goes on in the newest complete steps.", "Earlier (1)"]
+    assert page.texts[:2] == ["No finding concerns the newest complete steps.", "Earlier (1)"]
     assert ("open", None) in page.attributes
 
 

@@ -51,6 +51,14 @@ def test_placeholders_and_tags_agree(language: str, domain: str, pattern: re.Pat
     assert different == []
 
 
+@pytest.mark.parametrize("domain", [SERVER, BROWSER])
+def test_placeholders_are_not_numbered(domain: str) -> None:
+    """A translator cannot see what ``{names_2}`` stands for."""
+    messages = [message.id for message in extracted(domain) if message.id]
+    texts = [text for each in messages for text in ([each] if isinstance(each, str) else each)]
+    assert [text for text in texts if re.search(r"\{\w*\d\s*[}:!]", text)] == []
+
+
 @pytest.mark.parametrize(("language", "domain"), EACH)
 def test_the_compiled_catalogue_is_in_step(language: str, domain: str) -> None:
     carried = po_path(language, domain).with_suffix(".mo").read_bytes()

@@ -39,6 +39,21 @@ def cells(grid: SampleGrid, name: str) -> list[str]:
     return frame[name].tolist()
 
 
+def test_a_narrow_cell_leaves_out_a_short_shared_beginning(tmp_path: Path) -> None:
+    folder = tmp_path / "rhymes"
+    folder.mkdir()
+    prompts = [f"Write a line that rhymes with: the river {at}" for at in range(4)]
+    lines = [line(1, index=at, prompt=text) for at, text in enumerate(prompts)]
+    append(folder / "rollout_data_rank_0.jsonl", *lines)
+    run = rlpanel.open_run(folder, follow=False)
+    context = Context(index=run.index)
+    context.view = run.view
+    grid = SampleGrid(context)
+    assert cells(grid, "prompt") == [f"…the river {at}" for at in range(4)]
+    grid.context.selection.search = "rhymes"
+    assert all("rhymes" in cell for cell in cells(grid, "prompt"))
+
+
 def test_a_prompt_is_its_last_user_turn_and_a_response_has_no_padding(grid: SampleGrid) -> None:
     assert cells(grid, "prompt") == [f"What is {at} + 1?" for at in range(3)]
     assert cells(grid, "response") == [f"It is {at}, as I said</s>" for at in range(3)]

@@ -26,7 +26,7 @@ def test_the_clock_of_the_session_is_the_beat() -> None:
 def test_what_is_true_only_now_can_be_hidden(tmp_path: Path) -> None:
     snapshot = rlpanel.open_run(write_run(tmp_path / "a", steps=2, samples=3), follow=False).snapshot
     html = badge_html(snapshot, snapshot.newest_line + 7, "a")
-    assert text_of(html) == "a● live · 1 rank · 6 samples · step 2 · 7 s ago"
+    assert text_of(html) == "a live · 1 rank · 6 samples · step 2 · 7 s ago"
     lasting = re.sub(r'<span class="now[ a-z]*">.*?</span>(?!\s*<b>)', "", html)
     assert text_of(lasting) == "a1 rank · 6 samples · step 2"
 

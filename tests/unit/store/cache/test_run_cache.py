@@ -142,6 +142,18 @@ def test_bad_lines_are_still_known(tmp_path: Path) -> None:
     assert (again.blank_count, again.newest_line) == (1, before.snapshot.newest_line)
 
 
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_a_line_that_repeats_a_saved_one_is_found(tmp_path: Path, earlier: int) -> None:
+    repeated, other = line(8, response="x"), line(8, response="y")
+    write_run(tmp_path, ranks=1)
+    append(tmp_path / LOG, repeated, other, *[other] * earlier)
+    live = opened(tmp_path)
+    live.save(last=True)
+    assert opened(tmp_path).snapshot.repeats == live.snapshot.repeats == earlier
+    append(tmp_path / LOG, repeated)
+    assert opened(tmp_path).snapshot.repeats == earlier + 1
+
+
 def test_a_half_line_is_finished_after_opening_again(tmp_path: Path) -> None:
     whole = line(9)
     append(write_run(tmp_path) / LOG, whole[:20])

@@ -27,6 +27,15 @@ def test_the_greatest_key_is_a_key_like_others(monkeypatch: pytest.MonkeyPatch) 
     assert (seen.add(keys).tolist(), seen.add(keys).tolist()) == ([False, False], [True, True])
 
 
+def test_keys_that_are_added_later_are_known_when_others_come() -> None:
+    seen, keys = HashSet(), np.arange(10, dtype=np.uint64)
+    seen.add_later(lambda: keys)
+    assert not seen.has_repeats
+    assert np.flatnonzero(seen.add(keys[:3])).tolist() == [0, 1, 2]
+    assert seen.has_repeats
+    assert seen.add(keys).all()
+
+
 def test_many_keys_at_once_are_told_apart_as_few_are() -> None:
     keys = mix(np.arange(100_000, dtype=np.uint64) % np.uint64(70_000))
     few, many = HashSet(), HashSet()

@@ -17,7 +17,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query import text_scan
 from rlpanel.store.query.fetch_sample import fetch_record
 from rlpanel.store.query.text_predicate import TextPredicate
-from rlpanel.store.query.text_scan import ScannedRows, encodings, longest_literal, scan
+from rlpanel.store.query.text_scan import ScannedRows, encodings, longest_literal, scan, scan_newest_first
 
 TEXTS = [
     "The quick brown fox",
@@ -207,6 +207,23 @@ def test_slow_texts_are_told_one_by_one(tmp_path: Path, monkeypatch: pytest.Monk
     tests = [TextPredicate("", "matches", "x")]
     batches = scan(index, index.snapshot, index.snapshot.alive_rows, tests)
     assert [len(batch.rows) for batch in batches] == [1] * 18
+
+
+def test_the_newest_steps_are_searched_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_scan, "FIRST_PORTION", 6)
+    for rank in (0, 1):
+        rows = [{"step": step, "response": f"answer {step % 5}"} for step in range(30) for _ in range(2)]
+        (tmp_path / f"rollout_data_rank_{rank}.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in rows))
+    index = opened(tmp_path)
+    snapshot, test = index.snapshot, TextPredicate("response", "contains", "answer 3")
+    batches = list(scan_newest_first(index, snapshot, snapshot.alive_rows, [test]))
+    steps = [snapshot.metadata("step")[batch.rows] for batch in batches]
+    # Four samples a step: the first portion has room for one step, and each later one for four times as much.
+    assert [sorted(set(part.tolist())) for part in steps] == [[29], [*range(23, 29)], [*range(23)]]
+    found = sorted(row for batch in batches for row in batch.rows[batch.texts[test]].tolist())
+    assert found == passing(index, test)
+    assert [batch.bytes_done for batch in batches] == sorted(batch.bytes_done for batch in batches)
+    assert batches[-1].bytes_done == batches[0].bytes_total
 
 
 def test_progress_ends_at_all_bytes(tmp_path: Path) -> None:
