@@ -203,7 +203,7 @@ def _pages(application: Any, spares: SparePages) -> list[str]:
     """Return the ids of pages that are open or being built; Bokeh does not publish the latter."""
     contexts = [application._applications[path] for path in application.app_paths]
     pages = [page for context in contexts for page in (*context._sessions, *context._pending_sessions)]
-    return [page for page in pages if page not in spares.names]
+    return [page for page in pages if page not in spares.ids]
 
 
 def _log_request(handler: RequestHandler) -> None:

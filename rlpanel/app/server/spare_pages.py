@@ -92,13 +92,13 @@ class SparePages(Matcher):
 
     Attributes
     ----------
-    names : set of str
-        Ids of the sessions that no visitor got: spare pages, and those that were thrown away.
+    ids : set of str
+        Sessions that no viewer was given: spare pages, also those being built and those thrown away.
     """
 
     def __init__(self, application: Any, most: int, linger: float) -> None:
         self._application, self._most, self._linger = application, most, linger
-        self.names: set[str] = set()
+        self.ids: set[str] = set()
         self._spares: dict[PageKey, ServerSession] = {}
         self._complete: set[PageKey] = set()
         self._wanted: dict[PageKey, None] = {}  # the most recent one is last
@@ -123,7 +123,7 @@ class SparePages(Matcher):
             if page.is_current:
                 page.renew_first_view()
                 request.headers["Bokeh-Session-Id"] = session.id
-                self.names.discard(session.id)
+                self.ids.discard(session.id)
                 self._call_later(self._linger, session.unblock_expiration)
             else:
                 _discard(session)
@@ -171,8 +171,7 @@ class SparePages(Matcher):
         application = self._application
         context = application._applications["/"]
         name = generate_session_id(secret_key=application.secret_key, signed=application.sign_sessions)
-        self.names &= {*context._sessions, *context._pending_sessions}
-        self.names.add(name)
+        self.ids = {name, *(self.ids & context._sessions.keys())}
         # Without a token of its own, Bokeh makes one that is valid from when the page is sent.
         session: ServerSession = await context.create_session_if_needed(name, key.request(), None)
         session.block_expiration()

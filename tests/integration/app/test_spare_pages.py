@@ -150,7 +150,6 @@ def test_spare_pages_take_no_place_of_a_limited_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spare_pages, "QUIET", 0.1)
-    monkeypatch.setattr("rlpanel.app.security.page_limit.HELD", 0.0)
     write_run(tmp_path / "run", steps=3, samples=2)
     with Served(tmp_path, linger=60.0, spare_pages=2, max_pages=2) as server:
         visit(server)
