@@ -137,7 +137,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "app/board": ("sources/*", "store/*", "panels/*", "app"),
     "app/page": ("sources/*", "panels/*", "app/board", "app/security"),
     "app/server": (
-        *("sources/*", "store/*", "panels/language"),
+        *("sources/*", "store/*", "panels/language", "panels/session"),
         *("app", "app/alerts", "app/page", "app/security"),
     ),
     "mcp_server": ("sources/discovery", "sources/files", "api", "tables", "app/board"),

@@ -10,6 +10,7 @@ RLPanelError
 ├── UnsafePath        (OSError)            a link or another user's file in the place of a file to write
 ├── LineError         (ValueError)         a line of a log that is not a valid sample
 ├── FilterError       (ValueError)         a filter or search with a syntax error or unknown name
+├── OutputError       (OSError)            output of a command that cannot be written, as on a full disk
 ├── QueryError        (ValueError)         an SQL query that is invalid, not allowed or exceeds a limit
 └── SettingError      (ValueError)         an unknown setting, or one outside its bounds
 """
@@ -57,6 +58,10 @@ class UnsafePath(RLPanelError, OSError):
 
     def __str__(self) -> str:
         return f"{self.filename} {self.strerror}"
+
+
+class OutputError(RLPanelError, OSError):
+    """The output of a command cannot be written, as on a full disk."""
 
 
 class LineError(RLPanelError, ValueError):

@@ -14,7 +14,9 @@ from bokeh.document import Document
 from bokeh.document.events import MessageSentEvent
 from bokeh.events import DocumentReady
 from bokeh.protocol import Protocol
-from tornado.httpclient import AsyncHTTPClient
+from bokeh.util.token import get_session_id
+from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+from tornado.httputil import HTTPHeaders
 from tornado.websocket import websocket_connect
 
 TOKEN = re.compile(r'"token":"([^"]+)"')
@@ -26,15 +28,25 @@ STEP = re.compile(r"Step (?:<b>)?(\d+)")
 class Viewer:
     """A page and its websocket.
 
+    Parameters
+    ----------
+    url : str
+    headers : dict of str to str, optional
+        Headers of the requests for the page and for its websocket.
+
     Attributes
     ----------
+    session_id : str
+        Bokeh's session of the page; empty until the page is opened.
     seen : dict of int to float
         Time at which each step was first received as the newest, on the monotonic clock.
     received : int
         Number of bytes received.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, headers: dict[str, str] | None = None) -> None:
+        self.session_id = ""
+        self._headers = headers or {}
         self.seen: dict[int, float] = {}
         self.received = 0
         self._url = url
@@ -43,12 +55,15 @@ class Viewer:
 
     async def open(self) -> None:
         """Open the page like a browser; returns when the server knows that the page is ready."""
-        page = await AsyncHTTPClient().fetch(self._url, request_timeout=120)
+        page = await AsyncHTTPClient().fetch(self._url, headers=self._headers, request_timeout=120)
         found = TOKEN.search(page.body.decode())
         assert found, "the page has no session token"
+        self.session_id = get_session_id(found.group(1))
         address = self._url.split("?")[0].replace("http", "ws") + "ws"
         self._socket = await websocket_connect(
-            address, subprotocols=["bokeh", found.group(1)], max_message_size=1 << 30
+            HTTPRequest(address, headers=HTTPHeaders(self._headers)),
+            subprotocols=["bokeh", found.group(1)],
+            max_message_size=1 << 30,
         )
         await self._until("ACK")
         await self._send(Protocol().create("PULL-DOC-REQ"))

@@ -58,7 +58,8 @@ def explain_frame(
     """Return the table of `Run.explain`."""
     import pandas as pd
 
-    from rlpanel.analysis.step_change import explain_step, sentences
+    from rlpanel.analysis.change_sentences import sentences
+    from rlpanel.analysis.step_change import explain_step
     from rlpanel.analysis.token_change import explain_tokens
 
     change = explain_step(run.view, metric, step, since)
@@ -145,7 +146,7 @@ def selected(run: RunOfSamples, selection: Any) -> tuple[ContrastSide, set[str]]
     Raises
     ------
     SettingError
-        If this is no selection.
+        If this is no selection, or the steps have no samples.
     FilterError
         If the filter is not valid.
     """
@@ -160,13 +161,16 @@ def selected(run: RunOfSamples, selection: Any) -> tuple[ContrastSide, set[str]]
     if isinstance(selection, tuple) and len(selection) == 2 and isinstance(selection[0], RunOfSamples):
         side, used = selected(*selection)
         return replace(side, name=f"{selection[0].name}, {side.name}"), used
-    first, last = _bounds(selection)
-    step = snapshot.metadata("step")
-    inside = snapshot.alive
-    inside = inside & (step >= first) if first is not None else inside
-    inside = inside & (step <= last) if last is not None else inside
-    name = f"step {first}" if first == last else f"steps {first}–{last}"
-    return ContrastSide(name, run.index, run.view, np.flatnonzero(inside)), set()
+    ends = _bounds(selection)
+    known = snapshot.steps.values[[0, -1]].tolist() if len(snapshot.steps.values) else [0, 0]
+    first, last = (known[at] if end is None else end for at, end in enumerate(ends))
+    if None not in ends and first > last:
+        raise SettingError(f"steps {first}–{last} are no range: the first one is after the last one")
+    step, name = snapshot.metadata("step"), f"step {first}" if first == last else f"steps {first}–{last}"
+    rows = np.flatnonzero(snapshot.alive & (step >= first) & (step <= last))
+    if not len(rows):
+        raise SettingError(f"{name}: no samples in run {run.name!r}, which has steps {known[0]}–{known[1]}")
+    return ContrastSide(name, run.index, run.view, rows), set()
 
 
 def _bounds(selection: Any) -> tuple[int | None, int | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from rlpanel.store.backlog.throughput import describe
-from rlpanel.store.snapshot.snapshot import Progress
+from rlpanel.store.snapshot.read_progress import Progress
 
 
 class TerminalProgress:

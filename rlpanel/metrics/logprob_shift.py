@@ -1,4 +1,4 @@
-"""Whether two arrays of logprobs of one response are shifted against each other by one token."""
+"""Detects that two arrays of logprobs of one response are shifted against each other by one token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a response repeats a long part of its prompt."""
+"""Detects that a response repeats a long part of its prompt."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from rlpanel.analysis.difference import Difference
 from rlpanel.analysis.selection_contrast import contrast as contrast_sets
 from rlpanel.api.explanation_frames import Selected, contrast_sides
 from rlpanel.api.run import Run
+from rlpanel.errors import SettingError
 from rlpanel.tables.table import Table, TableColumn, TableSpec, page
 
 CONTRAST = TableSpec(
@@ -41,6 +42,8 @@ CONTRAST = TableSpec(
     ),
 )
 
+#: What is meant as steps, even if it is not valid: no filter begins like this.
+_LIKE_STEPS = re.compile(r"\s*(-?\d+\s*)?(\.\.|:)")
 _STEPS = re.compile(r"\s*(-?\d*)\s*(?:\.\.|:)\s*(-?\d*)\s*|\s*(-?\d+)\s*")
 
 
@@ -98,9 +101,16 @@ def selection_of(text: str) -> Selected:
     ----------
     text : str
         ``12``, ``10..20`` (both included), ``10..``, ``..20``, or a filter expression.
+
+    Raises
+    ------
+    SettingError
+        If a range of steps is not valid.
     """
     match = _STEPS.fullmatch(text)
     if match is None or match.group(0).strip() in ("..", ":"):
+        if _LIKE_STEPS.match(text):
+            raise SettingError(f"{text!r} is no range of steps: write 10..20, 10.. or ..20")
         return text
     if match.group(3) is not None:
         return int(match.group(3))

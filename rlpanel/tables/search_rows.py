@@ -8,6 +8,7 @@ import numpy as np
 
 from rlpanel import schema
 from rlpanel.api.run import Run
+from rlpanel.errors import SettingError
 from rlpanel.store.query.query import Query, QuerySpec
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.text_predicate import TextPredicate, find_places
@@ -80,8 +81,10 @@ def search(
     FilterError
         If the filter or the regular expression is not valid, or takes too long.
     SettingError
-        If the run does not have the step.
+        If the run does not have the step, or the text is empty.
     """
+    if not text.strip():
+        raise SettingError("the text to search is empty; rlpanel samples lists all samples")
     view = run.view
     snapshot = view.snapshot
     if step is not None:

@@ -6,6 +6,7 @@ and ``--record`` writes RESULTS.md.
 
 from __future__ import annotations
 
+import mmap
 import os
 import resource
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from tests.bench.results import record
@@ -20,6 +22,7 @@ from tests.bench.scale_log import write_large_log
 
 STEPS, GOAL, TIMES = 1000, "< 1 s", 3
 HEAD = "| | figure | goal |\n|---|---|---|"
+RARE = "no such text"
 COMMANDS = (
     ("steps",),
     ("steps", "--columns", "*"),
@@ -32,11 +35,12 @@ COMMANDS = (
     ("notes",),
     ("findings",),
     ("search", "w17 w4", "--step", "500"),
-    ("search", "no such text"),
+    ("search", "w17"),
+    ("search", RARE),
     ("contrast", "400..499", "300..399"),
 )
 #: Commands that read much more than the index: their figures have no goal.
-WITHOUT_GOAL = (("findings",), ("search", "no such text"), ("contrast", "400..499", "300..399"))
+WITHOUT_GOAL = (("findings",),)
 
 
 def run_command(arguments: tuple[str, ...], run: Path) -> tuple[float, float]:
@@ -61,6 +65,29 @@ def measure(run: Path) -> Iterator[str]:
         yield f"`{' '.join(arguments)}` | {wall:.2f} s, {cpu:.2f} CPU s | {goal}"
 
 
+def plain_searches(run: Path) -> Iterator[str]:
+    """Yield one line for each plain search of all bytes, which respects case and finds no sample."""
+    logs = sorted(run.glob("*.jsonl"))
+
+    def grep() -> None:
+        subprocess.run(
+            ["grep", "-F", "-c", RARE, *logs], capture_output=True, env={"LC_ALL": "C"}, check=False
+        )
+
+    def find() -> None:
+        for log in logs:
+            with log.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                content.find(RARE.encode())
+
+    for name, search in (("grep -F", grep), ("mmap.find", find)):
+        taken = []
+        for _ in range(TIMES):
+            began = time.perf_counter()
+            search()
+            taken.append(time.perf_counter() - began)
+        yield f"for comparison, `{name}` of the same bytes | {min(taken):.2f} s | "
+
+
 def main() -> None:
     """Measure on a run that is written first, unless its folder exists."""
     at = sys.argv.index("--folder") if "--folder" in sys.argv else None
@@ -69,7 +96,7 @@ def main() -> None:
         if not run.is_dir():
             write_large_log(run, STEPS)
         lines = []
-        for line in measure(run):
+        for line in chain(measure(run), plain_searches(run)):
             print(line, flush=True)
             lines.append(f"| {line} |")
     if "--record" in sys.argv:

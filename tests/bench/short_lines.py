@@ -110,6 +110,11 @@ def _sample(draw: np.random.Generator, step: int, sample: int) -> Row:
     }
 
 
+def english_text(draw: np.random.Generator, sentences: int) -> str:
+    """Return so many sentences about mathematics or code."""
+    return _text(draw, _ENGLISH, sentences)
+
+
 def _text(draw: np.random.Generator, sentences: list[str], count: int) -> str:
     return "".join(sentences[at] for at in draw.integers(len(sentences), size=count).tolist())
 

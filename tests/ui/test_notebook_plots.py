@@ -26,7 +26,7 @@ CELLS = (
     "run.sample(run.samples(60).uid[0])",
 )
 VIEWPORT = {"width": 1380, "height": 1700}
-#: Numbers of samples in the histograms and scatter plots, and of groups: of all samples and of the selected ones.
+#: Numbers of samples in histograms and scatter plots, and of groups: of all samples and of selected ones.
 SAMPLES = """() => {
     const roots = Object.values(Bokeh.index.roots ?? Bokeh.index)
     const models = roots.flatMap((root) => [...root.model.references()])
@@ -41,12 +41,18 @@ SAMPLES = """() => {
         groups: distinct(groups.map((data) => data.reward_mean.length)),
     }
 }"""
-#: Left and right edge of the marks of the first three groups, in pixels of the figure.
-GROUPS = """() => {
-    const views = Object.values(Bokeh.index.roots ?? Bokeh.index).flatMap((root) => [...root.all_views()])
-    const figure = views.find((view) => view.model.type === "Figure" && view.model.below[0].axis_label?.includes("groups"))
-    const edge = (x) => figure.frame.bbox.left + figure.frame.x_scale.compute(x) - figure.frame.x_scale.compute(figure.frame.x_range.start)
-    return { left: edge(0.5), right: edge(3.5) }
+#: Places of two positions in the plot of groups on the page, in CSS pixels.
+PLACES = """([left, right]) => {
+    const found = []
+    const visit = (view) => {
+        if (view.frame?.x_scale && view.model.below[0]?.axis_label?.includes("groups")) { found.push(view) }
+        for (const child of view.child_views ?? []) { visit(child) }
+    }
+    for (const view of Object.values(Bokeh.index.roots ?? Bokeh.index)) { visit(view) }
+    const [plot] = found
+    const box = plot.el.getBoundingClientRect()
+    const x = (position) => box.left + plot.frame.x_scale.compute(position)
+    return { left: x(left), right: x(right), middle: box.top + box.height / 2 }
 }"""
 
 
@@ -83,12 +89,10 @@ def test_plots_are_drawn_and_linked_in_jupyterlab(page: Page, tmp_path: Path) ->
         # A box around the marks of the three groups with the lowest means selects their samples.
         linked.locator(".bk-tool-icon-reset").first.click()
         page.wait_for_function(f"() => String(({SAMPLES})().points) === '64'")
-        groups = linked.locator(".bk-Figure").nth(2).bounding_box()
-        assert groups is not None
-        inner = page.evaluate(GROUPS)
-        page.mouse.move(groups["x"] + inner["left"], groups["y"] + groups["height"] / 2 - 60)
+        box = page.evaluate(PLACES, [0.5, 3.5])
+        page.mouse.move(box["left"], box["middle"] - 60)
         page.mouse.down()
-        page.mouse.move(groups["x"] + inner["right"], groups["y"] + groups["height"] / 2 + 60, steps=5)
+        page.mouse.move(box["right"], box["middle"] + 60, steps=5)
         page.mouse.up()
         page.wait_for_function(f"() => String(({SAMPLES})().groups) === '3,8'")
         page.wait_for_function(f"() => String(({SAMPLES})().points) === '24,64'")

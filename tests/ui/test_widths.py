@@ -43,7 +43,9 @@ _CUT_NUMBERS = """(row) => {
   const edge = row.closest(".tabulator-tableholder").getBoundingClientRect().right
   const range = document.createRange()
   return [...row.querySelectorAll(".tabulator-cell")].filter((cell) => {
-    range.selectNodeContents(cell)
+    const text = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT).nextNode()
+    if (!text) { return false }
+    range.selectNode(text)
     const { left, right } = range.getBoundingClientRect()
     return /[0-9]$/.test(cell.textContent) && getComputedStyle(cell).textAlign === "right"
       && left < edge && right > edge + 1

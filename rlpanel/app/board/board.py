@@ -55,6 +55,7 @@ class Board:
         self.pace: BrowserPace | None = None
         self._demo: Demo | None = None
         self._media = PageMedia()
+        self._asked: dict[str, Any] = {}
         self._closed = False
         self.context.selection.param.watch(self._open_run, "run")
         self.context.selection.param.watch(self._show_split, "split")
@@ -244,7 +245,20 @@ class Board:
 
     def read_url(self, query: str) -> None:
         """Set the selection from the query string of the page's URL."""
+        self._asked, _ = read_query(query)
         self._apply(query, {})
+
+    @property
+    def is_as_asked(self) -> bool:
+        """Whether a page opened now with the same URL would show the same run, step and notes."""
+        selection, notes = self.context.selection, self.context.notes
+        if any(getattr(selection, name) != value for name, value in self._asked.items()):
+            return False  # what the URL asked for did not exist; it may exist now
+        if "run" not in self._asked and self._root is not None:
+            useful = most_useful(self._root.runs or [], time.time())
+            if useful is None or useful.name != selection.run:
+                return False
+        return notes is None or not notes.refresh()
 
     def bind_window(self, window: BrowserWindow) -> None:
         """Keep the selection and the URL of the browser's window in sync, in both directions."""

@@ -15,6 +15,7 @@ from rlpanel.app.page import session_cleanup
 from rlpanel.app.page.page_layout import Layout
 from rlpanel.app.page.page_template import THEME_COOKIE, apply_template
 from rlpanel.app.page.part_queue import PartQueue
+from rlpanel.app.page.served_page import ServedPage
 from rlpanel.app.security import panel_guard
 from rlpanel.panels.first_view.first_view import first_view_html
 from rlpanel.panels.language.labels import set_document_language
@@ -72,6 +73,7 @@ def session_page(root: str | os.PathLike[str] | None = None, *, read_only: bool 
     layout = Layout(board, owns_window=True)
     served = document if loop is not None else None
     if document is not None:
+        ServedPage(document, board, layout)
         document.on_session_destroyed(lambda _: session_cleanup.release_page(document, layout.root))
     PartQueue(loop, layout.steps(served)).start()
     return layout.root if served is None or layout.window is None else layout.window

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -67,7 +67,7 @@ class Layout:
         self._findings = FindingsBadge(context)
         self._side = _column("rl-side", read_assets("app/page/side.css"))
         self._views = _column("rl-board", read_assets("app/page/views.css"))
-        self._main = _column("rl-main", read_assets("app/page/main.css"))
+        self._main = _column("rl-main", read_assets("app/page/regions.css"))
         self._left = _column("rl-left", read_assets("app/page/columns.css"))
         self._right = _column("rl-right", read_assets("app/page/columns.css"))
         self._cover = pn.Column(sizing_mode="stretch_width", styles=_COVERING, visible=False)
@@ -75,7 +75,7 @@ class Layout:
         self.root = PageRoot(
             self._header(owns_window),
             pn.Row(self._side, self._main, sizing_mode="stretch_both", margin=0, css_classes=["rl-body"],
-                   stylesheets=[read_assets("app/page/body.css")]),
+                   stylesheets=[read_assets("app/page/regions.css")]),
             sizing_mode="stretch_both",
             margin=0,
             stylesheets=[theme.theme_variables(":host({})"), read_assets("app/page/page.css")],
@@ -108,6 +108,13 @@ class Layout:
             self._add_settings,
         ]
         return views if document is None else [*views, partial(self._show, document)]
+
+    def on_complete(self, callback: Callable[[], object]) -> None:
+        """Call a function when all views are in the document; at once if they are."""
+        if self._controls.whole:
+            callback()
+        else:
+            self._controls.param.watch(lambda _: callback(), "whole")
 
     def on_key(self, key: str) -> None:
         """Handle a keyboard shortcut; `rlpanel.app.board.browser_window.KEYS` lists them.

@@ -63,9 +63,14 @@ def apply_template(document: Document, first_view: str) -> None:
         rlpanel_theme_script=read_assets("app/page/theme.js").replace("COOKIE", THEME_COOKIE),
         rlpanel_language=document_language(document),
         rlpanel_labels=browser_labels(document_language(document)),
-        rlpanel_first_view=first_view,
         rlpanel_resources=_without_unused,
     )
+    set_first_view(document, first_view)
+
+
+def set_first_view(document: Document, first_view: str) -> None:
+    """Set the HTML that is shown until the board is drawn; its texts must already be escaped."""
+    document.template_variables["rlpanel_first_view"] = first_view
 
 
 def _without_unused(tags: str) -> str:

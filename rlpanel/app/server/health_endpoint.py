@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 from prometheus_client import CollectorRegistry
@@ -37,8 +37,8 @@ class Health:
         Whether the root's folder can be listed.
     runs_found : int or None
         Number of runs below the root.
-    runs, sessions : int
-        Number of followed runs, and of open pages.
+    runs, sessions, spare_pages : int
+        Number of followed runs, of open pages, and of pages that are built for the next visitors.
     samples, bad_lines, behind_bytes : int or None
         Totals over the followed runs: samples, lines that are no samples, bytes not read yet.
     lines_read, bytes_read, rounds : int
@@ -59,6 +59,7 @@ class Health:
     runs_found: int | None
     runs: int
     sessions: int
+    spare_pages: int
     samples: int | None
     bad_lines: int | None
     behind_bytes: int | None
@@ -73,14 +74,20 @@ class Health:
 
 
 class _Current:
-    """Holds the service that `health` reports on."""
+    """Holds the service that `health` reports on, and counts the spare pages."""
 
     service = Service()
+    count_spare_pages: Callable[[], int] = staticmethod(lambda: 0)
 
 
 def set_service(service: Service) -> None:
     """Set the service that `health` reports on."""
     _Current.service = service
+
+
+def set_spare_pages(count: Callable[[], int]) -> None:
+    """Set the function that returns the number of spare pages."""
+    _Current.count_spare_pages = staticmethod(count)
 
 
 def health() -> Health:
@@ -99,6 +106,7 @@ def health() -> Health:
         runs_found=len(root.runs) if root and root.runs is not None and not root.failure else None,
         runs=len(runs),
         sessions=session_hub.sessions,
+        spare_pages=_Current.count_spare_pages(),
         samples=_total(snapshot.all_samples for snapshot in snapshots),
         bad_lines=_total(snapshot.bad_count for snapshot in snapshots),
         behind_bytes=_total(snapshot.progress.waiting for snapshot in snapshots),
@@ -141,6 +149,7 @@ _GAUGES = {
     "runs_found": "Runs below the root.",
     "runs": "Runs being followed.",
     "sessions": "Open pages.",
+    "spare_pages": "Pages that are built for the next visitors.",
     "samples": "Samples of the followed runs.",
     "bad_lines": "Lines of the followed runs that are no samples.",
     "behind_bytes": "Bytes of log files that are not read yet.",

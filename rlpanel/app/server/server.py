@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 import panel as pn
 from bokeh.settings import settings
 from tornado.ioloop import PeriodicCallback
+from tornado.routing import Rule
 from tornado.web import RequestHandler
 
 from rlpanel.app.media_addresses import ADDRESSES
@@ -33,6 +34,7 @@ from rlpanel.app.server import health_endpoint, media_endpoint
 from rlpanel.app.server.background_service import Service, service
 from rlpanel.app.server.compressed_files import compress_routes
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
+from rlpanel.app.server.spare_pages import SparePages
 from rlpanel.app.session_hub import hub
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE
 from rlpanel.sources.files.file_access import AnyPath
@@ -70,6 +72,8 @@ class Access:
         Most open pages; 0 means without a limit.
     embed_in : tuple of str
         Origins whose pages may show the board in a frame, such as ``https://example.org``.
+    spare_pages : int
+        Most pages that are built ahead, for the next visitors; 0 builds none.
     """
 
     host: str = "127.0.0.1"
@@ -81,6 +85,7 @@ class Access:
     read_only: bool = False
     max_pages: int = 0
     embed_in: tuple[str, ...] = ()
+    spare_pages: int = 0
 
     @property
     def login_path(self) -> str:
@@ -185,17 +190,20 @@ def _guard(server: Any, at: Access, auth: TokenAuth | None) -> None:
     """Put the request guard before all routes of a Bokeh server's Tornado application."""
     application = server._tornado
     rules = list(application.wildcard_router.rules)
-    limit = PageLimit(at.max_pages, partial(_pages, application))
+    spares = SparePages(application, at.spare_pages, at.linger)
+    health_endpoint.set_spare_pages(lambda: spares.ready)
+    limit = PageLimit(at.max_pages, partial(_pages, application, spares))
     guard = RequestGuard(rules, AllowedHosts(at.host, at.origins), auth, limit, bool(at.embed_in))
-    application.default_router.rules.insert(0, guard_rule(guard))
+    application.default_router.rules[:0] = [guard_rule(guard), Rule(spares, RefusalHandler)]
     # The guard has checked Host and Origin. Bokeh's own check refuses a tunnel's port and lacks IPv6 support.
     application.websocket_origins.add("*")
 
 
-def _pages(application: Any) -> list[str]:
+def _pages(application: Any, spares: SparePages) -> list[str]:
     """Return the ids of pages that are open or being built; Bokeh does not publish the latter."""
     contexts = [application._applications[path] for path in application.app_paths]
-    return [page for context in contexts for page in (*context._sessions, *context._pending_sessions)]
+    pages = [page for context in contexts for page in (*context._sessions, *context._pending_sessions)]
+    return [page for page in pages if page not in spares.ids]
 
 
 def _log_request(handler: RequestHandler) -> None:

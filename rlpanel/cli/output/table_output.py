@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import shutil
 import sys
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rlpanel.cli.output.terminal_messages import printable, say, uses_color
+from rlpanel.errors import OutputError
 
 if TYPE_CHECKING:
     from rlpanel.tables.table import Table
@@ -113,5 +115,11 @@ def _write(text: str) -> None:
     """Write to the standard output; a lone surrogate of a log, or what the encoding lacks, is replaced."""
     encoding = sys.stdout.encoding or "utf-8"
     safe = text.encode(encoding, "backslashreplace").decode(encoding)
-    sys.stdout.write(safe)
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(safe)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `| head` has read enough
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would try again at exit
+        raise OutputError(f"the output cannot be written: {error.strerror}") from error

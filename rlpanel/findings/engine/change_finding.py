@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rlpanel.findings.engine.changes import Change, PlaceTable, only_place
+from rlpanel.findings.engine.change import Change
+from rlpanel.findings.engine.changes import only_place
 from rlpanel.findings.engine.finding import Finding, Severity
+from rlpanel.findings.engine.place_table import PlaceTable
 from rlpanel.findings.engine.places import Place, codes_of
 from rlpanel.findings.engine.row_batch import RowBatch
 from rlpanel.findings.engine.rule_context import RuleContext

@@ -12,6 +12,8 @@ from typing import Literal
 
 import numpy as np
 
+from rlpanel.findings.engine.rise_onset import rise_onset
+
 #: What the later window is compared with: the lowest earlier window, the one right before it, or the one
 #: half way from the first step. The second sees sudden rises only, the third those faster than in proportion.
 Base = Literal["lowest", "adjacent", "half"]
@@ -49,13 +51,13 @@ class Rise:
     onset, last : int
         Positions of the first and last affected step.
     ongoing : bool
-        Whether the newest window is affected.
+        True if the newest window is affected.
     before, after : float
         Mean of the window before, and of the later window.
     z : float
         Difference divided by its standard error.
     sudden : bool
-        Whether most of the difference appears within a few steps: a cliff and no slide.
+        True if most of the difference appears within a few steps: a cliff, not a slide.
     base : tuple of int
         First position of the window before, and the one after its last.
     """
@@ -256,7 +258,7 @@ def _describe(
     smooth = _centred_mean(values)
     reached = np.flatnonzero(smooth[start : end + 1] >= low + _REACHED * (high - low))
     stop = min(end, start + int(reached[0]) + 3) if len(reached) else end
-    onset = _onset(values, start, stop)
+    onset = rise_onset(values, start, stop)
     # A slope that begins slowly is seen only when it leaves the noise.
     seen = np.flatnonzero(smooth[onset : end + 1] > low + _SEEN * error[onset : end + 1])
     onset += int(seen[0]) if len(seen) else 0
@@ -320,42 +322,3 @@ def _centred_mean(values: np.ndarray) -> np.ndarray:
     known = np.isfinite(parts)
     with np.errstate(all="ignore"):
         return np.where(known, parts, 0.0).sum(axis=0) / known.sum(axis=0)
-
-
-def _onset(values: np.ndarray, start: int, stop: int) -> int:
-    """Return where the rise begins: the better fit of a step and of a slope after a constant level."""
-    part = values[start : stop + 1]
-    position = np.flatnonzero(np.isfinite(part))
-    if len(position) < 3:
-        return min(start + 1, stop)
-    known = part[position]
-    step_error, step_at = fit_step(known)
-    slope_error, slope_at = _fit_slope(position.astype(float), known)
-    at = position[step_at] if step_error <= slope_error else position[min(slope_at + 1, len(position) - 1)]
-    return start + int(at)
-
-
-def fit_step(values: np.ndarray) -> tuple[float, int]:
-    """Return the squared error of two constant levels, and the first position of the second one."""
-    count = np.arange(1, len(values))
-    total, squares = np.cumsum(values)[:-1], np.cumsum(values**2)[:-1]
-    rest, rest_squares = values.sum() - total, (values**2).sum() - squares
-    error = squares - total**2 / count + rest_squares - rest**2 / (len(values) - count)
-    best = int(error.argmin())
-    return float(error[best]), best + 1
-
-
-def _fit_slope(position: np.ndarray, values: np.ndarray) -> tuple[float, int]:
-    """Return the squared error of a constant level with a slope after it, and where the slope begins.
-
-    At most a hundred beginnings are tried.
-    """
-    knots = np.arange(0, len(values) - 2, max(1, len(values) // 100))
-    if not len(knots):
-        return np.inf, 0
-    ramp = np.maximum(position[None] - position[knots][:, None], 0.0)
-    ramp -= ramp.mean(axis=1, keepdims=True)
-    centred = values - values.mean()
-    error = centred @ centred - (ramp @ centred) ** 2 / (ramp * ramp).sum(axis=1)
-    best = int(error.argmin())
-    return float(error[best]), int(knots[best])

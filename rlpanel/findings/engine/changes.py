@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 
+from rlpanel.findings.engine.change import Change
 from rlpanel.findings.engine.change_test import Base, Rise, Scored, scored, step_errors
-from rlpanel.findings.engine.place_series import MEAN, VARIANCE, independent_samples
+from rlpanel.findings.engine.place_table import PlaceTable
 from rlpanel.findings.engine.places import WHOLE, WHOLE_RUN, Place, codes_of, rows_by_dimension
 from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.signal import Signal
@@ -30,112 +30,6 @@ _NEARLY_ALL, _MOST_OF_RUN = 0.95, 0.7
 _FEWEST_ROWS = 5
 #: Length of the window whose mean is compared with a limit, and its distance from it in standard errors.
 _LIMIT_WINDOW, _LIMIT_Z = 3, 3.0
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change of a signal for the worse.
-
-    Attributes
-    ----------
-    signal : Signal
-    place : Place
-        Where it holds.
-    mask : ndarray of bool, shape (S,)
-        The affected steps.
-    ongoing : bool
-        Whether the newest complete steps are affected.
-    before, after : float
-        Levels; ``before`` is NaN if the signal was never better.
-    values : ndarray of float, shape (S,)
-        The signal's mean at each step, in this place.
-    sign : int
-        1 if it rose, -1 if it fell.
-    z : float
-        Difference in standard errors.
-    sudden : bool
-        Whether it is a cliff and no slide.
-    base : tuple of int
-        First position of the window before, and the one after its last.
-    """
-
-    signal: Signal
-    place: Place
-    mask: np.ndarray
-    ongoing: bool
-    before: float
-    after: float
-    values: np.ndarray
-    sign: int = 1
-    z: float = 0.0
-    sudden: bool = True
-    base: tuple[int, int] = (0, 0)
-
-    @property
-    def onset(self) -> int:
-        """Position of the first affected step."""
-        return int(self.mask.argmax())
-
-    @property
-    def last(self) -> int:
-        """Position of the last affected step."""
-        return len(self.mask) - 1 - int(self.mask[::-1].argmax())
-
-    @cached_property
-    def worst(self) -> int:
-        """Position of the affected step with the most extreme value."""
-        values = np.where(self.mask & np.isfinite(self.values), self.sign * self.values, -np.inf)
-        return int(values.argmax())
-
-
-class PlaceTable:
-    """Means of a signal in the whole run and all places, in the scale in which changes are measured.
-
-    Attributes
-    ----------
-    places : tuple of Place
-        The whole run first.
-    mean : ndarray of float, shape (K, S)
-        Means by step, as displayed.
-    scaled, variance : ndarray of float, shape (K, S)
-        Means in the scale of the test (logarithms of positive numbers), negated for falls; their variance.
-    """
-
-    def __init__(self, context: RuleContext, signal: Signal, sign: int = 1) -> None:
-        self.places = context.place_series.places
-        table = context.table(signal)
-        self.mean, variance = table[MEAN], table[VARIANCE]
-        self.is_share = signal.kind == "share"
-        #: Number of independent samples, see `independent_samples`.
-        self.independent = independent_samples(table, by_group=signal.by_group)
-        if signal.kind == "positive":
-            with np.errstate(all="ignore"):
-                level = np.where(self.mean > 0, self.mean, np.nan)
-                self.scaled, self.variance = sign * np.log(level), variance / level**2
-        else:
-            self.scaled, self.variance = sign * self.mean, variance
-
-    @classmethod
-    def of(cls, context: RuleContext, signal: Signal, sign: int = 1) -> PlaceTable:
-        """Return the table of a signal; one for all rules of a check."""
-        key = cls, signal.name, sign
-        if key not in context.results:
-            context.results[key] = cls(context, signal, sign)
-        found: PlaceTable = context.results[key]
-        return found
-
-    def level(self, row: int, part: slice | np.ndarray) -> tuple[float, float]:
-        """Return mean and standard error of a place over some steps; NaN without values."""
-        values, error = self.mean[row, part], self.error[row, part]
-        known = np.isfinite(values)
-        if not known.any():
-            return np.nan, np.nan
-        return float(values[known].mean()), float(np.sqrt(np.nansum(error[known] ** 2)) / known.sum())
-
-    @cached_property
-    def error(self) -> np.ndarray:
-        """Error of each step's mean in the scale of the test, shape (K, S)."""
-        return step_errors(self.scaled, self.variance)
 
 
 def sustained(
@@ -160,7 +54,7 @@ def sustained(
     base : str
         What later steps are compared with, see `rlpanel.findings.engine.change_test.Base`.
     places : bool
-        Whether places are tried, too.
+        True if places are tried, too.
     """
     if not context.available(signal):
         return None

@@ -29,7 +29,7 @@ class Finding:
     steps : tuple of int
         The affected steps, ascending; empty if the finding is about the whole run.
     ongoing : bool
-        Whether the newest complete steps are affected.
+        True if the newest complete steps are affected.
     worst : int, optional
         The most affected step.
     rank : int, optional

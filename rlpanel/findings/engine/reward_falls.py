@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlpanel.findings.engine.changes import Change, PlaceTable, sustained
+from rlpanel.findings.engine.change import Change
+from rlpanel.findings.engine.changes import sustained
+from rlpanel.findings.engine.place_table import PlaceTable
 from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.signal import column_signal
 

@@ -30,7 +30,7 @@ class Rule:
     help : str
         The function's docstring.
     clock : bool
-        Whether its findings can change while no line is written.
+        True if its findings can change while no line is written.
     """
 
     name: str
@@ -54,7 +54,7 @@ def rule(label: str, *thresholds: str, clock: bool = False) -> Callable[[Check],
     thresholds : str
         Names of the settings that the rule reads.
     clock : bool
-        Whether its findings can change while no line is written.
+        True if its findings can change while no line is written.
 
     Raises
     ------

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlpanel.findings.engine.change import Change
 from rlpanel.findings.engine.change_finding import affected_rows, finding_of, reward_clause, rows_of_change
-from rlpanel.findings.engine.changes import Change, beyond, sustained
+from rlpanel.findings.engine.changes import beyond, sustained
 from rlpanel.findings.engine.contrast import by_category, within_groups
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule_context import RuleContext
@@ -40,7 +41,7 @@ class ShareRule:
     harmful : float
         Share from which on it is an alarm while it goes on.
     harmful_always : bool
-        Whether it is an alarm, too, if the share was never lower.
+        True if the finding is also an alarm where the share was never lower.
     column, where, sort, color, tab, advice : str
         See `Finding`.
     """

@@ -33,7 +33,7 @@ class Signal:
     values : callable
         Returns the numbers of rows, shape (N,); NaN where the signal is not defined.
     by_group : bool
-        Whether all samples of a group have the same value.
+        True if all samples of a group have the same value.
     """
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlpanel import number_text
-from rlpanel.findings.engine.changes import Change
+from rlpanel.findings.engine.change import Change
 from rlpanel.findings.engine.step_series import stretches
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlpanel.findings.engine.change import Change
 from rlpanel.findings.engine.change_finding import affected_rows, finding_of
-from rlpanel.findings.engine.changes import Change, beyond, sustained
+from rlpanel.findings.engine.changes import beyond, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import WHOLE_RUN
 from rlpanel.findings.engine.row_batch import RowBatch

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlpanel.findings.engine.change import Change
 from rlpanel.findings.engine.change_finding import affected_rows, finding_of
-from rlpanel.findings.engine.changes import Change
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.reward_falls import fall, parts, rises_meanwhile
 from rlpanel.findings.engine.rule import rule

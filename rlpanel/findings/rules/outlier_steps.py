@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlpanel.findings.engine.change import Change
 from rlpanel.findings.engine.change_finding import finding_of
-from rlpanel.findings.engine.changes import Change, PlaceTable
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.place_table import PlaceTable
 from rlpanel.findings.engine.places import WHOLE_RUN
 from rlpanel.findings.engine.reward_falls import spread as spread_of
 from rlpanel.findings.engine.rule import rule

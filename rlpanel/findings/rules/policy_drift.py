@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.analysis.step_change import explain_step, sentences
+from rlpanel.analysis.change_sentences import sentences
+from rlpanel.analysis.step_change import explain_step
 from rlpanel.findings.engine.change_finding import finding_of, reward_clause, severity_of
-from rlpanel.findings.engine.changes import PlaceTable, beyond, sustained
+from rlpanel.findings.engine.changes import beyond, sustained
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.place_table import PlaceTable
 from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.signal import Kind, column_signal

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlpanel.findings.engine.change import Change
 from rlpanel.findings.engine.change_finding import finding_of, reward_clause
-from rlpanel.findings.engine.changes import Change, sustained
+from rlpanel.findings.engine.changes import sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.reward_falls import fall, parts, rises_meanwhile, spread
 from rlpanel.findings.engine.rule import rule

@@ -62,17 +62,17 @@ class Metric:
     reductions : tuple of str
         Reductions over a sample's tokens that become sample columns.
     pooled : bool
-        Whether step metrics pool its tokens. If so, sum and count become columns too; they are hidden unless
+        True if step metrics pool its tokens. If so, sum and count become columns too; they are hidden unless
         they are among ``reductions``.
     masked : bool
-        Whether its reductions leave out tokens outside the loss mask.
+        True if its reductions leave out tokens outside the loss mask.
     single : bool
-        Whether groups of one sample have a value, so that it exists in runs without groups, too.
+        True if groups of one sample have a value, so that it exists in runs without groups, too.
     zero_means_missing : bool
-        Whether a run in which it is always 0 counts as not having logged it, since trainers without a critic
+        True if a run in which it is always 0 counts as not having logged it, since trainers without a critic
         fill such fields with 0.0. Single rows prove nothing, because a critic may start at 0.
     with_discarded : bool
-        Whether a step metric also reads the samples of the step that were not trained on.
+        True if a step metric also reads the samples of the step that were not trained on.
     good : str
         Desired direction or value; empty if neither is better.
     advice : str
@@ -113,7 +113,7 @@ class Metric:
 
     @property
     def hidden(self) -> bool:
-        """Whether it serves step metrics only and is not displayed."""
+        """True if it serves step metrics only and is not displayed."""
         return self.name.startswith("_")
 
     @cached_property
@@ -124,11 +124,11 @@ class Metric:
 
     @property
     def lazy(self) -> bool:
-        """Whether it needs whole groups and is therefore computed on demand."""
+        """True if it needs whole groups and is therefore computed on demand."""
         return "groups" in self.ordering
 
     def available(self, fields: Collection[str]) -> bool:
-        """Whether all required fields, columns and constants are among ``fields``."""
+        """Return True if all required fields, columns and constants are among ``fields``."""
         return all(need in fields for need in (*self.needs, *self.constants))
 
     def call(self, inputs: Mapping[str, Any]) -> np.ndarray:

@@ -40,9 +40,9 @@ class TrainerScalar:
     frequency : str
         ``rollout`` or ``optimizer step``; they differ if a rollout is trained on in several steps.
     skips_missing : bool
-        Whether the trainer leaves out samples without a value.
+        True if the trainer leaves out samples without a value.
     last_pass : bool
-        Whether our number is of the last pass through a rollout, which the trainer logs some steps later.
+        True if our number is of the last pass through a rollout, which the trainer logs some steps later.
     rounding : float
         Rounding of the logged rows, in the number's unit; added to the tolerance of the comparison.
     """

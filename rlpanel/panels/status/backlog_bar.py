@@ -14,7 +14,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.store.backlog.throughput import describe
-from rlpanel.store.snapshot.snapshot import Progress
+from rlpanel.store.snapshot.read_progress import Progress
 
 #: From this fraction on the bar is hidden, so that it does not flicker for short backlogs.
 NEARLY = 0.99

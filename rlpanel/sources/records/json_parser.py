@@ -65,10 +65,7 @@ def parse(line: bytes) -> dict[str, Any]:
 
 
 def parse_some(line: bytes, keys: Collection[str]) -> dict[str, Any]:
-    """Return some keys of the object in ``line``, as `parse` does with all keys.
-
-    A few of many keys are returned faster than all.
-    """
+    """Return the object in ``line`` as `parse` does, with at least these keys: a few are faster than all."""
     if simdjson is None or not _SHORT_BYTES <= len(line) <= _FAST_BYTES:
         return parse(line)
     found = _lazy_fields(line, keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -31,30 +31,43 @@ def message_columns(response: Sequence[Message], prompt: Sequence[Message] = ())
         ``turns`` and ``tool_calls``; ``tool_errors`` unless calls have no results; ``images``, ``audios``
         and ``videos`` if there are any; ``tool_calls.NAME`` and ``tool_errors.NAME`` for each called tool.
     """
-    own = [message for message in response if message["role"] == "assistant"]
-    calls = Counter(tool_name(call["name"]) for message in own for call in message.get("tool_calls", ()))
-    numbers = {"turns": float(len(own)), "tool_calls": float(calls.total())}
-    results, errors = Counter[str](), Counter[str]()
+    # Plain dicts: a Counter costs as much as counting the calls of a conversation.
+    turns, calls = 0, dict[str, float]()
+    for message in response:
+        if message["role"] == "assistant":
+            turns += 1
+            for call in message.get("tool_calls", ()):
+                name = tool_name(call["name"])
+                calls[name] = calls.get(name, 0.0) + 1.0
+    errors: dict[str, float] = {}
     for name, message in tool_results(response):
-        results[name] += 1
-        errors[name] += bool(message.get("is_error"))
-    if results or not calls:
-        numbers["tool_errors"] = float(errors.total())
-    numbers |= {f"{TOOL_CALLS}{name}": float(count) for name, count in calls.items()}
-    numbers |= {f"{TOOL_ERRORS}{name}": float(count) for name, count in errors.items() if name in calls}
+        errors[name] = errors.get(name, 0.0) + bool(message.get("is_error"))
+    numbers = {"turns": float(turns), "tool_calls": float(sum(calls.values()))}
+    if errors or not calls:
+        numbers["tool_errors"] = float(sum(errors.values()))
+    for name, count in calls.items():
+        numbers[TOOL_CALLS + name] = count
+    for name, count in errors.items():
+        if name in calls:
+            numbers[TOOL_ERRORS + name] = count
     return numbers | media_columns([*prompt, *response])
 
 
 def media_columns(messages: Sequence[Message]) -> dict[str, float]:
     """Return the numbers of images, audio and videos of messages, without zeros."""
+    if not any("images" in message or "media" in message for message in messages):
+        return {}
     images = [image for message in messages for image in message.get("images", ())]
     return count_media(images, (medium for message in messages for medium in message.get("media", ())))
 
 
-def turn_rewards(response: Iterable[Message]) -> np.ndarray | None:
+def turn_rewards(response: Sequence[Message]) -> np.ndarray | None:
     """Return the rewards in the policy's messages, shape (n_turns,); None if no message has one."""
-    rewards = [message.get("reward", np.nan) for message in response if message["role"] == "assistant"]
-    return np.array(rewards) if np.isfinite(rewards).any() else None
+    own = [message for message in response if message["role"] == "assistant"]
+    if not any("reward" in message for message in own):
+        return None
+    rewards = np.array([message.get("reward", np.nan) for message in own])
+    return rewards if np.isfinite(rewards).any() else None
 
 
 def tool_results(messages: Iterable[Message]) -> Iterator[tuple[str, Message]]:

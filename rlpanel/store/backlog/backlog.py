@@ -159,7 +159,7 @@ class Backlog:
     constants : Constants
         Training constants that rows are computed with.
     halted : bool
-        Whether the user paused it; ranges in progress are still completed.
+        True if the user paused it; ranges in progress are still completed.
     """
 
     def __init__(self, workers: WorkerPool | None) -> None:
@@ -183,7 +183,7 @@ class Backlog:
 
     @property
     def busy(self) -> bool:
-        """Whether `results` would make progress at once, rather than wait for a process."""
+        """True if `results` would make progress at once instead of waiting for a process."""
         if self._workers is None:
             return bool(self._queue) and not self.halted
         # All running ranges may finish in one turn; then no callback would wake the reader to submit more.
@@ -191,7 +191,7 @@ class Backlog:
 
     @property
     def needs_no_workers(self) -> bool:
-        """Whether no process is needed: the backlog is empty or paused."""
+        """True if no process is needed: the backlog is empty or paused."""
         return not self._running and (self.halted or not self._open_files)
 
     def add(self, files: list[OpenFile]) -> None:
@@ -270,7 +270,7 @@ class Backlog:
 
     @property
     def _can_submit(self) -> bool:
-        """Whether a range is queued and the processes can accept it."""
+        """True if a range is queued and the processes can accept it."""
         room = self._workers is not None and len(self._running) < _QUEUED_PER_JOB * self._workers.jobs
         return room and bool(self._queue) and not self.halted
 

@@ -70,7 +70,7 @@ class RangeResult:
     left_out : str
         The first logged column beyond the limit on columns; empty if all fit.
     outdated : bool
-        Whether the file was replaced while it was read; the other fields are invalid then.
+        True if the file was replaced while it was read; the other fields are invalid then.
     """
 
     rows: Rows | None = None

@@ -29,7 +29,7 @@ _SERVER_KEPT_BYTES, _SERVER_ARENAS = 8 << 20, 2
 #: Parameters of glibc's ``mallopt``.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _MAP_FIXED, _MAP_FAILED = 0x10, ctypes.c_void_p(-1).value
-#: Whether pages of an array can be exchanged for those of a file.
+#: True if pages of an array can be exchanged for those of a file.
 CAN_MAP = sys.platform == "linux"
 
 
@@ -59,7 +59,7 @@ class SavedBytes:
     room : ndarray of uint8
         The array that begins with the content.
     is_allocated : bool
-        Whether it comes from `allocate`; otherwise it has no room and may be read-only.
+        True if it comes from `allocate`; otherwise it has no room and may be read-only.
     mapped : int
         Number of bytes that are pages of the file.
     """

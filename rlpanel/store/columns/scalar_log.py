@@ -207,7 +207,7 @@ class ScalarLog:
 
     @property
     def more(self) -> bool:
-        """Whether a file has unread data that can be read now."""
+        """True if a file has unread data that can be read now."""
         return any(file.more for file in self._files.values())
 
     @property

@@ -36,7 +36,7 @@ class ColumnBackfill:
     Attributes
     ----------
     stuck : bool
-        Whether a file could not be read; the backfill pauses until this is reset.
+        True if a file could not be read; the backfill pauses until this is reset.
     """
 
     def __init__(self, table: RunTable, names: Iterable[str]) -> None:
@@ -45,7 +45,7 @@ class ColumnBackfill:
         self._start()
 
     def __bool__(self) -> bool:
-        """Whether rows are left to process."""
+        """Return True if rows are left to process."""
         return self._done < len(self._order)
 
     @property

@@ -32,7 +32,7 @@ class FolderWatches:
 
     @property
     def events(self) -> bool:
-        """Whether file events arrive for every watched folder."""
+        """True if file events arrive for every watched folder."""
         return all(watch.events for watch in self._by_path.values())
 
     def set_folders(self, wanted: set[AnyPath]) -> None:

@@ -42,6 +42,6 @@ class MainThread:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it used at least `BUSY_SHARE` of the time since the last question."""
+        """True if it used at least `BUSY_SHARE` of the time since the last question."""
         (worked, then), self._last = self._last, (self._worked(), self._clock())
         return self._last[0] - worked > BUSY_SHARE * (self._last[1] - then)

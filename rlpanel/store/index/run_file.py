@@ -28,13 +28,13 @@ class RunFile:
     bad : list of BadLineAt
         The first bad lines; their line number is 0 while the number of lines before is unknown.
     more : bool
-        Whether there may be unread lines.
+        True if there may be unread lines.
     modified : float
         Modification time, as of the last listing of the folder.
     problem : Unread or None
         Reason why the file cannot be read at the moment; None if it can.
     retry : bool
-        Whether to try again although the file is unchanged, because the problem may be temporary.
+        True if the unchanged file is read again, because the problem may be temporary.
     gone : bool
     """
 

@@ -14,7 +14,7 @@ from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.index.column_backfill import ColumnBackfill
 from rlpanel.store.index.run_file import RunFile
 from rlpanel.store.index.run_folder import RunFolder
-from rlpanel.store.snapshot.snapshot import Progress
+from rlpanel.store.snapshot.read_progress import Progress
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class QuerySpec:
     step : int or None
         One step; None for the whole run.
     older : bool
-        Whether samples of older attempts are included.
+        True if samples of older attempts are included.
     filter : str
         Filter expression (`rlpanel.store.query.filter_syntax`); empty passes all samples.
     search : str
@@ -111,7 +111,7 @@ class Query:
     scope : FilterScope
         These rows as a table.
     patient : bool
-        Whether it may take long whatever its size, because it has a regular expression.
+        True if it may take long whatever its size, because it has a regular expression.
 
     Raises
     ------

@@ -89,7 +89,7 @@ class Notes:
 
     @property
     def empty(self) -> bool:
-        """Whether no note was ever written."""
+        """True if no note was ever written."""
         return not self._notes
 
     def of(self, uid: str) -> Note:

@@ -14,7 +14,7 @@ class Order:
     name : str
         The column.
     falling : bool
-        Whether the order is descending.
+        True if the order is descending.
     """
 
     name: str

@@ -54,7 +54,7 @@ class TallyProgress:
 
     @property
     def complete(self) -> bool:
-        """Whether all samples were read."""
+        """True if all samples were read."""
         return self.read == len(self.samples)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,26 @@ def test_steps_have_sparklines_of_the_whole_run(grpo_run: Path) -> None:
     assert trend.group(1)[-1] in "▆▇█"
     assert float(trend.group(2)) < float(trend.group(3))
     assert "▁" not in run_in(grpo_run, f"rlpanel steps {grpo_run} --last 3").stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a file that is always full")
+def test_a_full_disk_is_one_line_of_error(grpo_run: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "rlpanel", "steps", str(grpo_run)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "rlpanel: the output cannot be written: No space left on device\n"
+
+
+def test_a_reader_that_stops_early_is_no_error(grpo_run: Path) -> None:
+    command = [sys.executable, "-m", "rlpanel", "samples", str(grpo_run), "--limit", "0", "--jsonl"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        assert started.stderr is not None
+        assert json.loads(started.stdout.readline())["step"] == 1
+        started.stdout.close()
+        assert started.stderr.read() == ""
+    assert started.returncode in (0, 1)
 
 
 def test_a_sample_shows_its_texts_whole(grpo_run: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from rlpanel.api.terminal_progress import TerminalProgress
-from rlpanel.store.snapshot.snapshot import Progress
+from rlpanel.store.snapshot.read_progress import Progress
 
 
 class Terminal(io.StringIO):

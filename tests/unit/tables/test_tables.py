@@ -224,7 +224,35 @@ def test_a_selection_is_a_step_steps_or_a_filter() -> None:
     assert selection_of("10..") == slice(10, None)
     assert selection_of("..20") == slice(None, 20)
     assert selection_of("reward < 0") == "reward < 0"
-    assert selection_of("..") == ".."
+    for wrong in ("..", "1..x", "1:2:3", "..x"):
+        with pytest.raises(SettingError, match=r"is no range of steps: write 10\.\.20"):
+            selection_of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ("30..20", "steps 30–20 are no range: the first one is after the last one"),
+        ("70..80", "steps 70–80: no samples in run 'couplets-grpo', which has steps 1–60"),
+        ("61", "step 61: no samples in run 'couplets-grpo', which has steps 1–60"),
+    ],
+)
+def test_steps_without_samples_are_an_error_that_names_those_of_the_run(
+    grpo: Run, steps: str, message: str
+) -> None:
+    with pytest.raises(SettingError, match=f"^{message}$"):
+        contrast(grpo, selection_of(steps), 1)
+
+
+def test_an_open_range_of_steps_is_named_by_its_ends(grpo: Run) -> None:
+    about = contrast(grpo, selection_of("51.."), selection_of("..10"), texts=0).about
+    assert (about["a"], about["b"]) == ("steps 51–60", "steps 1–10")
+
+
+@pytest.mark.parametrize("text", ["", "  "])
+def test_a_search_without_a_text_is_an_error(grpo: Run, text: str) -> None:
+    with pytest.raises(SettingError, match="the text to search is empty"):
+        search(grpo, text)
 
 
 def test_a_search_shows_the_place(grpo: Run) -> None:

@@ -96,6 +96,22 @@ def test_a_deleted_file_gives_no_sample(path: Path) -> None:
         file.fetch(where)
 
 
+def test_many_texts_are_those_of_the_samples_that_can_be_read(path: Path) -> None:
+    append(path, *(line(1, index=index) for index in range(4)))
+    file = open_file(path)
+    where = taken(file).locators
+    assert list(file.many_texts(where)) == [file.texts(each) for each in where]
+    response = file.texts(where[2])["response"].encode()
+    written, start = path.read_bytes(), where[1].offset
+    path.write_bytes(written[:start] + written[start:].replace(b"prompt", b"PROMPT", 1))
+    read = list(file.many_texts(where))
+    assert [texts is None for texts in read] == [False, True, False, False]
+    assert read[2] is not None
+    assert read[2]["response"].encode() == response
+    path.unlink()
+    assert list(file.many_texts(where)) == [None] * 4
+
+
 class Moody:
     """An adapter with a fault of its own."""
 

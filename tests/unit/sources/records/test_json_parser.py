@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from rlpanel.errors import LineError
-from rlpanel.sources.records.json_parser import parse, parse_lines, parse_slow, to_float_array, to_python
+from rlpanel.sources.records.json_parser import (
+    parse,
+    parse_lines,
+    parse_slow,
+    parse_some,
+    to_float_array,
+    to_python,
+)
 
 #: Long lines are read lazily, short ones at once; spaces make a long line of a short one.
 LONG = b" " * 2000
@@ -59,6 +66,26 @@ def test_a_key_with_a_nul_is_not_taken_for_its_beginning(end: bytes) -> None:
 @pytest.mark.parametrize("end", [b"", LONG], ids=["short", "long"])
 def test_a_key_with_a_nul_that_is_no_other_keys_beginning_is_read_too(end: bytes) -> None:
     assert as_plain(b'{"a\\u0000b": 1}' + end) == {"a\0b": 1}
+
+
+@pytest.mark.parametrize("end", [b"", LONG], ids=["short", "long"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"a": 1, "b": "x", "c": [1]}',
+        b'{"b": "y", "b": "x"}',
+        b'{"b\\u0000": 1, "b": "x"}',
+        b'{"b": "x", "c": NaN}',
+    ],
+    ids=["plain", "repeated key", "NUL", "NaN"],
+)  # fmt: skip
+def test_some_keys_are_those_of_the_whole_object(line: bytes, end: bytes) -> None:
+    assert parse_some(line + end, {"b", "missing"})["b"] == parse(line + end)["b"] == "x"
+    assert "missing" not in parse_some(line + end, {"b", "missing"})
+
+
+def test_keys_that_are_not_asked_for_are_left_out_of_a_long_line() -> None:
+    assert parse_some(b'{"a": 1, "b": "x"}' + LONG, {"b"}) == {"b": "x"}
 
 
 def test_lone_surrogates_deep_inside_are_replaced_too() -> None:

@@ -1,0 +1,90 @@
+"""The page of a document, for a server that builds pages before browsers ask for them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+from bokeh.application.application import SessionContext
+from bokeh.core.serialization import Serialized
+from bokeh.document import Document
+from bokeh.document.json import DocJson
+from panel.io.state import set_curdoc
+
+from rlpanel.app.board.board import Board
+from rlpanel.app.page.page_layout import Layout
+from rlpanel.app.page.page_template import set_first_view
+from rlpanel.panels.first_view.first_view import first_view_html
+
+
+class ServedPage:
+    """The page of one document.
+
+    Parameters
+    ----------
+    document : Document
+    board : Board
+    layout : Layout
+    """
+
+    def __init__(self, document: Document, board: Board, layout: Layout) -> None:
+        self._document, self._board, self._layout = document, board, layout
+        # A weak reference: a value that held its document would keep the entry. The callback holds the page.
+        _pages[document] = weakref.ref(self)
+        document.on_session_destroyed(self._forget)
+
+    def _forget(self, _: SessionContext) -> None:
+        _pages.pop(self._document, None)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether a page built now would be the same, but for what is updated when a browser connects."""
+        return self._board.is_as_asked
+
+    def on_complete(self, callback: Callable[[], object]) -> None:
+        """Call a function when all views are in the document; at once if they are."""
+        self._layout.on_complete(callback)
+
+    def renew_first_view(self) -> None:
+        """Make the first view again, from what is known of the run now."""
+        context = self._board.context
+        with set_curdoc(self._document):
+            set_first_view(self._document, first_view_html(context))
+
+
+def page_of(document: Document) -> ServedPage | None:
+    """Return the page of a document; None if the document has another one, or none."""
+    reference = _pages.get(document)
+    return reference() if reference is not None else None
+
+
+def serialize_ahead(document: Document) -> None:
+    """Serialise a document for the browser that will ask for it.
+
+    Call it with the document locked; it may be called on any thread. The result is
+    used once, and dropped if the document changes before.
+    """
+    prepared: list[Serialized[DocJson]] = [document.to_json()]
+
+    def to_json(*, deferred: bool = True) -> DocJson | Serialized[DocJson]:
+        forget()
+        if not deferred:
+            return document.to_json(deferred=False)
+        if not prepared:
+            return document.to_json()
+        document.models.flush_synced()
+        return prepared.pop()
+
+    def changed(_: object) -> None:
+        prepared.clear()
+
+    def forget() -> None:
+        document.__dict__.pop("to_json", None)
+        document.remove_on_change(changed)
+
+    document.on_change(changed)
+    document.to_json = to_json  # type: ignore[method-assign,assignment]
+
+
+_pages: WeakKeyDictionary[Document, weakref.ref[ServedPage]] = WeakKeyDictionary()

@@ -1,0 +1,196 @@
+"""Spare pages: built while the server is idle, for the next visitor who opens the same address.
+
+Building a page takes most of a second. A page that is ready needs only to be sent. A spare page belongs to a
+session that no browser has connected to, and it is given away once, so viewers never share one. It is built
+from the address, the language and the theme only: nothing else of a visitor's request enters it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from bokeh.server.session import ServerSession
+from bokeh.util.token import generate_session_id
+from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
+from tornado.routing import Matcher
+
+from rlpanel.app.page.page_template import THEME_COOKIE
+from rlpanel.app.page.served_page import page_of, serialize_ahead
+from rlpanel.app.session_hub import hub
+from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language
+from rlpanel.panels.session.redraw_queue import redraw_queue
+
+log = logging.getLogger(__name__)
+
+#: Seconds without a request for a page after which the server counts as idle.
+QUIET = 3.0
+#: Seconds for which spare pages are kept after the last page was closed: they keep their run open.
+KEPT = 120.0
+#: Longest time that building a page may take, in seconds; the next page is not begun before.
+MAX_BUILD = 60.0
+#: Longest query of a spare page, in characters.
+MAX_QUERY = 2000
+
+
+@dataclass(frozen=True)
+class PageKey:
+    """All that a page is built from: two requests with equal keys get equal pages.
+
+    Attributes
+    ----------
+    query : str
+        Query string of the address.
+    language : str
+    theme : str
+        Theme of the last visit; empty without one.
+    """
+
+    query: str
+    language: str
+    theme: str
+
+    @classmethod
+    def of(cls, request: HTTPServerRequest) -> PageKey | None:
+        """Return the key of a request; None if it asks for something else than a new page."""
+        headers = request.headers
+        if request.path not in ("", "/") or request.method != "GET" or len(request.query) > MAX_QUERY:
+            return None
+        if "Bokeh-Session-Id" in headers or {"bokeh-session-id", "bokeh-token"} & request.arguments.keys():
+            return None
+        cookies = {name: morsel.value for name, morsel in request.cookies.items()}
+        language = preferred_language(cookies.get(LANGUAGE_COOKIE), headers.get("Accept-Language"))
+        theme = cookies.get(THEME_COOKIE, "")
+        return cls(request.query, language, theme if theme in ("dark", "light") else "")
+
+    def request(self) -> HTTPServerRequest:
+        """Return a request for such a page, without anything else of the visitor's request."""
+        cookies = {LANGUAGE_COOKIE: self.language} | ({THEME_COOKIE: self.theme} if self.theme else {})
+        header = "; ".join(f"{name}={value}" for name, value in cookies.items())
+        uri = f"/?{self.query}" if self.query else "/"
+        line = RequestStartLine("GET", uri, "HTTP/1.1")
+        return HTTPServerRequest(
+            headers=HTTPHeaders({"Host": "localhost", "Cookie": header}), start_line=line
+        )
+
+
+class SparePages(Matcher):
+    """Matches no request; put its rule behind the guard's: it gives requests for pages a spare page.
+
+    Parameters
+    ----------
+    application : BokehTornado
+    most : int
+        Most spare pages; 0 turns them off.
+    linger : float
+        Seconds within which the browser of a spare page must connect.
+
+    Attributes
+    ----------
+    ids : set of str
+        Sessions that no viewer was given: spare pages, also those being built and those thrown away.
+    """
+
+    def __init__(self, application: Any, most: int, linger: float) -> None:
+        self._application, self._most, self._linger = application, most, linger
+        self.ids: set[str] = set()
+        self._spares: dict[PageKey, ServerSession] = {}
+        self._complete: set[PageKey] = set()
+        self._wanted: dict[PageKey, None] = {}  # the most recent one is last
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._asked = 0.0
+        self._timer: object = None
+
+    @property
+    def ready(self) -> int:
+        """Number of spare pages that are complete."""
+        return len(self._complete & self._spares.keys())
+
+    def match(self, request: HTTPServerRequest) -> None:
+        """Let the request for a page have the session of a spare page."""
+        key = PageKey.of(request) if self._most else None
+        if key is None:
+            return
+        self._asked = time.monotonic()
+        session = self._spares.pop(key, None)
+        page = page_of(session.document) if session is not None and not session.destroyed else None
+        if session is not None and page is not None:
+            if page.is_current:
+                page.renew_first_view()
+                request.headers["Bokeh-Session-Id"] = session.id
+                self.ids.discard(session.id)
+                self._call_later(self._linger, session.unblock_expiration)
+            else:
+                _discard(session)
+        self._wanted.pop(key, None)
+        self._wanted[key] = None
+        for forgotten in list(self._wanted)[: -self._most]:
+            del self._wanted[forgotten]
+        self._look_later(QUIET)
+
+    def _look_later(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = self._call_later(seconds, self._look)
+
+    def _call_later(self, seconds: float, callback: Any) -> object:
+        return self._application.io_loop.call_later(seconds, callback)
+
+    def _look(self) -> None:
+        """Prepare the next page if the server is idle; discard all if nobody has been there for long."""
+        self._timer = None
+        quiet = time.monotonic() - self._asked
+        for key in [key for key in self._spares if key not in self._wanted]:
+            _discard(self._spares.pop(key))
+        if quiet > KEPT and not hub().sessions:
+            self._wanted.clear()
+            while self._spares:
+                _discard(self._spares.popitem()[1])
+            return
+        missing = [key for key in reversed(self._wanted) if key not in self._spares]
+        if missing and not self._tasks and quiet >= QUIET and not len(redraw_queue()):
+            task = asyncio.get_running_loop().create_task(self._prepare(missing[0]))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        self._look_later(QUIET)
+
+    async def _prepare(self, key: PageKey) -> None:
+        """Build a spare page; log an error, and wait for the next request before another attempt."""
+        try:
+            await self._build(key)
+        except Exception:
+            log.exception("error while building a spare page")
+            self._wanted.pop(key, None)
+
+    async def _build(self, key: PageKey) -> None:
+        """Create the session of a spare page, which builds the page step by step, and serialise it."""
+        application = self._application
+        context = application._applications["/"]
+        name = generate_session_id(secret_key=application.secret_key, signed=application.sign_sessions)
+        self.ids = {name, *(self.ids & context._sessions.keys())}
+        # Without a token of its own, Bokeh makes one that is valid from when the page is sent.
+        session: ServerSession = await context.create_session_if_needed(name, key.request(), None)
+        session.block_expiration()
+        page = page_of(session.document)
+        if page is None:
+            _discard(session)
+            return
+        complete = asyncio.Event()
+        page.on_complete(partial(asyncio.get_running_loop().call_soon_threadsafe, complete.set))
+        self._spares[key] = session
+        self._complete.discard(key)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(complete.wait(), MAX_BUILD)
+        if self._spares.get(key) is session and complete.is_set():
+            await session.with_document_locked(partial(asyncio.to_thread, serialize_ahead, session.document))
+            self._complete.add(key)
+
+
+def _discard(session: ServerSession) -> None:
+    """Let Bokeh end a session at its next check."""
+    session.unblock_expiration()
+    session.request_expiration()

@@ -1,0 +1,157 @@
+"""Spare pages: the next visitor of an address gets a page built before, and sees the newest state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+from tornado.httpclient import HTTPError
+
+from rlpanel.app.server import spare_pages
+from rlpanel.app.server.spare_pages import SparePages
+from rlpanel.app.session_hub import hub
+from rlpanel.store.query.sample_notes import Notes
+from tests.factories import append, line, write_run
+from tests.ui.board import Served
+from tests.viewer import Viewer
+from tests.waiting import wait_until
+
+RANK0 = "rollout_data_rank_0.jsonl"
+TOKEN = "a token of enough characters"
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A server with a run, which builds a spare page as soon as it has nothing else to do."""
+    monkeypatch.setattr(spare_pages, "QUIET", 0.1)
+    write_run(tmp_path / "run", steps=3, samples=2)
+    with Served(tmp_path, linger=0.5, spare_pages=1) as server:
+        yield server
+
+
+def spares_of(served: Served) -> SparePages:
+    """The spare pages of a server."""
+    rules = served._server._tornado.default_router.rules
+    return next(rule.matcher for rule in rules if isinstance(rule.matcher, SparePages))
+
+
+def wait_for_spare(served: Served) -> Any:
+    """Wait for a complete spare page, and return its session."""
+    spares = spares_of(served)
+    wait_until(lambda: spares.ready, timeout=60)
+    return next(iter(spares._spares.values()))
+
+
+def visit(served: Served, query: str = "?run=run", step: int = 2, **headers: str) -> Viewer:
+    """Open a page until it shows a step, close it, and return its viewer."""
+
+    async def look() -> Viewer:
+        viewer = Viewer(served.url + query, headers)
+        await viewer.open()
+        following = asyncio.create_task(viewer.follow())
+        await asyncio.to_thread(wait_until, lambda: viewer.has_seen(step), 30)
+        await asyncio.wait_for(viewer.wait_until_whole(), 30)
+        viewer.close()
+        await following
+        return viewer
+
+    return asyncio.run(look())
+
+
+def test_the_next_visitor_gets_the_page_that_is_ready_and_the_one_after_another(served: Served) -> None:
+    first = visit(served)
+    session = wait_for_spare(served)
+    assert session.id != first.session_id
+    second = visit(served)
+    assert second.session_id == session.id
+    third = visit(served)
+    assert third.session_id not in {first.session_id, second.session_id}
+    assert wait_for_spare(served).id not in {first.session_id, second.session_id, third.session_id}
+
+
+def test_a_visitor_with_another_address_or_language_gets_another_page(served: Served) -> None:
+    visit(served)
+    session = wait_for_spare(served)
+    assert visit(served, "?run=run&step=1", step=1).session_id != session.id
+    chinese = urlopen(Request(f"{served.url}?run=run", headers={"Accept-Language": "zh-CN"})).read().decode()
+    assert '.lang = "zh-CN"' in chinese
+
+
+def test_a_page_that_is_ready_shows_what_was_logged_since(served: Served, tmp_path: Path) -> None:
+    visit(served)
+    session = wait_for_spare(served)
+    append(tmp_path / "run" / RANK0, line(7), line(8))
+    visitor = visit(served, step=7)
+    assert visitor.session_id == session.id
+
+
+def test_a_page_with_old_notes_is_not_given_away(served: Served, tmp_path: Path) -> None:
+    visit(served)
+    session = wait_for_spare(served)
+    Notes((tmp_path / "run").resolve()).write("0", "odd", "")
+    assert visit(served).session_id != session.id
+
+
+def test_a_page_that_could_not_open_what_was_asked_for_is_not_given_away(
+    served: Served, tmp_path: Path
+) -> None:
+    visit(served, "?run=later")
+    session = wait_for_spare(served)
+    write_run(tmp_path / "later", steps=6, samples=2)
+    assert visit(served, "?run=later", step=5).session_id != session.id
+
+
+def test_a_page_of_another_run_than_a_new_page_would_show_is_not_given_away(
+    served: Served, tmp_path: Path
+) -> None:
+    visit(served, "")
+    session = wait_for_spare(served)
+    write_run(tmp_path / "newer", steps=6, samples=2)
+    root = hub().reader.watch_root(tmp_path)
+    wait_until(lambda: len(root.runs or []) == 2, timeout=30)
+    assert visit(served, "", step=5).session_id != session.id
+
+
+def test_a_viewer_with_a_token_gets_a_spare_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spare_pages, "QUIET", 0.1)
+    write_run(tmp_path / "run", steps=3, samples=2)
+    with Served(tmp_path, token=TOKEN, spare_pages=1) as server:
+        visit(server, Authorization=f"Bearer {TOKEN}")
+        session = wait_for_spare(server)
+        with pytest.raises(HTTPError, match="401"):
+            visit(server, Authorization="Bearer wrong")
+        assert visit(server, Authorization=f"Bearer {TOKEN}").session_id == session.id
+
+
+def test_spare_pages_end_some_time_after_the_last_visitor(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visit(served)
+    session = wait_for_spare(served)
+    monkeypatch.setattr(spare_pages, "KEPT", 0.2)
+    wait_until(lambda: session.destroyed and not spares_of(served)._spares, timeout=30)
+    run = (tmp_path / "run").resolve()
+    wait_until(lambda: run not in [index.path for index in hub().reader.runs], timeout=30)
+
+
+def test_a_spare_page_that_nobody_connects_to_ends(served: Served) -> None:
+    visit(served)
+    session = wait_for_spare(served)
+    urlopen(f"{served.url}?run=run").read()
+    assert not session.destroyed
+    wait_until(lambda: session.destroyed, timeout=30)
+
+
+def test_spare_pages_take_no_place_of_a_limited_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spare_pages, "QUIET", 0.1)
+    write_run(tmp_path / "run", steps=3, samples=2)
+    with Served(tmp_path, linger=60.0, spare_pages=2, max_pages=2) as server:
+        visit(server)
+        wait_for_spare(server)
+        assert visit(server, "?run=run&step=1", step=1).received
