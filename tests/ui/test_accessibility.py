@@ -71,7 +71,7 @@ def test_the_list_of_runs_keeps_the_rules_of_accessibility(open_board: OpenBoard
     expect(tree.locator("input:checked")).to_have_count(1)
     assert violations(board.page) == []
     tree.get_by_role("treeitem", name="exp, 10 runs").locator(".head").click()
-    expect(tree.get_by_role("treeitem")).to_have_count(2)
+    expect(tree.get_by_role("treeitem")).to_have_count(3)
     assert violations(board.page) == []
 
 
