@@ -40,16 +40,17 @@ def prompt_echoes(prompts: Sequence[str | None], responses: Sequence[str | None]
         NaN if a text is missing, or if the prompt has fewer than 32 characters.
     """
     asked, texts = empty_for_none(prompts), empty_for_none(responses)
+    tells = text_lengths(asked) >= SHORTEST
+    rows = np.flatnonzero(tells & (text_lengths(texts) >= SHORTEST)).tolist()
     # The samples of a group share a prompt.
-    sought = {prompt: _sought(prompt[-_SEARCHED:]) for prompt in dict.fromkeys(asked)}
-    pairs = list(map(sought.__getitem__, asked))
+    sought = {prompt: _sought(prompt[-_SEARCHED:]) for prompt in dict.fromkeys(map(asked.__getitem__, rows))}
+    pairs = [sought[asked[row]] for row in rows]
     # A single character is found ten times as fast as a long text, and most responses lack a rare one.
-    maybe = map(contains, texts, map(itemgetter(1), pairs))
+    maybe = map(contains, map(texts.__getitem__, rows), map(itemgetter(1), pairs))
     echoes = np.zeros(len(texts))
-    for row in compress(range(len(texts)), maybe):
-        half = pairs[row][0]
+    for row, (half, _) in compress(zip(rows, pairs, strict=True), maybe):
         echoes[row] = half != "" and half in texts[row]
-    echoes[missing(responses) | (text_lengths(asked) < SHORTEST)] = np.nan
+    echoes[missing(responses) | ~tells] = np.nan
     return echoes
 
 

@@ -178,6 +178,13 @@ def test_many_lines_at_once_give_the_rows_of_records(format_name: str, data: st.
     assert _plain(found_rows) == _plain(expected_rows)
 
 
+def test_a_row_that_fills_a_batch_is_no_sample_among_many() -> None:
+    row = {"input": "q", "output": "a", "score": 0.0, "step": 1, "uid": "other"}
+    rows = [row] * 100 + [row | {"uid": f"pad{'0' * 32}_0_0"}] + [row] * 100
+    chunk, _ = read(b"".join(json.dumps(line).encode() + b"\n" for line in rows), "verl")
+    assert (len(chunk), chunk.good_lines) == (200, 201)
+
+
 @pytest.mark.parametrize("path", sorted(DATA.rglob("*.jsonl")), ids=lambda path: str(path.relative_to(DATA)))
 def test_lines_of_trainers_give_the_rows_of_records(path: Path) -> None:
     lines, name = path.read_bytes().splitlines(), path.relative_to(DATA).as_posix()

@@ -32,7 +32,7 @@ from rlpanel.sources.records.record_types import (
 #: Bytes read at a time: they should still be in the CPU cache when they are parsed.
 BLOCK_BYTES = 512 << 10
 #: Lines that are parsed in one call, if they have no lists, and bytes that are split into lines at a time.
-LINES_AT_ONCE, CACHED_BYTES = 128, 128 << 10
+LINES_AT_ONCE, CACHED_BYTES = 128, 256 << 10
 #: A chunk with this many records is yielded before more bytes are read.
 CHUNK_RECORDS = 1024
 #: The records of a shorter line with several samples are cached after one of them was fetched.
@@ -192,8 +192,12 @@ class JsonlFile:
             chunk.bad.append(BadLine(self.lines, block.offset, self._too_long(block.skipped)))
         start = block.first_line
         while start < block.length:
-            # One line after the other, unless many are parsed in one call.
-            lines = block.lines_at(start, CACHED_BYTES if self._column_reader.takes_many else 0)
+            if not self._column_reader.takes_many:
+                line = block.line_at(start)
+                self._add_line(line, block.offset + start, chunk)
+                start += len(line) + 1
+                continue
+            lines = block.lines_at(start, CACHED_BYTES)
             for first in range(0, len(lines), LINES_AT_ONCE):
                 start += self._add_lines(lines[first : first + LINES_AT_ONCE], block.offset + start, chunk)
         chunk.bytes += block.length

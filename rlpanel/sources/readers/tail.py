@@ -51,17 +51,18 @@ class Block:
         """Yield the lines without newlines, one slice at a time, so that each is still in the CPU cache."""
         start = self.first_line
         while start < self.length:
-            (line,) = self.lines_at(start, 0)
-            yield line
+            yield (line := self.line_at(start))
             start += len(line) + 1
+
+    def line_at(self, start: int) -> bytes:
+        """Return the line that begins at ``start`` of `data`."""
+        # Only the newline ends a line: str.splitlines also splits at U+2028, which responses contain.
+        return self.data[start : self.data.index(b"\n", start)]
 
     def lines_at(self, start: int, size: int) -> list[bytes]:
         """Return the line that begins at ``start`` of `data`, and those that end within ``size`` bytes."""
-        # Only the newline ends a line: str.splitlines also splits at U+2028, which responses contain.
-        last = self.data.rfind(b"\n", start, min(start + size, self.length)) if size else -1
-        if last < 0:
-            return [self.data[start : self.data.index(b"\n", start)]]
-        return self.data[start:last].split(b"\n")
+        last = self.data.rfind(b"\n", start, min(start + size, self.length))
+        return [self.line_at(start)] if last < 0 else self.data[start:last].split(b"\n")
 
 
 @dataclass(frozen=True, slots=True)

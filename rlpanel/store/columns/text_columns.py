@@ -15,8 +15,8 @@ from rlpanel.metrics.scripts import foreign_shares
 from rlpanel.metrics.special_tokens import special_token_counts
 
 Texts = Sequence[str | None]
-#: So many samples are counted at a time: their texts stay in the processor's cache.
-TEXTS_AT_ONCE = 256
+#: So many samples are counted at a time: fewer cost more calls of numpy, and more cost memory.
+TEXTS_AT_ONCE = 1024
 
 
 def text_columns(prompts: Texts, responses: Texts) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
