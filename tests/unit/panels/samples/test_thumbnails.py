@@ -40,9 +40,9 @@ def test_an_image_comes_first_and_its_line_is_read_once(
     reads: list[int] = []
     read_bytes = JsonlFile._read_bytes
 
-    def counted(self: JsonlFile, offset: int, length: int) -> bytes:
+    def counted(self: JsonlFile, length: int, offset: int) -> bytes:
         reads.append(offset)
-        return read_bytes(self, offset, length)
+        return read_bytes(self, length, offset)
 
     monkeypatch.setattr(JsonlFile, "_read_bytes", counted)
     assert thumbnail(tmp_path, AUDIO, IMAGE).startswith(("data:image/png", "data:image/jpeg"))
