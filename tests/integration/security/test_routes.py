@@ -10,7 +10,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -43,7 +43,8 @@ def routes_of_a_server() -> list[str]:
     """Return the patterns of all routes that Panel, Bokeh and rlpanel register."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    with closing(loop):
+    with closing(loop), ExitStack() as stack:
+        stack.callback(asyncio.set_event_loop, None)  # no later test gets the closed loop
         server = start(None, Access(port=free_port(), token=TOKEN))
         rules = server._tornado.wildcard_router.rules
         server.stop(wait=False)
