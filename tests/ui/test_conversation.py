@@ -16,6 +16,8 @@ from tests.ui.conftest import OpenBoard, Profile
 from tests.ui.test_hostile import ATTACK, NAMED, SENTRY, nothing_ran
 
 DATA = Path(__file__).parents[1] / "data"
+#: A text of which a conversation shows only the beginning until the rest is requested.
+LONG_TEXT = "0123456789" * 5_000
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,6 +41,12 @@ def runs(root: Path, profile: Profile) -> None:
     traces = (("e1", "solver"), ("e1", "critic"), ("e2", "solver"))
     lines = [episode(1, at, episode=name, agent=agent) for at, (name, agent) in enumerate(traces)]
     write_agent_run(root / "episodes", *lines)
+    messages = [
+        {"role": "user", "content": LONG_TEXT},
+        {"role": "assistant", "content": "a"},
+        {"role": "user", "content": "b"},
+    ]
+    write_agent_run(root / "cut", {"step": 1, "messages": messages, "prompt_messages": 1, "reward": 1.0})
 
 
 def hostile_line() -> dict[str, object]:
@@ -93,6 +101,9 @@ class Talk:
 def talk(board: BoardPage) -> Talk:
     board.go(run="agent", step=1, theme="dark").settled(1)
     found = Talk(board)
+    # The page may begin with another run of the same texts, whose sample is one of several traces.
+    expect(board.badge).to_contain_text("16 samples")
+    expect(found.root.get_by_title("Show this trace")).to_have_count(0)
     expect(found.messages).to_have_count(5)
     found.mode("Text")
     return found
@@ -233,19 +244,12 @@ def test_of_200_turns_only_those_in_view_are_drawn(board: BoardPage) -> None:
     expect(talk.message("assistant 101")).to_contain_text("Read.")
 
 
-def test_a_cut_text_is_loaded_on_demand(board: BoardPage, root: Path) -> None:
-    text = "0123456789" * 5_000
-    messages = [
-        {"role": "user", "content": text},
-        {"role": "assistant", "content": "a"},
-        {"role": "user", "content": "b"},
-    ]
-    write_agent_run(root / "cut", {"step": 1, "messages": messages, "prompt_messages": 1, "reward": 1.0})
+def test_a_cut_text_is_loaded_on_demand(board: BoardPage) -> None:
     board.go(run="cut").settled()
     first = Talk(board).message("user").first
     first.get_by_role("button", name="Show 30,000 more characters").click()
     expect(first.get_by_role("button", name="Show 30,000 more characters")).to_have_count(0)
-    board.until(lambda: len(first.locator(".prose").inner_text()) >= len(text), "the whole text")
+    board.until(lambda: len(first.locator(".prose").inner_text()) >= len(LONG_TEXT), "the whole text")
 
 
 @pytest.mark.parametrize(
