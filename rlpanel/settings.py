@@ -266,7 +266,7 @@ class Alerts(_FromEnvironment):
 
 
 class Watching(_FromEnvironment):
-    """Whether a server follows all runs; an environment variable ``RLPANEL_<NAME>`` sets it."""
+    """Sets whether a server follows all runs, also by an environment variable ``RLPANEL_<NAME>``."""
 
     watch = param.Boolean(
         default=None,

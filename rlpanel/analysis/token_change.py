@@ -70,7 +70,7 @@ class TokenChange:
 
     @property
     def complete(self) -> bool:
-        """Whether all samples were read."""
+        """True if all samples were read."""
         return self.read == self.total
 
 

@@ -250,7 +250,7 @@ class Board:
 
     @property
     def is_as_asked(self) -> bool:
-        """Whether a page opened now with the same URL would show the same run, step and notes."""
+        """True if a new page of the same URL would show the same run, step and notes."""
         selection, notes = self.context.selection, self.context.notes
         if any(getattr(selection, name) != value for name, value in self._asked.items()):
             return False  # what the URL asked for did not exist; it may exist now

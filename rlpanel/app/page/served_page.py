@@ -39,7 +39,7 @@ class ServedPage:
 
     @property
     def is_current(self) -> bool:
-        """Whether a page built now would be the same, but for what is updated when a browser connects."""
+        """True if a new page would differ only in what is updated when a browser connects."""
         return self._board.is_as_asked
 
     def on_complete(self, callback: Callable[[], object]) -> None:

@@ -203,7 +203,7 @@ def _change(table: PlaceTable, signal: Signal, rise: Rise, sign: int) -> Change:
 
 
 def _only_row(table: PlaceTable, change: Change) -> int:
-    """Return the row of the only place in which a change holds; 0, the whole run, if it holds in several."""
+    """Return the row of the place in which a change holds, or 0 (the whole run) if there are several."""
     shifts, errors = _shifts(table, change)
     found: list[tuple[float, int]] = []
     for name, rows in rows_by_dimension(table.places).items():

@@ -140,7 +140,7 @@ class CurveCard:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all points are shown, which is so without a zoom."""
+        """True if no zoom hides points."""
         return self._window.covers(self._points())
 
     def fit(self) -> None:

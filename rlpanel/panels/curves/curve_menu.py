@@ -20,7 +20,7 @@ def options(view: RunView) -> dict[str, str]:
 
 
 def _has_statistics(column: str) -> bool:
-    """Whether the menu offers a column's statistics; offering those of every column would flood it."""
+    """Return True if the menu offers a column's statistics; offering those of every column would flood it."""
     return column in ("reward", "response_tokens") or column.startswith("rewards/")
 
 

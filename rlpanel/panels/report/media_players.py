@@ -21,7 +21,7 @@ MOST_EACH, MOST_TOTAL, MOST_READ = 2_000_000, 10_000_000, 50
 
 @dataclass
 class MediaBudget:
-    """What a report may still embed. It is used up by the samples in their order.
+    """Bytes and files that a report may still embed; each sample takes its share in turn.
 
     Attributes
     ----------

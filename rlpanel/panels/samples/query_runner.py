@@ -132,7 +132,7 @@ class QueryRunner:
 
     @property
     def is_querying(self) -> bool:
-        """Whether a filter, a search or a sort order is set and valid."""
+        """True if a filter, a search or a sort order is set and valid."""
         selection = self._context.selection
         return self.is_filtering or bool(selection.sort and self._filter_valid)
 

@@ -160,7 +160,7 @@ class SampleGrid(Viewer):
 
     @property
     def _whole_run(self) -> bool:
-        """Whether the query covers all steps of the run."""
+        """True if the query covers all steps of the run."""
         return self.context.selection.scope == "run"
 
     def _rows_to_export(self) -> tuple[RunView, np.ndarray]:

@@ -47,28 +47,28 @@ class SessionLoop:
 
     @property
     def is_served(self) -> bool:
-        """Whether this is a served page, not a notebook cell."""
+        """True if this is a served page, not a notebook cell."""
         return self._document is not None
 
     @property
     def runs_here(self) -> bool:
-        """Whether the calling thread is the one that runs the loop."""
+        """True if the calling thread is the one that runs the loop."""
         return _running_loop() is self._loop
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing can be drawn any more: the document's session or the loop has ended."""
+        """True if nothing can be drawn any more: the document's session or the loop has ended."""
         return self._loop.is_closed() or (self._session is not None and self._session.destroyed)
 
     @property
     def is_loading(self) -> bool:
-        """Whether a browser has connected but has not yet drawn the page; call it within a callback."""
+        """True if a browser has connected but has not yet drawn the page; call it within a callback."""
         session = getattr(self._session, "session", None)
         return session is not None and session.connection_count > 0 and not pn.state.loaded
 
     @property
     def is_sending(self) -> bool:
-        """Whether changes wait to be sent, or a browser has not yet received all that was sent.
+        """True if changes wait to be sent, or a browser has not yet received all that was sent.
 
         A suspended page receives nothing; further messages would pile up in this process's memory.
         """

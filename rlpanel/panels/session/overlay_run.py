@@ -55,7 +55,7 @@ class OverlayRun:
 
     @property
     def is_split(self) -> bool:
-        """Whether this is another split of the selected run."""
+        """True if this is another split of the selected run."""
         return self.key.startswith(SPLIT)
 
     def color(self, dark: bool) -> str:

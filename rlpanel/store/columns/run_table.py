@@ -151,7 +151,7 @@ class RunTable:
 
     @property
     def has_repeats(self) -> bool:
-        """Whether any line was read that repeats an earlier one."""
+        """True if one of the lines repeats an earlier one."""
         return self._seen.has_repeats
 
     def restore(self, columns: Columns, version: int, *, has_repeats: bool = True) -> None:

@@ -166,19 +166,19 @@ class RunIndex:
 
     @property
     def busy(self) -> bool:
-        """Whether another `read` would make progress at once, rather than wait for a process."""
+        """True if another `read` makes progress at once and waits for no process."""
         backfills = self._backfill is not None and not self._backfill.stuck
         more = backfills or self._scalars.more or any(file.more and not file.gone for file in self._numbered)
         return not self._folder.problem and (more or self._backlog.busy)
 
     @property
     def has_backlog(self) -> bool:
-        """Whether a backlog is being read, in ranges from its end, so that lines arrive out of order."""
+        """True if a backlog is being read, in ranges from its end, so that lines arrive out of order."""
         return bool(self._backlog)
 
     @property
     def needs_no_workers(self) -> bool:
-        """Whether no worker process is needed at the moment."""
+        """True if no worker process is needed at the moment."""
         return self._backlog.needs_no_workers
 
     def pause(self, halted: bool) -> None:
@@ -251,7 +251,7 @@ class RunIndex:
 
     @property
     def _is_due(self) -> bool:
-        """Whether to publish changes: old lines of a backlog wait, because pages draw each snapshot."""
+        """True if changes may be published: old lines of a backlog wait, as pages draw each snapshot."""
         backlog, published = self._backlog, self.snapshot.progress
         if not backlog or backlog.halted or published.caught_up or self._has_new_lines:
             return True
