@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -12,6 +13,8 @@ from bokeh.document import Document
 from bokeh.server.contexts import ApplicationContext
 from panel.io.state import set_curdoc
 from tornado.ioloop import IOLoop
+
+from tests.waiting import let_loop_run_until
 
 
 @asynccontextmanager
@@ -24,8 +27,11 @@ async def served_document(
         with set_curdoc(document):
             build(document)
 
+    before = asyncio.all_tasks()
     application = Application(FunctionHandler(build_as_panel_does))
     context = ApplicationContext(application, io_loop=IOLoop.current())
     session = await context.create_session_if_needed(ID("test"))
     yield session.document
-    session.destroy()
+    await session.with_document_locked(session.destroy)
+    # asyncio.run would cancel a callback between its thread and the loop, and nobody awaits the coroutine.
+    await let_loop_run_until(lambda: asyncio.all_tasks() <= before)
