@@ -99,7 +99,7 @@ class SampleActions(JSComponent):
         if notes is None or not uid or (notes.of(uid).tag, notes.of(uid).note) == (tag.strip(), note.strip()):
             return
         if self._context.read_only:  # the fields are locked, but any client can send this message
-            self.failure = "cannot be saved: this board is read-only"
+            self.failure = tr("cannot be saved: this board is read-only")
             return
         try:
             notes.write(uid, tag, note)
