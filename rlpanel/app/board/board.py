@@ -30,6 +30,8 @@ from rlpanel.store.snapshot.prompt_pairs import NEWEST
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
+#: Milliseconds for which a notification is shown: at least, and for each character. People read 15 a second.
+_SHORTEST_NOTICE, _PER_CHARACTER = 8000, 65
 #: Values of selection parameters that are missing in the URL after Back or Forward.
 _DEFAULTS: dict[str, Any] = {"split": "", "step": None, "uid": "", "token": -1, "follow": True, "search": ""}
 _DEFAULTS |= {"curves": [], "log_curves": [], "filter": "", "scope": "step", "sort": "", "finding": ""}
@@ -297,4 +299,5 @@ def notify(message: str) -> None:
     if notifications is not None:
         # The notification is shown as HTML, and messages quote names of files and of the URL.
         text = safe_text(message)
-        pn.state.onload(lambda: notifications.warning(text, duration=8000))
+        duration = max(_SHORTEST_NOTICE, _PER_CHARACTER * len(text))
+        pn.state.onload(lambda: notifications.warning(text, duration=duration))
