@@ -48,11 +48,11 @@ def context_of(folder: Path) -> RuleContext:
         return RuleContext(run.view, FindingSettings(), time.time() + 3600)
 
 
-@pytest.mark.parametrize("block_rows", [1, 20, 1 << 20])
+@pytest.mark.parametrize("block_rows", [1, 40, 1 << 20])
 def test_each_row_is_in_the_block_of_its_step(tmp_path: Path, block_rows: int) -> None:
     context = context_of(mixed_run(tmp_path / "run"))
     batches = StepBlocks(context.view, context.rows, context.steps, block_rows=block_rows).batches
-    assert len(batches) == {1: STEPS, 20: STEPS // 2 + 1, 1 << 20: 1}[block_rows]
+    assert len(batches) == {1: STEPS, 40: STEPS // 2 + 1, 1 << 20: 1}[block_rows]
     np.testing.assert_array_equal(np.concatenate([rows.steps for rows in batches]), context.steps)
     step = context.snapshot.metadata("step")
     for rows in batches:
@@ -72,7 +72,7 @@ def test_rows_of_other_steps_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_complete", [True, False])
 def test_a_block_knows_the_rows_of_the_step_before(tmp_path: Path, is_complete: bool) -> None:
     context = context_of(mixed_run(tmp_path / "run"))
-    blocks = StepBlocks(context.view, context.rows, context.steps, is_complete=is_complete, block_rows=20)
+    blocks = StepBlocks(context.view, context.rows, context.steps, is_complete=is_complete, block_rows=40)
     step = context.snapshot.metadata("step")
     for rows in blocks.batches:
         wanted = range(max(1, int(rows.steps[0]) - 1), int(rows.steps[-1]) + 1)
@@ -96,7 +96,7 @@ def test_small_blocks_give_the_same_tables(tmp_path: Path, grouped: bool) -> Non
                 StepBlocks(context.view, context.rows, context.steps, is_complete=True, block_rows=rows),
                 places,
             ).table(signal)
-            for rows in (1 << 20, 7)
+            for rows in (1 << 20, 40)
         )
         np.testing.assert_array_equal(small, single, signal.name)
         defined += bool(np.nansum(single[0]))
