@@ -62,6 +62,8 @@ class RuleContext:
     def rows(self) -> np.ndarray:
         """Rows of complete steps, without those of restarted attempts and duplicates, shape (N,)."""
         rows = self.snapshot.alive_rows
+        if len(self.steps) == len(self.snapshot.steps.values):
+            return rows
         return rows[self.snapshot.metadata("step")[rows] <= self.steps[-1]] if len(self.steps) else rows[:0]
 
     @cached_property
