@@ -8,13 +8,7 @@ import numpy as np
 import panel as pn
 from bokeh.events import DoubleTap, Tap
 from bokeh.models import (
-    BasicTicker,
-    BoxZoomTool,
-    ColumnDataSource,
-    CustomJS,
     HoverTool,
-    LogTicker,
-    ResetTool,
     glyphs,
 )
 from bokeh.models.annotations import Legend, LegendItem, Span
@@ -34,6 +28,7 @@ from rlpanel.panels.export.plot_tables import PlotLine
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.alignment import TIME, alignment_of, chosen_axis
+from rlpanel.panels.plots.quiet_figure import add_glyphs, quiet_figure
 from rlpanel.panels.plots.step_shading import StepShading
 from rlpanel.panels.plots.value_axis import fills_axis, fit_axis
 from rlpanel.panels.session.context import Context
@@ -72,10 +67,11 @@ class CurveCard:
         # The view that was drawn last: a step may be chosen before the card draws the newest snapshot.
         self._view = context.view
         self._axis = chosen_axis(context.snapshot, context.selection.align)
-        self._sources = {column: ColumnDataSource(_empty_points(), name=column) for column in curve.columns}
+        parts = self._window.parts
+        self._sources = {column: parts.source(_empty_points(), name=column) for column in curve.columns}
         self._sent: dict[str, series.Points | None] = dict.fromkeys(curve.columns)
         self._run_visible = True
-        self._dot = ColumnDataSource({"x": [], "y": []})
+        self._dot = parts.source({"x": [], "y": []})
         self._glyphs: list[tuple[str, Any]] = []
         self._head = HtmlPane(
             "",
@@ -297,7 +293,10 @@ class CurveCard:
         selection.log_curves = rest if self.curve.log else [*rest, key]
 
     def _figure(self) -> Any:
-        plot = theme.quiet_figure(
+        parts = self._window.parts
+        plot = quiet_figure(
+            parts=parts,
+            whole=self.context.selection.align != TIME,  # steps and samples are whole numbers
             height=HEIGHT,
             stylesheets=_HEIGHTS,
             min_border_right=14,
@@ -305,10 +304,6 @@ class CurveCard:
             y_range=Range1d(start=0.1, end=1.0),
             y_axis_type="log" if self.curve.log else "linear",
         )
-        if self.context.selection.align != TIME:  # steps and samples are whole numbers
-            plot.xaxis.ticker = BasicTicker(desired_num_ticks=4, num_minor_ticks=0, min_interval=1)
-        if self.curve.log:
-            plot.yaxis.ticker = LogTicker(desired_num_ticks=3, num_minor_ticks=0)
         self._shading = StepShading(plot)
         self._glyph_columns: list[str] = []
         items: list[LegendItem] = []
@@ -316,19 +311,21 @@ class CurveCard:
             # The column of the head is drawn strongest; the others are there for comparison.
             first = column == self.curve.columns[0]
             dash = _DASH.get(column, "solid" if first else "dotted")
-            band, line, mark = theme.add_glyphs(
+            band, line, mark = add_glyphs(
                 plot,
                 source,
                 glyphs.VArea(x="x", y1="lo", y2="hi", fill_alpha=_BAND_ALPHA if first else _BAND_ALPHA / 2),
                 glyphs.Line(x="x", y="y", line_width=1.7 if first else 1.2, line_dash=dash),
                 glyphs.Scatter(x="x", y="y", size=_MARKER_SIZE if first else 0, line_alpha=0),
+                parts=parts,
             )
             self._add_renderers(column, ("band", band), ("line", line), ("mark", mark))
             renderers: list[Any] = [line, band, mark]
             items.append(LegendItem(label=self._legend_label(column), renderers=renderers))
         self._cursor_line = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
         plot.add_layout(self._cursor_line)
-        [dot] = theme.add_glyphs(plot, self._dot, glyphs.Scatter(x="x", y="y", size=8, line_width=1.5))
+        point = glyphs.Scatter(x="x", y="y", size=8, line_width=1.5)
+        [dot] = add_glyphs(plot, self._dot, point, parts=parts)
         self._add_renderers(self.curve.columns[0], ("dot", dot))
         if any(trainer_scalars.scalar_of(column) is None for column in self.curve.columns[1:]):
             # The head compares with the trainer log. Inside the plot a legend would hide the lines.
@@ -369,16 +366,16 @@ class CurveCard:
         for column, source in self._sources.items():
             color = self._glyph_color(column)
             line = glyphs.Line(x="x", y="raw", line_width=1, line_alpha=RAW_ALPHA, line_color=color)
-            self._add_renderers(column, ("raw", *theme.add_glyphs(self._plot, source, line)))
+            self._add_renderers(column, ("raw", *add_glyphs(self._plot, source, line)))
 
     def _add_tools(self, plot: Any) -> None:
         first = next(renderer for kind, renderer in self._glyphs if kind == "line")
         self._hover = HoverTool(mode="vline", renderers=[first], line_policy="nearest")
-        zoom = BoxZoomTool(dimensions="width")
-        plot.add_tools(self._hover, zoom, ResetTool())
+        zoom = self._window.parts.zoom_tool()
+        plot.add_tools(self._hover, zoom)
         self._window.watch(plot, zoom)
         plot.on_event(Tap, lambda event: self.context.choose_step(self._axis.nearest(event.x)))
-        plot.js_on_event(DoubleTap, _reset_callback(plot))
+        plot.js_on_event(DoubleTap, self._window.parts.reset)
 
 
 def _legend(items: list[LegendItem]) -> Legend:
@@ -398,10 +395,6 @@ def _legend(items: list[LegendItem]) -> Legend:
         background_fill_alpha=0,
         border_line_alpha=0,
     )
-
-
-def _reset_callback(plot: Any) -> Any:
-    return CustomJS(args={"plot": plot}, code="plot.reset.emit()")
 
 
 def _color(column: str, first: bool) -> str:

@@ -11,9 +11,9 @@ from bokeh.models.glyphs import MultiLine
 from rlpanel.panels.curves import curve_points, trainer_scalars
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.alignment import alignment_of, axis_of
+from rlpanel.panels.plots.quiet_figure import add_glyphs
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import OverlayRun
-from rlpanel.panels.ui import theme
 from rlpanel.settings import Display
 from rlpanel.store.snapshot.run_view import RunView
 
@@ -116,5 +116,5 @@ class OverlayCurves:
 
     def _add_renderer(self, ys: str, **style: Any) -> Any:
         glyph = MultiLine(xs="xs", ys=ys, line_color="color", **style)
-        [renderer] = theme.add_glyphs(self._plot, self._source, glyph, level="underlay")
+        [renderer] = add_glyphs(self._plot, self._source, glyph, level="underlay")
         return renderer
