@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import panel as pn
-from panel.custom import JSComponent
 from panel.viewable import Viewer
 
 from rlpanel.panels.curves.curve_card import CurveCard
@@ -17,9 +16,10 @@ from rlpanel.panels.curves.run_legend import RunLegend
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 
 
-class CardScroller(JSComponent):
+class CardScroller(Component):
     """Invisible component that scrolls to a card; it receives the card's position and the number of cards."""
 
     _esm = read_assets("panels/curves/card_scroller.js")
