@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import panel as pn
@@ -197,11 +196,11 @@ class Board:
     def _on_change(self, changed: set[RunIndex | None]) -> list[Callable[[], object]]:
         """Apply changes and return the remaining draw callbacks.
 
-        The session runs them one at a time: all at once would block the event loop for too long.
+        The session gives them several turns if all at once would block the event loop for too long.
         """
         with self.context.collect_draws() as parts:
             self._apply_changes(changed)
-        return [partial(_draw_held, part) for part in parts]
+        return parts
 
     def _apply_changes(self, changed: set[RunIndex | None]) -> None:
         clock = {"now": time.time(), "failure": hub().reader.failure}
@@ -285,12 +284,6 @@ class Board:
         if problems:
             # Show one notification: Bokeh fails when several notifications are closed one after another.
             notify("; ".join(problems))
-
-
-def _draw_held(draw: Callable[[], object]) -> None:
-    """Draw, and send all changes to the browser in one message."""
-    with pn.io.hold():
-        draw()
 
 
 def notify(message: str) -> None:
