@@ -9,6 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.store.columns.step_stats import Steps
+from rlpanel.store.snapshot.step_batches import step_batches
+
+#: Number of rows that are sorted at a time.
+_BATCH = 128 << 10
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,12 @@ class Quantiles:
             result[:, ~stale] = cached.values[:, position[~stale]]
         if stale.any():
             wanted = steps.values[stale]
-            rows = slice(None) if stale.all() else np.isin(step, wanted)
-            result[:, stale] = quantiles(step[rows], values[rows], wanted, q)
+            rows = None if stale.all() else np.flatnonzero(np.isin(step, wanted))
+            parts = [
+                quantiles(step[batch.rows], values[batch.rows], wanted[batch.first : batch.last], q)
+                for batch in step_batches(step, rows, wanted, _BATCH)
+            ]
+            result[:, stale] = np.concatenate(parts, axis=1)
         if cached is None or cached.version < version:
             with self._lock:
                 self._cached[name, q] = _CachedQuantiles(version, steps.values, result)

@@ -152,8 +152,11 @@ class RunView:
 
     def _values_by_step(self, column: str) -> tuple[str, np.ndarray, np.ndarray]:
         """Return a column's name without alias, and the step and value of the rows that count."""
-        rows = self.snapshot.alive_rows
-        return ALIASES.get(column, column), self.snapshot.metadata("step")[rows], self.number(column)[rows]
+        snapshot = self.snapshot
+        step, values = snapshot.metadata("step"), self.number(column)
+        if not snapshot.alive.all():
+            step, values = step[snapshot.alive_rows], values[snapshot.alive_rows]
+        return ALIASES.get(column, column), step, values
 
     # -- tables ----------------------------------------------------------------------------------
 
