@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlpanel.display_settings import Display
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.alignment import AXIS_LABELS, TIME, RunAxis, chosen_axis
 from rlpanel.panels.plots.smoothing import smooth
 from rlpanel.panels.plots.snapshot_cache import cached_on
-from rlpanel.settings import Display
 from rlpanel.store.snapshot.run_view import RunView
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from rlpanel import schema
+from rlpanel.display_settings import Display
 from rlpanel.panels.samples.episode_traces import trace_column
 from rlpanel.panels.samples.sample_table import grid_columns
 from rlpanel.panels.samples.visible_rows import attempt_column
-from rlpanel.settings import Display
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.text_predicate import TextPredicate, find_places

@@ -8,10 +8,11 @@ from typing import Any
 import param
 from panel.viewable import Viewer
 
-from rlpanel.panels.curves import curve_menu, trainer_scalars
+from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.inputs.form import Form
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.sidebar import curve_menu
 from rlpanel.panels.sidebar.training_constants import constant_rows
 
 #: Group → names of display settings; each field is made from the declaration in `rlpanel.settings`.
