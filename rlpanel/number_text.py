@@ -7,13 +7,12 @@ from a million on and below 0.0001 are written in powers of ten.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 #: A spread or change below this share of the values is the rounding error of their sums.
 DUST = 1e-12
 
 
-def number(value: float, *, sign: bool = False) -> str:
+def number(value: float, *, sign: bool = False, whole: bool = False) -> str:
     """Return a number as text; NaN becomes a dash.
 
     Parameters
@@ -21,6 +20,8 @@ def number(value: float, *, sign: bool = False) -> str:
     value : float
     sign : bool
         Whether a number above zero gets a plus sign.
+    whole : bool
+        Whether whole numbers keep all digits, as in tables, where they may be ids.
 
     Examples
     --------
@@ -32,7 +33,9 @@ def number(value: float, *, sign: bool = False) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     size = abs(value)
-    if size and (size >= 10**6 or size < 10**-4):
+    if whole and size < 10**15 and float(value).is_integer():
+        text = f"{size:,.0f}"
+    elif size and (size >= 10**6 or size < 10**-4):
         digits, power = f"{size:.2e}".split("e")
         text = f"{digits.rstrip('0').rstrip('.')}e{int(power)}".replace("-", "−")
     elif size >= 100 or float(value).is_integer():
@@ -57,16 +60,3 @@ def plus_minus(mean: float, spread: float) -> str:
     if abs(spread) < DUST * abs(mean):
         spread = 0.0
     return f"{number(mean)} ± {number(spread)}"
-
-
-def decimals(values: Iterable[float]) -> int:
-    """Return how many decimals a column of numbers has, so that none has more than four digits.
-
-    The numbers of a column stand below each other, so all have the same number of decimals: at most three,
-    more only if all are below 0.1, and never more than six.
-    """
-    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    if not largest:
-        return 3
-    magnitude = math.floor(math.log10(largest))
-    return min(6, 2 - magnitude) if magnitude < -1 else max(0, 3 - max(0, magnitude))

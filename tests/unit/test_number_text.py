@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.number_text import change_text, decimals, number, plus_minus
+from rlpanel.number_text import change_text, number, plus_minus
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,7 @@ def test_a_spread_is_no_rounding_error_of_the_mean(mean: float, spread: float, t
 
 
 @pytest.mark.parametrize(
-    ("values", "count"),
-    [
-        ([], 3), ([0.0, 0.0], 3), ([0.5, 1.5], 3), ([-9.994], 3), ([12.5], 2), ([123.4], 1), ([1234.5], 0),
-        ([1e9], 0), ([0.0351], 4), ([1e-17], 6), ([math.nan, math.inf, 2.0], 3),
-    ],
-)  # fmt: skip
-def test_the_largest_number_of_a_column_sets_its_decimals(values: list[float], count: int) -> None:
-    assert decimals(values) == count
+    ("value", "text"), [(1e9, "1,000,000,000"), (-12345678, "−12,345,678"), (1e16, "1e16"), (2.5, "2.50")]
+)
+def test_whole_numbers_of_a_table_keep_all_digits(value: float, text: str) -> None:
+    assert number(value, whole=True) == text
