@@ -10,6 +10,8 @@ import math
 
 #: A spread or change below this share of the values is the rounding error of their sums.
 DUST = 1e-12
+#: Units of `size_text`, each with its least size: 999.5 kB would be written as 1,000 kB.
+_UNITS = ((999.5e6, 1e9, "GB"), (999.5e3, 1e6, "MB"), (-math.inf, 1e3, "kB"))
 
 
 def number(value: float, *, sign: bool = False, whole: bool = False) -> str:
@@ -43,6 +45,19 @@ def number(value: float, *, sign: bool = False, whole: bool = False) -> str:
     else:
         text = f"{size:.1f}" if size >= 10 else f"{size:.2f}" if size >= 1 else f"{size:.3g}"
     return f"−{text}" if value < 0 else f"+{text}" if sign and value > 0 else text
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes as text.
+
+    Examples
+    --------
+    >>> size_text(0), size_text(16_500), size_text(2_000_000), size_text(10.24e9), size_text(1.08e12)
+    ('0 kB', '16.5 kB', '2 MB', '10.2 GB', '1,080 GB')
+    """
+    unit, name = next((unit, name) for least, unit, name in _UNITS if size >= least)
+    value = size / unit
+    return f"{value:,.0f} {name}" if value >= 100 else f"{value:.1f}".removesuffix(".0") + f" {name}"
 
 
 def change_text(value: float, before: float) -> str:

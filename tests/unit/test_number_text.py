@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.number_text import change_text, number, plus_minus
+from rlpanel.number_text import change_text, number, plus_minus, size_text
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,14 @@ def test_a_spread_is_no_rounding_error_of_the_mean(mean: float, spread: float, t
 )
 def test_whole_numbers_of_a_table_keep_all_digits(value: float, text: str) -> None:
     assert number(value, whole=True) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 kB"), (8_044, "8 kB"), (16_540, "16.5 kB"), (999_600, "1 MB"), (3_140_000, "3.1 MB"),
+        (123_456_789, "123 MB"), (999_600_000, "1 GB"), (2e9, "2 GB"), (1.08e12, "1,080 GB"),
+    ],
+)  # fmt: skip
+def test_sizes_have_at_most_one_decimal(size: float, text: str) -> None:
+    assert size_text(size) == text
