@@ -54,7 +54,7 @@ def demo(
     """
     _exit_on_sigterm()
     from rlpanel.app.demo import Demo
-    from rlpanel.app.server.server import Access
+    from rlpanel.app.server.access import Access
 
     show = _has_screen() if show is None else show
     at = Access(host, port, "", tuple(origin or ()), show, **_public(read_only, max_pages, embed_in))
@@ -91,9 +91,12 @@ def serve(
     set_reader_environment(keys, tokenizer, follow_links)
     alerts = {"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity}
     set_environment(alerts | {"WATCH": None if watch is None else str(watch)})
-    from rlpanel.app.server.server import Access
+    from rlpanel.app.alerts.recipients import from_settings
+    from rlpanel.app.server.access import Access
+    from rlpanel.settings import Alerts
 
     at = Access(host, port, "", tuple(origin or ()), bool(show), **_public(read_only, max_pages, embed_in))
+    from_settings(Alerts.from_environment())  # a wrong recipient is reported before the server is imported
     serve_board(folder_of(root), at, token, alerts=True)
 
 

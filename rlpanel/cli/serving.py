@@ -16,7 +16,7 @@ from rlpanel.cli.reader_settings import set_environment
 from rlpanel.errors import RunNotFound, SettingError
 
 if TYPE_CHECKING:
-    from rlpanel.app.server.server import Access
+    from rlpanel.app.server.access import Access
     from rlpanel.sources.files.file_access import AnyPath
 
 _CANNOT_LISTEN = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
@@ -84,16 +84,14 @@ def serve_board(root: AnyPath | None, at: Access, token: str | None = None, *, a
         If the address cannot be listened on, or the token is too short.
     """
     from rlpanel.app.security.allowed_hosts import is_loopback
-    from rlpanel.app.security.token_auth import check_length, new_token
-    from rlpanel.app.server.server import serve
+    from rlpanel.app.security.token_auth import new_token
 
     host, port = at.host, at.port
     if token is None:
         token = "" if is_loopback(host) else new_token()
-    check_length(token)
+    at = replace(at, token=token)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a pipe would show the address only when the server ends
         sys.stdout.reconfigure(line_buffering=True)
-    at = replace(at, token=token)
     if at.read_only:
         set_environment({"CACHE": "0"})
     if token:
@@ -104,6 +102,8 @@ def serve_board(root: AnyPath | None, at: Access, token: str | None = None, *, a
             "reaches this port can read every prompt and response. An ssh tunnel (ssh -L) is safer.",
             typer.colors.RED,
         )
+    from rlpanel.app.server.server import serve  # imports Panel, which takes two seconds
+
     try:
         serve(root, at, alerts=alerts)
     except OSError as error:

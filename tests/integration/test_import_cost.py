@@ -69,6 +69,29 @@ def test_a_command_that_asks_a_run_loads_only_what_it_needs(tmp_path: Path, comm
     assert run_python(code).splitlines()[-1] == "LOADED []"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        "runs --embed-in *",
+        "runs --token short",
+        "runs --alert-url mailto:somebody",
+        "runs/run/rollout_data_rank_0.jsonl",
+    ],
+)
+def test_a_wrong_option_of_serve_is_reported_before_the_server_is_loaded(
+    tmp_path: Path, options: str
+) -> None:
+    write_run(tmp_path / "runs" / "run")
+    code = (
+        f"import os, sys; os.chdir({str(tmp_path)!r})\n"
+        f"sys.argv = ['rlpanel', 'serve', *{options.split()!r}]\n"
+        "from rlpanel.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as exit: print('EXIT', exit.code, sorted({'panel', 'bokeh'} & set(sys.modules)))"
+    )
+    assert run_python(code).splitlines()[-1] == "EXIT 2 []"
+
+
 def test_opening_a_run_loads_no_plots(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "a", steps=1)
     opened = f"import sys, rlpanel; run = rlpanel.open_run({str(folder)!r}, follow=False)"

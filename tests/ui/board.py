@@ -13,7 +13,8 @@ from urllib.parse import urlencode
 import numpy as np
 from playwright.sync_api import expect
 
-from rlpanel.app.server.server import Access, start
+from rlpanel.app.server.access import Access
+from rlpanel.app.server.server import start
 from rlpanel.panels.ui.field_names import field_of
 from tests.waiting import wait_until
 

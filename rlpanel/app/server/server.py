@@ -5,15 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import socket
 import sys
 import threading
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import panel as pn
 from bokeh.settings import settings
@@ -25,12 +22,13 @@ from rlpanel.app.media_addresses import ADDRESSES
 from rlpanel.app.page.page import DEFAULT_ROOT, resolve_root, session_page
 from rlpanel.app.page.page_template import THEME_COOKIE
 from rlpanel.app.security import login_page
-from rlpanel.app.security.allowed_hosts import WILDCARDS, AllowedHosts
+from rlpanel.app.security.allowed_hosts import AllowedHosts
 from rlpanel.app.security.page_limit import PageLimit
 from rlpanel.app.security.request_guard import RefusalHandler, RequestGuard, guard_rule
 from rlpanel.app.security.security_headers import SafetyHeaders, page_headers
 from rlpanel.app.security.token_auth import TokenAuth
 from rlpanel.app.server import health_endpoint, media_endpoint
+from rlpanel.app.server.access import Access
 from rlpanel.app.server.background_service import Service, service
 from rlpanel.app.server.compressed_files import compress_routes
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
@@ -47,62 +45,6 @@ log = logging.getLogger(__name__)
 SWITCH = 0.0005
 #: Limits of requests: bytes of a body (only the login form has one), and timeouts in seconds.
 _LIMITS = {"max_body_size": 64 << 10, "body_timeout": 30.0, "idle_connection_timeout": 300.0}
-
-
-@dataclass(frozen=True)
-class Access:
-    """Address to listen on, and access control.
-
-    Attributes
-    ----------
-    host, port : str, int
-        Address to listen on.
-    token : str
-        Token that every viewer needs; an empty one admits everybody who reaches the port.
-    origins : tuple of str
-        Additional ``host:port`` under which browsers reach the board, such as a proxy's. Pages of other
-        origins are refused.
-    show : bool
-        Open a browser on this machine.
-    linger : float
-        Seconds for which a session is kept after its connection closed, so that the browser can reconnect.
-    read_only : bool
-        Refuse all that a viewer could write to the disk.
-    max_pages : int
-        Most open pages; 0 means without a limit.
-    embed_in : tuple of str
-        Origins whose pages may show the board in a frame, such as ``https://example.org``.
-    spare_pages : int
-        Most pages that are built ahead, for the next visitors; 0 builds none.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 5006
-    token: str = ""
-    origins: tuple[str, ...] = ()
-    show: bool = False
-    linger: float = 15.0
-    read_only: bool = False
-    max_pages: int = 0
-    embed_in: tuple[str, ...] = ()
-    spare_pages: int = 0
-
-    @property
-    def login_path(self) -> str:
-        """Path that opens the board, with the token; browsers do not send the part after ``#``."""
-        return f"{login_page.PATH}#{urlencode({'token': self.token})}" if self.token else "/"
-
-    @property
-    def printed_urls(self) -> list[str]:
-        """URLs to print: one for other machines and, for a wildcard address, one for this machine."""
-        local = [f"http://localhost:{self.port}"] if self.host in WILDCARDS else []
-        return [f"{url}{self.login_path}" for url in (self.url, *local)]
-
-    @property
-    def url(self) -> str:
-        """URL of the board for other machines; a wildcard address is replaced by this machine's name."""
-        host = socket.gethostname() if self.host in WILDCARDS else self.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
 
 def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:

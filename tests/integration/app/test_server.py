@@ -17,7 +17,7 @@ import pytest
 
 from docs.generate import FOLDER
 from rlpanel.api.open_run import reader
-from rlpanel.app.server.server import Access
+from rlpanel.app.server.access import Access
 from tests.factories import append, write_run
 from tests.ui.board import Served
 from tests.waiting import wait_until

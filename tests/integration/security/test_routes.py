@@ -17,7 +17,8 @@ import pytest
 from tornado.routing import PathMatches, Rule
 
 from rlpanel.app.security.request_guard import ROUTES, RouteAccess, access_of
-from rlpanel.app.server.server import Access, start
+from rlpanel.app.server.access import Access
+from rlpanel.app.server.server import start
 from tests.integration.http_client import ask, upgrade
 from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.ui.board import free_port
