@@ -19,11 +19,11 @@ from rlpanel.sources.discovery.open_file import open_file
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.backlog.range_reader import first_line_start, last_line_start
-from rlpanel.store.columns.splits import SPLIT_COLUMN
+from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN
 from rlpanel.store.index.run_facts import known_facts
 
 #: Bytes of a file that are read, and number of runs that are looked at between two updates of a list.
-TAIL_BYTES, _BATCH = 256 << 10, 10
+TAIL_BYTES, _BATCH = 256 << 10, 50
 #: Number of runs of a list that are looked at, and seconds until a run that grew is looked at again.
 MOST_RUNS, AGAIN = 200, 60.0
 
@@ -79,7 +79,7 @@ def tail_facts(run: RunInfo, reading: Reading | None = None) -> TailFacts | None
         records = _last_records(reader, newest.status.st_size) if type(reader) is JsonlFile else []
     except (OSError, RLPanelError):  # the list says nothing; an error is shown when the run is opened
         return None
-    trained = [record for record in records if not record.labels.get(SPLIT_COLUMN)]
+    trained = [record for record in records if record.labels.get(SPLIT_COLUMN, TRAIN) == TRAIN]
     if not trained:
         return None
     step = max(record.step for record in trained)

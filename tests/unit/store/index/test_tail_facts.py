@@ -39,7 +39,7 @@ def test_they_are_those_of_the_newest_step(tmp_path: Path) -> None:
 
 
 def test_evaluations_and_rewards_that_were_not_logged_do_not_count(tmp_path: Path) -> None:
-    lines = [line(1, reward=None), line(7, split="eval", reward=3.0)]
+    lines = [line(1, split="train", reward=None), line(7, split="eval", reward=3.0)]
     assert looked(run_with(tmp_path / "run", *lines)) == TailFacts(1, None)
 
 
