@@ -61,13 +61,13 @@ def size_text(size: float) -> str:
 
 
 def change_text(value: float, before: float) -> str:
-    """Return the change since the previous step (▲ 0.14); empty if a value is missing."""
+    """Return the change since the previous step (▲ 0.14, or = for none); empty if a value is missing."""
     change = value - before
     if math.isnan(change):
         return ""
     if abs(change) < DUST * max(abs(value), abs(before)):
         change = 0.0
-    return f"{'▲' if change > 0 else '▼' if change < 0 else '='} {number(abs(change))}"
+    return f"{'▲' if change > 0 else '▼'} {number(abs(change))}" if change else "="
 
 
 def plus_minus(mean: float, spread: float) -> str:

@@ -59,7 +59,7 @@ def means_of(frame: pd.DataFrame, column: str) -> tuple[float, float]:
 
 def delta(value: float, before: float) -> str:
     change = value - before
-    return f"{'▲' if change > 0 else '▼' if change < 0 else '='} {number(abs(change))}"
+    return f"{'▲' if change > 0 else '▼'} {number(abs(change))}" if change else "="
 
 
 @pytest.mark.parametrize("run", [GRPO, PPO])
@@ -161,6 +161,8 @@ def test_a_filter_leaves_what_fits(open_board: OpenBoard, raw: dict[str, pd.Data
     board = open_board(run=GRPO).settled(60)
     rows = board.rows.count()
     field = board.header("reward").locator("input")
+    expect(field).to_be_hidden()
+    board.page.get_by_role("button", name="Filter single columns").click()
     field.fill("1.5")
     field.press("Enter")
     wanted = last[last.reward >= 1.5]

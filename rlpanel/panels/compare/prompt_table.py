@@ -67,6 +67,7 @@ class PromptTable:
             hidden_columns=["uid", _USED],
             formatters={name: {"type": "plaintext"} for name in ("prompt", _USED, *_NUMBERS)},
             text_align=dict.fromkeys(_NUMBERS, "right") | {_USED: "center"},
+            header_align=dict.fromkeys(_NUMBERS, "right"),
             titles=_TITLES,
             header_tooltips={name: tr(text) for name, text in _TIPS.items()},
             widths={name: _WIDTHS.get(name.partition(" ")[0], 70) for name in (*_NUMBERS, _USED)},

@@ -86,7 +86,9 @@ class CurveCard:
         self._view, selection = self.context.view, self.context.selection
         self._axis = chosen_axis(self._view.snapshot, selection.align)
         alignment = alignment_of(self._view.snapshot, selection.align)
-        self.plot.show_tips(curve_points.tips(self.curve.columns[0], alignment, selection.smooth))
+        self.plot.show_tips(
+            curve_points.tips(self.curve.columns[0], alignment, selection.smooth, self.context.display.band)
+        )
         for column, source in self.plot.sources.items():
             points = curve_points.shared_points(
                 self._view,

@@ -6,6 +6,7 @@ from rlpanel.display_settings import Display
 from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import number
 from rlpanel.panels.curves import trainer_scalars
+from rlpanel.panels.curves.curve_points import BAND_NAMES
 from rlpanel.panels.curves.curve_selection import Curve
 from rlpanel.panels.curves.value_distribution import DISTRIBUTION_BANDS, ValueDistribution
 from rlpanel.panels.language.labels import tr
@@ -13,8 +14,8 @@ from rlpanel.panels.plots import series
 from rlpanel.panels.ui.theme import delta, safe_text
 from rlpanel.store.snapshot.run_view import RunView
 
-#: What the head calls each band.
-BAND_LABELS = {"iqr": "25–75%", "range": "min–max", "density": "density", "ridge": "ridges"}
+#: What the head calls each band, but ± 1σ, which a setting scales.
+_BANDS = {**BAND_NAMES, "density": "density", "ridge": "ridges"}
 
 
 def head_html(view: RunView, curve: Curve, drawn: str, step: int) -> str:
@@ -66,7 +67,7 @@ def _band(column: column_info.ColumnInfo, display: Display, distribution: ValueD
         return " ± 1σ" if scale == 1 else f" ± {scale:g}σ"
     if display.band in DISTRIBUTION_BANDS and not distribution.pane:
         return ""
-    return f", {BAND_LABELS[display.band]}" if display.band in BAND_LABELS else ""
+    return f", {_BANDS[display.band]}" if display.band in _BANDS else ""
 
 
 def _steps_per_point(view: RunView, column: str) -> int:

@@ -113,6 +113,7 @@ class GroupTable(Viewer):
             header_tooltips=header_tips(name for name in frame.columns if name in METRICS),
             formatters={name: {"type": "plaintext"} for name in frame.columns},
             text_align=dict.fromkeys(numbers, "right"),
+            header_align=dict.fromkeys(numbers, "right"),
             widths={**dict.fromkeys(numbers, 72), "n": 44, "group": 72, "prompt": 190, "signal": 66},
             hidden_columns=["uid"],
             pagination="remote",

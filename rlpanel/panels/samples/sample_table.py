@@ -206,12 +206,14 @@ _TALL_ROWS = """
 def table_of(frame: pd.DataFrame) -> SampleTable:
     """Return a table for these rows, and for later rows with the same columns."""
     columns = list(frame.columns)
+    right = {name: "right" for name in columns if _is_number(frame[name])}
     return SampleTable(
         frame,
         titles={name: title_html(name) for name in columns},
         header_tooltips=header_tips(columns),
         formatters=_formats(frame),
-        text_align={name: "right" for name in columns if _is_number(frame[name])},
+        text_align=right,
+        header_align=right,
         header_filters={name: _filter(name, frame[name]) for name in columns if name not in ("uid", COLUMN)},
         widths={name: _width(name, frame[name]) for name in columns},
         hidden_columns=["uid"],
