@@ -140,7 +140,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "recording/writer": (),
     "recording/trainers": ("recording/writer",),
     "recording": ("recording/writer", "recording/trainers"),
-    "app/security": (),
+    "app/security": ("panels/language",),
     "app": ("sources/*", "store/*", "api", "panels/*"),
     "app/alerts": ("sources/*", "store/*", "findings/*", "app"),
     "app/board": ("sources/*", "store/*", "panels/*", "app"),

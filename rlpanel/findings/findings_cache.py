@@ -10,6 +10,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.run_marks import note_findings
 from rlpanel.findings.saved_findings import SavedFindings
 from rlpanel.settings import FindingSettings
+from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.index.run_index import RunIndex
 
 _cache: weakref.WeakKeyDictionary[RunIndex, dict[str, CheckResult]] = weakref.WeakKeyDictionary()
@@ -41,6 +42,7 @@ def cached_findings(
     result = check(view, thresholds, now, previous or (saved.read() if saved is not None else None))
     if saved is not None:
         saved.write(result)
+        trim_heap()  # the first check computes all steps and frees as much as it used
     with _lock:
         _cache[index][name] = result
     if name == index.view.in_split("").snapshot.split:

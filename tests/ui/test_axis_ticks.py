@@ -6,7 +6,7 @@ import pytest
 from bokeh.resources import Resources
 from playwright.sync_api import Page
 
-from rlpanel.panels.ui import theme
+from rlpanel.panels.plots.quiet_figure import quiet_figure
 
 _FORMAT = """([type, format, tick]) => {
   const formatter = new (Bokeh.Models.get(type))({ format })
@@ -29,5 +29,5 @@ _FORMAT = """([type, format, tick]) => {
 )
 def test_a_tick_has_no_padding_zeros(page: Page, tick: float, text: str) -> None:
     page.add_script_tag(content=Resources(mode="inline", components=["bokeh"]).js_raw[0])
-    formatter = theme.quiet_figure(height=100).yaxis[0].formatter
+    formatter = quiet_figure(height=100).yaxis[0].formatter
     assert page.evaluate(_FORMAT, [type(formatter).__name__, formatter.format, tick]) == text

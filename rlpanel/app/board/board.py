@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import panel as pn
@@ -30,6 +29,8 @@ from rlpanel.store.snapshot.prompt_pairs import NEWEST
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
+#: Milliseconds for which a notification is shown: at least, and for each character. People read 15 a second.
+_SHORTEST_NOTICE, _PER_CHARACTER = 8000, 65
 #: Values of selection parameters that are missing in the URL after Back or Forward.
 _DEFAULTS: dict[str, Any] = {"split": "", "step": None, "uid": "", "token": -1, "follow": True, "search": ""}
 _DEFAULTS |= {"curves": [], "log_curves": [], "filter": "", "scope": "step", "sort": "", "finding": ""}
@@ -195,11 +196,11 @@ class Board:
     def _on_change(self, changed: set[RunIndex | None]) -> list[Callable[[], object]]:
         """Apply changes and return the remaining draw callbacks.
 
-        The session runs them one at a time: all at once would block the event loop for too long.
+        The session gives them several turns if all at once would block the event loop for too long.
         """
         with self.context.collect_draws() as parts:
             self._apply_changes(changed)
-        return [partial(_draw_held, part) for part in parts]
+        return parts
 
     def _apply_changes(self, changed: set[RunIndex | None]) -> None:
         clock = {"now": time.time(), "failure": hub().reader.failure}
@@ -285,16 +286,11 @@ class Board:
             notify("; ".join(problems))
 
 
-def _draw_held(draw: Callable[[], object]) -> None:
-    """Draw, and send all changes to the browser in one message."""
-    with pn.io.hold():
-        draw()
-
-
 def notify(message: str) -> None:
     """Show a warning notification, as soon as the page is loaded."""
     notifications = pn.state.notifications
     if notifications is not None:
         # The notification is shown as HTML, and messages quote names of files and of the URL.
         text = safe_text(message)
-        pn.state.onload(lambda: notifications.warning(text, duration=8000))
+        duration = max(_SHORTEST_NOTICE, _PER_CHARACTER * len(text))
+        pn.state.onload(lambda: notifications.warning(text, duration=duration))

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import param
-from panel.custom import JSComponent
 
 from rlpanel.panels.language.labels import marked
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 
 #: Keyboard shortcuts and their meaning, as the help lists them.
 KEYS = {
@@ -23,7 +23,7 @@ KEYS = {
 }
 
 
-class BrowserWindow(JSComponent):
+class BrowserWindow(Component):
     """Passes keys to ``on_key``, Back and Forward to ``on_navigate``; writes ``query`` to the URL.
 
     Panel's own location component ignores Back and Forward, and adds a history entry for every change.

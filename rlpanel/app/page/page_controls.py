@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import param
-from panel.custom import JSComponent
 
 from rlpanel.app.board.browser_window import KEYS
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Selection
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 
 _CSS: list[str] = [
     theme.CSS,
@@ -19,7 +19,7 @@ _CSS: list[str] = [
 ]
 
 
-class SideToggle(JSComponent):
+class SideToggle(Component):
     """Button that shows and hides the side panel, and the logo; both are handled in the browser."""
 
     _esm = read_assets("panels/ui/dom.js", "app/page/side_toggle.js")
@@ -29,7 +29,7 @@ class SideToggle(JSComponent):
         super().__init__(margin=0, width=112, align="center", css_classes=["rl-side-toggle"], **params)
 
 
-class PageControls(JSComponent):
+class PageControls(Component):
     """Theme switch and keyboard help.
 
     A message is ``["prefer", dark]`` with the browser's preference when the page was opened without a theme

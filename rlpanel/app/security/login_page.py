@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from html import escape
+from string import Template
 
 from tornado.web import RequestHandler
 
 from rlpanel.app.security.token_auth import DAYS, TokenAuth
+from rlpanel.panels.language.labels import current_language, marked, tr, using
+from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language
 
 PATH = "/login"
 
@@ -24,20 +28,25 @@ class LoginHandler(RequestHandler):
 
     def get(self) -> None:
         """Show the form."""
-        self._show("")
+        with self._language():
+            self._show("")
 
     def post(self) -> None:
         """Check the token."""
+        with self._language():
+            self._check()
+
+    def _check(self) -> None:
         address = self.request.remote_ip or ""
         guess = self.get_body_argument("token", "").encode("utf-8", "replace")
         attempt = self._auth.attempt(address, guess)
         if attempt.wait:
             self.set_status(429)
             self.set_header("Retry-After", str(attempt.wait))
-            self._show(f"Too many wrong tokens. Try again in {attempt.wait} s.")
+            self._show(tr("Too many wrong tokens. Try again in {seconds} s.").format(seconds=attempt.wait))
         elif not attempt.accepted:
             self.set_status(401)
-            self._show("Wrong token.")
+            self._show(tr("Wrong token."))
         else:
             self._auth.throttle.succeeded(address)
             self._sign_in()
@@ -56,9 +65,22 @@ class LoginHandler(RequestHandler):
         )
         self.redirect(_safe_redirect(self.get_query_argument("next", "/")), status=303)
 
+    def _language(self) -> AbstractContextManager[None]:
+        """Return a block in which labels are in the browser's language, or in the one chosen on the board."""
+        accepted = self.request.headers.get("Accept-Language")
+        return using(preferred_language(self.get_cookie(LANGUAGE_COOKIE), accepted))
+
     def _show(self, error: str) -> None:
         self.set_header("Cache-Control", "no-store")
-        self.finish(_PAGE.replace("ERROR", escape(error)))
+        self.finish(
+            _PAGE.substitute(
+                language=current_language(),
+                explanation=escape(tr(_EXPLANATION)),
+                token=escape(tr("token")),
+                open=escape(tr("Open the board")),
+                error=escape(error),
+            )
+        )
 
 
 def _safe_redirect(target: str) -> str:
@@ -67,7 +89,10 @@ def _safe_redirect(target: str) -> str:
     return f".{target}" if is_local else "./"
 
 
-_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>rlpanel</title>
+_EXPLANATION = marked(
+    "This board requires a token. It is printed in the terminal in which the board was started."
+)
+_PAGE = Template("""<!doctype html><html lang="$language"><meta charset="utf-8"><title>rlpanel</title>
 <meta name="viewport" content="width=device-width">
 <style>
 body { font: 14px system-ui, sans-serif; background: #0f1115; color: #d7dae0; display: grid;
@@ -82,11 +107,11 @@ button { margin-top: 14px; padding: 8px 14px; border: 0; border-radius: 6px; bac
 .error { color: #ff8f8f; margin: 12px 0 0 }
 </style>
 <form method="post"><h1>rlpanel</h1>
-<p>This board requires a token. It is printed in the terminal in which the board was started.</p>
-<input name="token" type="password" aria-label="token" placeholder="token"
+<p>$explanation</p>
+<input name="token" type="password" aria-label="$token" placeholder="$token"
   autocomplete="current-password" autofocus>
-<button>Open the board</button>
-<p class="error" role="alert">ERROR</p></form>
+<button>$open</button>
+<p class="error" role="alert">$error</p></form>
 <script>
 const token = new URLSearchParams(location.hash.slice(1)).get("token")
 if (token) {
@@ -94,4 +119,4 @@ if (token) {
   document.querySelector("input").value = token
   document.querySelector("form").submit()
 }
-</script></html>"""
+</script></html>""")

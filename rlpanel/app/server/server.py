@@ -32,6 +32,7 @@ from rlpanel.app.server.access import Access
 from rlpanel.app.server.background_service import Service, service
 from rlpanel.app.server.compressed_files import compress_routes
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
+from rlpanel.app.server.property_defaults import remember_defaults
 from rlpanel.app.server.spare_pages import SparePages
 from rlpanel.app.session_hub import hub
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE
@@ -89,6 +90,7 @@ def start(root: AnyPath | None, at: Access) -> Any:
     """Start a server without blocking; the caller runs its event loop."""
     headers = page_headers(at.embed_in)
     return_free_memory()
+    remember_defaults()
     # Bokeh's validation traverses all models of a page again, only to find mistakes of the page's author.
     settings.perform_document_validation = False
     session_root = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")

@@ -35,8 +35,8 @@ def by_category(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, noun: st
     for name in snapshot.labels:
         if name in _NO_CATEGORY:
             continue
-        values = np.array([value or "" for value in snapshot.label(name, rows)])
-        kinds, index, count = np.unique(values, return_inverse=True, return_counts=True)
+        kinds, index = _kinds(snapshot, name, rows)
+        count = np.bincount(index, minlength=len(kinds))
         large = count >= _FEWEST
         if not 2 <= len(kinds) <= _MOST_VALUES or large.sum() < 2:
             continue
@@ -46,6 +46,16 @@ def by_category(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, noun: st
             shares = [f"{kinds[i] or 'none'} {share[i]:.0%} of {count[i]:,}" for i in order]
             sentences.append(f"By {name}, {noun}: {', '.join(shares)}.")
     return sentences
+
+
+def _kinds(snapshot: Snapshot, label: str, rows: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Return the texts of a label at ``rows``, sorted, and each row's position in them, shape (N,)."""
+    codes, names = snapshot.label_codes(label)
+    used, index = np.unique(codes[rows], return_inverse=True)
+    texts = [names[code] if code >= 0 else "" for code in used.tolist()]
+    kinds = sorted(set(texts))
+    position = {text: at for at, text in enumerate(kinds)}
+    return kinds, np.array([position[text] for text in texts], int)[index]
 
 
 def within_groups(view: RunView, rows: np.ndarray, mask: np.ndarray, noun: str) -> list[str]:
@@ -126,5 +136,9 @@ def within_correlation(view: RunView, rows: np.ndarray, a: np.ndarray, b: np.nda
 
 def _groups(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
     """Return the index of each row's group within its step; indices are contiguous from 0, shape (N,)."""
-    keys = np.stack([snapshot.metadata("step")[rows], group_keys(snapshot, rows)])
-    return np.unique(keys, axis=1, return_inverse=True)[1].ravel()
+    step, keys = snapshot.metadata("step")[rows], group_keys(snapshot, rows)
+    order = np.lexsort((keys, step))
+    starts = np.append(True, (np.diff(step[order]) != 0) | (np.diff(keys[order]) != 0))[: len(rows)]
+    group = np.empty(len(rows), np.int64)
+    group[order] = np.cumsum(starts) - 1
+    return group

@@ -1,4 +1,7 @@
-"""Rows of some steps, with the columns and groups that signals read."""
+"""Rows of some steps, with the columns and groups that signals read.
+
+Runs have batches for all their rows at the same time, so that a batch keeps little of each row.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,24 @@ class RowBatch:
     ----------
     view : RunView
     rows : ndarray of int, shape (N,)
-        Rows that count.
+        Rows that count, ascending.
     steps : ndarray of int, shape (S,)
         Their steps, ascending.
+    earlier : ndarray of int, optional
+        All rows of the step before, if no step of the run lies between any two of these. By default they
+        are looked for in the whole run.
     """
 
-    def __init__(self, view: RunView, rows: np.ndarray, steps: np.ndarray) -> None:
+    def __init__(
+        self, view: RunView, rows: np.ndarray, steps: np.ndarray, earlier: np.ndarray | None = None
+    ) -> None:
         self.view = view
         self.rows = rows
         self.steps = steps
-        #: Position in ``steps`` of each row's step, shape (N,).
-        self.position = np.searchsorted(steps, view.snapshot.metadata("step")[rows])
-        self._numbers: dict[str, np.ndarray] = {}
-        #: All rows of the run need no copy: `rows` are ascending, and each occurs once.
-        self._selected = slice(None) if len(rows) == view.snapshot.rows else rows
+        self._earlier = earlier
+        #: Rows without a gap need no copy.
+        is_range = len(rows) > 0 and int(rows[-1]) - int(rows[0]) == len(rows) - 1
+        self._selected = slice(int(rows[0]), int(rows[-1]) + 1) if is_range else rows
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -41,33 +48,52 @@ class RowBatch:
 
     def number(self, column: str) -> np.ndarray:
         """Return a number column, shape (N,); all NaN if the run does not have it."""
-        if column not in self._numbers:
-            known = self.has(column)
-            self._numbers[column] = (
-                self.view.snapshot.number(column)[self._selected]
-                if known
-                else np.full(len(self.rows), np.nan)
-            )
-        return self._numbers[column]
+        if not self.has(column):
+            return np.full(len(self.rows), np.nan)
+        return self.view.snapshot.number(column)[self._selected]
 
     def metadata(self, column: str) -> np.ndarray:
         """Return a metadata column such as ``rank``, shape (N,)."""
         return self.view.snapshot.metadata(column)[self._selected]
 
+    def label_codes(self, column: str) -> tuple[np.ndarray, list[str]]:
+        """Return a label column as codes, shape (N,), and the text of each code; -1 means "not logged"."""
+        codes, names = self.view.snapshot.label_codes(column)
+        return codes[self._selected], names
+
+    def with_step_before(self) -> np.ndarray:
+        """Return these rows and all rows of the step before each of their steps, in any order."""
+        if self._earlier is not None:
+            return np.concatenate([self._earlier, self.rows])
+        snapshot = self.view.snapshot
+        every, around = snapshot.steps.values, snapshot.alive_rows
+        at = np.searchsorted(every, self.steps)
+        near = np.unique(np.concatenate([at, np.maximum(at - 1, 0)]))
+        return around[np.isin(snapshot.metadata("step")[around], every[near])]
+
     @cached_property
+    def position(self) -> np.ndarray:
+        """Position in ``steps`` of each row's step, shape (N,)."""
+        return np.searchsorted(self.steps, self.metadata("step")).astype(np.int32)
+
+    @property
     def group(self) -> np.ndarray:
         """Index of each row's group within its step, counted over all steps from 0; shape (N,).
 
         Without groups, each row is a group of its own.
         """
         if not self.view.grouped:
-            return np.arange(len(self.rows))
+            return np.arange(len(self.rows), dtype=np.int32)
+        return self._groups
+
+    @cached_property
+    def _groups(self) -> np.ndarray:
         keys = group_keys(self.view.snapshot, self.rows)
         order = np.lexsort((keys, self.position))
         step, key = self.position[order], keys[order]
         # Rows without a group have the key -1 and stay alone.
         starts = (np.diff(step, prepend=-1) != 0) | (np.diff(key, prepend=key[:1]) != 0) | (key == -1)
-        group = np.empty(len(self.rows), np.int64)
+        group = np.empty(len(self.rows), np.int32)
         group[order] = np.cumsum(starts) - 1
         return group
 

@@ -12,6 +12,7 @@ from rlpanel.findings.engine.place_series import PlaceSeries
 from rlpanel.findings.engine.places import RANK
 from rlpanel.findings.engine.row_batch import RowBatch
 from rlpanel.findings.engine.signal import Signal
+from rlpanel.findings.engine.step_blocks import StepBlocks
 from rlpanel.metrics.engine.column_info import describe, step_names
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
@@ -61,17 +62,25 @@ class RuleContext:
     def rows(self) -> np.ndarray:
         """Rows of complete steps, without those of restarted attempts and duplicates, shape (N,)."""
         rows = self.snapshot.alive_rows
+        if len(self.steps) == len(self.snapshot.steps.values):
+            return rows
         return rows[self.snapshot.metadata("step")[rows] <= self.steps[-1]] if len(self.steps) else rows[:0]
 
     @cached_property
     def row_steps(self) -> np.ndarray:
         """Position in `steps` of the step of each row of `rows`, shape (N,)."""
-        return np.searchsorted(self.steps, self.snapshot.metadata("step")[self.rows])
+        found = np.searchsorted(self.steps, self.snapshot.metadata("step")[self.rows])
+        return found.astype(np.int32)
+
+    @cached_property
+    def blocks(self) -> StepBlocks:
+        """The same rows in blocks of steps."""
+        return StepBlocks(self.view, self.rows, self.steps, is_complete=True)
 
     @cached_property
     def place_series(self) -> PlaceSeries:
         """Means of signals by place and step."""
-        return PlaceSeries(self.view, self.rows, self.steps, self.previous)
+        return PlaceSeries(self.blocks, self.previous)
 
     def available(self, signal: Signal) -> bool:
         """Return True if the run has all columns that the signal needs."""
@@ -100,12 +109,12 @@ class RuleContext:
 
     @cached_property
     def all_rows(self) -> RowBatch:
-        """All rows of complete steps, with the columns that signals read."""
+        """All rows of complete steps at once: for columns that take little memory, else use `blocks`."""
         return RowBatch(self.view, self.rows, self.steps)
 
     def column(self, name: str) -> np.ndarray:
         """Return the values of a stored number column at `rows`, shape (N,)."""
-        return self.snapshot.number(name)[self.rows]
+        return self.all_rows.number(name)
 
     @staticmethod
     def label(column: str) -> str:

@@ -206,44 +206,60 @@ def advantage_explodes(context: RuleContext) -> Iterator[Finding]:
     """
     if not _comparable(context):
         return
-    rows = context.all_rows
-    size = _size.values(rows)
-    finite = np.where(np.isfinite(size), size, 0.0)
-    count = np.maximum(np.bincount(rows.position, minlength=len(context.steps)), 1)
-    squares = np.bincount(rows.position, finite**2, minlength=len(context.steps))
     # The lower steps are usual: most steps may be affected.
-    usual = float(np.sqrt(np.quantile(squares / count, _USUAL)))
-    # A large advantage of a large reward is no explosion.
-    off = np.nan_to_num(np.abs(rows.less_group_mean(rows.number("reward"))))
+    usual = float(np.sqrt(np.quantile(np.concatenate([*map(_squares, context.blocks.batches)]), _USUAL)))
     bound = 0.0 if algorithm_of(context.snapshot.constants.logged) in _SCALED else _HUGE_RELATIVE * usual
-    huge = (finite > max(_HUGE, bound)) & (finite > _HUGE_RELATIVE * off)
-    if not huge.any():
+    found = [_explosions(rows, max(_HUGE, bound)) for rows in context.blocks.batches]
+    steps, sizes, off, largest = map(np.concatenate, zip(*found, strict=True))
+    if not len(steps):
         return
-    single = np.flatnonzero(np.bincount(rows.position[huge], minlength=len(context.steps)))
+    single = np.unique(np.searchsorted(context.steps, steps))
     mask = np.zeros(len(context.steps), bool)
     ongoing = bool(single[-1] >= len(mask) - _RECENT)
     mask[single[0] : None if ongoing else single[-1] + 1] = True
-    largest = np.zeros(len(context.steps))
-    np.maximum.at(largest, rows.position, finite)
-    change = Change(_size, WHOLE_RUN, mask, ongoing, usual, float(finite[huge].mean()), largest)
-    worst = int(np.where(huge, finite, 0).argmax())
+    change = Change(_size, WHOLE_RUN, mask, ongoing, usual, float(sizes.mean()), largest)
+    worst = int(sizes.argmax())
+    where = f"advantage > {_HUGE:g} or advantage < -{_HUGE:g}"
     yield finding_of(
         context,
         change,
-        f"{since(context.steps, change)}, {int(huge.sum()):,} advantages are beyond ±{_HUGE:g}, the largest "
-        f"is {number(float(finite[worst]))}; {number(usual)} is usual.",
+        f"{since(context.steps, change)}, {len(sizes):,} advantages are beyond ±{_HUGE:g}, the largest "
+        f"is {number(float(sizes[worst]))}; {number(usual)} is usual.",
         harmful=True,
         column="advantage",
         evidence=[
-            f"The rewards of these samples differ by {number(float(np.median(off[huge])))} from their "
+            f"The rewards of these samples differ by {number(float(np.median(off)))} from their "
             "group's mean (median).",
-            f"Step {context.steps[rows.position[worst]]:,} has the largest.",
+            f"Step {steps[worst]:,} has the largest.",
         ],
         advice="A group's standard deviation is almost 0: drop such groups, or add a larger constant to it.",
-        where=f"advantage > {_HUGE:g} or advantage < -{_HUGE:g}" if rows.has("advantage") else "",
+        where=where if context.snapshot.is_stored("advantage") else "",
         sort="-advantage",
         tab="group",
     )
+
+
+def _squares(rows: RowBatch) -> np.ndarray:
+    """Return the mean square of each step's advantages; one that is missing counts as 0."""
+    count = np.bincount(rows.position, minlength=len(rows.steps))
+    squares = np.bincount(rows.position, _finite_size(rows) ** 2, minlength=len(rows.steps))
+    return squares / np.maximum(count, 1)
+
+
+def _explosions(rows: RowBatch, bound: float) -> tuple[np.ndarray, ...]:
+    """Return step, size and distance of the reward of each exploding advantage, and each step's largest."""
+    size = _finite_size(rows)
+    # A large advantage of a large reward is no explosion.
+    off = np.nan_to_num(np.abs(rows.less_group_mean(rows.number("reward"))))
+    huge = np.flatnonzero((size > bound) & (size > _HUGE_RELATIVE * off))
+    largest = np.zeros(len(rows.steps))
+    np.maximum.at(largest, rows.position, size)
+    return rows.steps[rows.position[huge]], size[huge], off[huge], largest
+
+
+def _finite_size(rows: RowBatch) -> np.ndarray:
+    size = _size.values(rows)
+    return np.where(np.isfinite(size), size, 0.0)
 
 
 def _before(change: Change) -> str:

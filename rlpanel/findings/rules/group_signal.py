@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from rlpanel.findings.engine.block_tables import MEAN
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.place_series import MEAN
 from rlpanel.findings.engine.row_batch import RowBatch
 from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext

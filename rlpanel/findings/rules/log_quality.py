@@ -96,11 +96,14 @@ def odd_fields(context: RuleContext) -> Iterator[Finding]:
 @rule("Missing rank")
 def missing_rank(context: RuleContext) -> Iterator[Finding]:
     """A rank that wrote samples before has none in a complete step for which other ranks have some."""
-    ranks, index = np.unique(context.snapshot.metadata("rank")[context.rows], return_inverse=True)
+    batches = context.blocks.batches
+    ranks = np.unique(np.concatenate([np.unique(rows.metadata("rank")) for rows in batches]))
     if len(ranks) < 2:
         return
     present = np.zeros((len(ranks), len(context.steps)), bool)
-    present[index, context.row_steps] = True
+    for rows in batches:
+        step = np.searchsorted(context.steps, rows.steps)
+        present[np.searchsorted(ranks, rows.metadata("rank")), step[rows.position]] = True
     # Skip ranks that take part in few steps, as with asynchronous trainers: there a gap is normal.
     taken = np.cumsum(present, axis=1)
     until = present.shape[1] - present[:, ::-1].argmax(axis=1)

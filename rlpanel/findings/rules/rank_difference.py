@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlpanel.findings.engine.block_tables import MEAN, SAMPLES, VARIANCE
 from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.place_series import MEAN, SAMPLES, VARIANCE
 from rlpanel.findings.engine.rise_onset import fit_step
 from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext

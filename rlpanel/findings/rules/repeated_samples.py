@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlpanel.findings.engine.block_tables import MEAN, SAMPLES
 from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.place_series import MEAN, SAMPLES
 from rlpanel.findings.engine.row_batch import RowBatch
 from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
@@ -55,16 +55,13 @@ def _equals_lower_rank(rows: RowBatch) -> np.ndarray:
 @signal("equals_step_before", "response_chars")
 def _equals_step_before(rows: RowBatch) -> np.ndarray:
     """Mark samples that the same rank has in the step before."""
-    snapshot = rows.view.snapshot
+    snapshot, around = rows.view.snapshot, rows.with_step_before()
     every = snapshot.steps.values
-    at = np.searchsorted(every, rows.steps)
-    near = np.unique(np.concatenate([at, np.maximum(at - 1, 0)]))
-    around = snapshot.alive_rows
-    if len(near) < len(every):
-        around = around[np.isin(snapshot.metadata("step")[around], every[near])]
     step, rank = (snapshot.metadata(name) for name in ("step", "rank"))
     known = _triples(_keys(snapshot, around), rank[around], np.searchsorted(every, step[around]))
-    wanted = _triples(_keys(snapshot, rows.rows), rank[rows.rows], at[rows.position] - 1)
+    wanted = _triples(
+        _keys(snapshot, rows.rows), rank[rows.rows], np.searchsorted(every, step[rows.rows]) - 1
+    )
     return mark(np.isin(wanted, known), _known(rows))
 
 

@@ -20,6 +20,7 @@ from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
 from rlpanel.panels.tokens.token_payload import metric_declarations
 from rlpanel.panels.tokens.token_view import token_theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium
 from rlpanel.store.query.playable_media import where_it_is
@@ -54,7 +55,7 @@ def unplayed(medium: Medium) -> str:
     )
 
 
-class ConversationComponent(pn.custom.JSComponent):
+class ConversationComponent(Component):
     """JavaScript component that draws one packed conversation. Use it through `ConversationView`."""
 
     data = param.Dict(default={}, doc="The conversation as `pack_conversation` returns it.")

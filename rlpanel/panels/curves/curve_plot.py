@@ -6,16 +6,7 @@ from typing import Any
 
 import numpy as np
 from bokeh.events import DoubleTap
-from bokeh.models import (
-    BasicTicker,
-    BoxZoomTool,
-    ColumnDataSource,
-    CustomJS,
-    HoverTool,
-    LogTicker,
-    ResetTool,
-    glyphs,
-)
+from bokeh.models import HoverTool, glyphs
 from bokeh.models.annotations import Legend, LegendItem, Span
 from bokeh.models.ranges import Range1d
 
@@ -24,6 +15,7 @@ from rlpanel.panels.curves.curve_selection import Curve
 from rlpanel.panels.curves.curve_window import CurveWindow
 from rlpanel.panels.curves.overlay_curves import RAW_ALPHA
 from rlpanel.panels.plots import series
+from rlpanel.panels.plots.quiet_figure import add_glyphs, quiet_figure
 from rlpanel.panels.plots.step_shading import StepShading
 from rlpanel.panels.plots.value_axis import fills_axis
 from rlpanel.panels.ui import theme
@@ -54,14 +46,17 @@ class CurvePlot:
 
     def __init__(self, curve: Curve, window: CurveWindow, *, whole_numbers: bool) -> None:
         self.curve = curve
-        self.sources = {column: ColumnDataSource(empty_points(), name=column) for column in curve.columns}
+        parts = window.parts
+        self.sources = {column: parts.source(empty_points(), name=column) for column in curve.columns}
         self._window = window
         self._run_visible = True
         self._several_runs, self._dark = False, True
-        self._dot = ColumnDataSource({"x": [], "y": []})
+        self._dot = parts.source({"x": [], "y": []})
         self._glyphs: list[tuple[str, str, Any]] = []  # kind, column, renderer
         self.value_range = Range1d(start=0.1, end=1.0)
-        self.figure = theme.quiet_figure(
+        self.figure = quiet_figure(
+            parts=parts,
+            whole=whole_numbers,
             height=HEIGHT,
             stylesheets=HEIGHTS,
             min_border_right=14,
@@ -69,15 +64,12 @@ class CurvePlot:
             y_range=self.value_range,
             y_axis_type="log" if curve.log else "linear",
         )
-        if whole_numbers:
-            self.figure.xaxis.ticker = BasicTicker(desired_num_ticks=4, num_minor_ticks=0, min_interval=1)
-        if curve.log:
-            self.figure.yaxis.ticker = LogTicker(desired_num_ticks=3, num_minor_ticks=0)
         self.shading = StepShading(self.figure)
         items = [self._add_column(column) for column in curve.columns]
         self._cursor_line = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
         self.figure.add_layout(self._cursor_line)
-        [dot] = theme.add_glyphs(self.figure, self._dot, glyphs.Scatter(x="x", y="y", size=8, line_width=1.5))
+        point = glyphs.Scatter(x="x", y="y", size=8, line_width=1.5)
+        [dot] = add_glyphs(self.figure, self._dot, point, parts=parts)
         self._glyphs.append(("dot", curve.columns[0], dot))
         if any(trainer_scalars.scalar_of(column) is None for column in curve.columns[1:]):
             # The head compares with the trainer log. Inside the plot a legend would hide the lines.
@@ -156,12 +148,13 @@ class CurvePlot:
         """Add the glyphs of a column, and return its legend item."""
         first = column == self.curve.columns[0]
         dash = _DASH.get(column, "solid" if first else "dotted")
-        band, line, mark = theme.add_glyphs(
+        band, line, mark = add_glyphs(
             self.figure,
             self.sources[column],
             glyphs.VArea(x="x", y1="lo", y2="hi", fill_alpha=self._band_alpha(column)),
             glyphs.Line(x="x", y="y", line_width=1.7 if first else 1.2, line_dash=dash),
             glyphs.Scatter(x="x", y="y", size=_MARKER_SIZE if first else 0, line_alpha=0),
+            parts=self._window.parts,
         )
         self._glyphs += [("band", column, band), ("line", column, line), ("mark", column, mark)]
         renderers: list[Any] = [line, band, mark]
@@ -173,15 +166,15 @@ class CurvePlot:
             line = glyphs.Line(
                 x="x", y="raw", line_width=1, line_alpha=RAW_ALPHA, line_color=self._color(column)
             )
-            self._glyphs += [("raw", column, raw) for raw in theme.add_glyphs(self.figure, source, line)]
+            self._glyphs += [("raw", column, raw) for raw in add_glyphs(self.figure, source, line)]
 
     def _add_tools(self) -> None:
         first = next(renderer for kind, _, renderer in self._glyphs if kind == "line")
         self._hover = HoverTool(mode="vline", renderers=[first], line_policy="nearest")
-        zoom = BoxZoomTool(dimensions="width")
-        self.figure.add_tools(self._hover, zoom, ResetTool())
+        zoom = self._window.parts.zoom_tool()
+        self.figure.add_tools(self._hover, zoom)
         self._window.watch(self.figure, zoom)
-        self.figure.js_on_event(DoubleTap, CustomJS(args={"plot": self.figure}, code="plot.reset.emit()"))
+        self.figure.js_on_event(DoubleTap, self._window.parts.reset)
 
     def _band_alpha(self, column: str) -> float:
         return _BAND_ALPHA if column == self.curve.columns[0] else _BAND_ALPHA / 2

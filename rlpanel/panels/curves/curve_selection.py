@@ -8,6 +8,7 @@ import numpy as np
 
 from rlpanel.display_settings import Display
 from rlpanel.panels.curves import trainer_scalars
+from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.context import Context
 from rlpanel.store.snapshot.run_view import RunView
 
@@ -20,8 +21,8 @@ _OTHERS = ("surprisal_mean", "token_entropy_mean", "reward_gap", "advantage", "p
 _FEW_STEPS = 5
 #: A mean below this share of the standard deviation is a rounding error of centred values.
 _CENTRED = 1e-3
-#: Points without a band, which needs not be computed to see whether a line is constant.
-_PLAIN = Display(band="none")
+#: Points whose band shows the standard deviation.
+_WITH_DEVIATION = Display(band="std")
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,12 @@ def curves_of(context: Context) -> list[Curve]:
 
 def _default_names(context: Context) -> list[str]:
     """Return the default columns: those that every run needs, then those of a critic, then the others."""
-    view = context.view
-    first = ["reward", kl_column(context), _length_column(view)]
+    view, kl = context.view, kl_column(context)
+    return cached_on(view, "default curves", kl, lambda: _defaults_of(view, kl))
+
+
+def _defaults_of(view: RunView, kl: str) -> list[str]:
+    first = ["reward", kl, _length_column(view)]
     critic = [name for name in _CRITIC if _varies(view, name)]
     others = [] if critic else list(_OTHERS)
     names = [name for name in (*first, *critic, *others) if view.has(name)]
@@ -69,14 +74,14 @@ def _varies(view: RunView, name: str) -> bool:
     """Return whether a column has values that differ; with few steps, whether it has any."""
     if not view.has(name):
         return False
-    values = trainer_scalars.points(view, name, _PLAIN)["y"]
+    values = view.step_values(name)
     values = values[np.isfinite(values)]
     return len(values) > 0 and (len(values) < _FEW_STEPS or float(np.ptp(values)) > 0)
 
 
 def _is_centred(view: RunView, name: str) -> bool:
     """Return whether a column's mean is near zero at each step, like that of centred advantages."""
-    points = trainer_scalars.points(view, name, Display(band="std"))
+    points = trainer_scalars.points(view, name, _WITH_DEVIATION)
     if "hi" not in points or not len(points["y"]):
         return False
     spread = (points["hi"] - points["lo"]) / 2

@@ -9,6 +9,7 @@ import param
 from bokeh.events import RangesUpdate
 from bokeh.models import BoxZoomTool, DataRange1d
 
+from rlpanel.panels.plots.quiet_figure import PlotParts
 from rlpanel.panels.plots.series import Points
 
 
@@ -16,6 +17,12 @@ class CurveWindow(param.Parameterized):
     """The common axis of the cards; it follows the run until a card is zoomed.
 
     Bokeh's axis cannot be told to follow again from here, so another run or axis needs a new window.
+
+    Attributes
+    ----------
+    x_range : DataRange1d
+    parts : PlotParts
+        Further models that the plots of the cards share.
     """
 
     zoomed = param.Parameter(
@@ -25,6 +32,7 @@ class CurveWindow(param.Parameterized):
     def __init__(self, **params: Any) -> None:
         super().__init__(**params)
         self.x_range = DataRange1d(range_padding=0.01)
+        self.parts = PlotParts()
 
     def watch(self, plot: Any, tool: BoxZoomTool) -> None:
         """Follow the zooms of one card's plot."""

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import panel as pn
-from panel.custom import JSComponent
 from panel.viewable import Viewer
 
 from rlpanel.panels.curves.curve_card import CurveCard
@@ -17,9 +16,11 @@ from rlpanel.panels.curves.run_legend import RunLegend
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
+from rlpanel.store.snapshot.run_view import RunView
 
 
-class CardScroller(JSComponent):
+class CardScroller(Component):
     """Invisible component that scrolls to a card; it receives the card's position and the number of cards."""
 
     _esm = read_assets("panels/curves/card_scroller.js")
@@ -42,6 +43,7 @@ class Curves(Viewer):
         self.context = context
         self._linked = linked
         self._building = lazy  # whether the steps of `card_steps` are not done
+        self._drawn: RunView | None = None  # the view that all cards have drawn
         self._cards: dict[tuple[tuple[str, ...], bool], CurveCard] = {}
         self._window = self._new_window()
         #: The layout of the cards.
@@ -132,6 +134,7 @@ class Curves(Viewer):
                 card.fit()
 
     def _redraw(self, *_: object) -> None:
+        self._drawn = self.context.view
         with theme.hold_changes():
             for card in self._cards.values():
                 card.draw()
@@ -147,6 +150,8 @@ class Curves(Viewer):
                 card.fit()
 
     def _move_cursors(self, *_: object) -> None:
+        if not self._building and self._drawn is not self.context.view:
+            return  # the newest step was followed; the cards are drawn next
         with theme.hold_changes():
             for card in self._cards.values():
                 card.move_cursor()

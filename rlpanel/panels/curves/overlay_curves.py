@@ -12,9 +12,9 @@ from rlpanel.display_settings import Display
 from rlpanel.panels.curves import curve_points, trainer_scalars
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.alignment import alignment_of, axis_of
+from rlpanel.panels.plots.quiet_figure import add_glyphs
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import OverlayRun
-from rlpanel.panels.ui import theme
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Opacity of the raw line behind the smoothed one.
@@ -116,5 +116,5 @@ class OverlayCurves:
 
     def _add_renderer(self, ys: str, **style: Any) -> Any:
         glyph = MultiLine(xs="xs", ys=ys, line_color="color", **style)
-        [renderer] = theme.add_glyphs(self._plot, self._source, glyph, level="underlay")
+        [renderer] = add_glyphs(self._plot, self._source, glyph, level="underlay")
         return renderer

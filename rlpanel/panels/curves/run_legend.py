@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import param
-from panel.custom import JSComponent
 from panel.viewable import Viewable, Viewer
 
 from rlpanel.panels.language.labels import tr
@@ -14,9 +13,10 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import OverlayRun, split_label
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 
 
-class RunChips(JSComponent):
+class RunChips(Component):
     """One button per run, drawn by ``run_legend.js``; a click sends the run's key."""
 
     runs = param.List(default=[], doc="One plain object per run.")

@@ -13,9 +13,9 @@ from rlpanel.panels.explain.contrast_view import ContrastView
 from rlpanel.panels.explain.scatter_view import ScatterView
 from rlpanel.panels.explain.step_shares import StepShares
 from rlpanel.panels.inputs.input_fields import select_field
+from rlpanel.panels.inputs.lazy_view import LazyView
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui.lazy_view import LazyView
 
 #: Label and view of each choice.
 _VIEWS: dict[str, type[Any]] = {

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import param
-from panel.custom import JSComponent
 
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 
 #: Maximum number of characters of a label.
 LABEL_CHARS = 200
 
 
-class LinkRows(JSComponent):
+class LinkRows(Component):
     """A list of rows, drawn by ``link_rows.js``; a click calls ``pick`` with the row's key."""
 
     rows = param.List(default=[], doc="Rows as made by `link_row`, and headings: ``{'heading': text}``.")

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from panel.custom import JSComponent
-
 from rlpanel.panels.export.card_export import CardExport, well_formed
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 from rlpanel.store.query.csv_text import csv_text
 
 #: Kind of export that the browser may request → file extension.
@@ -34,7 +33,7 @@ EXPORT_SCRIPTS = (
 EXPORT_STYLES = [read_assets("panels/ui/menu.css"), read_assets("panels/export/export_menu.css")]
 
 
-class Exporter(JSComponent):
+class Exporter(Component):
     """Base class of components with an export menu.
 
     Parameters

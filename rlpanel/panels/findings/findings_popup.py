@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import param
-from panel.custom import JSComponent
 
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.panels.findings.finding_landing import step_choices
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Severity → name of its theme colour.
@@ -19,7 +19,7 @@ SEVERITY_COLORS = {"alarm": "bad", "warning": "kl", "info": "muted"}
 MOST_CURRENT = 3
 
 
-class FindingsPopup(JSComponent):
+class FindingsPopup(Component):
     """Badge and list, drawn by ``findings_badge.js``; a click sends ``[key, step choice]``."""
 
     found = param.List(default=[], doc="The findings as JSON objects.")
@@ -38,7 +38,7 @@ class FindingsPopup(JSComponent):
     ]
 
 
-class CurrentFindings(JSComponent):
+class CurrentFindings(Component):
     """The worst current findings, one a line above the curves; a click sends ``[key, step choice]``."""
 
     found = param.List(default=[], doc="At most `MOST_CURRENT` findings as JSON objects.")
@@ -52,7 +52,7 @@ class CurrentFindings(JSComponent):
     ]
 
 
-class OpenedFinding(JSComponent):
+class OpenedFinding(Component):
     """Line above the curves with the opened finding; a click sends ``[key, step choice or "close"]``."""
 
     finding = param.Dict(default={}, doc="The opened finding as a JSON object; empty for none.")

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 import panel as pn
 import param
-from panel.custom import JSComponent
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
@@ -20,6 +19,7 @@ from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.index.run_index import RunIndex
@@ -50,7 +50,7 @@ _SHORT = {
 }
 
 
-class GroupCards(JSComponent):
+class GroupCards(Component):
     """JavaScript component with one card per sample; a click sends the sample's uid."""
 
     cards = param.List(default=[], doc="The samples as plain objects.")

@@ -1,5 +1,5 @@
 // Draws groups of fields. A new value of the server replaces only the value of a field, and never while the
-// user edits it; new options or fields draw the form again, with the same groups open.
+// user edits it; new options or fields draw the form again, with the same groups open. Facts change on their own.
 
 const MANY = 8  // with more choices there is a field that filters them
 
@@ -102,23 +102,35 @@ export function render({ model }) {
   const form = element("div", "groups")
   const open = new Set()
   let fields = new Map()
+  let helps = new Map()
   let signature = ""
 
   const draw = () => {
     const plain = JSON.stringify(model.groups, (key, value) => (key === "value" ? undefined : value))
     if (plain !== signature) { build(); signature = plain }
     for (const { fields: each } of model.groups) {
-      for (const { name, value } of each) {
+      for (const { name, value, kind } of each) {
+        if (kind === "fact") { continue }
         const { node, show } = fields.get(name)
         if (!node.contains(node.getRootNode().activeElement) || node.type === "checkbox" || node.tagName === "SELECT"
           || node.className === "choices") { show(value) }
       }
+    }
+    state()
+  }
+
+  const state = () => {
+    for (const [name, [value, help]] of Object.entries(model.facts)) {
+      fields.get(name)?.show(value)
+      const text = helps.get(name)
+      if (text) { text.textContent = help }
     }
   }
 
   const build = () => {
     form.replaceChildren()
     fields = new Map()
+    helps = new Map()
     for (const group of model.groups) {
       const details = element("details", "group")
       details.open = open.has(group.title)
@@ -132,13 +144,16 @@ export function render({ model }) {
         if (made.group) { row.setAttribute("role", "group"); row.setAttribute("aria-label", field.label) }
         row.append(caption(field, made), made.node)
         details.append(row)
-        if (field.help) { details.append(element("p", "help", field.help)) }
+        if (field.kind === "fact") { helps.set(field.name, element("p", "help")) }
+        const help = helps.get(field.name) ?? (field.help ? element("p", "help", field.help) : "")
+        details.append(help)
       }
       form.append(details)
     }
   }
 
   model.on("groups", draw)
+  model.on("facts", state)
   draw()
   return form
 }

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import param
-from panel.custom import JSComponent
 
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 
 
-class Form(JSComponent):
+class Form(Component):
     """Groups of fields, drawn by ``form.js``. A change by the user sends ``[name, value]``.
 
     A group is a dict with ``title`` and ``fields``. A field is a dict with ``name``, ``label``, ``kind``,
@@ -23,11 +23,15 @@ class Form(JSComponent):
         ``options`` as above, and ``most``: how many may be chosen. The value is a list.
     ``range``, ``integer``
         ``low``, ``high`` and ``step``.
-    ``switch``, ``text``, ``fact``
-        Nothing more. A fact cannot be changed.
+    ``switch``, ``text``
+        Nothing more.
+    ``fact``
+        Nothing more; it cannot be changed. Its value and help are in ``facts``, because they may change at
+        each step of a run: a new value of ``groups`` sends and draws all fields.
     """
 
     groups = param.List(default=[], doc="Groups of fields as plain dicts.")
+    facts = param.Dict(default={}, doc="Name of a fact → its value and its help.")
 
     _esm = read_assets("panels/ui/dom.js", "panels/inputs/form.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/inputs/form.css")]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import param
-from panel.custom import JSComponent
 
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 
 
-class TabBar(JSComponent):
+class TabBar(Component):
     """Tabs drawn by ``tab_bar.js``; a click or an arrow key sends the tab's key."""
 
     tabs = param.List(

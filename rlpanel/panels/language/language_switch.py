@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import param
-from panel.custom import JSComponent
 
 from rlpanel.panels.language.labels import ENGLISH, LANGUAGES, current_language
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 
 
-class LanguageSwitch(JSComponent):
+class LanguageSwitch(Component):
     """Select of all languages. The browser stores the choice and loads the page again."""
 
     language = param.String(default=ENGLISH, doc="Language of the page.")

@@ -19,12 +19,12 @@ import param
 from bokeh.document import Document
 from bokeh.model import Model
 from bokeh.models import ImportedStyleSheet
-from panel.custom import JSComponent
 
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 from rlpanel.panels.ui.embedded_sheets import embedded_sheet
 from rlpanel.panels.ui.plain_design import PlainDesign
 
@@ -40,7 +40,7 @@ _NO_AGES = "--rl-now: none;"
 _FADE = ":host > :not(.rl-kernel) { filter: var(--rl-frame-faded, none); }"
 
 
-class DrawnSignal(JSComponent):
+class DrawnSignal(Component):
     """Component that reports to the kernel when the browser has drawn the view; repeated until confirmed.
 
     Afterwards it shows a message over the view if the kernel was restarted, is busy or unreachable.

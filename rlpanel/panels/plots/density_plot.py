@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import panel as pn
 from bokeh.events import Tap
-from bokeh.models import ColumnDataSource, HoverTool, LinearColorMapper, LogTicker, Range1d
+from bokeh.models import ColumnDataSource, HoverTool, LinearColorMapper, Range1d
 from bokeh.models.annotations import Span
 from bokeh.models.glyphs import Image, Line
 
+from rlpanel.panels.plots.quiet_figure import add_glyphs, quiet_figure
 from rlpanel.panels.plots.step_shading import StepShading
 from rlpanel.panels.plots.value_range import ValueRange
 from rlpanel.panels.ui import theme
@@ -62,20 +63,18 @@ class DensityPlot:
         self._shown = np.empty((0, 0), np.uint8)
         self._mapper = LinearColorMapper(palette=["#00000000"] * SHADES, low=0, high=SHADES)
         self._image = ColumnDataSource(_no_image(), name="density")
-        self._plot: Any = theme.quiet_figure(
+        self._plot: Any = quiet_figure(
             height=height,
             min_border_right=10,
             x_range=Range1d(start=0, end=1),
             y_range=Range1d(start=1, end=10),
             y_axis_type="log" if log else "linear",
         )
-        if log:
-            self._plot.yaxis.ticker = LogTicker(desired_num_ticks=3, num_minor_ticks=0)
         image = Image(image="image", x="x", y="y", dw="dw", dh="dh", color_mapper=self._mapper)
         self._cells = self._plot.add_glyph(self._image, image, level="underlay")
         self.shading = StepShading(self._plot)
         # An outline in the surface's colour keeps the line of the mean visible on the brightest cells.
-        self._outline, self._line = theme.add_glyphs(
+        self._outline, self._line = add_glyphs(
             self._plot,
             mean,
             Line(x="x", y="y", line_width=3.6, line_alpha=0.75),

@@ -12,6 +12,7 @@ from bokeh.models import ColumnDataSource, Range1d
 from bokeh.models.annotations import Span
 from bokeh.models.glyphs import Line, Scatter
 
+from rlpanel.panels.plots.quiet_figure import add_glyphs, quiet_figure
 from rlpanel.panels.ui import theme
 from rlpanel.store.snapshot.prompts import SamplesOfPrompt
 
@@ -38,12 +39,12 @@ class PromptHistoryPlot:
         self._points = ColumnDataSource({"step": [], "value": []}, name=f"{name}-points")
         self._means = ColumnDataSource({"step": [], "value": []}, name=f"{name}-means")
         self._x, self._y = Range1d(start=0, end=1), Range1d(start=0, end=1)
-        self.plot = theme.quiet_figure(height=HEIGHT, x_range=self._x, y_range=self._y)
+        self.plot = quiet_figure(height=HEIGHT, x_range=self._x, y_range=self._y)
         self._step_line = Span(location=0, dimension="height", line_width=1)
         self.plot.add_layout(self._step_line)
-        [self._line] = theme.add_glyphs(self.plot, self._means, Line(x="step", y="value", line_width=1.6))
+        [self._line] = add_glyphs(self.plot, self._means, Line(x="step", y="value", line_width=1.6))
         dots = Scatter(x="step", y="value", size=6, fill_alpha=0.55, line_width=0)
-        [self._dots] = theme.add_glyphs(self.plot, self._points, dots)
+        [self._dots] = add_glyphs(self.plot, self._points, dots)
         self.plot.on_event(Tap, self._on_tap)
         self.pane = pn.pane.Bokeh(self.plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 6))
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import param
-from panel.custom import JSComponent
 
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.language.labels import tr
@@ -15,10 +14,11 @@ from rlpanel.panels.report.report_contents import frozen
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 from rlpanel.store.query.sample_line import sample_line
 
 
-class SampleActions(JSComponent):
+class SampleActions(Component):
     """Row of fields and buttons for the selected sample."""
 
     place = param.Dict(default={}, doc="Run, step and uid of the sample; empty without a sample.")
@@ -99,7 +99,7 @@ class SampleActions(JSComponent):
         if notes is None or not uid or (notes.of(uid).tag, notes.of(uid).note) == (tag.strip(), note.strip()):
             return
         if self._context.read_only:  # the fields are locked, but any client can send this message
-            self.failure = "cannot be saved: this board is read-only"
+            self.failure = tr("cannot be saved: this board is read-only")
             return
         try:
             notes.write(uid, tag, note)

@@ -10,6 +10,7 @@ from rlpanel.panels.compare.runs_tab import RunsTab
 from rlpanel.panels.conversation.conversation_payload import has_turns
 from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.groups.groups_tab import GroupsTab
+from rlpanel.panels.inputs.lazy_view import ActiveView
 from rlpanel.panels.language.labels import marked
 from rlpanel.panels.prompts.prompts_tab import PromptsTab
 from rlpanel.panels.sample.conversation_tab import ConversationTab
@@ -19,7 +20,6 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.timeline.rollout_spans import has_times
 from rlpanel.panels.timeline.timeline_view import TimelineTab
 from rlpanel.panels.tokens.token_ranking import TokenRanking
-from rlpanel.panels.ui.lazy_view import ActiveView
 from rlpanel.schema import Sample
 from rlpanel.store.snapshot.snapshot import Snapshot
 

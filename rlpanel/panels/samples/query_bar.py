@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import param
-from panel.custom import JSComponent
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 from rlpanel.store.query.filter_columns import FilterScope
 
 #: Preset → (required columns, sort, filter). A preset is only offered if the run has the required columns.
@@ -39,7 +39,7 @@ _DESCRIPTIONS = {
 ONE_STEP = marked("available for a single step only")
 
 
-class QueryBar(JSComponent):
+class QueryBar(Component):
     """Filter, scope, presets and export menu; its parameters define everything it shows."""
 
     filter = param.String(default="", doc="The filter expression, as written.")

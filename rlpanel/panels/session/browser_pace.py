@@ -11,9 +11,9 @@ import time
 from typing import Any
 
 import param
-from panel.custom import JSComponent
 
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 
 #: Share of the browser's main thread that news may take.
 SHARE = 0.25
@@ -23,7 +23,7 @@ MAX_PAUSE, MAX_WAIT = 5.0, 10.0
 LOOK_AGAIN = 0.05
 
 
-class BrowserPace(JSComponent):
+class BrowserPace(Component):
     """Invisible component that measures how long the browser takes to draw.
 
     A message is a pair: the number of the redraw that the browser has drawn, and the milliseconds from its

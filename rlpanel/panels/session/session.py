@@ -9,9 +9,12 @@ import logging
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
+
+import panel as pn
 
 from rlpanel.panels.session.browser_pace import BrowserPace
 from rlpanel.panels.session.event_loop import SessionLoop
@@ -24,6 +27,9 @@ log = logging.getLogger(__name__)
 
 #: Minimum seconds between two redraws of one session.
 MIN_INTERVAL = 0.1
+#: Seconds of drawing after which the other parts of a redraw get another turn. Each turn sends a message, and
+#: many small ones cost the server and the browser more than one.
+TURN = 0.02
 
 
 class Session:
@@ -35,8 +41,8 @@ class Session:
         Event loop on which the session is drawn.
     draw : callable
         Called on the event loop with the set of changes: indexes of runs, and None for the list of runs. The
-        set is empty if only time has passed. Callbacks that it returns are run one by one, each in a turn of
-        its own.
+        set is empty if only time has passed. Callbacks that it returns are run one by one, in as many turns
+        as their time needs.
     wants : callable, optional
         Returns whether changes of a run need a redraw; called on any thread.
     every : float, optional
@@ -96,14 +102,27 @@ class Session:
             changed, self._changed = self._changed, set()
             self._scheduled = False
         pace = self._pace if changed else None  # the clock alone draws little
-        if pace is not None:
-            self._try(pace.begin)
-        for part in self._try(partial(self._draw, changed)) or ():
-            redraw_queue().put(self.loop, partial(self._try, part))
-        if pace is not None:
-            redraw_queue().put(self.loop, partial(self._try, pace.end))
+        end = time.monotonic() + TURN
+        with pn.io.hold():
+            if pace is not None:
+                self._try(pace.begin)
+            parts = deque(self._try(partial(self._draw, changed)) or ())
+            self._draw_parts(parts, pace, end)
         self._last_drawn = time.monotonic()
         self._schedule_idle_redraw()
+
+    def _draw_parts(self, parts: deque[Callable[[], object]], pace: BrowserPace | None, end: float) -> None:
+        """Draw parts until the turn ends, and queue the others."""
+        while parts and time.monotonic() < end:
+            self._try(parts.popleft())
+        if parts:
+            redraw_queue().put(self.loop, partial(self._draw_turn, parts, pace))
+        elif pace is not None:
+            self._try(pace.end)
+
+    def _draw_turn(self, parts: deque[Callable[[], object]], pace: BrowserPace | None) -> None:
+        with pn.io.hold():
+            self._draw_parts(parts, pace, time.monotonic() + TURN)
 
     def _try(self, draw: Callable[[], T]) -> T | None:
         """Call a drawing function and log its error: one broken view must not stop the session."""

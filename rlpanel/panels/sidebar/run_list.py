@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import panel as pn
 import param
-from panel.custom import JSComponent
 from panel.viewable import Viewer
 
 from rlpanel.findings.run_marks import RunMark, known_mark, read_saved_marks
@@ -21,6 +20,7 @@ from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
 from rlpanel.panels.sidebar.run_state import LIVE_SECONDS, QUIET_SECONDS
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.index.run_facts import RunFacts, known_facts, read_saved_facts
 from rlpanel.store.index.tail_facts import TailFacts, known_tail, look_at_tails
@@ -36,7 +36,7 @@ _ROUNDING = 1.0
 Entry = dict[str, Any]
 
 
-class RunChoices(JSComponent):
+class RunChoices(Component):
     """The list, drawn by ``run_list.js``; it sends which run is opened, ticked or unticked.
 
     The browser derives states and ages from times, so nothing is sent when only time passes.

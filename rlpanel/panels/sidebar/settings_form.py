@@ -11,9 +11,11 @@ from panel.viewable import Viewer
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.inputs.form import Form
 from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar import curve_menu
-from rlpanel.panels.sidebar.training_constants import constant_rows
+from rlpanel.panels.sidebar.training_constants import constant_facts, constant_rows
+from rlpanel.store.snapshot.run_view import RunView
 
 #: Group → names of display settings; each field is made from the declaration in `rlpanel.settings`.
 _DISPLAY = {
@@ -34,7 +36,7 @@ class SettingsForm(Viewer):
         self._form = Form(css_classes=["rl-settings"])
         self._form.on_msg(lambda event: self._on_change(event.data))
         selection, display = context.selection, context.display
-        context.param.watch(self._draw, "view")
+        context.param.watch(self._on_view, "view")
         selection.param.watch(self._draw, ["run", "split", "beside", "curves", "align", "smooth"])
         display.param.watch(self._draw, [name for name in display.param if name != "name"])
         self._draw()
@@ -42,10 +44,27 @@ class SettingsForm(Viewer):
     def __panel__(self) -> Any:
         return self._form
 
+    def _on_view(self, event: Any) -> None:
+        """Draw the form again if the run has new choices; most steps only change the constants' values."""
+        new, old = event.new, event.old
+        if new.snapshot.name == old.snapshot.name and self._offers(new) == self._offered:
+            self._form.facts = constant_facts(new)
+        else:
+            self._draw()
+
     def _draw(self, *_: Any) -> None:
+        self._offered = self._offers(self.context.view)
         groups = list(self._groups())
         if groups != self._form.groups:
             self._form.groups = groups
+        self._form.facts = constant_facts(self.context.view)
+
+    def _offers(self, view: RunView) -> tuple[object, ...]:
+        """Return all that the form's fields get from a run, except the values of its constants."""
+        snapshot = view.snapshot
+        splits = (snapshot.split, *snapshot.splits) if snapshot.has_splits else ()
+        chosen = [trainer_scalars.resolve(view, name) for name in self.context.selection.curves]
+        return splits, _curve_options(view), chosen, constant_rows(view)
 
     def _groups(self) -> Iterator[dict[str, Any]]:
         splits = self._split_fields()
@@ -62,7 +81,7 @@ class SettingsForm(Viewer):
             yield {"title": tr("Training"), "fields": constants}
 
     def _metrics(self) -> dict[str, Any]:
-        options, selected = self._curve_options(), self.context.selection.curves
+        options, selected = _curve_options(self.context.view), self.context.selection.curves
         resolved = [trainer_scalars.resolve(self.context.view, name) for name in selected]
         return {
             "name": "curves",
@@ -75,12 +94,6 @@ class SettingsForm(Viewer):
                 "Metrics that are drawn as curves; without a choice, those that matter most in this run."
             ),
         }
-
-    def _curve_options(self) -> dict[str, str]:
-        view = self.context.view
-        return curve_menu.unique_labels(
-            [*curve_menu.options(view).items(), *trainer_scalars.options(view.snapshot).items()]
-        )
 
     def _split_fields(self) -> list[dict[str, Any]]:
         snapshot, beside = self.context.snapshot, self.context.selection.beside
@@ -130,6 +143,17 @@ class SettingsForm(Viewer):
             setattr(owner, name, value)
         except (ValueError, TypeError):
             self._form.param.trigger("groups")
+
+
+def _curve_options(view: RunView) -> dict[str, str]:
+    """Return the curves of a run by label, computed once for all pages."""
+
+    def make() -> dict[str, str]:
+        return curve_menu.unique_labels(
+            [*curve_menu.options(view).items(), *trainer_scalars.options(view.snapshot).items()]
+        )
+
+    return cached_on(view, "curve options", None, make)
 
 
 def _field(owner: param.Parameterized, name: str) -> dict[str, Any]:

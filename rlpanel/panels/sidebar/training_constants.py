@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from rlpanel.metrics.engine.constants import DECLARED
+from rlpanel.metrics.engine.constants import DECLARED, DeclaredConstant, KnownConstant
 from rlpanel.number_text import number
 from rlpanel.store.snapshot.run_view import RunView
 
@@ -19,21 +20,29 @@ _USED_BY = {
 
 def constant_rows(view: RunView) -> list[dict[str, Any]]:
     """Return a fact of a `rlpanel.panels.inputs.form.Form` for each constant that is used."""
-    rows = []
+    return [
+        {"name": f"constant:{declared.name}", "label": declared.label, "kind": "fact"}
+        for declared, _ in _used(view)
+    ]
+
+
+def constant_facts(view: RunView) -> dict[str, list[str]]:
+    """Return the value and the help of each row; those of an inferred constant change with the steps."""
+    facts = {}
+    for declared, constant in _used(view):
+        value = number(constant.value) if isinstance(constant.value, float) else str(constant.value)
+        facts[f"constant:{declared.name}"] = [
+            f"{value} ({constant.origin})",
+            f"{declared.help} {constant}",
+        ]
+    return facts
+
+
+def _used(view: RunView) -> Iterator[tuple[DeclaredConstant, KnownConstant]]:
     for declared in DECLARED:
         constant = view.constants.by_name.get(declared.name)
         if constant is None or (
             constant.origin == "usual" and _USED_BY.get(constant.name) not in view.step_metrics
         ):
             continue
-        value = number(constant.value) if isinstance(constant.value, float) else str(constant.value)
-        rows.append(
-            {
-                "name": f"constant:{declared.name}",
-                "label": declared.label,
-                "kind": "fact",
-                "value": f"{value} ({constant.origin})",
-                "help": f"{declared.help} {constant}",
-            }
-        )
-    return rows
+        yield declared, constant

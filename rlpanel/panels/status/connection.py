@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 import param
-from panel.custom import JSComponent
 
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 
 #: Seconds between two heartbeats; ``connection.js`` reports a problem after three missing ones.
 BEAT = 5.0
 
 
-class Connection(JSComponent):
+class Connection(Component):
     """Message about a lost or silent connection; empty while heartbeats arrive."""
 
     beat = param.Integer(default=0, doc="Changes every `BEAT` seconds while the server draws this page.")

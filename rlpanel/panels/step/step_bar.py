@@ -6,16 +6,16 @@ from typing import Any, ClassVar
 
 import panel as pn
 import param
-from panel.custom import JSComponent
 from panel.viewable import Viewer
 
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 
 
-class StepControls(JSComponent):
+class StepControls(Component):
     """Buttons, label, slider and switch, drawn by ``step_bar.js``; sends what the user does with them.
 
     It never sends a value that it received. If the server changed a value twice in a short time, the first

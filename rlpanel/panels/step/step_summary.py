@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import panel as pn
 import param
-from panel.custom import JSComponent
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine import column_info
@@ -16,6 +15,7 @@ from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.run_view import RunView
 
@@ -23,7 +23,7 @@ from rlpanel.store.snapshot.run_view import RunView
 _POOLED = ("var_explained", "clipfrac", "engine_mismatch", "zero_variance_groups", "repeated_responses")
 
 
-class StepNumbers(JSComponent):
+class StepNumbers(Component):
     """One button per number, drawn by ``step_numbers.js``; a click sends the name of the column."""
 
     numbers = param.List(default=[], doc="One JSON object per number.")

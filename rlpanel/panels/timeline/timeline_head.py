@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import param
-from panel.custom import JSComponent
 
 from rlpanel.number_text import number
 from rlpanel.panels.language.labels import tr
@@ -16,12 +15,13 @@ from rlpanel.panels.timeline.swim_lanes import orders_of
 from rlpanel.panels.timeline.timeline_plot import Timeline
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 
 #: Number of the slowest rollouts that have a button.
 _SLOWEST = 5
 
 
-class TimelineHead(JSComponent):
+class TimelineHead(Component):
     """Drawn by ``timeline_head.js``.
 
     It sends pairs: ``["ready", 0]`` once it is drawn, ``["order", name]``, ``["color", name]``,

@@ -16,6 +16,7 @@ from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
 from rlpanel.panels.tokens.token_payload import metric_declarations, pack_sample
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.component import Component
 from rlpanel.schema import Sample
 
 # Joined into one JavaScript module, in this order; the last file exports ``render``.
@@ -48,7 +49,7 @@ def token_theme() -> str:
     )
 
 
-class TokenComponent(pn.custom.JSComponent):
+class TokenComponent(Component):
     """JavaScript component that draws one packed sample. Use it through `TokenView`."""
 
     data = param.Dict(default={}, doc="The sample as `token_payload.pack_sample` returns it.")

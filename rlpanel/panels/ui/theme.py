@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import html
 from contextlib import AbstractContextManager
-from typing import Any
 
 import panel as pn
-from bokeh.models import BasicTicker, CDSView, ColumnDataSource, PrintfTickFormatter
-from bokeh.models.glyph import Glyph
 from bokeh.plotting import figure
 from bokeh.themes import Theme
 
@@ -134,51 +131,6 @@ PLOTS = Theme(
         }
     }
 )
-
-
-#: Borders as wide as the labels, so that the left edges of plots below each other are aligned.
-_QUIET: dict[str, Any] = {
-    "output_backend": "canvas",
-    "toolbar_location": None,
-    "tools": [],
-    "title": None,
-    "sizing_mode": "stretch_width",
-    "min_border": 2,
-    "min_border_left": 34,
-    "min_border_right": 8,
-}
-
-
-#: Format of a tick: four digits without trailing zeros, while Bokeh's own format pads 2e-4 to 2.000e-4.
-#: A formatter with code of its own would not work in a report, whose policy allows no code from text.
-_TICK = "%.4g"
-
-
-def quiet_figure(**options: Any) -> figure:
-    """Return a figure that fills its container's width, with about three gridlines and no tools.
-
-    The options are those of `figure`.
-    """
-    plot = figure(**{**_QUIET, **options})
-    plot.xgrid.visible = False
-    plot.yaxis.ticker = BasicTicker(desired_num_ticks=3, num_minor_ticks=0)
-    plot.xaxis.ticker = BasicTicker(desired_num_ticks=4, num_minor_ticks=0)
-    if options.get("y_axis_type") != "log":
-        plot.yaxis.formatter = PrintfTickFormatter(format=_TICK)
-    PLOTS.apply_to_model(plot)
-    for part in (*plot.axis, *plot.grid):
-        PLOTS.apply_to_model(part)
-    return plot
-
-
-def add_glyphs(plot: figure, source: ColumnDataSource, *glyphs: Glyph, **options: Any) -> list[Any]:
-    """Add glyphs that share one source, and return their renderers; options are those of `add_glyph`.
-
-    For each glyph, a figure's own methods also create one for unselected points, one for muted points, and a
-    view of the source. A page has fifty renderers, and opening it traverses all models many times.
-    """
-    view = CDSView()
-    return [plot.add_glyph(source, glyph, view=view, **options) for glyph in glyphs]
 
 
 def hold_changes() -> AbstractContextManager[None]:

@@ -216,7 +216,8 @@ class Query:
 
     def _sorted(self, positions: np.ndarray) -> np.ndarray:
         """Return positions in the query's sort order; rows without a value come last."""
-        positions = np.sort(positions)
+        if (positions[1:] < positions[:-1]).any():  # batches of found texts
+            positions = np.sort(positions)
         if self._order is None:
             newest_first = -self._snapshot.metadata("step")[self.rows[positions]]
             return (
@@ -226,7 +227,7 @@ class Query:
             )
         values = self.scope.number(self._order.name)[positions]
         if self._order.falling:
-            values = -values
+            np.negative(values, out=values)
         return positions[np.argsort(values, kind="stable")]
 
 

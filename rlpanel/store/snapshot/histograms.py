@@ -122,7 +122,7 @@ class Histograms:
                 stale[:] = True
         if stale.any():
             wanted = steps.values[stale]
-            rows = np.flatnonzero(np.isfinite(values) if stale.all() else np.isin(step, wanted))
+            rows = slice(None) if stale.all() else np.flatnonzero(np.isin(step, wanted))
             counts[stale] = bin_counts(step[rows], values[rows], wanted, shared)
         if cached is None or cached.version < version:
             with self._lock:

@@ -13,9 +13,15 @@ from itertools import pairwise
 import numpy as np
 
 from rlpanel.store.columns.step_stats import Steps
+from rlpanel.store.snapshot.step_batches import step_batches
 
-#: Returns step and value of the rows of these steps; of all rows for None.
-ReadRows = Callable[[np.ndarray | None], tuple[np.ndarray, np.ndarray]]
+#: Number of rows that are sorted at a time.
+_BATCH = 128 << 10
+
+#: Returns the values of rows.
+Values = Callable[[np.ndarray], np.ndarray]
+#: Returns the step of every row of the run, the rows of the given steps (of all for None), and their values.
+ReadRows = Callable[[np.ndarray | None], tuple[np.ndarray, np.ndarray, Values]]
 
 
 @dataclass(frozen=True)
@@ -99,11 +105,24 @@ class Quantiles:
             stale = ~found
         if stale.any():
             wanted = None if stale.all() else steps.values[np.repeat(stale, points.count)]
-            result[:, stale] = quantiles(*read(wanted), points.first[stale], q)
+            result[:, stale] = _in_batches(*read(wanted), points.first[stale], q, size)
         if cached is None or cached.version < version:
             with self._lock:
                 self._cached[*key, q, size] = _CachedQuantiles(version, points, result)
         return result
+
+
+def _in_batches(
+    step: np.ndarray, rows: np.ndarray, values: Values, first: np.ndarray, q: Sequence[float], size: int
+) -> np.ndarray:
+    """Return `quantiles` of rows; those of single steps need memory for one batch of rows only."""
+    if size > 1:
+        return quantiles(step[rows], values(rows), first, q)
+    parts = [
+        quantiles(step[batch.rows], values(batch.rows), first[batch.first : batch.last], q)
+        for batch in step_batches(step, rows, first, _BATCH)
+    ]
+    return np.concatenate(parts, axis=1)
 
 
 def quantiles(step: np.ndarray, values: np.ndarray, first: np.ndarray, q: Sequence[float]) -> np.ndarray:

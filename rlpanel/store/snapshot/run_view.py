@@ -16,7 +16,7 @@ from rlpanel.metrics.engine.constants import Constants
 from rlpanel.metrics.engine.step_statistics import STATISTICS, split_statistic
 from rlpanel.store.snapshot import step_metric_cache
 from rlpanel.store.snapshot.histograms import Histogram, Histograms
-from rlpanel.store.snapshot.quantiles import Quantiles
+from rlpanel.store.snapshot.quantiles import Quantiles, Values
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -162,10 +162,15 @@ class RunView:
         while most is not None and snapshot.samples > part * most:
             part *= 2
 
-        def read(wanted: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        def read(wanted: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, Values]:
             rows = self._rows_at(wanted)
             rows = rows[rows % part == 0] if part > 1 else rows
-            return snapshot.metadata("step")[rows], self.values(name, rows)
+            column = self.number(name) if wanted is None else None
+            return (
+                snapshot.metadata("step"),
+                rows,
+                lambda some: self.values(name, some) if column is None else column[some],
+            )
 
         return self._memory.quantiles.get((name, part), q, snapshot.version, snapshot.steps, read, size)
 
@@ -187,8 +192,11 @@ class RunView:
 
     def _values_by_step(self, column: str) -> tuple[str, np.ndarray, np.ndarray]:
         """Return a column's name without alias, and the step and value of the rows that count."""
-        rows = self.snapshot.alive_rows
-        return ALIASES.get(column, column), self.snapshot.metadata("step")[rows], self.number(column)[rows]
+        snapshot = self.snapshot
+        step, values = snapshot.metadata("step"), self.number(column)
+        if not snapshot.alive.all():
+            step, values = step[snapshot.alive_rows], values[snapshot.alive_rows]
+        return ALIASES.get(column, column), step, values
 
     # -- tables ----------------------------------------------------------------------------------
 

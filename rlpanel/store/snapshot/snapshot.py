@@ -43,6 +43,8 @@ class BadLineAt:
     reason: str
 
 
+#: Number of steps whose rows are remembered.
+MOST_KNOWN = 8
 _NO_STEPS = Steps()
 
 
@@ -259,8 +261,21 @@ class Snapshot:
 
         With ``older``, rows of older attempts are included.
         """
-        mask = self.alive | (self._split_state == OLDER) if older else self.alive
-        return np.flatnonzero(mask if step is None else (self._metadata["step"] == step) & mask)
+        if step is None and not older:
+            return self.alive_rows
+        known = self._known_rows.get((step, older))
+        if known is None:
+            mask = self.alive | (self._split_state == OLDER) if older else self.alive
+            known = np.flatnonzero(mask if step is None else (self._metadata["step"] == step) & mask)
+            if len(self._known_rows) >= MOST_KNOWN:
+                self._known_rows.clear()
+            self._known_rows[step, older] = known
+        return known
+
+    @cached_property
+    def _known_rows(self) -> dict[tuple[int | None, bool], np.ndarray]:
+        """Rows of the steps that were asked for last: all parts of a page ask for the same step."""
+        return {}
 
     @cached_property
     def alive_rows(self) -> np.ndarray:

@@ -13,6 +13,7 @@ from rlpanel.metrics.engine.constants import Constants
 from rlpanel.metrics.engine.step_compute import NO_GROUP, StepRows
 from rlpanel.sources.readers.tail import line_hash
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.step_batches import step_batches
 
 #: Number of rows processed at a time, so that their columns stay in the processor's cache.
 ROWS = 32_768
@@ -149,19 +150,12 @@ def _compute(
 def batches_of_steps(snapshot: Snapshot, steps: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the rows that count of ascending ``steps`` in batches of whole steps, sorted by step."""
     step = snapshot.metadata("step")
+    rows = snapshot.alive_rows
     if len(steps) < len(snapshot.steps.values):
         rows = np.flatnonzero(np.isin(step, steps) & snapshot.alive)
-    else:
-        rows = snapshot.alive_rows
-    rows = rows[np.argsort(step[rows], kind="stable")]
-    ends = np.searchsorted(step[rows], steps, side="right")
-    start = 0
-    for index, end in enumerate(ends.tolist()):
-        next_end = ends[index + 1] if index + 1 < len(ends) else None
-        if next_end is None or next_end - start > ROWS:
-            if end > start:
-                yield rows[start:end]
-            start = end
+    for batch in step_batches(step, rows, steps, ROWS):
+        if len(batch.rows):
+            yield batch.rows[np.argsort(step[batch.rows], kind="stable")].astype(np.intp)
 
 
 def step_rows(snapshot: Snapshot, rows: np.ndarray, constants: Constants | None = None) -> StepRows:

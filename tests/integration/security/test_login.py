@@ -232,3 +232,15 @@ def test_a_short_token_is_refused_with_a_better_one(root: Path, host: str) -> No
     (suggested,) = re.findall(r"RLPANEL_TOKEN=(\S+)", done.stderr)
     assert len(suggested) >= 16
     assert "abc123" not in done.stderr
+
+
+def test_the_form_is_in_the_language_of_the_browser_or_the_chosen_one(shared: ServerProcess) -> None:
+    chinese = {"Accept-Language": "zh-CN,zh;q=0.9,en;q=0.5"}
+    form = ask(shared.url, "/login", headers=chinese).body.decode()
+    assert '<html lang="zh-CN">' in form
+    assert "打开看板" in form
+    wrong = sign_in(shared, "wrong", **chinese).body.decode()
+    assert "token 错误。" in wrong
+    chosen = ask(shared.url, "/login", headers={**chinese, "Cookie": "rlpanel-language=en"}).body.decode()
+    assert '<html lang="en">' in chosen
+    assert "Open the board" in chosen

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from rlpanel.api.open_run import open_run
 from rlpanel.app.session_hub import SessionHub
+from rlpanel.panels.session.browser_pace import BrowserPace
 from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.redraw_queue import redraw_queue
-from rlpanel.panels.session.session import Session
+from rlpanel.panels.session.session import TURN, Session
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import write_run
@@ -77,6 +78,31 @@ def test_a_drawing_that_fails_is_not_the_last() -> None:
         await let_loop_run_until(lambda: len(calls) == 2)
 
     on_a_loop(scenario)
+
+
+def test_quick_parts_share_a_turn_and_a_slow_one_ends_it() -> None:
+    order: list[str] = []
+    pace = BrowserPace()
+
+    def first() -> None:
+        order.append("first")
+        asyncio.get_running_loop().call_soon(order.append, "next turn")
+
+    def slow() -> None:
+        order.append("slow")
+        occupy_thread(TURN)
+
+    def last() -> None:
+        order.append("last")
+        assert (pace.begun, pace.sent) == (1, 0)
+
+    async def scenario(place: SessionLoop) -> None:
+        parts = [first, partial(order.append, "second"), slow, last]
+        Session(place, lambda _: parts, pace=pace).notify(None)
+        await let_loop_run_until(lambda: pace.sent == 1)
+
+    on_a_loop(scenario)
+    assert order == ["first", "second", "slow", "next turn", "last"]
 
 
 def test_a_session_that_left_hears_nothing() -> None:
@@ -147,12 +173,12 @@ def test_sessions_that_wait_for_each_other_are_drawn_from_one_snapshot(tmp_path:
     assert hub.view(index) is index.view
 
 
-def test_callbacks_run_one_by_one_and_a_failing_one_does_not_stop_the_rest() -> None:
+def test_slow_callbacks_run_one_by_one_and_a_failing_one_does_not_stop_the_rest() -> None:
     drawn: list[str] = []
 
     def draw(what: str) -> None:
         drawn.append(what)
-        occupy_thread(0.005)
+        occupy_thread(TURN)
         if what == "broken":
             raise RuntimeError("broken view")
 

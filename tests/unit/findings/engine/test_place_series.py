@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rlpanel.api.open_run import open_run
-from rlpanel.findings.engine.place_series import GROUPS, MEAN, SAMPLES, VARIANCE, PlaceSeries
+from rlpanel.findings.engine.block_tables import GROUPS, MEAN, SAMPLES, VARIANCE
+from rlpanel.findings.engine.place_series import PlaceSeries
 from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.signal import SIGNALS, column_signal
 from rlpanel.findings.rules import response_text  # noqa: F401
@@ -103,3 +106,18 @@ def test_a_share_of_0_has_an_error(tmp_path: Path) -> None:
     share = 0.5 / (independent + 1)
     expected = share * (1 - share) / independent
     assert table[VARIANCE] == pytest.approx(np.full(6, expected))
+
+
+def test_a_released_result_keeps_no_columns_of_its_snapshot(tmp_path: Path) -> None:
+    index = RunIndex(labelled(tmp_path / "run"), "run")
+    view = view_of(index)
+    context = context_of(view)
+    series = context.place_series
+    series.table(column_signal("reward"))
+    held = weakref.ref(view)
+    del view, context
+    gc.collect()
+    assert held() is not None
+    series.release()
+    gc.collect()
+    assert held() is None

@@ -14,9 +14,9 @@ from bokeh.models import ColumnDataSource
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.panels.curves.overlay_curves import OverlayCurves
+from rlpanel.panels.plots.quiet_figure import quiet_figure
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import OverlayRun
-from rlpanel.panels.ui import theme
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
@@ -39,7 +39,7 @@ def context(runs: list[Run]) -> Context:
 
 @pytest.fixture
 def plot() -> Any:
-    plot = theme.quiet_figure()
+    plot = quiet_figure()
     Document().add_root(plot)
     return plot
 

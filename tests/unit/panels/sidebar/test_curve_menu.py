@@ -33,10 +33,11 @@ def test_no_two_numbers_have_one_label(ppo_run: Path, grpo_run: Path) -> None:
 
 
 def test_constants_are_listed_if_a_metric_uses_them(ppo_run: Path, tmp_path: Path) -> None:
-    told = training_constants.constant_rows(rlpanel.open_run(ppo_run, follow=False).view)
+    view = rlpanel.open_run(ppo_run, follow=False).view
+    told = training_constants.constant_rows(view)
     assert [row["label"] for row in told] == [
         "KL coefficient β", "discount γ", "GAE λ", "pass threshold",
     ]  # fmt: skip
-    assert "R² ≥ 1.0000" in told[0]["help"]
+    assert "R² ≥ 1.0000" in training_constants.constant_facts(view)[told[0]["name"]][1]
     plain = write_run(tmp_path / "run", tokens=False, drop=["group", "prompt", "reward"])
     assert training_constants.constant_rows(rlpanel.open_run(plain, follow=False).view) == []

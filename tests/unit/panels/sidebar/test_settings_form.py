@@ -8,15 +8,29 @@ from typing import Any
 import pytest
 
 import rlpanel
+from rlpanel.api.run import Run
+from rlpanel.app.demo import write_recording
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.settings_form import SettingsForm
-from tests.factories import write_run
+from tests.factories import append, line, write_run
 
 
 @pytest.fixture
-def form(tmp_path: Path) -> SettingsForm:
-    run = rlpanel.open_run(write_run(tmp_path / "run", steps=2), follow=False)
+def run(tmp_path: Path) -> Run:
+    return rlpanel.open_run(write_run(tmp_path / "run", steps=2), follow=False)
+
+
+@pytest.fixture
+def form(run: Run) -> SettingsForm:
     return SettingsForm(Context(index=run.index, view=run.view))
+
+
+def show_appended(form: SettingsForm, run: Run, *lines: bytes) -> None:
+    append(run.path / "rollout_data_rank_0.jsonl", *lines)
+    run.index.rescan()
+    while run.index.read():
+        pass
+    form.context.view = run.view
 
 
 def fields(form: SettingsForm) -> dict[str, dict[str, Any]]:
@@ -64,3 +78,30 @@ def test_a_message_that_is_not_valid_changes_nothing(form: SettingsForm, message
     form._on_change(message)
     assert form.context.display.param.values() == display
     assert form.context.selection.param.values() == selection
+
+
+def test_a_step_is_no_reason_to_draw_the_form(form: SettingsForm, run: Run) -> None:
+    drawn: list[Any] = []
+    form._form.param.watch(drawn.append, "groups")
+    show_appended(form, run, line(3), line(3, index=1))
+    assert not drawn
+    show_appended(form, run, line(4, novelty=0.5))
+    assert ["novelty", "novelty"] in fields(form)["curves"]["options"]
+
+
+def test_a_step_changes_the_note_of_an_inferred_constant(tmp_path: Path) -> None:
+    write_recording("ppo_couplets", tmp_path / "run")
+    (log,) = (tmp_path / "run").glob("rollout*")
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:160]))
+    run = rlpanel.open_run(tmp_path / "run", follow=False)
+    form = SettingsForm(Context(index=run.index, view=run.view))
+    drawn: list[Any] = []
+    form._form.param.watch(drawn.append, "groups")
+    before = form._form.facts["constant:kl_coef"]
+    show_appended(form, run, *lines[160:256])
+    value, note = form._form.facts["constant:kl_coef"]
+    assert value == before[0] == "0.03 (inferred)"
+    assert "in 2 of 3 steps" in before[1]
+    assert note != before[1]
+    assert not drawn

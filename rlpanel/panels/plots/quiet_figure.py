@@ -1,0 +1,137 @@
+"""Plots with few models: no tools, one set of gridlines, and parts that several plots share.
+
+Creating a figure by its own methods makes 27 models, most of them without a state of their own. A browser and
+a server handle every model of a page for itself: each one fewer makes opening a page cheaper.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from bokeh.models import (
+    AllIndices,
+    AllLabels,
+    BasicTicker,
+    BasicTickFormatter,
+    BoxZoomTool,
+    CDSView,
+    ColumnDataSource,
+    CustomJS,
+    Grid,
+    LinearAxis,
+    LinearScale,
+    LogTicker,
+    PrintfTickFormatter,
+    UnionRenderers,
+)
+from bokeh.models.glyph import Glyph
+from bokeh.plotting import figure
+
+from rlpanel.panels.ui import theme
+
+#: Borders as wide as the labels, so that the left edges of plots below each other are aligned.
+_QUIET: dict[str, Any] = {
+    "output_backend": "canvas",
+    "toolbar_location": None,
+    "tools": [],
+    "title": None,
+    "sizing_mode": "stretch_width",
+    "min_border": 2,
+    "min_border_left": 34,
+    "min_border_right": 8,
+}
+#: Format of a tick: four digits without trailing zeros, while Bokeh's own format pads 2e-4 to 2.000e-4.
+#: A formatter with code of its own would not work in a report, whose policy allows no code from text.
+_TICK = "%.4g"
+
+
+class PlotParts:
+    """Models that the plots of one document may share, because none keeps a state of one plot.
+
+    Give plots of different documents different parts: a model belongs to one document.
+    """
+
+    def __init__(self) -> None:
+        self.scale = LinearScale()  # the browser makes a copy for each plot
+        self.all_labels = AllLabels()
+        self.all_rows = AllIndices()
+        self.selection_policy = UnionRenderers()
+        self.x_ticker = BasicTicker(desired_num_ticks=4, num_minor_ticks=0)
+        self.y_ticker = BasicTicker(desired_num_ticks=3, num_minor_ticks=0)
+        self.x_format = BasicTickFormatter()  # it may be shared by axes with the same ticks only
+        self.y_format = PrintfTickFormatter(format=_TICK)
+        self._handles: Any = None
+
+    @cached_property
+    def whole_ticker(self) -> BasicTicker:
+        """Ticker of an axis of whole numbers."""
+        return BasicTicker(desired_num_ticks=4, num_minor_ticks=0, min_interval=1)
+
+    @cached_property
+    def log_ticker(self) -> LogTicker:
+        """Ticker of a logarithmic axis."""
+        return LogTicker(desired_num_ticks=3, num_minor_ticks=0)
+
+    @cached_property
+    def reset(self) -> CustomJS:
+        """Callback for an event of a plot: the plot shows all again."""
+        return CustomJS(code="cb_obj.origin.reset.emit()")
+
+    def zoom_tool(self) -> BoxZoomTool:
+        """Return the tool of one plot that zooms along its horizontal axis."""
+        tool = BoxZoomTool(dimensions="width")
+        self._handles = self._handles or tool.overlay.handles  # they are never shown
+        tool.overlay.handles = self._handles
+        return tool
+
+    def source(self, data: Any, name: str | None = None) -> ColumnDataSource:
+        """Return a data source of one plot."""
+        return ColumnDataSource(data, name=name, selection_policy=self.selection_policy)
+
+
+def quiet_figure(*, parts: PlotParts | None = None, whole: bool = False, **options: Any) -> figure:
+    """Return a figure that fills its container's width, with about three gridlines and no tools.
+
+    Parameters
+    ----------
+    parts : PlotParts, optional
+        Parts that other plots with the same horizontal axis share; without them the figure gets its own.
+    whole : bool
+        Whether the horizontal axis has ticks at whole numbers only.
+    **options
+        As for `bokeh.plotting.figure`; ``y_axis_type`` is linear or log.
+    """
+    parts = parts or PlotParts()
+    log = options.pop("y_axis_type", "linear") == "log"
+    plot = figure(**{**_QUIET, **options}, x_axis_type=None, y_axis_type="log" if log else None)
+    x_ticker = parts.whole_ticker if whole else parts.x_ticker
+    plot.x_scale = parts.scale
+    plot.add_layout(_axis(parts, ticker=x_ticker, formatter=parts.x_format), "below")
+    if log:
+        plot.yaxis.ticker = parts.log_ticker
+    else:
+        plot.y_scale = parts.scale
+        y_axis = _axis(parts, ticker=parts.y_ticker, formatter=parts.y_format)
+        plot.add_layout(y_axis, "left")
+        plot.add_layout(Grid(dimension=1, axis=y_axis), "center")
+    theme.PLOTS.apply_to_model(plot)
+    for part in (*plot.axis, *plot.grid):
+        theme.PLOTS.apply_to_model(part)
+    return plot
+
+
+def add_glyphs(
+    plot: figure, source: ColumnDataSource, *glyphs: Glyph, parts: PlotParts | None = None, **options: Any
+) -> list[Any]:
+    """Add glyphs that share one source, and return their renderers; options are those of `add_glyph`.
+
+    For each glyph, a figure's own methods also create one for unselected points, one for muted points, and a
+    view of the source. A page has fifty renderers, and opening it traverses all models many times.
+    """
+    view = CDSView(filter=parts.all_rows) if parts is not None else CDSView()
+    return [plot.add_glyph(source, glyph, view=view, **options) for glyph in glyphs]
+
+
+def _axis(parts: PlotParts, **options: Any) -> LinearAxis:
+    return LinearAxis(major_label_policy=parts.all_labels, **options)

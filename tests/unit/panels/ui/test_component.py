@@ -1,0 +1,60 @@
+"""Components of a served page: what an update sends, and which changes go Panel's own way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import param
+import pytest
+from bokeh.core.has_props import HasProps
+from bokeh.document import Document
+from panel.io.state import set_curdoc
+
+from rlpanel.panels.ui.component import Component
+
+
+class Numbers(Component):
+    rows = param.List(default=[])
+    label = param.String(default="")
+
+    _esm = "export function render() { return document.createElement('span') }"
+
+
+@pytest.fixture
+def shown() -> tuple[Numbers, Any]:
+    """A component and its model in a document."""
+    numbers, document = Numbers(), Document()
+    model = numbers.get_root(document)
+    document.add_root(model)
+    return numbers, model
+
+
+def test_an_update_reaches_the_model(shown: tuple[Numbers, Any]) -> None:
+    numbers, model = shown
+    numbers.param.update(rows=[{"a": 1}], label="x")
+    assert (model.data.rows, model.data.label) == ([{"a": 1}], "x")
+
+
+def test_an_update_looks_up_no_value_in_the_wrong_model(
+    shown: tuple[Numbers, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers, model = shown
+    asked: list[str] = []
+    monkeypatch.setattr(
+        HasProps, "_raise_attribute_error_with_matches", lambda _, name, __: asked.append(name)
+    )
+    numbers.rows = [1]
+    assert (model.data.rows, asked) == ([1], [])
+
+
+def test_style_and_visibility_are_those_of_the_model(shown: tuple[Numbers, Any]) -> None:
+    numbers, model = shown
+    numbers.param.update(visible=False, label="x")
+    assert (model.visible, model.data.label) == (False, "x")
+
+
+def test_a_value_of_the_browser_is_not_sent_back(shown: tuple[Numbers, Any]) -> None:
+    numbers, model = shown
+    with set_curdoc(model.document):
+        numbers._process_events({"rows": [1]})
+    assert (numbers.rows, model.data.rows) == ([1], [])  # Bokeh has set it on the model
