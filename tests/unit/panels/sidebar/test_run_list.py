@@ -17,6 +17,7 @@ from rlpanel.panels.sidebar.run_list import RunList, entry_of
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.index import run_facts
 from rlpanel.store.index.run_facts import RunFacts
+from rlpanel.store.index.tail_facts import TailFacts
 
 FACTS = RunFacts(
     samples=1234, step=30, reward=0.5, trend=(1.0, 2.0, 3.0), complete=True, bytes=100, newest_line=50.0
@@ -48,6 +49,12 @@ def know(name: str, facts: RunFacts) -> None:
 
 def test_a_run_that_was_never_read_has_name_and_age_only() -> None:
     assert entry_of("a", info("a"), None, None) == {"name": "a", "label": "a", "time": 50.0}
+
+
+def test_an_entry_of_a_run_that_was_never_read_has_the_facts_of_its_last_lines() -> None:
+    entry = entry_of("a", info("a"), TailFacts(12, 1.5), None)
+    assert entry == {"name": "a", "label": "a", "time": 50.0, "step": 12, "tail": True, "reward": "1.50"}
+    assert "reward" not in entry_of("a", info("a"), TailFacts(12, None), None)
 
 
 def test_an_entry_says_what_is_known() -> None:
