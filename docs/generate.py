@@ -16,9 +16,10 @@ from docs.metrics_page import metrics_page
 from docs.terminal_session import LINES, SHORT_LINES, TUTORIAL_LINES, session
 from rlpanel import schema
 from rlpanel.app.security.request_guard import ROUTES
+from rlpanel.display_settings import Display
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
 from rlpanel.findings.engine.rule import RULES, Rule
-from rlpanel.settings import Alerts, Display, FindingSettings, Reading, Training, Watching
+from rlpanel.settings import Alerts, FindingSettings, Reading, Training, Watching
 
 FOLDER = Path(__file__).parent
 
@@ -29,7 +30,7 @@ def settings_page() -> str:
         [
             "# Settings",
             "",
-            "<!-- Generated from rlpanel/settings.py by `make docs`; edit that file instead. -->",
+            "<!-- Generated from settings.py and display_settings.py by `make docs`; edit these. -->",
             "",
             "## Display",
             "",

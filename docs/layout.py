@@ -6,7 +6,16 @@
 from __future__ import annotations
 
 #: Modules that every room may import.
-FLOOR = ("errors", "schema", "settings", "safe_files", "number_text", "folded_html", "zstd")
+FLOOR = (
+    "errors",
+    "schema",
+    "settings",
+    "display_settings",
+    "safe_files",
+    "number_text",
+    "folded_html",
+    "zstd",
+)
 
 #: Rooms that most panels use.
 _PARTS = (

@@ -15,9 +15,9 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
 from rlpanel.analysis.run_comparison import BY_WORDS, EXACT, TOO_MANY
+from rlpanel.display_settings import Display
 from rlpanel.panels.language.labels import BROWSER, CATALOGUES, FOLDER, SERVER
 from rlpanel.panels.session.context import Selection
-from rlpanel.settings import Display
 
 PACKAGE = Path(__file__).parents[1] / "rlpanel"
 _KEYWORDS = {
@@ -37,7 +37,7 @@ def extracted(domain: str) -> Catalog:
             catalog.add(message, locations=[(str(path.relative_to(PACKAGE)), 0)])
     if domain == SERVER:
         for text in _declared():
-            catalog.add(text, locations=[("settings.py", 0)])
+            catalog.add(text, locations=[("display_settings.py", 0)])
     return catalog
 
 

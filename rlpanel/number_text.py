@@ -7,13 +7,14 @@ from a million on and below 0.0001 are written in powers of ten.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 #: A spread or change below this share of the values is the rounding error of their sums.
 DUST = 1e-12
+#: Units of `size_text`, each with its least size: 999.5 kB would be written as 1,000 kB.
+_UNITS = ((999.5e6, 1e9, "GB"), (999.5e3, 1e6, "MB"), (-math.inf, 1e3, "kB"))
 
 
-def number(value: float, *, sign: bool = False) -> str:
+def number(value: float, *, sign: bool = False, whole: bool = False) -> str:
     """Return a number as text; NaN becomes a dash.
 
     Parameters
@@ -21,6 +22,8 @@ def number(value: float, *, sign: bool = False) -> str:
     value : float
     sign : bool
         Whether a number above zero gets a plus sign.
+    whole : bool
+        Whether whole numbers keep all digits, as in tables, where they may be ids.
 
     Examples
     --------
@@ -32,7 +35,9 @@ def number(value: float, *, sign: bool = False) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     size = abs(value)
-    if size and (size >= 10**6 or size < 10**-4):
+    if whole and size < 10**15 and float(value).is_integer():
+        text = f"{size:,.0f}"
+    elif size and (size >= 10**6 or size < 10**-4):
         digits, power = f"{size:.2e}".split("e")
         text = f"{digits.rstrip('0').rstrip('.')}e{int(power)}".replace("-", "−")
     elif size >= 100 or float(value).is_integer():
@@ -42,14 +47,27 @@ def number(value: float, *, sign: bool = False) -> str:
     return f"−{text}" if value < 0 else f"+{text}" if sign and value > 0 else text
 
 
+def size_text(size: float) -> str:
+    """Return a number of bytes as text.
+
+    Examples
+    --------
+    >>> size_text(0), size_text(16_500), size_text(2_000_000), size_text(10.24e9), size_text(1.08e12)
+    ('0 kB', '16.5 kB', '2 MB', '10.2 GB', '1,080 GB')
+    """
+    unit, name = next((unit, name) for least, unit, name in _UNITS if size >= least)
+    value = size / unit
+    return f"{value:,.0f} {name}" if value >= 100 else f"{value:.1f}".removesuffix(".0") + f" {name}"
+
+
 def change_text(value: float, before: float) -> str:
-    """Return the change since the previous step (▲ 0.14); empty if a value is missing."""
+    """Return the change since the previous step (▲ 0.14, or = for none); empty if a value is missing."""
     change = value - before
     if math.isnan(change):
         return ""
     if abs(change) < DUST * max(abs(value), abs(before)):
         change = 0.0
-    return f"{'▲' if change > 0 else '▼' if change < 0 else '='} {number(abs(change))}"
+    return f"{'▲' if change > 0 else '▼'} {number(abs(change))}" if change else "="
 
 
 def plus_minus(mean: float, spread: float) -> str:
@@ -57,16 +75,3 @@ def plus_minus(mean: float, spread: float) -> str:
     if abs(spread) < DUST * abs(mean):
         spread = 0.0
     return f"{number(mean)} ± {number(spread)}"
-
-
-def decimals(values: Iterable[float]) -> int:
-    """Return how many decimals a column of numbers has, so that none has more than four digits.
-
-    The numbers of a column stand below each other, so all have the same number of decimals: at most three,
-    more only if all are below 0.1, and never more than six.
-    """
-    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    if not largest:
-        return 3
-    magnitude = math.floor(math.log10(largest))
-    return min(6, 2 - magnitude) if magnitude < -1 else max(0, 3 - max(0, magnitude))

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rlpanel.display_settings import Display
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.compute import token_values
 from rlpanel.schema import Sample
-from rlpanel.settings import Display
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.token_reader import TallyProgress, TokenReader, within_limit
 from rlpanel.store.snapshot.snapshot import Snapshot

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from rlpanel.display_settings import Display
 from rlpanel.folded_html import escaped
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
 from rlpanel.panels.plots.line_svg import line_svg
 from rlpanel.panels.plots.series import curve
 from rlpanel.plotting.element_style import colors_of
-from rlpanel.settings import Display
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Maximum number of findings that are shown.
@@ -56,11 +56,11 @@ def _count(number_of: int, noun: str) -> str:
 def _curve(view: RunView) -> str:
     if not view.snapshot.has_number("reward"):
         return ""
-    points = curve(view, "reward", Display(band="std"))
+    points = curve(view, "reward", Display(band="iqr"))
     svg = line_svg(points["x"], points["y"], points["lo"], points["hi"], describe("reward").color)
     finite = points["y"][np.isfinite(points["y"])]
     ends = f"{number(finite[0])} → {number(finite[-1])}" if len(finite) else ""
-    return f"<br>reward, mean ± standard deviation: {ends}{svg}"
+    return f"<br>reward, mean and quartiles: {ends}{svg}"
 
 
 def _list(findings: pd.DataFrame) -> str:

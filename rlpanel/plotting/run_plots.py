@@ -33,7 +33,7 @@ class RunPlots:
         load_holoviews()
 
     def curve(
-        self, column: str, *, band: str = "std", dark: bool | None = None, **options: Any
+        self, column: str, *, band: str = "iqr", dark: bool | None = None, **options: Any
     ) -> hv.Overlay:
         """Return the mean of a column over the steps with a band, or a number per step without one.
 
@@ -42,7 +42,7 @@ class RunPlots:
         column : str
             A number column of the samples, a step metric (``pass_at_1``) or a statistic (``reward:std``).
         band : str
-            ``std`` (within the step's values), ``iqr``, ``range`` or ``none``.
+            ``iqr`` (25–75% of the values), ``std`` (within the step's values), ``range`` or ``none``.
         dark : bool, optional
         **options
             Options of the frame, and of the line.

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from hvplot import hvPlotTabular
 
+from rlpanel.display_settings import Display
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe, step_names
 from rlpanel.panels.plots.series import Points, bucket_size
@@ -17,11 +18,10 @@ from rlpanel.panels.plots.series import curve as curve_points
 from rlpanel.plotting.element_style import colors_of, frame_options, glyph_options, themed
 from rlpanel.plotting.linked_samples import linked, sample_table
 from rlpanel.plotting.plotted_run import PlottedRun, check_column
-from rlpanel.settings import Display
 from rlpanel.store.snapshot.run_view import step_name
 
 #: Name of each band in the title.
-BANDS = {"std": "mean ± standard deviation", "iqr": "mean and quartiles", "range": "mean and range"}
+BANDS = {"iqr": "mean and quartiles (25–75%)", "std": "mean ± standard deviation", "range": "mean and range"}
 
 
 def step_curve(

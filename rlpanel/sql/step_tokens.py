@@ -13,6 +13,7 @@ from rlpanel.errors import QueryError, RLPanelError
 from rlpanel.metrics.engine.column_info import of_level
 from rlpanel.metrics.engine.compute import token_values
 from rlpanel.metrics.engine.derived_arrays import derived_of_sample
+from rlpanel.number_text import size_text
 from rlpanel.sources.records.record_types import Record
 from rlpanel.sql.sample_relation import clean_text
 from rlpanel.store.index.run_index import RunIndex
@@ -76,8 +77,8 @@ def _rows(view: RunView, ranges: Sequence[tuple[int, int]]) -> np.ndarray:
     size = int(snapshot.metadata("length")[rows].sum(dtype=np.int64))
     if size > MOST_BYTES:
         raise QueryError(
-            f"these steps have {size / 1e6:,.0f} MB of lines; tokens of at most "
-            f"{MOST_BYTES / 1e6:,.0f} MB are read: choose fewer steps"
+            f"these steps have {size_text(size)} of lines; tokens of at most "
+            f"{size_text(MOST_BYTES)} are read: choose fewer steps"
         )
     return rows
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from rlpanel.api.run import Run
+from rlpanel.display_settings import Display
 from rlpanel.errors import SettingError
 from rlpanel.metrics.token_tally import RankedToken
-from rlpanel.settings import Display
 from rlpanel.store.query.query import QuerySpec
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.token_reader import TallyProgress, TokenReader, within_limit

@@ -38,13 +38,13 @@ def _row(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def band(frame: pd.DataFrame, column: str) -> dict[str, np.ndarray]:
-    """Return the expected contents of a curve's source for a column; the band is within the step's values."""
+    """Return the expected contents of a curve's source for a column: mean, quartiles and count."""
     steps = frame.groupby("step")[column]
-    mean, deviation = steps.mean(), steps.std(ddof=1)
+    mean = steps.mean()
     return {
         "x": mean.index.to_numpy(float),
         "y": mean.to_numpy(),
-        "lo": (mean - deviation).clip(lower=steps.min()).where(deviation.notna()).to_numpy(),
-        "hi": (mean + deviation).clip(upper=steps.max()).where(deviation.notna()).to_numpy(),
+        "lo": steps.quantile(0.25).to_numpy(),
+        "hi": steps.quantile(0.75).to_numpy(),
         "n": steps.count().to_numpy(float),
     }

@@ -59,7 +59,7 @@ def means_of(frame: pd.DataFrame, column: str) -> tuple[float, float]:
 
 def delta(value: float, before: float) -> str:
     change = value - before
-    return f"{'▲' if change > 0 else '▼' if change < 0 else '='} {number(abs(change))}"
+    return f"{'▲' if change > 0 else '▼'} {number(abs(change))}" if change else "="
 
 
 @pytest.mark.parametrize("run", [GRPO, PPO])
@@ -93,8 +93,8 @@ def test_every_panel_shows_the_numbers_of_the_file(
     expect(board.page.locator(".rl-gap")).to_be_hidden()
     expect(board.count).to_have_text("64 of step 60")
     rows = board.rows.count()
-    assert board.column("reward") == [f"{value:.3f}" for value in last_step.reward[:rows]]
-    assert board.column("kl_k3_mean") == [f"{value:.3f}" for value in last_step.kl_k3[:rows]]
+    assert board.column("reward") == [number(value) for value in last_step.reward[:rows]]
+    assert board.column("kl_k3_mean") == [number(value) for value in last_step.kl_k3[:rows]]
     assert board.uid() == last_step.uid.iloc[0]
 
 
@@ -148,7 +148,7 @@ def test_a_sort_is_of_the_whole_step_and_a_click_finds_its_sample(
     for ascending in (True, False):
         board.header("kl_k3_mean").locator(".tabulator-col-title").click()
         wanted = last.sort_values("kl_k3", ascending=ascending)
-        shown = [f"{value:.3f}" for value in wanted.kl_k3[:rows]]
+        shown = [number(value) for value in wanted.kl_k3[:rows]]
         board.until(lambda shown=shown: board.column("kl_k3_mean") == shown, "the sorted page")
     board.rows.nth(3).click()
     board.shows(wanted.uid.iloc[3])
@@ -161,10 +161,12 @@ def test_a_filter_leaves_what_fits(open_board: OpenBoard, raw: dict[str, pd.Data
     board = open_board(run=GRPO).settled(60)
     rows = board.rows.count()
     field = board.header("reward").locator("input")
+    expect(field).to_be_hidden()
+    board.page.get_by_role("button", name="Filter single columns").click()
     field.fill("1.5")
     field.press("Enter")
     wanted = last[last.reward >= 1.5]
-    shown = [f"{value:.3f}" for value in wanted.reward[:rows]]
+    shown = [number(value) for value in wanted.reward[:rows]]
     board.until(lambda: board.column("reward") == shown, "the filtered page")
     board.grid.get_by_role("button", name="Last").click()
     rest = wanted.response[rows * ((len(wanted) - 1) // rows) :].tolist()

@@ -153,6 +153,7 @@ def look_at_grid(board: BoardPage) -> None:
         expect(board.grid.locator(".tabulator-col-title").get_by_text(title, exact=True)).to_have_count(1)
     hover(board.rows.nth(1).locator(cells_of("prompt")))
     hover(board.header("prompt"))
+    board.page.get_by_role("button", name="Filter single columns").click()
     board.header("lang").locator("input").fill(NAMED)
     board.header("lang").locator("input").press("Enter")
     expect(board.rows).to_have_count(4)

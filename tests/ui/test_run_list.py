@@ -108,8 +108,9 @@ def test_entries_lie_below_one_another_and_long_names_keep_their_end(start: Boar
 
 def test_an_entry_says_what_is_known_of_its_run(start: BoardPage, root: Path) -> None:
     never = entry(start, "exp/b/seed5")
-    expect(never).to_have_attribute("aria-label", re.compile(r"^exp/b/seed5, finished, newest line 7 h ago$"))
-    expect(never.locator(".second")).to_have_text("7 h")
+    told = r"^exp/b/seed5, finished, newest line 7 h ago, reward \S+ at step 3, in the last lines of a file$"
+    expect(never).to_have_attribute("aria-label", re.compile(told))
+    expect(never.locator(".second")).to_have_text(re.compile(r"^7 hstep 3\d"))
     live = entry(start, "live")
     expect(live).to_have_attribute("aria-label", re.compile(r", 6 samples, reward .* at step 3"))
     expect(live.locator(".trend polyline")).to_have_attribute(
@@ -166,6 +167,31 @@ def test_a_tick_overlays_a_run(start: BoardPage) -> None:
     start.page.get_by_role("button", name="clear", exact=True).click()
     expect(entry(start, "exp/b/seed0").get_by_role("checkbox")).not_to_be_checked()
     assert "over" not in parse_qs(urlsplit(start.page.url).query)
+
+
+#: Ticks two entries before the server answers, and records what is then written into the second box.
+TICK_BOTH = """boxes => {
+  const [first, second] = boxes
+  const checked = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "checked")
+  window.written = []
+  Object.defineProperty(second, "checked", {
+    get() { return checked.get.call(this) },
+    set(value) { window.written.push(value); checked.set.call(this, value) },
+  })
+  first.click()
+  second.click()
+}"""
+
+
+def test_an_answer_to_one_tick_does_not_undo_the_next(start: BoardPage) -> None:
+    tree(start).locator('.run[data-name="quiet"] input, .run[data-name="exp/b/seed0"] input').evaluate_all(
+        TICK_BOTH
+    )
+    expect(start.page.locator(".rl-run-legend button")).to_have_count(3)
+    expect(entry(start, "exp/b/seed0").get_by_role("checkbox")).to_be_checked()
+    written = start.page.evaluate("window.written")
+    assert written
+    assert all(written)
 
 
 def test_at_most_eight_runs_are_ticked(start: BoardPage) -> None:
@@ -236,6 +262,7 @@ def test_only_changed_entries_are_sent(open_board: OpenBoard, tmp_path: Path) ->
     with Served(tmp_path) as server:
         board = open_board(server=server).settled(2)
         expect(entry(board, "grows").locator(".samples")).to_have_text("4 samples")
+        expect(entries(board).locator(".reward")).to_have_count(41)  # last lines of all runs were read
         board.page.evaluate(NOTE_SENT)
         append(tmp_path / "grows" / LOG, line(3, reward=6.0))
         expect(entry(board, "grows").locator(".samples")).to_have_text("5 samples")

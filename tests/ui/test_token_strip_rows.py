@@ -76,6 +76,19 @@ def test_a_broken_choice_is_no_choice(open_tokens: OpenTokens, page: Page, kept:
     assert "log_ratio" in labels(page)
 
 
+def test_rows_and_lines_are_higher_on_a_large_screen(open_tokens: OpenTokens, page: Page) -> None:
+    usual = page.viewport_size
+    board = open_tokens(sample=make_sample(raw_line(0)))
+    heights = []
+    for size in (usual, {"width": 1920, "height": 1080}, usual):
+        page.set_viewport_size(size)
+        rows = 24 if size["width"] == 1920 else 15
+        expect(page.locator(".rl-row-label").first).to_have_css("height", f"{rows}px")
+        expect(board.strip).to_have_css("height", f"{rows * len(labels(page))}px")
+        heights.append(page.locator(".rl-lines").bounding_box()["height"])
+    assert heights[0] == heights[2] == heights[1] - 62
+
+
 def test_pointing_into_the_strip_reads_the_row_that_is_drawn_there(
     open_tokens: OpenTokens, page: Page
 ) -> None:

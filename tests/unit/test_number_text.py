@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.number_text import change_text, decimals, number, plus_minus
+from rlpanel.number_text import change_text, number, plus_minus, size_text
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_only_positive_numbers_get_a_plus_sign() -> None:
     ("value", "before", "text"),
     [
         (0.3, 0.1, "▲ 0.2"),
-        (0.1 + 0.2, 0.3, "= 0"),
+        (0.1 + 0.2, 0.3, "="),
         (1e-20, 2e-20, "▼ 1e−20"),
-        (0.0, 0.0, "= 0"),
+        (0.0, 0.0, "="),
         (float("nan"), 1.0, ""),
     ],
 )
@@ -59,11 +59,18 @@ def test_a_spread_is_no_rounding_error_of_the_mean(mean: float, spread: float, t
 
 
 @pytest.mark.parametrize(
-    ("values", "count"),
+    ("value", "text"), [(1e9, "1,000,000,000"), (-12345678, "−12,345,678"), (1e16, "1e16"), (2.5, "2.50")]
+)
+def test_whole_numbers_of_a_table_keep_all_digits(value: float, text: str) -> None:
+    assert number(value, whole=True) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
     [
-        ([], 3), ([0.0, 0.0], 3), ([0.5, 1.5], 3), ([-9.994], 3), ([12.5], 2), ([123.4], 1), ([1234.5], 0),
-        ([1e9], 0), ([0.0351], 4), ([1e-17], 6), ([math.nan, math.inf, 2.0], 3),
+        (0, "0 kB"), (8_044, "8 kB"), (16_540, "16.5 kB"), (999_600, "1 MB"), (3_140_000, "3.1 MB"),
+        (123_456_789, "123 MB"), (999_600_000, "1 GB"), (2e9, "2 GB"), (1.08e12, "1,080 GB"),
     ],
 )  # fmt: skip
-def test_the_largest_number_of_a_column_sets_its_decimals(values: list[float], count: int) -> None:
-    assert decimals(values) == count
+def test_sizes_have_at_most_one_decimal(size: float, text: str) -> None:
+    assert size_text(size) == text

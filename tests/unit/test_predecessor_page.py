@@ -12,7 +12,7 @@ import pytest
 
 import rlpanel
 from docs.generate import FOLDER
-from rlpanel.settings import Display
+from rlpanel.display_settings import Display
 
 PAGE = (FOLDER / "from-rlloggingboard.md").read_text("utf-8")
 LINE = re.search(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import panel as pn
-from bokeh.models.widgets.tables import NumberFormatter
 
 from rlpanel.analysis.run_comparison import RunComparison
 from rlpanel.panels.language.labels import marked, tr
@@ -20,7 +19,6 @@ from rlpanel.texts.prompt_parts import TextStyle
 
 PAGE = 5
 _NUMBERS = ("here", "there", "difference", "n here", "n there", "step here", "step there")
-_WHOLE = _NUMBERS[3:]
 #: Column that marks the prompts of the win rate; shown if a best step was chosen by the other prompts.
 _USED = "used"
 _TITLES = {"difference": "Δ", "n here": "n", "n there": "n", "step here": "step", "step there": "step"}
@@ -67,15 +65,9 @@ class PromptTable:
             stylesheets=[read_assets("panels/ui/table.css")],
             css_classes=["rl-pairs"],
             hidden_columns=["uid", _USED],
-            formatters={
-                "prompt": {"type": "plaintext"},
-                _USED: {"type": "plaintext"},
-                **{
-                    name: NumberFormatter(format="0,0" if name in _WHOLE else "0.000", nan_format="–")
-                    for name in _NUMBERS
-                },
-            },
+            formatters={name: {"type": "plaintext"} for name in ("prompt", _USED, *_NUMBERS)},
             text_align=dict.fromkeys(_NUMBERS, "right") | {_USED: "center"},
+            header_align=dict.fromkeys(_NUMBERS, "right"),
             titles=_TITLES,
             header_tooltips={name: tr(text) for name, text in _TIPS.items()},
             widths={name: _WIDTHS.get(name.partition(" ")[0], 70) for name in (*_NUMBERS, _USED)},

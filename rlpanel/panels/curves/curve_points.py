@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlpanel.display_settings import Display
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.alignment import AXIS_LABELS, TIME, RunAxis, chosen_axis
 from rlpanel.panels.plots.smoothing import smooth
 from rlpanel.panels.plots.snapshot_cache import cached_on
-from rlpanel.settings import Display
 from rlpanel.store.snapshot.run_view import RunView
+
+#: What heads and tooltips call each band.
+BAND_NAMES = {"iqr": "25–75%", "std": "± 1σ", "range": "min–max"}
 
 
 def points(view: RunView, curve: str, axis: RunAxis, display: Display, weight: float) -> series.Points:
@@ -62,7 +65,7 @@ def _positive(found: series.Points) -> series.Points:
     return {**found, **above, "lo": low}
 
 
-def tips(curve: str, alignment: str, weight: float) -> list[tuple[str, str]]:
+def tips(curve: str, alignment: str, weight: float, band: str) -> list[tuple[str, str]]:
     """Return the rows of the hover tooltip.
 
     Their labels are fixed: tooltips are markup, and column names come from logs.
@@ -71,7 +74,8 @@ def tips(curve: str, alignment: str, weight: float) -> list[tuple[str, str]]:
     if trainer_scalars.scalar_of(curve) is not None:
         rows.append(("logged", "@raw{0.0000000}"))
     else:
-        rows += [("mean", "@raw{0.0000}"), ("band", "@lo{0.000} … @hi{0.000}"), ("samples", "@n{0,0}")]
+        named = [(BAND_NAMES[band], "@lo{0.000} … @hi{0.000}")] if band in BAND_NAMES else []
+        rows += [("mean", "@raw{0.0000}"), *named, ("samples", "@n{0,0}")]
     if weight:
         rows.insert(2, ("smoothed", "@y{0.0000}"))
     return rows

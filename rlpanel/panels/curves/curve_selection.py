@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlpanel.display_settings import Display
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.context import Context
-from rlpanel.settings import Display
 from rlpanel.store.snapshot.run_view import RunView
 
 _REWARDS = ("reward", "ref_reward", "valid_reward", "ref_valid_reward")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlpanel.display_settings import Display
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.trainer_names import USERS_MEAN, rows_of
 from rlpanel.panels.curves.log_comparison import LogComparison, comparisons
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots import series
-from rlpanel.settings import Display
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 

@@ -9,14 +9,13 @@ import numpy as np
 import pandas as pd
 import panel as pn
 import param
-from bokeh.models.widgets.tables import NumberFormatter
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import METRICS, describe
 from rlpanel.number_text import number
 from rlpanel.panels.groups.group_strip import filter_by_group
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.samples.sample_table import PICK, SampleTable, header_tips, number_format
+from rlpanel.panels.samples.sample_table import PICK, SampleTable, header_tips
 from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.samples.visible_rows import PAGE
@@ -112,13 +111,9 @@ class GroupTable(Viewer):
             frame,
             titles=_TITLES,
             header_tooltips=header_tips(name for name in frame.columns if name in METRICS),
-            formatters={
-                name: NumberFormatter(format=number_format(frame[name]), nan_format="–")
-                if name in numbers
-                else {"type": "plaintext"}
-                for name in frame.columns
-            },
+            formatters={name: {"type": "plaintext"} for name in frame.columns},
             text_align=dict.fromkeys(numbers, "right"),
+            header_align=dict.fromkeys(numbers, "right"),
             widths={**dict.fromkeys(numbers, 72), "n": 44, "group": 72, "prompt": 190, "signal": 66},
             hidden_columns=["uid"],
             pagination="remote",

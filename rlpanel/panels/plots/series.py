@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 from bokeh.models import ColumnDataSource
 
+from rlpanel.display_settings import Display
 from rlpanel.metrics.engine.column_info import step_names
 from rlpanel.panels.plots.column_payload import column_payload
-from rlpanel.settings import Display
 from rlpanel.store.columns.step_stats import COUNT, M2, MAX, MEAN, MIN
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Maximum number of points of a curve.
 POINTS = 2000
+#: Number of samples from which on quartiles are those of a part of them: a curve is drawn at once.
+EXACT_SAMPLES = 1 << 19
 
 Points = dict[str, np.ndarray]
 
@@ -82,8 +84,9 @@ def _band(
         # Within the values of the step: a KL k3 is never below 0, and a rate never above 1.
         return np.maximum(y - half, low), np.minimum(y + half, high)
     if display.band == "iqr" and len(starts):
-        low, high = view.quantiles(column, (0.25, 0.75))
-        return np.fmin.reduceat(low, starts), np.fmax.reduceat(high, starts)
+        size = bucket_size(len(view.snapshot.steps.values))
+        low, high = view.quantiles(column, (0.25, 0.75), size, EXACT_SAMPLES)
+        return low, high
     return np.full(len(y), np.nan), np.full(len(y), np.nan)
 
 

@@ -9,9 +9,9 @@ import pandas as pd
 
 from rlpanel import schema
 from rlpanel.metrics.engine import column_info
-from rlpanel.number_text import decimals
+from rlpanel.panels.samples.cell_texts import cells_of
 from rlpanel.panels.samples.sample_frame import frame_of
-from rlpanel.panels.samples.sample_table import is_whole, title_html
+from rlpanel.panels.samples.sample_table import title_html
 from rlpanel.panels.samples.text_style import text_style
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.theme import safe_text
@@ -39,9 +39,9 @@ def table_html(context: Context, samples: Mapping[int, Sample], outcome: QueryRe
     whole_run = context.selection.scope == "run"
     notes, display, style = context.notes, context.display, text_style(context)
     frame = frame_of(context.view, rows, texts, outcome, notes, display, style, whole_run=whole_run)
-    columns = [frame[name] for name in frame if name != "uid"]
-    heads = "".join(_head(str(values.name)) for values in columns)
-    cells = [_cells(values) for values in columns]
+    columns = [str(name) for name in frame if name != "uid"]
+    heads = "".join(map(_head, columns))
+    cells = [_cells(frame, name) for name in columns]
     lines = (
         f'<tr data-sample="{position}"><td><a href="#sample-{position}">{position + 1}</a></td>'
         f"{''.join(column[position] for column in cells)}</tr>"
@@ -59,15 +59,13 @@ def _head(name: str) -> str:
     return f'<th title="{safe_text(column_info.describe(name).tip)}">{title_html(name)}</th>'
 
 
-def _cells(values: pd.Series) -> list[str]:
+def _cells(frame: pd.DataFrame, column: str) -> list[str]:
     """Return the cells of a column as HTML."""
-    name = safe_text(values.name)
-    if not pd.api.types.is_numeric_dtype(values):
-        texts = ["" if pd.isna(text) else one_line(str(text)) for text in values]
-        return [f'<td data-column="{name}">{safe_text(_cut(text))}</td>' for text in texts]
-    format_spec = ",.0f" if is_whole(values) else f",.{decimals(values.tolist())}f"
-    numbers = ["–" if np.isnan(value) else format(value, format_spec) for value in values]
-    return [f'<td data-column="{name}" class="num">{text}</td>' for text in numbers]
+    name, values = safe_text(column), cells_of(frame, column)
+    if pd.api.types.is_numeric_dtype(frame[column]):
+        return [f'<td data-column="{name}" class="num">{text}</td>' for text in values]
+    texts = ["" if pd.isna(text) else one_line(str(text)) for text in values]
+    return [f'<td data-column="{name}">{safe_text(_cut(text))}</td>' for text in texts]
 
 
 def _cut(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rlpanel.errors import RLPanelError
+from rlpanel.number_text import size_text
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
@@ -62,13 +63,13 @@ def sample_players(context: Context, sample: Sample, budget: MediaBudget) -> Sam
             address, size = _address(context, sample, medium, budget)
         except MediumTooLarge as error:
             left_out += 1
-            figures.append(_sentence(name, f", {_size(error.size)}, not embedded: {error}.", medium))
+            figures.append(_sentence(name, f", {size_text(error.size)}, not embedded: {error}.", medium))
         except RLPanelError as error:
             left_out += 1
             figures.append(_sentence(name, f", not embedded: {error}.", medium))
         else:
             chars += len(address)
-            figures.append(_player(medium["kind"], f"{name}, {_size(size)}", address))
+            figures.append(_player(medium["kind"], f"{name}, {size_text(size)}", address))
     if not figures:
         return SamplePlayers()
     caption = '<h4 class="caption">Audio and video</h4>'
@@ -104,8 +105,8 @@ def _address(context: Context, sample: Sample, medium: Medium, budget: MediaBudg
 
 def _too_large(size: int, budget: MediaBudget) -> MediumTooLarge:
     if size > budget.each:
-        return MediumTooLarge(f"a report embeds files of at most {_size(budget.each)}", size)
-    return MediumTooLarge(f"a report embeds at most {_size(MOST_TOTAL)} in all", size)
+        return MediumTooLarge(f"a report embeds files of at most {size_text(budget.each)}", size)
+    return MediumTooLarge(f"a report embeds at most {size_text(MOST_TOTAL)} in all", size)
 
 
 def _player(kind: str, name: str, address: str) -> str:
@@ -121,9 +122,3 @@ def _player(kind: str, name: str, address: str) -> str:
 def _sentence(name: str, reason: str, medium: Medium) -> str:
     text = f"{name}{reason} {where_it_is(medium)}"
     return f'<p class="note">{safe_text(escape_invisible(text))}</p>'
-
-
-def _size(size: int) -> str:
-    if size < 1_000_000:
-        return f"{-(-size // 1000):,} kB"
-    return f"{size / 1e6:,.1f} MB".replace(".0 MB", " MB")

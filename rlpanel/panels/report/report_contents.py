@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from rlpanel.display_settings import Display
 from rlpanel.errors import SettingError
 from rlpanel.panels.session.context import Context, Selection
-from rlpanel.settings import Display
 from rlpanel.store.query.query import Query, QueryResult, QuerySpec
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
 

@@ -97,6 +97,17 @@ function scope(model) {
   return box
 }
 
+// The button that shows or hides the filters in the column heads: they take a line, and are rarely used.
+function headFilters(model) {
+  const button = element("button", "heads", "▽")
+  Object.assign(button, { title: t("Filter single columns"), ariaLabel: t("Filter single columns") })
+  button.addEventListener("click", () => { model.heads = !model.heads })
+  const show = () => button.setAttribute("aria-pressed", model.heads)
+  model.on("heads", show)
+  show()
+  return button
+}
+
 function statusLine(model) {
   const box = element("div", "says")
   const text = element("span"), stop = element("button", "", t("Stop")), bar = element("i")
@@ -134,7 +145,7 @@ export function render({ model }) {
     if (key === "link") { copy(location.href) } else { model.send_msg({ do: "take", what: key }) }
   })
   model.on("msg:custom", fileReceiver())
-  row.append(field(model), scope(model), presetMenu, exportMenu)
+  row.append(field(model), headFilters(model), scope(model), presetMenu, exportMenu)
   box.append(row, statusLine(model))
   return box
 }

@@ -47,6 +47,7 @@ class QueryBar(Component):
     names = param.List(default=[], doc="Columns for completion: [name, description].")
     presets = param.List(default=[], doc="Presets: [label, key, reason if disabled].")
     takes = param.List(default=[], doc="Entries of the export menu: [label, key, reason if disabled].")
+    heads = param.Boolean(default=False, doc="Whether the column heads show their own filters.")
     error = param.String(default="", doc="Error of the query or export; empty if there is none.")
     error_at = param.Integer(default=0, doc="Position of the error in the filter.")
     note = param.String(default="", doc="Status of the query or export.")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.errors import FilterError, RLPanelError
-from rlpanel.number_text import number
+from rlpanel.number_text import number, size_text
 from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.query_bar import PRESETS, QueryBar, names_of, presets_of
@@ -180,10 +180,10 @@ class QueryRunner:
         ]
         if result.bytes_total > READ_NOW:
             rate = result.bytes_done / max(result.seconds, 1e-3)
-            done, total = _size_text(result.bytes_done), _size_text(result.bytes_total)
+            done, total = size_text(result.bytes_done), size_text(result.bytes_total)
             parts.append(
                 tr("{done} of {total} searched, {size_text}/s").format(
-                    done=done, total=total, size_text=_size_text(rate)
+                    done=done, total=total, size_text=size_text(rate)
                 )
             )
         if self.busy:
@@ -262,14 +262,14 @@ class QueryRunner:
             return
         if part is None:
             self.bar.send(self._export_file)
-            note = f"{self._export_title}, {_size_text(self._export_size)}"
+            note = f"{self._export_title}, {size_text(self._export_size)}"
             self.bar.param.update(progress=-1.0, note=note)
             return
         self._export_size += len(part.data)
         if self._export_size > MAX_EXPORT_BYTES:
             self._cancel()
             error = tr("the file is larger than {size_text}: export fewer samples").format(
-                size_text=_size_text(MAX_EXPORT_BYTES)
+                size_text=size_text(MAX_EXPORT_BYTES)
             )
             self.bar.param.update(progress=-1.0, note="", error=error)
         else:
@@ -292,13 +292,3 @@ def _with_end(parts: Iterator[ExportPart]) -> Iterator[ExportPart | RLPanelError
         yield None
     except RLPanelError as error:
         yield error
-
-
-def _size_text(size: float) -> str:
-    return (
-        f"{size / 1e9:.1f} GB"
-        if size >= 1e9
-        else f"{size / 1e6:.1f} MB"
-        if size >= 1e5
-        else f"{size / 1e3:.1f} kB"
-    )

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from rlpanel import schema
+from rlpanel.display_settings import Display
+from rlpanel.panels.samples.cell_texts import AGENT_LINES, TEXT_CHARS
 from rlpanel.panels.samples.episode_traces import trace_column
 from rlpanel.panels.samples.sample_table import grid_columns
 from rlpanel.panels.samples.visible_rows import attempt_column
-from rlpanel.settings import Display
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.text_predicate import TextPredicate, find_places
@@ -20,8 +21,6 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.texts.prompt_line import Place, answer_cell, prompt_cell
 from rlpanel.texts.prompt_parts import TextStyle
 
-#: Maximum characters of a text in a row; the search looks at the whole text.
-TEXT_CHARS = 2000
 #: Columns with a fixed position.
 _POSITIONED = ("step", "rank", "line")
 
@@ -63,7 +62,10 @@ def frame_of(
     early = ["attempt", "prompt", "response", "tag", "reward", "traces", *queried]
     late = ["note", "ground_truth", "ref_response", "rank", "line"]
     order = dict.fromkeys([*first, *early, *usual, *late])
-    return pd.DataFrame({name: cells[name] for name in order if name in cells})
+    frame = pd.DataFrame({name: cells[name] for name in order if name in cells})
+    # Texts in which places were found show these. Filters of the columns look at the texts as logged.
+    frame.attrs[AGENT_LINES] = not outcome.tests
+    return frame
 
 
 def _texts(

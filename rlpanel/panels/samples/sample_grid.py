@@ -103,6 +103,7 @@ class SampleGrid(Viewer):
             css_classes=["rl-card", "rl-samples"],
         )
         self._search.param.watch(self._on_search, "value")
+        self._query.bar.param.watch(self._show_head_filters, "heads")
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, "view")
         selection.param.watch(self._on_step, "step")
@@ -296,6 +297,7 @@ class SampleGrid(Viewer):
                 self._table.sorters = self._sorters(frame)
         elif len(frame):
             self._table = table_of(frame)
+            self._show_head_filters()
             self._table.sorters = self._sorters(frame)
             self._table.param.watch(self._on_sort, "sorters")
             self._table.param.watch(self._update_passing, "filters")
@@ -304,6 +306,11 @@ class SampleGrid(Viewer):
             self._table_slot[:] = [self._table]
         else:
             self._table.value = self._table.value.iloc[:0]
+
+    def _show_head_filters(self, *_: Any) -> None:
+        """Show or hide the filters of single columns; those that filter now are not hidden."""
+        shown = self._query.bar.heads or bool(self._table.filters)
+        self._table.css_classes = ["rl-grid", *(["rl-head-filters"] if shown else [])]
 
     def _sorters(self, frame: pd.DataFrame) -> list[dict[str, str]]:
         """Return the query's sort, else the table's own sort by texts or labels."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 # Panel imports it with the first table, while the server answers.
@@ -15,7 +14,6 @@ import panel as pn
 from bokeh.models.widgets.tables import (
     CellEditor,
     CellFormatter,
-    NumberFormatter,
     StringFormatter,
     TableColumn,
 )
@@ -23,10 +21,10 @@ from panel.util import clone_model
 
 from rlpanel import schema
 from rlpanel.metrics.engine import column_info
-from rlpanel.number_text import decimals
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.language.table_labels import pager_labels
 from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.samples.cell_texts import page_cells
 from rlpanel.panels.samples.thumbnails import COLUMN
 from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.ui.assets import read_assets
@@ -124,11 +122,11 @@ class SampleTable(ClickTable):
     def _get_data(self) -> tuple[pd.DataFrame, dict[str, Any]]:
         frame, rows = self.value, self._page_rows
         if self._in_order and isinstance(frame.index, pd.RangeIndex):
-            return frame, dict(cached_on(frame, "page", rows, lambda: _page(frame, rows), most=4))
+            return frame, dict(cached_on(frame, "page", rows, lambda: page_cells(frame, rows), most=4))
         paged = self.pagination == "remote"
         visible = self._filter_dataframe(frame, header_filters=paged)
         visible = self._sort_df(visible) if paged else visible
-        return visible, _page(visible, rows if paged else range(len(visible)))
+        return visible, page_cells(visible, rows if paged else range(len(visible)))
 
     def _update_selected(self, *events: Any, indices: Any = None) -> None:
         if not self._in_order:
@@ -196,12 +194,6 @@ class SampleTable(ClickTable):
         pass
 
 
-def _page(frame: pd.DataFrame, rows: range) -> dict[str, list[Any]]:
-    """Return the columns of some rows in the browser's format."""
-    page = frame.iloc[rows.start : rows.stop]
-    return {"index": page.index.tolist()} | {field_of(name): page[name].tolist() for name in page.columns}
-
-
 #: Rows with thumbnails.
 _TALL_ROWS = """
 .pnx-tabulator.tabulator .tabulator-row .tabulator-cell,
@@ -214,12 +206,14 @@ _TALL_ROWS = """
 def table_of(frame: pd.DataFrame) -> SampleTable:
     """Return a table for these rows, and for later rows with the same columns."""
     columns = list(frame.columns)
+    right = {name: "right" for name in columns if _is_number(frame[name])}
     return SampleTable(
         frame,
         titles={name: title_html(name) for name in columns},
         header_tooltips=header_tips(columns),
         formatters=_formats(frame),
-        text_align={name: "right" for name in columns if _is_number(frame[name])},
+        text_align=right,
+        header_align=right,
         header_filters={name: _filter(name, frame[name]) for name in columns if name not in ("uid", COLUMN)},
         widths={name: _width(name, frame[name]) for name in columns},
         hidden_columns=["uid"],
@@ -265,39 +259,10 @@ if (uids && cb_obj.row < uids.length) {{ picked.value = uids[cb_obj.row] + "\\n"
 
 
 def _formats(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return the formats: texts as plain text, numbers as `number_format` says."""
-    shared: dict[str, NumberFormatter] = {}
-
-    def formatter(values: pd.Series) -> NumberFormatter:
-        digits = number_format(values)
-        return shared.setdefault(digits, NumberFormatter(format=digits, nan_format="–", text_align="right"))
-
-    formats: dict[str, Any] = {
-        name: formatter(frame[name]) if _is_number(frame[name]) else "plaintext" for name in frame.columns
-    }
+    """Return the formats: all cells are plain text, also numbers, but images."""
+    formats: dict[str, Any] = dict.fromkeys(frame.columns, "plaintext")
     # Tabulator makes an image of the cell's data URL, which this process has encoded itself.
     return formats | ({COLUMN: {"type": "image", "height": "38px"}} if COLUMN in frame else {})
-
-
-def number_format(values: pd.Series) -> str:
-    """Return the format of a number column: counts as integers, others with at most four digits."""
-    places = 0 if is_whole(values) else decimals(values.tolist())
-    return f"0,0.{'0' * places}" if places else "0,0"
-
-
-def is_whole(values: pd.Series) -> bool:
-    """Return whether a number column is shown without decimals."""
-    finite = values[np.isfinite(values)]
-    counts = finite.name in _WHOLE or str(finite.name).startswith((schema.TOOL_CALLS, schema.TOOL_ERRORS))
-    return len(finite) > 0 and bool((finite == np.round(finite)).all()) and counts
-
-
-#: Counts and positions. A reward that happens to be a whole number in one step still shows its decimals.
-_WHOLE = frozenset(
-    {"step", "copies", "n", "rank", "line", "response_tokens", "trajectory_tokens", "truncated"}
-    | {"episode", "generation", "turns", "tool_calls", "tool_errors", *schema.MEDIA, "context_tokens", "lag"}
-    | {"policy_version_min", "policy_version_max", "trainer_version", "traces"}
-)
 
 
 def title_html(name: str) -> str:

@@ -11,12 +11,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 
+from rlpanel.display_settings import Display
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.sample_frame import frame_of
 from rlpanel.panels.samples.text_cache import READ_NOW, Texts, read_texts, unread_bytes
 from rlpanel.panels.samples.text_style import style_of
 from rlpanel.panels.samples.visible_rows import PAGE
-from rlpanel.settings import Display
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sample_notes import Notes

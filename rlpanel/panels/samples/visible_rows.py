@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlpanel.display_settings import Display
 from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.settings import Display
 from rlpanel.store.columns.run_table import OLDER
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 import param
 
+from rlpanel.display_settings import DARK_DEFAULT, Display
 from rlpanel.errors import RLPanelError, SampleNotFound
 from rlpanel.panels.plots.alignment import ALIGNMENTS, STEP
 from rlpanel.panels.plots.smoothing import MAX_WEIGHT as MOST_SMOOTH
@@ -19,7 +20,6 @@ from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.schema import Sample
-from rlpanel.settings import DARK_DEFAULT, Display
 from rlpanel.sources.discovery.diagnose import Diagnosis
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.unreadable import Unread

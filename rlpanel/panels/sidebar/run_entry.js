@@ -43,7 +43,11 @@ function factsOf(run, { state, age }) {
     facts.push(run.more ? t("at least {count} samples", { count: run.samples.toLocaleString("en-US") })
       : t("{count} samples", { count: run.samples.toLocaleString("en-US") }))
   }
-  if (run.reward !== undefined) { facts.push(t("reward {reward} at step {step}", { reward: run.reward, step: run.step })) }
+  const place = { reward: run.reward, step: run.step }
+  if (run.tail) {
+    facts.push(run.reward === undefined ? t("step {step} in the last lines of a file", place)
+      : t("reward {reward} at step {step}, in the last lines of a file", place))
+  } else if (run.reward !== undefined) { facts.push(t("reward {reward} at step {step}", place)) }
   if (run.severity) { facts.push(`${run.severity} at step ${run.checked}: ${run.finding}`) }
   else if (run.severity === "") { facts.push(t("no current findings at step {step}", { step: run.checked })) }
   return facts
@@ -100,6 +104,7 @@ class RunEntry {
     if (run.samples !== undefined) {
       this.second.append(element("span", "samples", t("{count} samples", { count: `${run.more ? "≥ " : ""}${shortCount(run.samples)}` })))
     }
+    if (run.tail) { this.second.append(element("span", "samples", t("step {step}", { step: run.step.toLocaleString("en-US") }))) }
     if (run.reward !== undefined) { this.second.append(element("span", "reward", run.reward)) }
     if (run.trend?.length > 1) { this.second.append(sparkline(run.trend)) }
     this.said = undefined

@@ -23,6 +23,7 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.component import Component
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.index.run_facts import RunFacts, known_facts, read_saved_facts
+from rlpanel.store.index.tail_facts import TailFacts, known_tail, look_at_tails
 
 #: Minimum seconds between two updates of the list while no run is added or removed.
 UPDATE_EVERY = 1.0
@@ -45,6 +46,7 @@ class RunChoices(Component):
     changes = param.List(default=[], doc="Entries that replace those of the same run in `runs`.")
     value = param.String(default="", doc="Name of the selected run.")
     over = param.List(default=[], doc="Names of the overlay runs.")
+    answered = param.Integer(default=0, doc="Number of the browser's tick that `over` takes into account.")
     most = param.Integer(default=MAX_OVERLAY_RUNS, doc="Maximum number of overlay runs.")
     now = param.Number(default=0.0, doc="Time of the last update by the server's clock.")
     ages = param.List(default=[LIVE_SECONDS, QUIET_SECONDS], doc="Maximum ages of live and of quiet runs.")
@@ -66,7 +68,7 @@ class RunList(Viewer):
     """List of the runs below the root; a click opens a run, a tick overlays it.
 
     No run is read for the list. An entry has the facts and the mark that are known: from this process if it
-    read the run, else from the saved columns of the run. Without them it has name and age only.
+    read the run, else from the saved columns of the run, else from the last lines of a file.
     """
 
     def __init__(self, context: Context) -> None:
@@ -74,7 +76,7 @@ class RunList(Viewer):
         self.context = context
         self._choices = RunChoices(sizing_mode="stretch_width", margin=(0, 8), css_classes=["rl-runs"])
         self._choices.on_msg(lambda event: self._on_message(event.data))
-        self._known: dict[str, tuple[RunInfo, RunFacts | None, RunMark | None, Entry]] = {}
+        self._known: dict[str, tuple[RunInfo, RunFacts | TailFacts | None, RunMark | None, Entry]] = {}
         self._updated = 0.0
         self._saved: BackgroundTask[int] = BackgroundTask(self._draw)
         context.param.watch(self._on_clock, "now")
@@ -86,10 +88,11 @@ class RunList(Viewer):
         return self._choices
 
     def _on_runs(self, *_: Any) -> None:
-        """Show the runs, and read their saved facts and marks in the background."""
+        """Show the runs, and read their saved facts and marks, and last lines, in the background."""
         self._draw()
-        paths = [info.path for info in self.context.runs[:MOST_SAVED]]
-        self._saved.start(chain(read_saved_facts(paths), read_saved_marks(paths)))
+        runs = self.context.runs[:MOST_SAVED]
+        paths = [info.path for info in runs]
+        self._saved.start(chain(read_saved_facts(paths), read_saved_marks(paths), look_at_tails(runs)))
 
     def _on_clock(self, *_: Any) -> None:
         if time.monotonic() - self._updated >= UPDATE_EVERY:
@@ -120,7 +123,8 @@ class RunList(Viewer):
         known, self._known = self._known, {}
         for listed in context.runs:
             info = context.infos.get(listed.name, listed)
-            facts, mark, label = known_facts(info.path), known_mark(info.path), labels[info.name]
+            facts = known_facts(info.path) or known_tail(info)
+            mark, label = known_mark(info.path), labels[info.name]
             before = known.get(info.name)
             if before is None or before[:3] != (info, facts, mark) or before[3]["label"] != label:
                 before = info, facts, mark, entry_of(label, info, facts, mark)
@@ -140,6 +144,8 @@ class RunList(Viewer):
             self._open(name)
         if isinstance(name := message.get("compare"), str) and name in names:
             self._compare(name, bool(message.get("on")))
+        if type(tick := message.get("tick")) is int and 0 <= tick < 2**31:
+            self._choices.answered = tick
         if message.get("clear") is True:
             self.context.selection.over = []
 
@@ -165,7 +171,7 @@ class RunList(Viewer):
         selection.over = over
 
 
-def entry_of(label: str, info: RunInfo, facts: RunFacts | None, mark: RunMark | None) -> Entry:
+def entry_of(label: str, info: RunInfo, facts: RunFacts | TailFacts | None, mark: RunMark | None) -> Entry:
     """Return a run as the browser gets it; what is not known is left out.
 
     Parameters
@@ -173,13 +179,17 @@ def entry_of(label: str, info: RunInfo, facts: RunFacts | None, mark: RunMark | 
     label : str
         Path below the root; its last part is the name on screen.
     info : RunInfo
-    facts : RunFacts, optional
+    facts : RunFacts or TailFacts, optional
         Counts of facts that are older than the files are lower bounds, because logs grow. If the files
         shrank, they were replaced, and the facts are left out.
     mark : RunMark, optional
     """
     entry: Entry = {"name": info.name, "label": label, "time": round(info.modified, 1)}
-    if facts is not None and info.bytes >= facts.bytes:
+    if isinstance(facts, TailFacts):
+        entry["step"], entry["tail"] = facts.step, True
+        if facts.reward is not None:
+            entry["reward"] = number(facts.reward)
+    elif facts is not None and info.bytes >= facts.bytes:
         entry["time"] = round(max(info.modified, facts.newest_line), 1)
         entry["samples"], entry["step"] = facts.samples, facts.step
         entry["more"] = not facts.complete or info.modified > facts.newest_line + _ROUNDING

@@ -8,11 +8,12 @@ from typing import Any
 import param
 from panel.viewable import Viewer
 
-from rlpanel.panels.curves import curve_menu, trainer_scalars
+from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.inputs.form import Form
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.sidebar import curve_menu
 from rlpanel.panels.sidebar.training_constants import constant_facts, constant_rows
 from rlpanel.store.snapshot.run_view import RunView
 

@@ -1,8 +1,11 @@
 // Heatmap strip: one canvas with one row per metric, each with its own colour range; labels on the left,
 // ranges on the right. The line chart below shares its axis. Dragging zooms in.
 
-const ROW = 15; // height of a row in CSS pixels
-const BAR = 12; // height of its cells in CSS pixels
+/** Heights in CSS pixels, larger on a large screen: of a row with its gap, and of the lines below. */
+const LARGE = matchMedia("(min-width: 1800px) and (min-height: 1000px)");
+const rowHeight = () => (LARGE.matches ? 24 : 15);
+const lineHeight = () => (LARGE.matches ? 120 : 58);
+const GAP = 3; // between the cells of two rows
 const DRAG = 5; // distance in pixels from which a click is a drag
 
 /** For each of `columns` pixels, its token farthest from the row's centre; -1 if it has none. */
@@ -108,7 +111,7 @@ class Strip {
     const [from, to] = this.range;
     const share = Math.min(0.999999, Math.max(0, (event.clientX - box.left) / box.width));
     const columns = this.canvas.width;
-    const row = this.rows[Math.floor((event.clientY - box.top) / ROW)];
+    const row = this.rows[Math.floor((event.clientY - box.top) / rowHeight())];
     if (to - from <= columns || !row) return from + Math.floor(share * (to - from));
     return extremes(row, from, to, columns)[Math.floor(share * columns)];
   }
@@ -117,14 +120,15 @@ class Strip {
     const width = this.plot.clientWidth;
     if (!this.sample || !width) return;
     const ratio = window.devicePixelRatio || 1;
-    const height = (this.rows.length + (this.sample.outside ? 1 : 0)) * ROW;
+    const step = rowHeight();
+    const height = (this.rows.length + (this.sample.outside ? 1 : 0)) * step;
     this.canvas.style.height = `${height}px`;
     this.plot.style.height = `${height + this.lines.height}px`;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
     const pen = this.canvas.getContext("2d");
-    this.rows.forEach((row, k) => this.#drawRow(pen, row, Math.round(k * ROW * ratio), ratio));
-    if (this.sample.outside) this.#drawMask(pen, Math.round(this.rows.length * ROW * ratio), ratio);
+    this.rows.forEach((row, k) => this.#drawRow(pen, row, Math.round(k * step * ratio), ratio));
+    if (this.sample.outside) this.#drawMask(pen, Math.round(this.rows.length * step * ratio), ratio);
     this.#drawHits(pen, ratio);
     this.lines.draw(width, ratio, this.range, this.palette);
     for (const name of ["hover", "pin"]) this.setCursor(name, this.positions[name]);
@@ -178,14 +182,15 @@ class Strip {
     const drawn = crowded ? extremes(row, from, to, columns) : null;
     const scale = crowded ? rescaled(row, drawn) : row;
     const {backgrounds} = this.palette.ramp(row);
+    const cell = Math.round((rowHeight() - GAP) * ratio), mark = Math.round(GAP * ratio);
     const paint = (i, left, right) => {
       if (i < 0 || i >= row.values.length) return; // no value logged: the background stays visible
       const step = stepOf(scale, row.values[i]);
       pen.fillStyle = step < 0 ? hatch(pen, this.palette.name("faint"), ratio) : backgrounds[step];
-      pen.fillRect(left, top, right - left, Math.round(BAR * ratio));
+      pen.fillRect(left, top, right - left, cell);
       if (Math.abs(row.values[i]) !== Infinity) return;
       pen.fillStyle = this.palette.name("text"); // a bar at the bottom marks an infinite value
-      pen.fillRect(left, top + Math.round((BAR - 3) * ratio), right - left, Math.round(3 * ratio));
+      pen.fillRect(left, top + cell - mark, right - left, mark);
     };
     if (crowded) return drawn.forEach((i, column) => paint(i, column, column + 1));
     const gap = columns / count >= 6 * ratio ? ratio : 0;

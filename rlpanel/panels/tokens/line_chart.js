@@ -1,6 +1,5 @@
 // Line chart below the heatmap: chosen metrics over the same tokens; metrics of the same unit share a scale.
 
-const LINES = 58; // height of the lines in CSS pixels
 const KEY = 18; // height of the legend below them in CSS pixels
 const DEFAULT_LINES = ["value", "token_return"]; // the critic's prediction and its target
 
@@ -34,7 +33,7 @@ class Lines {
   }
 
   get height() {
-    return this.drawn.length ? LINES + KEY + 6 : 0;
+    return this.drawn.length ? lineHeight() + KEY + 6 : 0;
   }
 
   draw(width, ratio, range, palette) {
@@ -59,7 +58,7 @@ function sharedScale(rows, row) {
 
 function drawLine(pen, row, [low, high], width, [from, to], palette) {
   const x = (i) => ((i + 0.5 - from) / (to - from)) * width;
-  const y = (value) => 8 + (1 - (Math.min(high, Math.max(low, value)) - low) / (high - low)) * (LINES - 10);
+  const y = (value) => 8 + (1 - (Math.min(high, Math.max(low, value)) - low) / (high - low)) * (lineHeight() - 10);
   pen.strokeStyle = palette.name(row.color);
   pen.lineWidth = 1.5;
   pen.lineJoin = "round";
@@ -99,10 +98,10 @@ function drawKey(pen, rows, width, palette) {
   let left = 0;
   for (const row of rows) {
     pen.fillStyle = palette.name(row.color);
-    pen.fillRect(left, LINES + KEY / 2 + 1, 10, 3);
+    pen.fillRect(left, lineHeight() + KEY / 2 + 1, 10, 3);
     pen.fillStyle = palette.name("muted");
     const text = `${row.label}${row.unit ? `, ${row.unit}` : ""}`;
-    pen.fillText(text, left + 14, LINES + KEY / 2 + 3);
+    pen.fillText(text, left + 14, lineHeight() + KEY / 2 + 3);
     left += pen.measureText(text).width + 30;
     if (left > width) break;
   }

@@ -118,10 +118,10 @@ function formatShort(x, signed = false) {
   return signed && x > 0 ? `+${text}` : text;
 }
 
-/** Both ends of a range as texts; in powers of ten if two decimals would show only zeros. */
+/** Both ends of a range as texts with a true minus; in powers of ten if two decimals would show only zeros. */
 function formatRange(low, high, signed = false) {
   const tiny = Math.max(Math.abs(low), Math.abs(high)) < 0.01;
-  return [low, high].map((x) => (tiny && x !== 0 ? x.toExponential(0) : formatShort(x, signed)));
+  return [low, high].map((x) => (tiny && x !== 0 ? x.toExponential(0) : formatShort(x, signed)).replaceAll("-", "−"));
 }
 
 /** The requested row; for a hidden KL estimator the visible KL row; else the first row with a range. */

@@ -135,6 +135,12 @@ def _line_start(file: file_access.Readable, offset: int, limit: int) -> int:
     return limit
 
 
+def first_line_start(path: str, offset: int, limit: int) -> int:
+    """Return the first line start at or after ``offset``; ``limit`` if there is none before it."""
+    with file_access.follow_file(path, _STEP) as file:
+        return _line_start(file, offset, limit)
+
+
 def last_line_start(path: str, size: int, farthest: int) -> int:
     """Return the end of the last whole line in the first ``size`` bytes, searching ``farthest`` bytes back.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from rlpanel.number_text import size_text
+
 #: Length of the sliding window in seconds.
 WINDOW = 5.0
 #: Shortest time between two stored measurements: a reader may ask thousands of times a second.
@@ -29,11 +31,11 @@ class Throughput:
 
 
 def describe(done: int, total: int, rate: float) -> str:
-    """Return the progress as text: ``34 % of 10,240 MB · 512 MB/s · 13 s left``."""
+    """Return the progress as text: ``34% of 10.2 GB · 512 MB/s · 13 s left``."""
     share = done / total if total else 1.0
-    words = [f"{min(share, 1.0):.0%} of {total / 1e6:,.0f} MB"]
+    words = [f"{min(share, 1.0):.0%} of {size_text(total)}"]
     if rate > 0:
-        words += [f"{rate / 1e6:,.0f} MB/s", f"{_duration((total - done) / rate)} left"]
+        words += [f"{size_text(rate)}/s", f"{_duration((total - done) / rate)} left"]
     return " · ".join(words)
 
 

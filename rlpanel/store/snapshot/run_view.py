@@ -5,7 +5,7 @@ Results are cached between versions of a run; for a new version, only the change
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from rlpanel.metrics.engine.constants import Constants
 from rlpanel.metrics.engine.step_statistics import STATISTICS, split_statistic
 from rlpanel.store.snapshot import step_metric_cache
 from rlpanel.store.snapshot.histograms import Histogram, Histograms
-from rlpanel.store.snapshot.quantiles import Quantiles
+from rlpanel.store.snapshot.quantiles import Quantiles, Values
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -45,19 +45,36 @@ class RunView:
     snapshot : Snapshot
     memories : dict of str to SplitMemory, optional
         Cached results by split; all views of one run share this dictionary.
+    release : callable, optional
+        Releases the memory of saved rows; thread-safe.
     """
 
-    def __init__(self, snapshot: Snapshot, memories: dict[str, SplitMemory] | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        memories: dict[str, SplitMemory] | None = None,
+        release: Callable[[], None] | None = None,
+    ) -> None:
         self.snapshot = snapshot
+        self._release = release
         self._memories: dict[str, SplitMemory] = {} if memories is None else memories
         self._splits: dict[str, RunView] = {}
+        self._asked: tuple[np.ndarray | None, np.ndarray] = (None, np.empty(0, int))
 
     def in_split(self, split: str) -> RunView:
         """Return the view of another split; this view if the run does not have that split."""
         snapshot = self.snapshot.in_split(split)
         if snapshot is self.snapshot:
             return self
-        return self._splits.setdefault(split, RunView(snapshot, self._memories))
+        return self._splits.setdefault(split, RunView(snapshot, self._memories, self._release))
+
+    def release(self) -> None:
+        """Release the memory of saved rows that were read; they stay readable.
+
+        What reads all rows of many columns calls it from time to time. The reader does so every two seconds.
+        """
+        if self._release is not None:
+            self._release()
 
     @property
     def _memory(self) -> SplitMemory:
@@ -138,11 +155,50 @@ class RunView:
             "kl_coef", float(f"{median:.4g}"), f"inferred from token rewards, {share}"
         )
 
-    def quantiles(self, column: str, q: tuple[float, ...]) -> np.ndarray:
-        """Return exact quantiles per step, shape (len(q), S); NaN if a step has no finite value."""
-        name, step, values = self._values_by_step(column)
-        version, steps = self.snapshot.version, self.snapshot.steps
-        return self._memory.quantiles.get(name, q, version, steps, step, values)
+    def quantiles(
+        self, column: str, q: tuple[float, ...], size: int = 1, most: int | None = None
+    ) -> np.ndarray:
+        """Return quantiles of every ``size`` consecutive steps together; NaN if these have no finite value.
+
+        Parameters
+        ----------
+        column : str
+        q : tuple of float
+        size : int
+            By default each step has its own quantiles.
+        most : int, optional
+            In a run with more samples, quantiles are those of every second (fourth, eighth, …) sample. By
+            default they are exact.
+
+        Returns
+        -------
+        ndarray, shape (len(q), ceil(S / size))
+        """
+        name, snapshot, part = ALIASES.get(column, column), self.snapshot, 1
+        while most is not None and snapshot.samples > part * most:
+            part *= 2
+
+        def read(wanted: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, Values]:
+            rows = self._rows_at(wanted)
+            rows = rows[rows % part == 0] if part > 1 else rows
+            column = self.number(name) if wanted is None else None
+            return (
+                snapshot.metadata("step"),
+                rows,
+                lambda some: self.values(name, some) if column is None else column[some],
+            )
+
+        return self._memory.quantiles.get((name, part), q, snapshot.version, snapshot.steps, read, size)
+
+    def _rows_at(self, steps: np.ndarray | None) -> np.ndarray:
+        """Return the rows of some steps, or of all; curves ask for the same steps one after another."""
+        if steps is None:
+            return self.snapshot.alive_rows
+        asked, rows = self._asked
+        if asked is None or not np.array_equal(asked, steps):
+            rows = np.flatnonzero(np.isin(self.snapshot.metadata("step"), steps) & self.snapshot.alive)
+            self._asked = steps, rows
+        return rows
 
     def histogram(self, column: str, bins: int = 64) -> Histogram:
         """Return a histogram of a column's finite values per step; all steps share at most ``bins`` bins."""

@@ -71,7 +71,7 @@ def test_steps_chosen_in_the_curve_are_the_samples_of_the_others(run: rlpanel.Ru
 
 def test_a_box_in_the_scatter_plot_gives_the_means_of_its_samples(run: rlpanel.Run) -> None:
     plot = run.plot
-    layout = plot.scatter("response_tokens", "reward") + plot.curve("kl_k3_mean")
+    layout = plot.scatter("response_tokens", "reward") + plot.curve("kl_k3_mean", band="std")
     box = (hv.dim("response_tokens") > 14) & (hv.dim("reward") >= 1)
     _, curve = selected(layout, hv.link_selections.instance(), box)
     lines = of_type(curve, hv.Curve)

@@ -32,7 +32,7 @@ def test_svg_has_the_texts_of_the_plot(run: rlpanel.Run, tmp_path: Path) -> None
     run.plot.save(run.plot.curve("reward") + run.plot.distribution("reward", 30), path)
     svg = path.read_text("utf-8")
     assert svg.startswith("<svg")
-    assert "reward, mean ± standard deviation" in svg
+    assert "reward, mean and quartiles (25–75%)" in svg
     assert "step 30: 64 samples" in svg
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import rlpanel
+from rlpanel.display_settings import Display
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.panels.plots.series import curve as board_curve
 from rlpanel.panels.ui import theme
-from rlpanel.settings import Display
 from tests.drawn import options_of
 from tests.factories import append, line
 
@@ -59,7 +59,7 @@ def test_labels_and_colours_are_those_of_the_board(run: rlpanel.Run) -> None:
         drawn = options_of(run.plot.curve("kl_k3_mean", dark=dark).get(1))
         assert drawn["ylabel"] == describe("kl_k3_mean").axis
         assert drawn["color"] == theme.palette(dark)["kl"]
-    assert drawn["title"] == "couplets-grpo: KL k3, mean ± standard deviation"
+    assert drawn["title"] == "couplets-grpo: KL k3, mean and quartiles (25–75%)"
 
 
 def test_options_of_the_caller_come_first(run: rlpanel.Run) -> None:
@@ -84,5 +84,5 @@ def test_an_unknown_column_is_an_error_that_lists_the_others(run: rlpanel.Run) -
 
 
 def test_an_unknown_band_is_an_error(run: rlpanel.Run) -> None:
-    with pytest.raises(SettingError, match="no band 'sigma'; available: std, iqr, range, none"):
+    with pytest.raises(SettingError, match="no band 'sigma'; available: iqr, std, range, none"):
         run.plot.curve("reward", band="sigma")

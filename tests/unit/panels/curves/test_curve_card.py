@@ -8,39 +8,31 @@ import numpy as np
 import pytest
 
 import rlpanel
+from rlpanel.display_settings import Display
 from rlpanel.panels.curves.curve_card import CurveCard
 from rlpanel.panels.curves.curve_selection import Curve
 from rlpanel.panels.plots.series import POINTS
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
-from rlpanel.settings import Display
 from tests.factories import append, line, write_run
 
 
-def subtitle(run: Path, band: str) -> str:
-    context = Context(view=rlpanel.open_run(run, follow=False).view, display=Display(band=band))
+def subtitle(run: Path, **display: object) -> str:
+    context = Context(view=rlpanel.open_run(run, follow=False).view, display=Display(**display))
     export = CurveCard(context, Curve("reward", "Reward", ("reward",))).export()
     assert export is not None
     return export.words
 
 
-@pytest.mark.parametrize(
-    ("steps", "words"),
-    [
-        (POINTS, "mean, IQR, by step"),
-        (POINTS + 1, "mean, lowest to highest quartile of its steps, 2 steps per point, by step"),
-    ],
-)
-def test_the_band_of_points_of_several_steps_is_not_called_their_quartiles(
-    tmp_path: Path, steps: int, words: str
-) -> None:
+@pytest.mark.parametrize(("steps", "more"), [(POINTS, ""), (POINTS + 1, "2 steps per point, ")])
+def test_the_head_says_that_the_band_holds_the_middle_half(tmp_path: Path, steps: int, more: str) -> None:
     run = write_run(tmp_path / "run", steps=steps, samples=1, tokens=False)
-    assert subtitle(run, "iqr") == f"{words}, run"
+    assert subtitle(run) == f"mean, 25–75%, {more}by step, run"
 
 
 def test_the_range_of_several_steps_is_that_of_their_samples(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", steps=POINTS + 1, samples=1, tokens=False)
-    assert subtitle(run, "range") == "mean, min–max, 2 steps per point, by step, run"
+    assert subtitle(run, band="range") == "mean, min–max, 2 steps per point, by step, run"
 
 
 @pytest.mark.parametrize(("change", "alpha"), [(0.001, 0.16 / 3), (1.0, 0.16)])
@@ -53,12 +45,12 @@ def test_a_band_that_fills_the_plot_is_faded(tmp_path: Path, change: float, alph
         for at, sign in enumerate((1.0, -1.0))
     )
     append(folder / "rollout_data_rank_0.jsonl", *lines)
-    [band] = [renderer for kind, renderer in card(folder, "reward")._glyphs if kind == "band"]
+    [band] = [renderer for kind, _, renderer in card(folder, "reward").plot._glyphs if kind == "band"]
     assert band.glyph.fill_alpha == pytest.approx(alpha)
 
 
 def test_a_legend_does_not_cover_the_lines(tmp_path: Path) -> None:
-    plot = card(write_run(tmp_path / "run", tokens=False), "reward", "ref_reward")._plot
+    plot = card(write_run(tmp_path / "run", tokens=False), "reward", "ref_reward").plot.figure
     assert [legend in plot.above for legend in plot.legend] == [True]
 
 
@@ -69,7 +61,7 @@ def card(run: Path, *columns: str, log: bool = False, **display: object) -> Curv
 
 def test_the_band_stays_within_the_values_of_the_step(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", steps=4, samples=8)
-    shown = card(run, "kl_k3_mean")._points()
+    shown = card(run, "kl_k3_mean", band="std")._points()
     assert (shown["lo"] >= 0).all(), "a KL k3 is never negative"
     values = rlpanel.open_run(run, follow=False).samples().groupby("step").kl_k3_mean
     assert shown["lo"].tolist() == pytest.approx(
@@ -86,12 +78,12 @@ def test_the_axis_follows_the_line_and_the_zoom(tmp_path: Path) -> None:
     for step in range(30):
         append(run / "rollout_data_rank_0.jsonl", line(step, reward=float(step), tokens=False))
     shown = card(run, "reward")
-    whole = shown._plot.y_range.start, shown._plot.y_range.end
+    whole = shown.plot.figure.y_range.start, shown.plot.figure.y_range.end
     assert whole[0] < 0 < 29 < whole[1]
     shown._window.zoomed = (10.0, 12.0)
     shown.fit()
-    assert 9 < shown._plot.y_range.start < 10
-    assert 12 < shown._plot.y_range.end < 13
+    assert 9 < shown.plot.figure.y_range.start < 10
+    assert 12 < shown.plot.figure.y_range.end < 13
     assert not shown.is_whole
     shown._window.zoomed = (-1.0, 40.0)
     assert shown.is_whole
@@ -105,8 +97,8 @@ def test_a_logarithmic_card_draws_only_values_above_zero(tmp_path: Path) -> None
             append(run / "rollout_data_rank_0.jsonl", line(step, index=index, reward=reward, tokens=False))
     shown = card(run, "reward", log=True)
     assert np.isnan(shown._points()["y"]).tolist() == [True, True, False, False]
-    assert 0 < shown._plot.y_range.start < 0.001
-    assert shown._plot.y_range.end > 100
+    assert 0 < shown.plot.figure.y_range.start < 0.001
+    assert shown.plot.figure.y_range.end > 100
     export = shown.export()
     assert export is not None
     assert "log scale" in export.words
@@ -128,7 +120,7 @@ def test_a_curve_is_shaded_by_its_own_finding_unless_one_is_opened(tmp_path: Pat
     context = shown.context
     context.marked_curves = {"reward": MarkedSteps((2,), "bad"), "other": MarkedSteps((3,), "bad")}
     shown.shade()
-    assert shown._shading.edges[0].tolist() == [1.5]
+    assert shown.plot.shading.edges[0].tolist() == [1.5]
     context.marked = MarkedSteps((4, 5), "kl")
     shown.shade()
-    assert shown._shading.edges[0].tolist() == [3.5]
+    assert shown.plot.shading.edges[0].tolist() == [3.5]

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rlpanel.display_settings import Display
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.curves.curve_selection import curves_of
 from rlpanel.panels.session.context import Context
-from rlpanel.settings import Display, Reading
+from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot

@@ -13,6 +13,7 @@ import pytest
 
 from rlpanel.api.open_run import open_run
 from rlpanel.api.run import Run
+from rlpanel.display_settings import Display
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.export.exporter import Exporter
@@ -21,7 +22,6 @@ from rlpanel.panels.prompts.prompt_history import PromptHistory
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
-from rlpanel.settings import Display
 from tests.factories import write_run
 
 STEPS = [2, 5, 9]
@@ -63,7 +63,7 @@ def numbers(view: Any) -> pd.DataFrame:
 
 
 def test_a_curve_is_a_row_a_step_with_its_band(run: Run, raw: pd.DataFrame) -> None:
-    found = numbers(Curves(context_of(run, {"variance_scale": 0.5}, curves=["reward"])))
+    found = numbers(Curves(context_of(run, {"band": "std", "variance_scale": 0.5}, curves=["reward"])))
     assert found.columns.tolist() == ["run", "curve", "step", "mean", "lo", "hi", "band", "n"]
     reward = raw.groupby("step").reward
     ours = found[found.curve == "reward"]

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rlpanel
+from rlpanel.display_settings import Display
 from rlpanel.panels.plots import series
-from rlpanel.settings import Display
 from rlpanel.store.snapshot.run_view import RunView
-from tests.factories import write_run
+from tests.factories import append, line, write_run
 
 
 def points(values: list[float]) -> series.Points:
@@ -34,7 +34,7 @@ def raw(run: Path) -> pd.DataFrame:
 
 def test_a_curve_is_mean_and_deviation_by_step(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", steps=[5, 1, 30], ranks=2, samples=4)
-    made = series.curve(rlpanel.open_run(run, follow=False).view, "reward", Display())
+    made = series.curve(rlpanel.open_run(run, follow=False).view, "reward", Display(band="std"))
     wanted = raw(run).groupby("step").reward.agg(["mean", "std", "count"])
     assert made["x"].tolist() == wanted.index.tolist() == [1, 5, 30]
     np.testing.assert_allclose(made["y"], wanted["mean"])
@@ -68,8 +68,10 @@ def test_other_bands(tmp_path: Path, band: str, low: object, high: object) -> No
 
 def test_zero_shift_and_variance_scaling(tmp_path: Path) -> None:
     snapshot = rlpanel.open_run(write_run(tmp_path / "run"), follow=False).snapshot
-    plain = series.curve(RunView(snapshot), "reward", Display())
-    turned = series.curve(RunView(snapshot), "reward", Display(zero_shift=True, variance_scale=0.5))
+    plain = series.curve(RunView(snapshot), "reward", Display(band="std"))
+    turned = series.curve(
+        RunView(snapshot), "reward", Display(band="std", zero_shift=True, variance_scale=0.5)
+    )
     np.testing.assert_allclose(turned["y"], plain["y"] - plain["y"][0])
     np.testing.assert_allclose(turned["hi"] - turned["y"], (plain["hi"] - plain["y"]) / 2)
 
@@ -79,11 +81,26 @@ def test_a_long_run_is_gathered_into_buckets_that_pool_exactly(
 ) -> None:
     monkeypatch.setattr(series, "POINTS", 4)
     run = write_run(tmp_path / "run", steps=10, samples=3)
-    made = series.curve(rlpanel.open_run(run, follow=False).view, "reward", Display())
+    view = rlpanel.open_run(run, follow=False).view
+    made = series.curve(view, "reward", Display(band="std"))
     frame = raw(run)
     pooled = frame.groupby((frame.step - 1) // 4).reward
     np.testing.assert_allclose(made["y"], pooled.mean())
     np.testing.assert_allclose(made["hi"] - made["y"], pooled.std())
+    quartiles = series.curve(view, "reward", Display(band="iqr"))
+    np.testing.assert_allclose(quartiles["lo"], pooled.quantile(0.25))
+    np.testing.assert_allclose(quartiles["hi"], pooled.quantile(0.75))
+
+
+def test_a_few_extreme_values_do_not_widen_the_default_band(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    for index in range(16):
+        append(
+            run / "rollout_data_rank_0.jsonl", line(1, index=index, reward=1e6 if index > 12 else index % 2)
+        )
+    made = series.curve(rlpanel.open_run(run, follow=False).view, "reward", Display())
+    assert (made["lo"].tolist(), made["hi"].tolist()) == ([0.0], [1.0])
 
 
 @given(st.lists(st.floats(-5, 5), max_size=12), st.lists(st.floats(-5, 5), max_size=12))

@@ -14,6 +14,7 @@ from bokeh.models import ColumnDataSource
 
 from rlpanel.api.open_run import open_run
 from rlpanel.api.run import Run
+from rlpanel.display_settings import Display
 from rlpanel.panels.curves.curve_points import shared_points
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.column_payload import MAX_LIST_LENGTH
@@ -23,7 +24,6 @@ from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.samples.text_loader import texts_of
 from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.session.context import Context, Selection
-from rlpanel.settings import Display
 from tests.factories import write_run
 
 

@@ -12,13 +12,13 @@ import pytest
 from rlpanel.api.open_run import open_run
 from rlpanel.api.run import Run
 from rlpanel.app.run_export import report_of
+from rlpanel.display_settings import Display
 from rlpanel.errors import FilterError, SettingError
 from rlpanel.panels.report.carried_samples import collect_samples, jsonable
 from rlpanel.panels.report.report import board_html
 from rlpanel.panels.report.report_contents import frozen, select_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.html_document import document
-from rlpanel.settings import Display
 from rlpanel.store.query.query import QueryResult
 from tests.factories import append, line, write_run
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import rlpanel
+from rlpanel.display_settings import Display
 from rlpanel.panels.samples.text_style import text_style
 from rlpanel.panels.session.context import Context
-from rlpanel.settings import Display
 from rlpanel.texts.prompt_parts import TextStyle
 from tests.factories import append, line
 

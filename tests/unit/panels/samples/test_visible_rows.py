@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlpanel.api.open_run import open_run
+from rlpanel.display_settings import Display
 from rlpanel.panels.samples.visible_rows import attempt_column, excluded_html, subset_html, visible_rows
-from rlpanel.settings import Display
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run

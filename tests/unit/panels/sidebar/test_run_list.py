@@ -17,6 +17,7 @@ from rlpanel.panels.sidebar.run_list import RunList, entry_of
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.index import run_facts
 from rlpanel.store.index.run_facts import RunFacts
+from rlpanel.store.index.tail_facts import TailFacts
 
 FACTS = RunFacts(
     samples=1234, step=30, reward=0.5, trend=(1.0, 2.0, 3.0), complete=True, bytes=100, newest_line=50.0
@@ -48,6 +49,12 @@ def know(name: str, facts: RunFacts) -> None:
 
 def test_a_run_that_was_never_read_has_name_and_age_only() -> None:
     assert entry_of("a", info("a"), None, None) == {"name": "a", "label": "a", "time": 50.0}
+
+
+def test_an_entry_of_a_run_that_was_never_read_has_the_facts_of_its_last_lines() -> None:
+    entry = entry_of("a", info("a"), TailFacts(12, 1.5), None)
+    assert entry == {"name": "a", "label": "a", "time": 50.0, "step": 12, "tail": True, "reward": "1.50"}
+    assert "reward" not in entry_of("a", info("a"), TailFacts(12, None), None)
 
 
 def test_an_entry_says_what_is_known() -> None:
@@ -153,6 +160,15 @@ def test_ticks_are_the_overlay_runs(runs: RunList) -> None:
     assert selection.over == ["exp/run-6"]
     runs._on_message({"clear": True})
     assert selection.over == []
+
+
+def test_every_tick_is_answered_by_its_number(runs: RunList) -> None:
+    runs._on_message({"compare": "exp/run-5", "on": True, "tick": 1})
+    assert (runs._choices.over, runs._choices.answered) == (["exp/run-5"], 1)
+    runs._on_message({"compare": "a run that is gone", "on": True, "tick": 2})
+    assert (runs._choices.over, runs._choices.answered) == (["exp/run-5"], 2)
+    runs._on_message({"compare": "exp/run-6", "on": True, "tick": "3"})
+    assert runs._choices.answered == 2
 
 
 def test_a_link_ticks_runs_and_the_open_run_is_never_ticked(runs: RunList) -> None:

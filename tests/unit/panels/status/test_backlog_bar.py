@@ -21,7 +21,7 @@ def shown(*reads: Progress) -> list[str]:
 
 def test_it_tells_how_far_how_fast_and_how_long() -> None:
     bar = bar_html(Progress(500_000_000, 2_000_000_000, rate=100e6), "newest steps first")
-    assert "Reading 25% of 2,000 MB · 100 MB/s · 15 s left" in bar
+    assert "Reading 25% of 2 GB · 100 MB/s · 15 s left" in bar
     assert 'role="progressbar" aria-valuenow="25"><i style="width:25.0%">' in bar
     assert "newest steps first" in bar
 

@@ -39,12 +39,12 @@ def test_memory_does_not_grow_with_the_number_of_calls() -> None:
 @pytest.mark.parametrize(
     ("done", "total", "rate", "words"),
     [
-        (0, 2_000_000_000, 0.0, "0% of 2,000 MB"),
-        (500_000_000, 2_000_000_000, 100e6, "25% of 2,000 MB · 100 MB/s · 15 s left"),
-        (0, 60_000_000_000, 100e6, "0% of 60,000 MB · 100 MB/s · 10 min left"),
-        (0, 1_080_000_000_000, 100e6, "0% of 1,080,000 MB · 100 MB/s · 3.0 h left"),
+        (0, 2_000_000_000, 0.0, "0% of 2 GB"),
+        (500_000_000, 2_000_000_000, 100e6, "25% of 2 GB · 100 MB/s · 15 s left"),
+        (0, 60_000_000_000, 100e6, "0% of 60 GB · 100 MB/s · 10 min left"),
+        (0, 1_080_000_000_000, 100e6, "0% of 1,080 GB · 100 MB/s · 3.0 h left"),
         (2_000_000, 1_000_000, 1e6, "100% of 1 MB · 1 MB/s · 0 s left"),
-        (0, 0, 0.0, "100% of 0 MB"),
+        (0, 0, 0.0, "100% of 0 kB"),
     ],
 )
 def test_progress_in_words(done: int, total: int, rate: float, words: str) -> None:

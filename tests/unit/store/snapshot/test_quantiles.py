@@ -62,3 +62,28 @@ def test_infinite_values_are_left_out() -> None:
     step, values = np.array([1, 1, 1]), np.array([1.0, np.inf, 3.0])
     found = quantiles.quantiles(step, values, np.array([1]), (0.5,))
     assert found.tolist() == pd.Series([1.0, 3.0]).quantile([0.5]).to_numpy()[None].tolist()
+
+
+def test_several_steps_have_the_quantiles_of_their_samples_together(tmp_path: Path) -> None:
+    index = follow(RunIndex(write_run(tmp_path, steps=[1, 2, 4, 7, 9], samples=11), "run"))
+    frame = index.view.frame(index.snapshot.alive_rows)
+    point = frame["step"].map({1: 0, 2: 0, 4: 1, 7: 1, 9: 2})
+    truth = frame.groupby(point)["reward"].quantile(list(Q)).unstack().T
+    np.testing.assert_allclose(index.view.quantiles("reward", Q, size=2), truth)
+
+
+@pytest.mark.parametrize("step", [9, 10, 3, 0])
+def test_points_of_several_steps_follow_the_run(tmp_path: Path, step: int) -> None:
+    index = follow(RunIndex(write_run(tmp_path, steps=[1, 2, 4, 7, 9]), "run"))
+    index.view.quantiles("reward", Q, size=2)
+    append(tmp_path / "rollout_data_rank_0.jsonl", line(step, index=77, reward=100.0))
+    found = follow(index).view.quantiles("reward", Q, size=2)
+    again = follow(RunIndex(tmp_path, "run")).view.quantiles("reward", Q, size=2)
+    np.testing.assert_array_equal(found, again)
+
+
+def test_a_part_of_many_samples_is_enough_for_a_curve(tmp_path: Path) -> None:
+    view = follow(RunIndex(write_run(tmp_path, steps=2, samples=40), "run")).view
+    rewards = view.number("reward").reshape(2, 40)
+    np.testing.assert_allclose(view.quantiles("reward", Q, most=80), np.quantile(rewards, Q, axis=1))
+    np.testing.assert_allclose(view.quantiles("reward", Q, most=79), np.quantile(rewards[:, ::2], Q, axis=1))

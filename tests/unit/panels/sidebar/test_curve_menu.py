@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import rlpanel
-from rlpanel.panels.curves import curve_menu
-from rlpanel.panels.sidebar import training_constants
+from rlpanel.panels.sidebar import curve_menu, training_constants
 from rlpanel.store.snapshot.run_view import RunView
 from tests.factories import write_run
 

@@ -1,0 +1,100 @@
+"""Declares the settings of what a page shows, with default, bounds and help, for side panel and docs."""
+
+from __future__ import annotations
+
+import param
+
+KL_ESTIMATORS = {"k3": "kl_k3", "k2": "kl_k2", "k1 (log-ratio)": "log_ratio", "rllb": "kl_rllb"}
+BANDS = {
+    "IQR (25–75%)": "iqr",
+    "± 1σ": "std",
+    "min–max": "range",
+    "density": "density",
+    "ridge": "ridge",
+    "none": "none",
+}
+DARK_DEFAULT = True
+
+
+class Display(param.Parameterized):
+    """Display settings, which a viewer changes in the side panel; each browser session has its own."""
+
+    band = param.Selector(
+        default="iqr",
+        objects=BANDS,
+        label="Band",
+        doc="What curves show around the mean: a band, the density of all values at each step, or ridges.",
+    )
+    log_values = param.Boolean(
+        default=False,
+        label="Log scale of densities",
+        doc="Logarithmic value axis in densities and ridges, for columns whose values are mostly above 0.",
+    )
+    variance_scale = param.Number(
+        default=1.0,
+        bounds=(0.1, 1.0),
+        step=0.1,
+        label="Variance scaling",
+        doc="Factor on the half-width of the ±1σ band, for runs whose spread hides the mean.",
+    )
+    zero_shift = param.Boolean(
+        default=False,
+        label="Zero shift",
+        doc="Shift each curve so that its first value is 0, to compare how much the curves changed.",
+    )
+    kl_estimator = param.Selector(
+        default="kl_k3",
+        objects=KL_ESTIMATORS,
+        label="KL estimator",
+        doc="The estimator of KL(policy || reference) in curves, grid and tokens. rllb is the number that "
+        "RLLoggingBoard calls KL; it does not estimate this divergence.",
+    )
+    per_sequence = param.Boolean(
+        default=False,
+        label="KL per sequence",
+        doc="Show the KL summed over the response's tokens instead of its mean per token.",
+    )
+    fold_templates = param.Boolean(
+        default=True,
+        label="Fold chat templates",
+        doc="Recognise chat templates, padding and the beginning that prompts share. Tables show the last "
+        "user turn, and a prompt folds the rest. Off: only the next two settings apply.",
+    )
+    pad_token = param.String(
+        default="<|pad|>",
+        label="Pad token",
+        doc="Token that is removed from displayed texts; empty removes none. Common padding tokens at the "
+        "start or end of a text are recognised without it.",
+    )
+    system_end = param.String(
+        default="",
+        label="System prompt ends",
+        doc="Marker at the end of the system prompt, for example <|im_end|>; the text up to its first "
+        "occurrence is folded, and the rest of the prompt is shown as it is. Not needed for chat templates "
+        "that are recognised.",
+    )
+    max_samples = param.Integer(
+        default=2048,
+        bounds=(8, 20_000),
+        label="Max samples a step",
+        doc="Maximum number of a step's samples in the grid and the token ranking, chosen reproducibly by "
+        "uid. Statistics and distributions always use all samples.",
+    )
+    older_attempts = param.Boolean(
+        default=False,
+        label="Older attempts",
+        doc="Also show the samples that a restart of the training job replaced in the grid. Statistics use "
+        "the newest attempt only.",
+    )
+    fold_episodes = param.Boolean(
+        default=False,
+        label="One row per episode",
+        doc="Show only the first trace of each episode in the grid, with the number of its traces. "
+        "Statistics count every trace, as the trainers do.",
+    )
+    stuck_steps = param.Integer(
+        default=3,
+        bounds=(1, 10_000),
+        label="Unsolved after (steps)",
+        doc="A prompt must occur at this many steps or more to be listed as unsolved.",
+    )

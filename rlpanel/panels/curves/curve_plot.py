@@ -1,0 +1,219 @@
+"""Plot of a curve card: lines with bands and markers, the step cursor, the legend and the tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from bokeh.events import DoubleTap
+from bokeh.models import HoverTool, glyphs
+from bokeh.models.annotations import Legend, LegendItem, Span
+from bokeh.models.ranges import Range1d
+
+from rlpanel.panels.curves import trainer_scalars
+from rlpanel.panels.curves.curve_selection import Curve
+from rlpanel.panels.curves.curve_window import CurveWindow
+from rlpanel.panels.curves.overlay_curves import RAW_ALPHA
+from rlpanel.panels.plots import series
+from rlpanel.panels.plots.quiet_figure import add_glyphs, quiet_figure
+from rlpanel.panels.plots.step_shading import StepShading
+from rlpanel.panels.plots.value_axis import fills_axis
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+
+HEIGHT = 120
+#: Stylesheets of the plot and of its pane.
+HEIGHTS = [read_assets("panels/plots/curve_height.css")]
+_LEGEND = {"ref_reward": "ref", "valid_reward": "valid", "ref_valid_reward": "ref valid"}
+_DASH = {"ref_reward": "dashed", "valid_reward": "dotted", "ref_valid_reward": "dotted"}
+#: Opacity of the first column's band.
+_BAND_ALPHA = 0.16
+#: Size of the point markers, and the largest number of points that get markers.
+_MARKER_SIZE, _MAX_MARKERS = 4, 40
+
+
+class CurvePlot:
+    """The plot of a curve's columns; the first one is drawn strongest, the others are for comparison.
+
+    Parameters
+    ----------
+    curve : Curve
+    window : CurveWindow
+        The steps that the plots of a page show together.
+    whole_numbers : bool
+        Whether the x axis counts steps or samples, which have no fractions.
+    """
+
+    def __init__(self, curve: Curve, window: CurveWindow, *, whole_numbers: bool) -> None:
+        self.curve = curve
+        parts = window.parts
+        self.sources = {column: parts.source(empty_points(), name=column) for column in curve.columns}
+        self._window = window
+        self._run_visible = True
+        self._several_runs, self._dark = False, True
+        self._dot = parts.source({"x": [], "y": []})
+        self._glyphs: list[tuple[str, str, Any]] = []  # kind, column, renderer
+        self.value_range = Range1d(start=0.1, end=1.0)
+        self.figure = quiet_figure(
+            parts=parts,
+            whole=whole_numbers,
+            height=HEIGHT,
+            stylesheets=HEIGHTS,
+            min_border_right=14,
+            x_range=window.x_range,
+            y_range=self.value_range,
+            y_axis_type="log" if curve.log else "linear",
+        )
+        self.shading = StepShading(self.figure)
+        items = [self._add_column(column) for column in curve.columns]
+        self._cursor_line = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
+        self.figure.add_layout(self._cursor_line)
+        point = glyphs.Scatter(x="x", y="y", size=8, line_width=1.5)
+        [dot] = add_glyphs(self.figure, self._dot, point, parts=parts)
+        self._glyphs.append(("dot", curve.columns[0], dot))
+        if any(trainer_scalars.scalar_of(column) is None for column in curve.columns[1:]):
+            # The head compares with the trainer log. Inside the plot a legend would hide the lines.
+            self.figure.add_layout(_legend(items), "above")
+        self._add_tools()
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def show_tips(self, tips: list[tuple[str, str]]) -> None:
+        """Set the rows of the hover tooltip."""
+        if self._hover.tooltips != tips:
+            self._hover.tooltips = tips
+
+    def show_markers(self, points: int) -> None:
+        """Show markers if there are few points."""
+        # Size 0 hides the markers. An invisible renderer would make the legend show the curve as hidden.
+        size = _MARKER_SIZE if points <= _MAX_MARKERS else 0
+        for kind, column, renderer in self._glyphs:
+            if kind == "mark" and column == self.curve.columns[0] and renderer.glyph.size != size:
+                renderer.glyph.size = size
+
+    def show_run(self, *, on: bool, smoothed: bool) -> None:
+        """Show the lines of the run or hide them, and the raw lines only behind smoothed ones."""
+        if smoothed and not any(kind == "raw" for kind, *_ in self._glyphs):
+            self._add_raw_lines()
+        for kind, _, renderer in self._glyphs:
+            # While the run's state is unchanged, keep what the user hid through the card's own legend.
+            if kind == "raw" or self._run_visible != on:
+                renderer.visible = on and (kind != "raw" or smoothed)
+        self._run_visible = on
+
+    def fit(self, axis: tuple[float, float], shown: dict[str, series.Points]) -> None:
+        """Set the ends of the value axis, and fade each band that fills the plot.
+
+        Without an edge in view, such a band is only a coloured rectangle. ``shown`` has the visible points of
+        each column that has any.
+        """
+        start, end = axis
+        if axis != (self.value_range.start, self.value_range.end):
+            self.value_range.update(start=start, end=end, reset_start=start, reset_end=end)
+        for kind, column, renderer in self._glyphs:
+            if kind == "band" and column in shown:
+                alpha = self._band_alpha(column)
+                full = fills_axis(shown[column], start, end)
+                renderer.glyph.fill_alpha = alpha / 3 if full else alpha
+
+    def move_cursor(self, position: float | None, point: tuple[float, float] | None = None) -> None:
+        """Move the cursor's line to a position on the x axis, and its dot to a point; None hides them."""
+        x, y = point if point is not None else (None, None)
+        if position is None:
+            self._cursor_line.visible = False
+        else:
+            self._cursor_line.update(location=position, visible=True)
+        self._dot.data = {"x": [], "y": []} if x is None else {"x": [x], "y": [y]}
+
+    def restyle(self, *, dark: bool, several_runs: bool) -> None:
+        """Apply the colours of the theme; with overlay runs a colour tells the run, else the metric."""
+        self._dark, self._several_runs = dark, several_runs
+        colors = theme.palette(dark)
+        theme.restyle(self.figure, dark)
+        self._cursor_line.line_color = colors["muted"]
+        for kind, column, renderer in self._glyphs:
+            color = self._color(column)
+            if kind == "band":
+                renderer.glyph.fill_color = color
+            elif kind in ("line", "raw"):
+                renderer.glyph.line_color = color
+            else:
+                renderer.glyph.update(fill_color=color, line_color=colors["surface"])
+        for legend in self.figure.legend:
+            legend.label_text_color = colors["muted"]
+
+    # -- building --------------------------------------------------------------------------------
+
+    def _add_column(self, column: str) -> LegendItem:
+        """Add the glyphs of a column, and return its legend item."""
+        first = column == self.curve.columns[0]
+        dash = _DASH.get(column, "solid" if first else "dotted")
+        band, line, mark = add_glyphs(
+            self.figure,
+            self.sources[column],
+            glyphs.VArea(x="x", y1="lo", y2="hi", fill_alpha=self._band_alpha(column)),
+            glyphs.Line(x="x", y="y", line_width=1.7 if first else 1.2, line_dash=dash),
+            glyphs.Scatter(x="x", y="y", size=_MARKER_SIZE if first else 0, line_alpha=0),
+            parts=self._window.parts,
+        )
+        self._glyphs += [("band", column, band), ("line", column, line), ("mark", column, mark)]
+        renderers: list[Any] = [line, band, mark]
+        return LegendItem(label=_legend_label(column), renderers=renderers)
+
+    def _add_raw_lines(self) -> None:
+        """Add the lines behind the smoothed ones; most pages never smooth."""
+        for column, source in self.sources.items():
+            line = glyphs.Line(
+                x="x", y="raw", line_width=1, line_alpha=RAW_ALPHA, line_color=self._color(column)
+            )
+            self._glyphs += [("raw", column, raw) for raw in add_glyphs(self.figure, source, line)]
+
+    def _add_tools(self) -> None:
+        first = next(renderer for kind, _, renderer in self._glyphs if kind == "line")
+        self._hover = HoverTool(mode="vline", renderers=[first], line_policy="nearest")
+        zoom = self._window.parts.zoom_tool()
+        self.figure.add_tools(self._hover, zoom)
+        self._window.watch(self.figure, zoom)
+        self.figure.js_on_event(DoubleTap, self._window.parts.reset)
+
+    def _band_alpha(self, column: str) -> float:
+        return _BAND_ALPHA if column == self.curve.columns[0] else _BAND_ALPHA / 2
+
+    def _color(self, column: str) -> str:
+        """Return the colour of a column's glyphs in the current theme."""
+        first, name = column == self.curve.columns[0], trainer_scalars.describe(column).color
+        if first and self._several_runs:
+            name = "policy"
+        elif not first and trainer_scalars.scalar_of(column) is not None:
+            name = "text"  # drawn over the column that it equals
+        return theme.palette(self._dark)[name]
+
+
+def empty_points() -> series.Points:
+    """Return points of a column without data."""
+    return {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n", "raw")}
+
+
+def _legend_label(column: str) -> str:
+    if trainer_scalars.scalar_of(column) is not None:
+        return "trainer log"
+    return _LEGEND.get(column, trainer_scalars.describe(column).label)
+
+
+def _legend(items: list[LegendItem]) -> Legend:
+    return Legend(
+        items=items,
+        click_policy="hide",
+        orientation="horizontal",
+        location="left",
+        margin=0,
+        padding=0,  # type: ignore[arg-type]  # as margin, it may be a number
+        spacing=8,
+        label_text_font_size="10px",
+        label_standoff=4,
+        glyph_width=14,
+        glyph_height=8,
+        label_height=10,
+        background_fill_alpha=0,
+        border_line_alpha=0,
+    )

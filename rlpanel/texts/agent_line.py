@@ -1,0 +1,133 @@
+"""One line that tells at a glance what an agent did: its tool calls, then its last words.
+
+Agents' responses are logged as one text. The calls are found by the markup of the chat templates, or by the
+lines that rlpanel itself writes for logged messages. A text without calls is left as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+#: Most characters of a text that is searched for calls, and of an argument; most calls that are written out.
+_LONGEST, _ARGUMENT, _WRITTEN = 4000, 40, 2
+
+#: A call as Hermes and Qwen write it, as Qwen Coder and Llama do, as a logged message has it, and as Mistral.
+_CALL = re.compile(
+    r"<tool_call>(?P<hermes>.*?)(?:</tool_call>|<\|im_end\|>|\Z)"
+    r"|<function=(?P<name>[^>\s]+)>(?P<parameters>.*?)(?:</function>|\Z)"
+    r"|^\[call\] (?P<line>[^\n]*)$"
+    r"|\[TOOL_CALLS\]\s*(?P<mistral>\[.*?\])(?=</s>|\s*\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+_PARAMETER = re.compile(r"<parameter=([^>\s]+)>\s*(.*?)\s*(?:</parameter>|\Z)", re.DOTALL)
+#: What a tool answered: up to the next message, or to the end of its markup.
+_RESULT = re.compile(
+    r"<tool_response>.*?(?:</tool_response>|\Z)|\[TOOL_RESULTS\].*?(?:\[/TOOL_RESULTS\]|\Z)"
+    r"|^\[tool[^\]\n]*\] .*?(?=^\[(?:assistant|user|call|tool)|\Z)"
+    r"|<\|im_start\|>(?:tool|user)\n.*?(?:<\|im_end\|>|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+#: Thoughts, and markup between messages.
+_MARKUP = re.compile(
+    r"<think>.*?</think>|</?think>|<\|im_start\|>[a-z]*\n?|^\[assistant\] "
+    r"|<[|｜][^|｜<>\n]{1,40}[|｜]>|</?s>",
+    re.DOTALL | re.MULTILINE,
+)
+_NAME = re.compile(r'"name"\s*:\s*"([^"]{1,80})"')
+
+
+def agent_line(text: str, *, whole: bool = True) -> str:
+    """Return a response's calls and last words as one line; without a call, the text itself.
+
+    Parameters
+    ----------
+    text : str
+    whole : bool
+        Whether this is all of the response, so that it ends with the last words.
+
+    Examples
+    --------
+    >>> agent_line('<tool_call>{"name": "add", "arguments": {"a": 2, "b": 5}}</tool_call>It is 7.')
+    'add(a=2, b=5) → It is 7.'
+    """
+    if len(text) > _LONGEST:
+        return text
+    found = list(_CALL.finditer(text))
+    calls = [call for match in found for call in _calls_of(match)] or _bare_calls(text)
+    if not calls:
+        return text
+    written = calls[:_WRITTEN]
+    if len(calls) > _WRITTEN:
+        written = [*written[:1], f"{len(calls) - 1} more calls"]
+    last = _words(text[found[-1].end() :]) if found and whole else ""
+    return " → ".join([", ".join(written), *([last] if last else [])])
+
+
+def _calls_of(match: re.Match[str]) -> list[str]:
+    """Return the calls that a piece of markup holds, each as a text."""
+    if match["name"]:
+        named = dict(_PARAMETER.findall(match["parameters"]))
+        return [_call(match["name"], named or _parsed(match["parameters"]))]
+    if match["line"] is not None:
+        name, _, arguments = match["line"].partition("(")
+        return [_call(name, _parsed(arguments.removesuffix(")")))]
+    inside = match["hermes"] if match["hermes"] is not None else match["mistral"]
+    nested = _CALL.match(inside.strip()) if match["hermes"] is not None else None
+    return _calls_of(nested) if nested else _json_calls(inside)
+
+
+def _bare_calls(text: str) -> list[str]:
+    """Return the call that a whole text is as JSON; some templates have no markup for calls."""
+    stripped = _MARKUP.sub("", text).strip()
+    starts = stripped.startswith('{"name"') and ('"arguments"' in stripped or '"parameters"' in stripped)
+    return _json_calls(stripped) if starts else []
+
+
+def _json_calls(text: str) -> list[str]:
+    value = _parsed(text)
+    items = value if isinstance(value, list) else [value]
+    calls = [_of_object(item) for item in items if isinstance(item, dict)]
+    if calls:
+        return calls
+    name = _NAME.search(text)
+    return [f"{name[1]}(unreadable arguments)" if name else f"unreadable call {_short(text)}".rstrip()]
+
+
+def _of_object(item: dict[str, Any]) -> str:
+    function = item.get("function")
+    item = function if isinstance(function, dict) else item
+    arguments = item.get("arguments", item.get("parameters", {}))
+    return _call(str(item.get("name", "?")), _parsed(arguments) if isinstance(arguments, str) else arguments)
+
+
+def _call(name: str, arguments: Any) -> str:
+    """Return a call as Python writes one."""
+    if isinstance(arguments, dict):
+        inside = ", ".join(f"{_short(key)}={_short(_value(value))}" for key, value in arguments.items())
+    else:
+        inside = _short(_value(arguments)) if arguments not in ("", None) else ""
+    return f"{_short(name)}({inside})"
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _ARGUMENT else f"{line[: _ARGUMENT - 1]}…"
+
+
+def _words(text: str) -> str:
+    """Return what the agent says in the rest of a response, without results, thoughts and markup."""
+    return " ".join(_MARKUP.sub(" ", _RESULT.sub("\n", text)).split())
+
+
+def _parsed(text: str) -> Any:
+    """Return a JSON text's value, else the text."""
+    try:
+        return json.loads(text) if text.strip() else ""
+    except (ValueError, RecursionError):
+        return text.strip()

@@ -1,0 +1,60 @@
+"""A row shows an agent's calls and last words, in all markups of calls that logs have."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlpanel.texts.agent_line import agent_line
+
+HERMES = '<tool_call>\n{"name": "add", "arguments": {"a": 2, "b": 5}}\n</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (HERMES, "add(a=2, b=5)"),
+        (f"{HERMES}<|im_end|><think>\n\n</think>\n\nIt is 9.<|im_end|>", "add(a=2, b=5) → It is 9."),
+        (
+            f"{HERMES}<|im_end|>\n<|im_start|>user\n<tool_response>\n7\n</tool_response><|im_end|>\n"
+            "<|im_start|>assistant\nIt is 7.<|im_end|>",
+            "add(a=2, b=5) → It is 7.",
+        ),
+        (f"{HERMES}\n{HERMES}", "add(a=2, b=5), add(a=2, b=5)"),
+        (f"{HERMES}{HERMES}{HERMES}Done.", "add(a=2, b=5), 2 more calls → Done."),
+        (
+            '[assistant] I need it.\n[call] add({"a":2,"b":2})\n[tool] 4\n[assistant] The answer is 4.',
+            "add(a=2, b=2) → The answer is 4.",
+        ),
+        ("[call] look()\n[tool] a room\nwith a door", "look()"),
+        (
+            "<tool_call>\n<function=run>\n<parameter=code>\nprint(1)\n</parameter>\n</function>\n</tool_call>",
+            'run(code="print(1)")',
+        ),
+        ('<function=run>{"code": "1"}</function>', 'run(code="1")'),
+        ('[TOOL_CALLS] [{"name": "add", "arguments": {"a": 1}}]</s>', "add(a=1)"),
+        ('{"name": "search", "parameters": {"query": "12*7"}}<|eom_id|>', 'search(query="12*7")'),
+        ('<tool_call>{"name": "add", "arguments": "{\\"a\\": 1}"}</tool_call>', "add(a=1)"),
+        ('<tool_call>{"name": "add", "arguments": {"a": im}}</tool_call>', "add(unreadable arguments)"),
+        ("<tool_call>\n<think>", "unreadable call <think>"),
+        ('<tool_call>{"name": "add", "argum', "add(unreadable arguments)"),
+    ],
+)
+def test_a_row_shows_calls_and_last_words(text: str, line: str) -> None:
+    assert agent_line(text) == line
+
+
+@pytest.mark.parametrize(
+    "text", ["", "It is 9.", "<think>2</think> 9", '{"name": "x"} is no call', "a [call] is a word", "[1, 2]"]
+)
+def test_a_text_without_calls_is_left_as_it_is(text: str) -> None:
+    assert agent_line(text) == text
+
+
+def test_the_end_of_a_cut_text_is_not_taken_for_the_last_words() -> None:
+    assert agent_line(f"{HERMES}I see, then", whole=False) == "add(a=2, b=5)"
+
+
+def test_long_arguments_are_shortened() -> None:
+    line = agent_line(f'<tool_call>{{"name": "run", "arguments": {{"code": "{"x" * 500}"}}}}</tool_call>')
+    assert len(line) < 60
+    assert line.endswith("…)")
