@@ -11,7 +11,7 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.step_batches import step_batches
 
 #: Usual number of rows of a block.
-BLOCK_ROWS = 128 << 10
+BLOCK_ROWS = 64 << 10
 
 
 class StepBlocks:
