@@ -11,6 +11,7 @@ from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.findings.engine.place_series import PlaceSeries
 from rlpanel.findings.engine.rule import RULES
 from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.step_blocks import BLOCK_ROWS
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.run_view import RunView
 
@@ -96,4 +97,6 @@ def _run_rules(context: RuleContext, *, clock: bool) -> tuple[list[Finding], boo
         except Exception:
             failed = True
             logger.exception("the rule %s failed on run %s", rule.name, context.snapshot.name)
+        if len(context.rows) > BLOCK_ROWS:
+            context.view.release()
     return results, failed

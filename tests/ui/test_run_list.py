@@ -169,6 +169,31 @@ def test_a_tick_overlays_a_run(start: BoardPage) -> None:
     assert "over" not in parse_qs(urlsplit(start.page.url).query)
 
 
+#: Ticks two entries before the server answers, and records what is then written into the second box.
+TICK_BOTH = """boxes => {
+  const [first, second] = boxes
+  const checked = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "checked")
+  window.written = []
+  Object.defineProperty(second, "checked", {
+    get() { return checked.get.call(this) },
+    set(value) { window.written.push(value); checked.set.call(this, value) },
+  })
+  first.click()
+  second.click()
+}"""
+
+
+def test_an_answer_to_one_tick_does_not_undo_the_next(start: BoardPage) -> None:
+    tree(start).locator('.run[data-name="quiet"] input, .run[data-name="exp/b/seed0"] input').evaluate_all(
+        TICK_BOTH
+    )
+    expect(start.page.locator(".rl-run-legend button")).to_have_count(3)
+    expect(entry(start, "exp/b/seed0").get_by_role("checkbox")).to_be_checked()
+    written = start.page.evaluate("window.written")
+    assert written
+    assert all(written)
+
+
 def test_at_most_eight_runs_are_ticked(start: BoardPage) -> None:
     start.go(run="live", over=",".join(f"exp/b/seed{number}" for number in range(8)))
     expect(tree(start).locator("input:checked")).to_have_count(8)

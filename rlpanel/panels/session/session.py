@@ -106,8 +106,8 @@ class Session:
         with pn.io.hold():
             if pace is not None:
                 self._try(pace.begin)
-            parts = deque(self._try(partial(self._draw, changed)) or ())
-            self._draw_parts(parts, pace, end)
+            parts = self._try(partial(self._draw, changed))
+            self._draw_parts(deque(parts or ()), pace, end)
         self._last_drawn = time.monotonic()
         self._schedule_idle_redraw()
 

@@ -18,7 +18,7 @@ export function render({ model }) {
   Object.assign(clear, { type: "button", title: t("Remove all overlay runs") })
   const ticked = element("span")
   compared.append(ticked, clear)
-  const tree = new RunTree((message) => model.send_msg(message))
+  const tree = new RunTree((message) => model.send_msg(message), model.answered)
   box.append(top, compared, tree.node, tree.more)
 
   let lag = Infinity  // the browser's clock minus the server's; a message's delay only adds to it
@@ -30,7 +30,7 @@ export function render({ model }) {
     const all = model.runs.map((run) => changes.get(run.name) ?? run)
     const runs = all.filter((run) => wanted.every((word) => run.label.toLowerCase().includes(word)))
     return { runs, total: all.length, searching: wanted.length > 0, clock: clock(),
-             value: model.value, over: model.over, most: model.most }
+             value: model.value, over: model.over, most: model.most, answered: model.answered }
   }
   const draw = () => {
     const shown = state(), scroll = tree.node.scrollTop
@@ -46,7 +46,7 @@ export function render({ model }) {
   }
   const mark = () => {
     showTicked()
-    tree.mark({ ...tree.state, value: model.value, over: model.over, most: model.most })
+    tree.mark({ ...tree.state, value: model.value, over: model.over, most: model.most, answered: model.answered })
   }
 
   search.addEventListener("input", () => { tree.limit = PAGE; draw(); tree.node.scrollTop = 0 })
@@ -63,6 +63,7 @@ export function render({ model }) {
   model.on("changes", () => { sync(); tree.update(state()) })
   model.on("value", () => { mark(); tree.reveal() })
   model.on("over", mark)
+  model.on("answered", mark)
   const timer = setInterval(() => tree.refresh(clock()), REFRESH_EVERY)
   model.on("remove", () => clearInterval(timer))
   sync()

@@ -46,6 +46,7 @@ class RunChoices(Component):
     changes = param.List(default=[], doc="Entries that replace those of the same run in `runs`.")
     value = param.String(default="", doc="Name of the selected run.")
     over = param.List(default=[], doc="Names of the overlay runs.")
+    answered = param.Integer(default=0, doc="Number of the browser's tick that `over` takes into account.")
     most = param.Integer(default=MAX_OVERLAY_RUNS, doc="Maximum number of overlay runs.")
     now = param.Number(default=0.0, doc="Time of the last update by the server's clock.")
     ages = param.List(default=[LIVE_SECONDS, QUIET_SECONDS], doc="Maximum ages of live and of quiet runs.")
@@ -143,6 +144,8 @@ class RunList(Viewer):
             self._open(name)
         if isinstance(name := message.get("compare"), str) and name in names:
             self._compare(name, bool(message.get("on")))
+        if type(tick := message.get("tick")) is int and 0 <= tick < 2**31:
+            self._choices.answered = tick
         if message.get("clear") is True:
             self.context.selection.over = []
 

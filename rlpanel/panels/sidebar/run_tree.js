@@ -19,7 +19,9 @@ function groupByFolder(runs) {
 }
 
 class RunTree {
-  constructor(send) {
+  /** `answered` is the number of the tick that the server answered last. */
+  constructor(send, answered) {
+    this.ticks = answered
     this.node = element("div", "tree")
     this.node.setAttribute("role", "tree")
     this.node.ariaLabel = t("Runs")
@@ -108,12 +110,14 @@ class RunTree {
     for (const entry of this.entries.values()) { entry.refresh(clock) }
   }
 
-  /** Show which run is open, and which are ticked. */
+  /** Show which run is open, and which are ticked. Until the newest tick is answered, the server's list lacks it. */
   mark(state) {
     this.state = state
+    const answered = state.answered === this.ticks
     const refused = state.over.length >= state.most ? `At most ${state.most} runs are compared` : ""
     for (const [name, entry] of this.entries) {
-      entry.mark({ selected: name === state.value, ticked: state.over.includes(name), refused })
+      const ticked = answered ? state.over.includes(name) : entry.tick.checked
+      entry.mark({ selected: name === state.value, ticked, refused })
     }
     if (!this.active?.isConnected) { this.activate(this.selected() ?? this.items()[0] ?? null) }
   }
@@ -160,7 +164,7 @@ class RunTree {
 
   onTick(event) {
     const run = event.target.closest(".run")
-    if (run) { this.send({ compare: run.dataset.name, on: event.target.checked }) }
+    if (run) { this.send({ compare: run.dataset.name, on: event.target.checked, tick: ++this.ticks }) }
   }
 
   onKey(event) {

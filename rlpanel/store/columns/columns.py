@@ -13,10 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from rlpanel.store.columns.page_memory import SavedBytes, allocate, map_file, release_mapped
+from rlpanel.store.columns.page_memory import SavedBytes, allocate, map_file, release_mapped, share_mapped
 
 _FIRST = 1024
-#: A full column grows by this factor: growing copies mapped rows into memory, and spare capacity is free.
+#: A full column grows by this factor: growing copies rows that are not saved yet, and spare capacity is free.
 _GROWTH = 4
 #: Rows are mapped when at least this many bytes of a column were saved since, and this share of those mapped.
 MAP_BYTES, _MAP_SHARE = 256 << 10, 1 / 8
@@ -77,14 +77,16 @@ class Column:
 
     def rewrite(self, rows: np.ndarray, values: np.ndarray) -> None:
         """Replace the values at ``rows`` in a copy, so that existing snapshots keep theirs."""
-        self._copy_to(len(self._data))
+        self._copy_to(len(self._data), writable=True)
         self._data[rows] = values
 
-    def _copy_to(self, capacity: int) -> None:
-        """Copy the column into a new array."""
+    def _copy_to(self, capacity: int, *, writable: bool = False) -> None:
+        """Copy the column into a new array; rows that are pages of a file stay such, unless ``writable``."""
         copy = allocate(capacity, self.dtype)
-        copy[: self._written] = self._data[: self._written]
-        self._data, self._is_allocated, self._mapped = copy, True, 0
+        mapped = 0 if writable else share_mapped(self._data, copy, self._mapped)
+        copied = slice(mapped // self.dtype.itemsize, self._written)
+        copy[copied] = self._data[copied]
+        self._data, self._is_allocated, self._mapped = copy, True, mapped
 
     def _fill_to(self, rows: int, end: int) -> None:
         """Write the fill value up to ``rows`` and grow the capacity to ``end``."""
@@ -193,10 +195,10 @@ class Columns:
             column.release()
 
     def stored(self) -> Iterator[Column]:
-        """Yield all arrays."""
+        """Yield all arrays; another thread may add some meanwhile."""
         yield from self.metadata.values()
-        yield from self.numbers.values()
-        for labels in self.labels.values():
+        yield from tuple(self.numbers.values())
+        for labels in tuple(self.labels.values()):
             yield labels.codes
 
     def renumber(self, rows: np.ndarray, lines: np.ndarray) -> None:

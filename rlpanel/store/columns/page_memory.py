@@ -29,6 +29,7 @@ _SERVER_KEPT_BYTES, _SERVER_ARENAS = 8 << 20, 2
 #: Parameters of glibc's ``mallopt``.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _MAP_FIXED, _MAP_FAILED = 0x10, ctypes.c_void_p(-1).value
+_MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
 #: True if pages of an array can be exchanged for those of a file.
 CAN_MAP = sys.platform == "linux"
 
@@ -103,8 +104,35 @@ def map_file(array: np.ndarray, descriptor: int, size: int) -> int:
     size -= size % mmap.PAGESIZE
     if not CAN_MAP or not size:
         return 0
-    flags = mmap.MAP_PRIVATE | _MAP_FIXED
-    address = _libc().mmap(array.ctypes.data, size, mmap.PROT_READ, flags, descriptor, 0)
+    # Shared, so that `share_mapped` can map the pages again; some network file systems cannot do that.
+    for sharing in (mmap.MAP_SHARED, mmap.MAP_PRIVATE):
+        address = _libc().mmap(array.ctypes.data, size, mmap.PROT_READ, sharing | _MAP_FIXED, descriptor, 0)
+        if address not in (None, _MAP_FAILED):
+            return size
+    return 0
+
+
+def share_mapped(source: np.ndarray, target: np.ndarray, size: int) -> int:
+    """Exchange whole pages of an array for those of a file that another array has; nothing is copied.
+
+    Parameters
+    ----------
+    source : ndarray
+        Its first ``size`` bytes are pages of a file, by `map_file`.
+    target : ndarray
+        A large array from `allocate`. The exchanged pages become read-only.
+    size : int
+
+    Returns
+    -------
+    int
+        Number of bytes that are mapped; 0 if the system cannot do it.
+    """
+    if not size or target.nbytes < _MMAP_BYTES:
+        return 0
+    # An old size of 0 keeps the old mapping, and needs no descriptor of the file.
+    flags = _MREMAP_MAYMOVE | _MREMAP_FIXED
+    address = _libc().mremap(source.ctypes.data, 0, size, flags, target.ctypes.data)
     return 0 if address in (None, _MAP_FAILED) else size
 
 
@@ -156,4 +184,6 @@ def _libc() -> Any:
         libc.mmap.argtypes = (address, size, ctypes.c_int, ctypes.c_int, ctypes.c_int, offset)
         libc.mmap.restype = address
         libc.madvise.argtypes = (address, size, ctypes.c_int)
+        libc.mremap.argtypes = (address, size, size, ctypes.c_int, address)
+        libc.mremap.restype = address
     return libc

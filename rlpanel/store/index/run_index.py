@@ -196,7 +196,8 @@ class RunIndex:
         self.version += 1
         self._changed = self._has_new_lines = False
         self._committed_at = time.monotonic()
-        before, self.view = self.snapshot, RunView(self._build_snapshot(), self._memories)
+        before, release = self.snapshot, self._table.columns.release
+        self.view = RunView(self._build_snapshot(), self._memories, release)
         note_facts(self.path, self.snapshot)
         caught_up = self.snapshot.progress.caught_up and not before.progress.caught_up
         if caught_up and self.bytes_read - self._trimmed_at >= TRIM_AFTER_BYTES:

@@ -5,7 +5,7 @@ Results are cached between versions of a run; for a new version, only the change
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +45,18 @@ class RunView:
     snapshot : Snapshot
     memories : dict of str to SplitMemory, optional
         Cached results by split; all views of one run share this dictionary.
+    release : callable, optional
+        Releases the memory of saved rows; thread-safe.
     """
 
-    def __init__(self, snapshot: Snapshot, memories: dict[str, SplitMemory] | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        memories: dict[str, SplitMemory] | None = None,
+        release: Callable[[], None] | None = None,
+    ) -> None:
         self.snapshot = snapshot
+        self._release = release
         self._memories: dict[str, SplitMemory] = {} if memories is None else memories
         self._splits: dict[str, RunView] = {}
         self._asked: tuple[np.ndarray | None, np.ndarray] = (None, np.empty(0, int))
@@ -58,7 +66,15 @@ class RunView:
         snapshot = self.snapshot.in_split(split)
         if snapshot is self.snapshot:
             return self
-        return self._splits.setdefault(split, RunView(snapshot, self._memories))
+        return self._splits.setdefault(split, RunView(snapshot, self._memories, self._release))
+
+    def release(self) -> None:
+        """Release the memory of saved rows that were read; they stay readable.
+
+        What reads all rows of many columns calls it from time to time. The reader does so every two seconds.
+        """
+        if self._release is not None:
+            self._release()
 
     @property
     def _memory(self) -> SplitMemory:

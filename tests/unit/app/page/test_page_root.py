@@ -60,3 +60,16 @@ def test_children_of_a_late_layout_follow_a_few_at_a_time() -> None:
         step()
         seen.append(len(texts(document)) - 1)
     assert seen == [CHILDREN_PER_MESSAGE, 4]
+
+
+def test_a_late_layout_may_contain_another_one() -> None:
+    document = Document()
+    inner = pn.Row(pn.pane.HTML("c"), pn.pane.HTML("d"))
+    outer = pn.Column(pn.pane.HTML("b"), pn.Column(inner))
+    root = PageRoot(pn.pane.HTML("a"), outer)
+    root.create_models(outer, document)
+    seen = []
+    for step in root.add_to_document(document, [outer, inner]):
+        step()
+        seen.append("".join(sorted(texts(document))))
+    assert seen == ["a", "ab", "abcd"]

@@ -20,6 +20,8 @@ from bokeh.themes import Theme
 
 from rlpanel.app.server.property_defaults import PLAIN, remember_defaults
 
+_bokehs_themed_values = HasProps.themed_values
+
 
 class Named(HasProps):
     """A class with a plain default, a list, and a default that a function makes."""
@@ -38,10 +40,11 @@ class Renamed(Named):
 @pytest.fixture
 def bokehs_own() -> Iterator[tuple[object, object]]:
     """Let defaults be remembered during a test only; return Bokeh's own functions."""
-    own = Property.themed_default, PropertyDescriptor.has_unstable_default
+    own, themed = (Property.themed_default, PropertyDescriptor.has_unstable_default), HasProps.themed_values
     remember_defaults()
     yield own
     Property.themed_default, PropertyDescriptor.has_unstable_default = own  # type: ignore[method-assign]
+    HasProps.themed_values = themed  # type: ignore[method-assign]
 
 
 def test_every_default_of_every_model_is_bokehs_own(bokehs_own: tuple[object, object]) -> None:
@@ -73,6 +76,9 @@ def test_a_theme_wins_over_a_remembered_default(bokehs_own: tuple[object, object
     before = axis.axis_line_width
     Theme(json={"attrs": {"Axis": {"axis_line_width": 7}}}).apply_to_model(axis)
     assert (axis.axis_line_width, LinearAxis().axis_line_width) == (7, before)
+    assert axis.themed_values() == {"axis_line_width": 7}
+    axis.unapply_theme()
+    assert (axis.axis_line_width, axis.themed_values()) == (before, None)
 
 
 def test_lists_are_not_shared_and_functions_are_called_again(bokehs_own: tuple[object, object]) -> None:
@@ -90,6 +96,7 @@ def test_a_document_is_serialised_as_by_bokeh(bokehs_own: tuple[object, object])
     document.add_root(DataTable(columns=[TableColumn(field="x")]))
     remembered = [document.to_json(), document.to_json()]
     Property.themed_default, PropertyDescriptor.has_unstable_default = bokehs_own  # type: ignore[method-assign,assignment]
+    HasProps.themed_values = _bokehs_themed_values  # type: ignore[method-assign]
     own = document.to_json()
     assert remembered == [own, own]
     assert [axis.axis_line_color for axis in plot.axis] == ["red", "red"]

@@ -162,6 +162,15 @@ def test_ticks_are_the_overlay_runs(runs: RunList) -> None:
     assert selection.over == []
 
 
+def test_every_tick_is_answered_by_its_number(runs: RunList) -> None:
+    runs._on_message({"compare": "exp/run-5", "on": True, "tick": 1})
+    assert (runs._choices.over, runs._choices.answered) == (["exp/run-5"], 1)
+    runs._on_message({"compare": "a run that is gone", "on": True, "tick": 2})
+    assert (runs._choices.over, runs._choices.answered) == (["exp/run-5"], 2)
+    runs._on_message({"compare": "exp/run-6", "on": True, "tick": "3"})
+    assert runs._choices.answered == 2
+
+
 def test_a_link_ticks_runs_and_the_open_run_is_never_ticked(runs: RunList) -> None:
     runs.context.selection.over = ["exp/run-0", "exp/run-2"]
     assert runs._choices.over == ["exp/run-2"]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+import os
+from pathlib import Path
 
-from rlpanel.store.columns.columns import Column, Columns, Labels
+import numpy as np
+import pytest
+
+from rlpanel.store.columns.columns import MAP_BYTES, Column, Columns, Labels
+from rlpanel.store.columns.page_memory import CAN_MAP
 
 
 def place(step: list[int]) -> dict[str, np.ndarray]:
@@ -52,3 +57,28 @@ def test_some_rows_can_be_taken_along() -> None:
         kept.labels["kind"].names[code] if code >= 0 else None for code in kept.labels["kind"].codes.view(2)
     ]
     assert (kept.rows, kept.metadata["step"].view(2).tolist(), names) == (2, [2, 3], ["b", None])
+
+
+@pytest.mark.skipif(not CAN_MAP, reason="only Linux maps a file over an array")
+def test_saved_rows_stay_pages_of_their_file_while_the_column_grows(tmp_path: Path) -> None:
+    rows = MAP_BYTES // 8 + 100  # the last rows fill no whole page
+    values = np.arange(float(rows))
+    values.tofile(tmp_path / "values")
+    column = Column(np.float64, np.nan)
+    column.write(0, values)
+    before = column.view(rows)
+    descriptor = os.open(tmp_path / "values", os.O_RDONLY)
+    column.map_saved(rows, descriptor)
+    os.close(descriptor)
+    (tmp_path / "values").unlink()
+    mapped = column._mapped
+    column.write(rows, np.full(10 * rows, -1.0))
+    assert column._mapped == mapped > 0
+    column.release()
+    np.testing.assert_array_equal(column.view(rows), values)
+    np.testing.assert_array_equal(before, values)
+    assert (column.view(11 * rows)[rows:] == -1).all()
+    shared = column.view(rows)
+    column.rewrite(np.array([1, rows]), np.array([7.0, 8.0]))  # rows of the file are read-only
+    assert (column.view(rows + 1)[[1, rows]].tolist(), column._mapped) == ([7, 8], 0)
+    np.testing.assert_array_equal(shared, values)
