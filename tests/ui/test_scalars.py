@@ -66,6 +66,7 @@ def test_a_new_scalar_is_a_point(board: BoardPage, root: Path) -> None:
 
 def test_a_density_holds_the_files_values_and_a_click_lists_them(board: BoardPage, root: Path) -> None:
     board.go(run=PPO, step=9, curves="kl_k3_sum").settled(9)
+    expect(board.badge).to_contain_text("3,840 samples")
     board.choose("Band", "density")
     board.until(lambda: any(board.page.evaluate(_DENSITY)), "the browser holds a heatmap")
     (drawn,) = [one for one in board.page.evaluate(_DENSITY) if one]
