@@ -1,6 +1,8 @@
 // Reports when the browser has drawn a redraw, and how long that took; see browser_pace.py.
 
-export function render({ model }) {
+export function render({ model, view }) {
+  keepMessages(view)
+  keepTableChanges()
   let since = 0
   model.on("begun", () => { since = performance.now() })
   model.on("sent", () => {

@@ -38,6 +38,9 @@ class ClickTable(pn.widgets.Tabulator):
         defaults = {"resizable": "header", **configuration.get("columnDefaults", {})}
         super().__init__(value, configuration={**configuration, "columnDefaults": defaults}, **params)
 
+    def _update_style(self, *_: Any, **__: Any) -> None:
+        """Send no styles of cells: there are none, and the browser would redraw the table for them."""
+
     def _process_event(self, event: Any) -> None:
         # Panel would look up the clicked row by its number. The number may be outdated, and Panel raises an
         # error if there are fewer rows by now.

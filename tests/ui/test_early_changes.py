@@ -1,0 +1,82 @@
+"""Changes that reach a browser while it is still building what they change."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.factories import append, line
+from tests.ui.board import BoardPage
+from tests.ui.conftest import OpenBoard
+
+#: Defines `find(test)`, which returns the first view of the page that passes the test.
+FIND = """
+const find = (test) => {
+  const views = Bokeh.documents.flatMap((doc) => doc.roots()).map((root) => Bokeh.index.get(root))
+  for (const view of views) {
+    if (test(view)) { return view }
+    views.push(...view.children_views())
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs(root: Path, grpo_run: Path) -> None:
+    """The recorded run, and a run whose samples change at step 2 and then have one response."""
+    shutil.copytree(grpo_run, root / "grpo")
+    (root / "planted").mkdir()
+    append(
+        root / "planted" / "rollout_data_rank_0.jsonl",
+        *(line(1, index=at, reward=at % 7) for at in range(48)),
+        *(line(2, index=at, reward=9 + at % 7, response="one response to all prompts") for at in range(48)),
+    )
+
+
+def test_rows_and_sort_that_come_before_the_table_are_shown(board: BoardPage) -> None:
+    board.go(run="grpo", step=9).settled(9)
+    board.page.evaluate(f"""() => {{
+      {FIND}
+      const view = find((view) => view.model.css_classes?.includes("rl-grid"))
+      view.render()  // Tabulator creates the table in a later task
+      const {{ source }} = view.model
+      const prompts = source.data.c_prompt.map((_, row) => `prompt ${{row}}`)
+      source.setv({{ data: {{ ...source.data, c_prompt: prompts }} }}, {{ sync: false, check_eq: false }})
+      view.model.setv({{ max_page: 7 }}, {{ sync: false }})
+      view.model.setv({{ sorters: [{{ field: "c_reward", dir: "asc" }}] }}, {{ sync: false }})
+    }}""")
+    grid = board.page.locator(".rl-grid")
+    expect(grid.get_by_text("prompt 7", exact=True)).to_be_visible()
+    expect(grid.locator(".tabulator-col[tabulator-field=c_reward]")).to_have_attribute(
+        "aria-sort", "ascending"
+    )
+
+
+#: What the views of Explain draw: the view's name, and the plot that replaces an empty one.
+PLOTS = {
+    "What is different in two sets": ".rl-contrast-plot canvas",
+    "Responses that repeat": ".rl-cluster-plot canvas",
+    "Two numbers of each sample": ".rl-scatter-plot canvas",
+}
+
+
+@pytest.mark.parametrize("label", PLOTS)
+def test_a_plot_that_is_ready_before_its_tab_is_drawn(open_board: OpenBoard, label: str) -> None:
+    """The last component of the tab takes long to build; its plot is computed meanwhile."""
+    board = open_board(run="planted", step=2).settled(2)
+    board.tab("Explain")
+    expect(board.page.locator(".rl-explain-summary")).to_contain_text("at step 2")
+    board.page.evaluate(f"""() => {{
+      {FIND}
+      const made = Object.getPrototypeOf(find((view) => view.model.esm !== undefined))
+      const build = made.lazy_initialize
+      made.lazy_initialize = async function () {{
+        await build.call(this)
+        await new Promise((done) => setTimeout(done, 1000))
+      }}
+    }}""")
+    board.pick(".rl-explain-what", label)
+    expect(board.page.locator(PLOTS[label]).first).to_be_visible(timeout=15_000)
