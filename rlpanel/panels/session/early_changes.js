@@ -4,7 +4,8 @@
 // replaced before stays blank. Then it hears them before it is rendered, and its handlers raise errors, which
 // discard the rest of the message.
 
-const LONGEST = 10_000  // milliseconds that messages wait: a view that is never built must not stop the page
+// Milliseconds that a message waits. A view that is never built must not stop the page: later ones do not wait.
+const LONGEST = 2000
 
 // Apply the server's messages in their order, each when the views of the last one are built.
 function keepMessages({ model, owner }) {
@@ -12,17 +13,22 @@ function keepMessages({ model, owner }) {
   if (page === null || Object.hasOwn(page, "apply_json_patch")) { return }
   const waiting = []
   let building = false
+  let patient = true
 
   const built = () => Promise.race([
     Promise.all(page.roots().map((root) => owner.get(root)?.ready ?? globalThis.Bokeh.index.get(root)?.ready)),
-    new Promise((done) => { setTimeout(done, LONGEST) }),
+    new Promise((_, giveUp) => { setTimeout(giveUp, LONGEST) }),
   ])
   const apply = (given) => {
     building = true
     try {
       Object.getPrototypeOf(page).apply_json_patch.apply(page, given)
     } finally {
-      built().then(next, next)
+      if (patient) {
+        built().then(next, () => { patient = false; next() })
+      } else {
+        next()
+      }
     }
   }
   const next = () => {
