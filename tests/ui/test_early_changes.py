@@ -59,7 +59,6 @@ def test_rows_and_sort_that_come_before_the_table_are_shown(board: BoardPage) ->
 PLOTS = {
     "What is different in two sets": ".rl-contrast-plot canvas",
     "Responses that repeat": ".rl-cluster-plot canvas",
-    "Two numbers of each sample": ".rl-scatter-plot canvas",
 }
 
 

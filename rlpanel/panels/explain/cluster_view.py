@@ -69,6 +69,7 @@ class ClusterView(Viewer):
         context.param.watch(self._draw, "index")
         context.selection.param.watch(self._draw, "split")
         context.selection.param.watch(self._restyle, "dark")
+        self._rows.param.watch(self._restyle, "drawn")
         self.param.watch(self._draw, "active")
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -123,6 +124,9 @@ class ClusterView(Viewer):
         self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
 
     def _restyle(self, *_: Any) -> None:
+        # A browser that still builds the tab's views ignores a child that is replaced: the plot stays blank.
+        if not self._rows.drawn:
+            return
         clusters = self._found.clusters if self._found is not None else ()
         self._plot.object = cluster_plot(clusters, self.context.selection.dark) if clusters else None
         self._plot_box.visible = bool(clusters)

@@ -89,6 +89,7 @@ class ContrastView(Viewer):
         context.param.watch(self._list_runs, "runs")
         context.selection.param.watch(self._draw, ["step", "split"])
         context.selection.param.watch(self._restyle, "dark")
+        self._rows.param.watch(self._restyle, "drawn")
         self.param.watch(self._on_active, "active")
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -206,6 +207,9 @@ class ContrastView(Viewer):
             self._restyle()
 
     def _restyle(self, *_: Any) -> None:
+        # A browser that still builds the tab's views ignores a child that is replaced: the plot stays blank.
+        if not self._rows.drawn:
+            return
         differences = self._found.differences if self._found is not None else ()
         dark = self.context.selection.dark
         self._plot.object = effect_plot(differences, dark) if differences else None

@@ -40,5 +40,6 @@ export function render({ model }) {
     }
   })
   draw()
+  model.drawn = true
   return box
 }

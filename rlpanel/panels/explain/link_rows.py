@@ -22,6 +22,7 @@ class LinkRows(Component):
     rows = param.List(default=[], doc="Rows as made by `link_row`, and headings: ``{'heading': text}``.")
     titles = param.List(default=[], doc="Titles: bar, value, label, and each number.")
     chosen = param.String(default="", doc="Key of the row that was clicked last.")
+    drawn = param.Boolean(default=False, doc="Set by the browser once it has drawn the rows.")
 
     _esm = read_assets("panels/ui/dom.js", "panels/explain/link_rows.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/explain/link_rows.css")]

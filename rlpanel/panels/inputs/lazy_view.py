@@ -41,12 +41,21 @@ class LazyView(Viewer, Generic[V]):
     @property
     def view(self) -> V:
         """The view; created on first access."""
-        if self._view is None:
-            self._view = self._make()
-            self._container.append(self._view.__panel__())
-        return self._view
+        return self._view if self._view is not None else self._create(active=False)
 
     def set_active(self, active: bool) -> None:
         """Tell the view whether it is visible, and create it when it first is."""
-        if active or self._view is not None:
-            self.view.active = active
+        if self._view is not None:
+            self._view.active = active
+        elif active:
+            self._create(active=True)
+
+    def _create(self, *, active: bool) -> V:
+        """Create the view, and send it with what it draws first.
+
+        A browser that is still building a view ignores changes of it, or raises errors.
+        """
+        view = self._view = self._make()
+        view.active = active
+        self._container.append(view.__panel__())
+        return view
