@@ -28,7 +28,7 @@ _SERVER_MMAP_BYTES = 2 << 20
 _SERVER_KEPT_BYTES, _SERVER_ARENAS = 8 << 20, 2
 #: Parameters of glibc's ``mallopt``.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-_MAP_FIXED, _MAP_FAILED = 0x10, ctypes.c_void_p(-1).value
+_MAP_FAILED = ctypes.c_void_p(-1).value
 _MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
 #: True if pages of an array can be exchanged for those of a file.
 CAN_MAP = sys.platform == "linux"
@@ -106,9 +106,9 @@ def map_file(array: np.ndarray, descriptor: int, size: int) -> int:
         return 0
     # Shared, so that `share_mapped` can map the pages again; some network file systems cannot do that.
     for sharing in (mmap.MAP_SHARED, mmap.MAP_PRIVATE):
-        address = _libc().mmap(array.ctypes.data, size, mmap.PROT_READ, sharing | _MAP_FIXED, descriptor, 0)
-        if address not in (None, _MAP_FAILED):
-            return size
+        pages = _libc().mmap(None, size, mmap.PROT_READ, sharing, descriptor, 0)
+        if pages not in (None, _MAP_FAILED):
+            return size if _move(pages, array, size) else 0
     return 0
 
 
@@ -131,9 +131,21 @@ def share_mapped(source: np.ndarray, target: np.ndarray, size: int) -> int:
     if not size or target.nbytes < _MMAP_BYTES:
         return 0
     # An old size of 0 keeps the old mapping, and needs no descriptor of the file.
+    pages = _libc().mremap(source.ctypes.data, 0, size, _MREMAP_MAYMOVE, None)
+    return size if pages not in (None, _MAP_FAILED) and _move(pages, target, size) else 0
+
+
+def _move(pages: int, array: np.ndarray, size: int) -> bool:
+    """Move mapped pages to the begin of an array; False if that failed, and the array is as before.
+
+    Pages that are mapped to a fixed address at once can leave a hole there: the kernel removes what is mapped
+    before it asks the file system, which may refuse.
+    """
     flags = _MREMAP_MAYMOVE | _MREMAP_FIXED
-    address = _libc().mremap(source.ctypes.data, 0, size, flags, target.ctypes.data)
-    return 0 if address in (None, _MAP_FAILED) else size
+    moved = _libc().mremap(pages, size, size, flags, array.ctypes.data) not in (None, _MAP_FAILED)
+    if not moved:
+        _libc().munmap(pages, size)
+    return moved
 
 
 def release_mapped(array: np.ndarray, end: int) -> None:
@@ -184,6 +196,7 @@ def _libc() -> Any:
         libc.mmap.argtypes = (address, size, ctypes.c_int, ctypes.c_int, ctypes.c_int, offset)
         libc.mmap.restype = address
         libc.madvise.argtypes = (address, size, ctypes.c_int)
+        libc.munmap.argtypes = (address, size)
         libc.mremap.argtypes = (address, size, size, ctypes.c_int, address)
         libc.mremap.restype = address
     return libc

@@ -18,6 +18,7 @@ from rlpanel.store.columns.page_memory import (
     map_file,
     mapped_content,
     release_mapped,
+    share_mapped,
     trim_heap,
 )
 
@@ -53,6 +54,37 @@ def test_the_pages_are_those_of_the_file_and_outlive_its_name(descriptor: int, t
     map_file(array, descriptor, NUMBERS.nbytes)
     (tmp_path / "numbers").unlink()
     assert array[:3].tolist() == [0, 1, 2]  # nothing was ever written to the array itself
+
+
+#: Runs in a process of its own: a hole in the memory would end it.
+REFUSED = """
+import mmap, os
+import numpy as np
+from rlpanel.store.columns.page_memory import allocate, map_file, share_mapped
+private = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+source, target = np.frombuffer(private, np.int64), allocate(1 << 17, np.int64)
+source[:] = target[:] = 5
+shared = share_mapped(source, target, 1 << 19)  # the kernel maps no private pages again
+mapped = map_file(target, os.open("/proc/self/status", os.O_RDONLY), 1 << 19)  # a file that cannot be mapped
+print(shared, mapped, int(source.sum() + target.sum()) == 10 << 17)
+"""
+
+
+@needs_mapping
+def test_an_array_stays_whole_if_its_pages_cannot_be_exchanged() -> None:
+    done = subprocess.run([sys.executable, "-c", REFUSED], check=True, capture_output=True, text=True)
+    assert done.stdout == "0 0 True\n"
+
+
+@needs_mapping
+def test_pages_of_a_file_are_those_of_two_arrays(descriptor: int) -> None:
+    array, other = allocate(30_000, np.int64), allocate(60_000, np.int64)
+    mapped = map_file(array, descriptor, NUMBERS.nbytes)
+    assert share_mapped(array, other, mapped) == mapped
+    del array
+    np.testing.assert_array_equal(other[: mapped // 8], NUMBERS[: mapped // 8])
+    other[mapped // 8] = 3
+    assert other[mapped // 8] == 3
 
 
 @needs_mapping
