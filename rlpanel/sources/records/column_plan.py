@@ -13,7 +13,8 @@ from operator import itemgetter
 from typing import Any
 
 from rlpanel import schema
-from rlpanel.sources.records.fields import RESERVED, STEP_LIMIT
+from rlpanel.sources.records.field_values import STEP_LIMIT
+from rlpanel.sources.records.fields import RESERVED
 from rlpanel.sources.records.json_parser import LISTS, NESTED
 from rlpanel.sources.records.record_types import Record
 

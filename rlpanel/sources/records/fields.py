@@ -7,7 +7,6 @@ Each further scalar becomes a sample column. ``rewards`` (an object) becomes one
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -16,10 +15,17 @@ from typing import Any
 import numpy as np
 
 from rlpanel import schema
-from rlpanel.errors import LineError
 from rlpanel.sources.records import agent_fields
 from rlpanel.sources.records.conversation import join_conversation
 from rlpanel.sources.records.embedded_media import without_embedded, without_embedded_values
+from rlpanel.sources.records.field_values import (
+    as_number,
+    as_text,
+    column_name,
+    item_count,
+    short_repr,
+    step_number,
+)
 from rlpanel.sources.records.json_parser import MAX_KEYS, to_float_array, to_python
 from rlpanel.sources.records.messages import is_messages, messages_text, read_messages, response_text
 from rlpanel.sources.records.record_types import Record, is_eval, rank_of
@@ -51,7 +57,7 @@ def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, ful
     LineError
         If the step is not an integer.
     """
-    record = Record(step=_step(step))
+    record = Record(step=step_number(step))
     taker_of = (_FULL if full else _LEAN).get
     for key, value in fields:
         take = taker_of(key)
@@ -63,7 +69,7 @@ def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, ful
         except (ValueError, RecursionError) as error:
             # Keep the message only: the error would hold this frame and with it the parser's lazy document.
             reason = "is nested too deeply" if isinstance(error, RecursionError) else str(error)
-            record.notes.append(f"{_short_repr(key)} {reason}; the sample is kept without it")
+            record.notes.append(f"{short_repr(key)} {reason}; the sample is kept without it")
     if record.rank < 0:
         record.rank = rank_of(path)
     if is_eval(path):
@@ -142,7 +148,7 @@ def _skip(record: Record, value: Any) -> None:
 def _text(name: str) -> Taker:
     def take(record: Record, value: Any) -> None:
         if value is not None:
-            record.texts[name] = _as_text(value)
+            record.texts[name] = as_text(value)
 
     return take
 
@@ -164,7 +170,7 @@ def _conversation_text(record: Record, name: str, value: Any) -> str:
     """Store the messages of a prompt or a response; return their text."""
     value = to_python(value)
     if not is_messages(value):
-        return _as_text(value)
+        return as_text(value)
     messages = record.conversation[name] = read_messages(value)
     return response_text(messages) if name == "response" else messages_text(messages)
 
@@ -181,7 +187,7 @@ def _number(name: str) -> Taker:
     """Store a number. Null becomes NaN, so that "logged, but never with a value" shows as a column."""
 
     def take(record: Record, value: Any) -> None:
-        record.numbers[name] = value if type(value) is float else _as_number(value)
+        record.numbers[name] = value if type(value) is float else as_number(value)
 
     return take
 
@@ -209,19 +215,19 @@ def _messages(record: Record, value: Any) -> None:
 
 
 def _prompt_messages(record: Record, value: Any) -> None:
-    number = _as_number(value)
+    number = as_number(value)
     if number.is_integer() and number >= 0:
         record.prompt_messages = int(number)
 
 
 def _count(record: Record, value: Any) -> None:
     if value is not None:
-        record.numbers["response_tokens"] = float(_size(value))
+        record.numbers["response_tokens"] = float(item_count(value))
 
 
 def _count_ids(record: Record, value: Any) -> None:
     if value is not None:
-        record.numbers.setdefault("response_tokens", float(_size(value)))
+        record.numbers.setdefault("response_tokens", float(item_count(value)))
 
 
 def _tokens(record: Record, value: Any) -> None:
@@ -252,7 +258,7 @@ def _advantage(record: Record, value: Any) -> None:
 
 
 def _rank(record: Record, value: Any) -> None:
-    number = _as_number(value)
+    number = as_number(value)
     if number.is_integer() and 0 <= number < 2**31:
         record.rank = int(number)
 
@@ -267,19 +273,19 @@ def _rewards(record: Record, value: Any) -> None:
     for part, score in value.items():
         name = f"rewards/{part}"
         try:
-            record.numbers[_column(name)] = _as_number(score)
+            record.numbers[column_name(name)] = as_number(score)
         except ValueError as error:
-            record.notes.append(f"{_short_repr(name)} {error}; the sample is kept without it")
+            record.notes.append(f"{short_repr(name)} {error}; the sample is kept without it")
 
 
 def _unknown(record: Record, key: str, value: Any, *, full: bool) -> None:
     """Store a scalar as a column. Other values stay in the file and are added only if ``full`` is set."""
-    name = _column(f"logged_{key}" if key in RESERVED else key)
+    name = column_name(f"logged_{key}" if key in RESERVED else key)
     if isinstance(value, str):
         if len(value) <= schema.LABEL_MAX:
             record.labels[name] = value
     elif isinstance(value, (int, float)):
-        record.numbers[name] = _as_number(value)
+        record.numbers[name] = as_number(value)
     if full:
         record.extra[key] = without_embedded_values(to_python(value))
 
@@ -320,71 +326,3 @@ _TEXTS = {key: _FULL[key] for key, name in schema.CANONICAL.items() if name in s
 _TEXTS |= {"messages": _messages, "prompt_messages": _prompt_messages}
 #: Keys of a line that `build_texts` uses.
 TEXT_KEYS = frozenset(_TEXTS)
-
-
-# -- values ------------------------------------------------------------------------------------------
-
-#: From 2^53 on a float cannot tell neighbouring integers apart.
-STEP_LIMIT = 2**53
-
-
-def _step(value: Any) -> int:
-    """Return the step as an integer; 12, 12.0 and "12" are the same step."""
-    if type(value) is int and abs(value) < STEP_LIMIT:
-        return value
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if number.is_integer() and abs(number) < STEP_LIMIT:
-        return int(number)
-    raise LineError(f"'step' is not an integer: {_short_repr(value)}")
-
-
-def _as_number(value: Any) -> float:
-    if value is None:
-        return math.nan
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"is not a number: {_short_repr(value)}") from None
-
-
-def _column(name: str) -> str:
-    """Return the name if it is short enough for a column, else raise ValueError."""
-    if len(name) > schema.LABEL_MAX:
-        raise ValueError(f"has a name of {len(name):,} characters; the limit is {schema.LABEL_MAX}")
-    return name
-
-
-_repr = reprlib.Repr()
-_repr.maxstring = _repr.maxother = _repr.maxlong = 200
-
-
-def _short_repr(value: Any) -> str:
-    """Return a value as it is shown in a message: shortened, text in quotes."""
-    text = _repr.repr(to_python(value))
-    return text if len(text) <= 42 else f"{text[:40]}…"
-
-
-def _size(value: Any) -> int:
-    """Return the number of items of an array."""
-    if isinstance(value, list) or hasattr(value, "as_list"):
-        return len(value)
-    raise ValueError("is not an array")
-
-
-def _as_text(value: Any) -> str:
-    """Return a text as it is, and chat messages joined to one text."""
-    if isinstance(value, str):
-        return value
-    value = to_python(value)
-    if isinstance(value, list):
-        return "\n".join(_message(item) for item in value)
-    return _message(value)
-
-
-def _message(item: Any) -> str:
-    if isinstance(item, dict) and "content" in item:
-        return f"[{item.get('role', '?')}] {item['content']}"
-    return str(item)
