@@ -51,6 +51,31 @@ def test_the_theme_of_a_link_wins_over_that_of_the_system(open_board: OpenBoard)
         assert f"theme={linked}" in board.page.url
 
 
+#: Records the themes that the window shows.
+RECORD_THEMES = """
+window.themes = []
+new MutationObserver((changes) => {
+  const root = document.documentElement
+  if (changes.some(({ target }) => target === root)) { window.themes.push(root.className) }
+}).observe(document, { subtree: true, attributes: true, attributeFilter: ["class"] })
+"""
+
+
+def test_the_system_theme_is_shown_from_the_first_paint_on(open_board: OpenBoard) -> None:
+    """At the second visit the server draws in it, so that nothing is drawn again."""
+    board = open_board(run="ppo", step=9)
+    board.page.emulate_media(color_scheme="light")
+    board.page.add_init_script(RECORD_THEMES)
+    sent: list[str] = []
+    board.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(str(frame))))
+    for visit in (1, 2):
+        sent.clear()
+        board.open(run="ppo", step=9).settled(9)
+        expect(board.page.get_by_role("button", name="Dark theme")).to_be_visible()
+        assert set(board.page.evaluate("window.themes")) == {"rl-light"}
+        assert any('"prefer"' in frame for frame in sent) == (visit == 1)
+
+
 def test_what_is_chosen_survives_a_reload(board: BoardPage) -> None:
     board.go(run="ppo", step=9).settled(9)
     first = board.uid()

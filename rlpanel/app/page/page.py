@@ -13,7 +13,7 @@ from panel.viewable import Viewable
 from rlpanel.app.board.board import Board
 from rlpanel.app.page import session_cleanup
 from rlpanel.app.page.page_layout import Layout
-from rlpanel.app.page.page_template import THEME_COOKIE, apply_template
+from rlpanel.app.page.page_template import apply_template, last_theme
 from rlpanel.app.page.part_queue import PartQueue
 from rlpanel.app.page.served_page import ServedPage
 from rlpanel.app.security import panel_guard
@@ -80,9 +80,8 @@ def session_page(root: str | os.PathLike[str] | None = None, *, read_only: bool 
 
 
 def _apply_preference(board: Board) -> None:
-    """Apply the theme of the last visit; without one, the browser reports the system's theme later."""
-    last = pn.state.cookies.get(THEME_COOKIE)
-    if last in ("dark", "light"):
+    """Apply the theme of the last visit; at a first visit, the browser reports the system's theme later."""
+    if last := last_theme(pn.state.cookies):
         board.context.selection.prefer_theme(last == "dark")
 
 

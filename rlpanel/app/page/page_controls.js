@@ -56,23 +56,24 @@ export function render({ model, view }) {
     toggle.textContent = model.dark ? "☀" : "☾"
     toggle.title = model.dark ? t("Light theme") : t("Dark theme")
     toggle.setAttribute("aria-label", toggle.title)
-    if (model.owns_window) {
-      document.documentElement.className = model.dark ? "rl-dark" : "rl-light"
-    }
+  }
+  const drawWindow = () => {
+    if (model.owns_window) { document.documentElement.className = model.dark ? "rl-dark" : "rl-light" }
   }
   toggle.addEventListener("click", () => {
     const next = !model.dark
     if (model.owns_window) { document.cookie = `${COOKIE}=${next ? "dark" : "light"}; path=/; SameSite=Lax` }
     model.send_msg(["theme", next])
   })
-  model.on("dark", draw)
+  model.on("dark", () => { draw(); drawWindow() })
   draw()
   if (model.owns_window) {
     const cookie = new RegExp(`(?:^|; )${COOKIE}=(dark|light)`).exec(document.cookie)
     const preferred = cookie ? cookie[1] === "dark" : dark.matches
     const linked = "rlLinkedTheme" in document.documentElement.dataset
     if (linked) { model.send_msg(["linked", preferred]) }
-    else if (preferred !== model.dark) { model.send_msg(["prefer", preferred]) }
+    // Until the server answers, the window keeps the theme that the page's script chose.
+    if (!linked && preferred !== model.dark) { model.send_msg(["prefer", preferred]) } else { drawWindow() }
   }
   model.on("after_render", () => { if (model.owns_window) { removeFirstView(model, view) } })
   box.append(toggle, help(model.keys))

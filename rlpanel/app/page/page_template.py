@@ -6,6 +6,7 @@ Panel's own template puts style sheets and scripts into the head, where they del
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from bokeh.document import Document
 from panel.io.resources import get_dist_path
@@ -14,8 +15,10 @@ from rlpanel.panels.language.labels import browser_labels, document_language
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 
-#: Cookie with the theme of the last visit: ``dark`` or ``light``.
+#: Cookie with the theme that the user chose: ``dark`` or ``light``.
 THEME_COOKIE = "rlpanel-theme"
+#: Cookie with the theme of the browser's system, which the page's script sets at each visit.
+SYSTEM_COOKIE = "rlpanel-system-theme"
 
 _TEMPLATE = """
 {% block inner_head %}
@@ -40,6 +43,12 @@ _TEMPLATE = """
 _UNUSED = ("bokeh-gl.min.js", "bokeh-gl.js", "font-awesome/css/all.min.css")
 
 
+def last_theme(cookies: Mapping[str, str]) -> str:
+    """Return the theme that the user chose, else that of the system at the last visit; empty without one."""
+    known = (cookies.get(name, "") for name in (THEME_COOKIE, SYSTEM_COOKIE))
+    return next((value for value in known if value in ("dark", "light")), "")
+
+
 def apply_template(document: Document, first_view: str) -> None:
     """Give a document the page's template and its first view.
 
@@ -60,7 +69,9 @@ def apply_template(document: Document, first_view: str) -> None:
                 read_assets("app/page/document.css", "panels/first_view/first_view.css"),
             )
         ),
-        rlpanel_theme_script=read_assets("app/page/theme.js").replace("COOKIE", THEME_COOKIE),
+        rlpanel_theme_script=read_assets("app/page/theme.js")
+        .replace("SYSTEM_COOKIE", SYSTEM_COOKIE)
+        .replace("THEME_COOKIE", THEME_COOKIE),
         rlpanel_language=document_language(document),
         rlpanel_labels=browser_labels(document_language(document)),
         rlpanel_resources=_without_unused,

@@ -20,7 +20,7 @@ from tornado.web import RequestHandler
 
 from rlpanel.app.media_addresses import ADDRESSES
 from rlpanel.app.page.page import DEFAULT_ROOT, resolve_root, session_page
-from rlpanel.app.page.page_template import THEME_COOKIE
+from rlpanel.app.page.page_template import SYSTEM_COOKIE, THEME_COOKIE
 from rlpanel.app.security import login_page
 from rlpanel.app.security.allowed_hosts import AllowedHosts
 from rlpanel.app.security.page_limit import PageLimit
@@ -116,7 +116,7 @@ def start(root: AnyPath | None, at: Access) -> Any:
         http_server_kwargs=dict(_LIMITS),
         # Others would be contained in the page, and scripts could read the session cookie.
         include_headers=["Accept-Language"],
-        include_cookies=[THEME_COOKIE, LANGUAGE_COOKIE],
+        include_cookies=[THEME_COOKIE, SYSTEM_COOKIE, LANGUAGE_COOKIE],
         auth=auth,
         log_function=_log_request,
     )

@@ -20,7 +20,7 @@ from bokeh.util.token import generate_session_id
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.routing import Matcher
 
-from rlpanel.app.page.page_template import THEME_COOKIE
+from rlpanel.app.page.page_template import THEME_COOKIE, last_theme
 from rlpanel.app.page.served_page import page_of, serialize_ahead
 from rlpanel.app.session_hub import hub
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language
@@ -48,7 +48,7 @@ class PageKey:
         Query string of the address.
     language : str
     theme : str
-        Theme of the last visit; empty without one.
+        Theme of the last visit; empty at a first visit.
     """
 
     query: str
@@ -65,8 +65,7 @@ class PageKey:
             return None
         cookies = {name: morsel.value for name, morsel in request.cookies.items()}
         language = preferred_language(cookies.get(LANGUAGE_COOKIE), headers.get("Accept-Language"))
-        theme = cookies.get(THEME_COOKIE, "")
-        return cls(request.query, language, theme if theme in ("dark", "light") else "")
+        return cls(request.query, language, last_theme(cookies))
 
     def request(self) -> HTTPServerRequest:
         """Return a request for such a page, without anything else of the visitor's request."""

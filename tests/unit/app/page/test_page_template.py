@@ -5,11 +5,27 @@ from __future__ import annotations
 import re
 
 import panel as pn
+import pytest
 from bokeh.document import Document
 from bokeh.models import ImportedStyleSheet
 from bokeh.resources import Resources
 
-from rlpanel.app.page.page_template import _without_unused, apply_template
+from rlpanel.app.page.page_template import (
+    SYSTEM_COOKIE,
+    THEME_COOKIE,
+    _without_unused,
+    apply_template,
+    last_theme,
+)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "system", "shown"),
+    [("dark", "light", "dark"), (None, "light", "light"), ("x", "dark", "dark"), (None, None, "")],
+)
+def test_a_chosen_theme_wins_over_that_of_the_system(chosen: str, system: str, shown: str) -> None:
+    cookies = {THEME_COOKIE: chosen, SYSTEM_COOKIE: system}
+    assert last_theme({name: value for name, value in cookies.items() if value}) == shown
 
 
 def test_unused_scripts_are_left_out_and_all_others_stay() -> None:

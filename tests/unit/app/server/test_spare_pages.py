@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
-from rlpanel.app.page.page_template import THEME_COOKIE
+from rlpanel.app.page.page_template import SYSTEM_COOKIE, THEME_COOKIE
 from rlpanel.app.server.spare_pages import MAX_QUERY, PageKey
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE
 
@@ -23,6 +23,7 @@ def test_requests_share_a_page_if_address_language_and_theme_are_equal() -> None
     assert key == PageKey.of(request(Cookie=f"{THEME_COOKIE}=dark; session=two"))
     assert key != PageKey.of(request("/?run=b", Cookie=f"{THEME_COOKIE}=dark"))
     assert key != PageKey.of(request(Cookie=f"{THEME_COOKIE}=light"))
+    assert key == PageKey.of(request(Cookie=f"{SYSTEM_COOKIE}=dark"))
     assert key != PageKey.of(request(Cookie=f"{THEME_COOKIE}=dark", **{"Accept-Language": "zh-CN"}))
     assert key != PageKey.of(request(Cookie=f"{THEME_COOKIE}=dark; {LANGUAGE_COOKIE}=zh-CN"))
 
