@@ -131,7 +131,7 @@ def draws_curves(board: BoardPage) -> None:
     """Draw names of columns, of entries of ``rewards`` and of a trainer's scalars; each card takes time."""
     some = ("constructor", "__proto__", "hasOwnProperty", "", "a,b", "100%", "a.b", "Foo", "foo")
     wanted = {
-        prefix + name: [step * 100 + 4.0 for step in STEPS] for prefix in ("", "rewards/") for name in some
+        prefix + name: [step * 20 + 4.0 for step in STEPS] for prefix in ("", "rewards/") for name in some
     }
     wanted |= {f"log:{name}": [step * 0.25 for step in STEPS] for name in some}
     curves = list(wanted)
