@@ -225,7 +225,7 @@ class Layout:
         """Create the Bokeh models of each view, and then add the board to the document."""
         for view in self._parts():
             yield partial(self.root.create_models, view, document)
-        late = [layout for layout in (self._views, self._left, self._right) if len(layout)]
+        late = [layout for layout in (self._left, self._right) if len(layout)]
         yield partial(self.root.add_to_document, document, late)
         yield self._controls.complete
 
