@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from rlpanel.app.demo import write_recording
 from rlpanel.app.run_export import export
+from rlpanel.number_text import number
 from tests.conversations import write_agent_run
 from tests.media import CLIP, IMPOSTORS, polyglot
 from tests.ui.board import BoardPage
@@ -43,7 +44,7 @@ def test_a_report_shows_the_numbers_of_the_log_without_a_network(
             found = report.source(name)
             for key, values in band(raw, column).items():
                 assert found[key] == pytest.approx(values, abs=1e-9, nan_ok=True), (name, key)
-        assert report.cells("kl_k3_sum") == [f"{value:.2f}" for value in wanted.kl_k3_sum]
+        assert report.cells("kl_k3_sum") == [number(value) for value in wanted.kl_k3_sum]
         assert report.fact("Filter") == "reward < 1.5"
         assert f"{len(hits)} of 64 match; 5 of them included" in report.fact("Samples")
         assert "does not change" in report.fact("Created")
