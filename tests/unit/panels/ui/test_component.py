@@ -8,6 +8,7 @@ import param
 import pytest
 from bokeh.core.has_props import HasProps
 from bokeh.document import Document
+from panel.custom import JSComponent
 from panel.io.state import set_curdoc
 
 from rlpanel.panels.ui.component import Component
@@ -53,8 +54,19 @@ def test_style_and_visibility_are_those_of_the_model(shown: tuple[Numbers, Any])
     assert (model.visible, model.data.label) == (False, "x")
 
 
-def test_a_value_of_the_browser_is_not_sent_back(shown: tuple[Numbers, Any]) -> None:
-    numbers, model = shown
-    with set_curdoc(model.document):
-        numbers._process_events({"rows": [1]})
-    assert (numbers.rows, model.data.rows) == ([1], [])  # Bokeh has set it on the model
+class PanelsOwn(JSComponent):
+    rows = param.List(default=[])
+
+    _esm = Numbers._esm
+
+
+def test_a_value_of_the_browser_goes_the_way_of_panels_own_components(shown: tuple[Numbers, Any]) -> None:
+    """From Panel 1.9.4 on it is not sent back: Bokeh has set it on the model."""
+    own, document = PanelsOwn(), Document()
+    own_model: Any = own.get_root(document)
+    document.add_root(own_model)
+    for component, model in (shown, (own, own_model)):
+        with set_curdoc(model.document):
+            component._process_events({"rows": [1]})
+    assert shown[0].rows == own.rows == [1]
+    assert shown[1].data.rows == own_model.data.rows
