@@ -81,8 +81,7 @@ def session_page(root: str | os.PathLike[str] | None = None, *, read_only: bool 
 
 def _apply_preference(board: Board) -> None:
     """Apply the theme of the last visit; at a first visit, the browser reports the system's theme later."""
-    if last := last_theme(pn.state.cookies):
-        board.context.selection.prefer_theme(last == "dark")
+    board.context.selection.prefer_theme(last_theme(pn.state.cookies) == "dark")
 
 
 def _language() -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from bokeh.document import Document
 from panel.io.resources import get_dist_path
 
+from rlpanel.display_settings import DARK_DEFAULT
 from rlpanel.panels.language.labels import browser_labels, document_language
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -44,9 +45,9 @@ _UNUSED = ("bokeh-gl.min.js", "bokeh-gl.js", "font-awesome/css/all.min.css")
 
 
 def last_theme(cookies: Mapping[str, str]) -> str:
-    """Return the theme that the user chose, else that of the system at the last visit; empty without one."""
+    """Return the theme that the user chose, else that of the system at the last visit, else the default."""
     known = (cookies.get(name, "") for name in (THEME_COOKIE, SYSTEM_COOKIE))
-    return next((value for value in known if value in ("dark", "light")), "")
+    return next((value for value in known if value in ("dark", "light")), "dark" if DARK_DEFAULT else "light")
 
 
 def apply_template(document: Document, first_view: str) -> None:

@@ -48,7 +48,7 @@ class PageKey:
         Query string of the address.
     language : str
     theme : str
-        Theme of the last visit; empty at a first visit.
+        Theme of the last visit, or the default at a first visit.
     """
 
     query: str
@@ -69,7 +69,7 @@ class PageKey:
 
     def request(self) -> HTTPServerRequest:
         """Return a request for such a page, without anything else of the visitor's request."""
-        cookies = {LANGUAGE_COOKIE: self.language} | ({THEME_COOKIE: self.theme} if self.theme else {})
+        cookies = {LANGUAGE_COOKIE: self.language, THEME_COOKIE: self.theme}
         header = "; ".join(f"{name}={value}" for name, value in cookies.items())
         uri = f"/?{self.query}" if self.query else "/"
         line = RequestStartLine("GET", uri, "HTTP/1.1")

@@ -21,7 +21,7 @@ from rlpanel.app.page.page_template import (
 
 @pytest.mark.parametrize(
     ("chosen", "system", "shown"),
-    [("dark", "light", "dark"), (None, "light", "light"), ("x", "dark", "dark"), (None, None, "")],
+    [("dark", "light", "dark"), (None, "light", "light"), ("x", "dark", "dark"), (None, None, "dark")],
 )
 def test_a_chosen_theme_wins_over_that_of_the_system(chosen: str, system: str, shown: str) -> None:
     cookies = {THEME_COOKIE: chosen, SYSTEM_COOKIE: system}

@@ -24,6 +24,7 @@ def test_requests_share_a_page_if_address_language_and_theme_are_equal() -> None
     assert key != PageKey.of(request("/?run=b", Cookie=f"{THEME_COOKIE}=dark"))
     assert key != PageKey.of(request(Cookie=f"{THEME_COOKIE}=light"))
     assert key == PageKey.of(request(Cookie=f"{SYSTEM_COOKIE}=dark"))
+    assert key == PageKey.of(request())  # a first visit
     assert key != PageKey.of(request(Cookie=f"{THEME_COOKIE}=dark", **{"Accept-Language": "zh-CN"}))
     assert key != PageKey.of(request(Cookie=f"{THEME_COOKIE}=dark; {LANGUAGE_COOKIE}=zh-CN"))
 
