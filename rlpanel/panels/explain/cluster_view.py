@@ -17,6 +17,7 @@ from rlpanel.panels.explain.contrast_sides import parse_range
 from rlpanel.panels.explain.effect_plot import cluster_plot
 from rlpanel.panels.explain.explain_texts import caption, note_pane
 from rlpanel.panels.explain.link_rows import LinkRows, link_row
+from rlpanel.panels.explain.rows_plot import RowsPlot
 from rlpanel.panels.explain.sample_links import show_samples
 from rlpanel.panels.inputs.input_fields import button, text_field
 from rlpanel.panels.language.labels import tr
@@ -44,22 +45,15 @@ class ClusterView(Viewer):
         self._first, self._last = (_step_field(name) for name in ("first", "last"))
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-cluster-stop"])
         self._note = note_pane("rl-cluster-note")
-        self._plot = pn.pane.HoloViews(None, sizing_mode="stretch_width", margin=0, linked_axes=False)
-        self._plot_box = pn.Column(
-            self._plot,
-            sizing_mode="stretch_width",
-            margin=(0, 8),
-            visible=False,
-            css_classes=["rl-cluster-plot"],
-        )
         self._rows = LinkRows(self._pick, "rl-cluster-rows")
+        self._plot = RowsPlot(self._rows, "rl-cluster-plot", self._element)
         self._column = pn.Column(
             pn.FlexBox(
                 caption(tr("Steps")), self._first, caption(tr("to")), self._last, self._stop,
                 margin=(6, 10, 0, 10), gap="4px",
             ),
             self._note,
-            self._plot_box,
+            self._plot,
             self._rows,
             sizing_mode="stretch_width",
             margin=0,
@@ -68,8 +62,7 @@ class ClusterView(Viewer):
             field.param.watch(self._draw, "value")
         context.param.watch(self._draw, "index")
         context.selection.param.watch(self._draw, "split")
-        context.selection.param.watch(self._restyle, "dark")
-        self._rows.param.watch(self._restyle, "drawn")
+        context.selection.param.watch(self._plot.update, "dark")
         self.param.watch(self._draw, "active")
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -118,18 +111,14 @@ class ClusterView(Viewer):
             return
         self._found = found
         self._say(_summary(found))
-        self._restyle()
+        self._plot.update()
         rows = [_row(str(at), cluster, found) for at, cluster in enumerate(found.clusters[:MOST_ROWS])]
         titles = ["", tr("samples"), "response", tr("steps"), tr("prompts"), "reward"]
         self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
 
-    def _restyle(self, *_: Any) -> None:
-        # A browser that still builds the tab's views ignores a child that is replaced: the plot stays blank.
-        if not self._rows.drawn:
-            return
+    def _element(self) -> Any:
         clusters = self._found.clusters if self._found is not None else ()
-        self._plot.object = cluster_plot(clusters, self.context.selection.dark) if clusters else None
-        self._plot_box.visible = bool(clusters)
+        return cluster_plot(clusters, self.context.selection.dark) if clusters else None
 
     def _pick(self, key: str) -> None:
         if self._found is None or not key.isdecimal() or int(key) >= len(self._found.clusters):

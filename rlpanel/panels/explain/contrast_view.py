@@ -27,6 +27,7 @@ from rlpanel.panels.explain.contrast_sides import (
 from rlpanel.panels.explain.effect_plot import effect_plot
 from rlpanel.panels.explain.explain_texts import caption, note_pane
 from rlpanel.panels.explain.link_rows import LinkRows, link_row
+from rlpanel.panels.explain.rows_plot import RowsPlot
 from rlpanel.panels.explain.sample_links import both, show_samples
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.language.labels import tr
@@ -61,22 +62,15 @@ class ContrastView(Viewer):
         self._versus = caption(tr("against"))
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-contrast-stop"])
         self._note = note_pane("rl-contrast-note")
-        self._plot = pn.pane.HoloViews(None, sizing_mode="stretch_width", margin=0, linked_axes=False)
-        self._plot_box = pn.Column(
-            self._plot,
-            sizing_mode="stretch_width",
-            margin=(0, 8),
-            visible=False,
-            css_classes=["rl-contrast-plot"],
-        )
         self._rows = LinkRows(self._pick, "rl-contrast-rows")
+        self._plot = RowsPlot(self._rows, "rl-contrast-plot", self._element)
         self._column = pn.Column(
             pn.FlexBox(
                 self._choice, self._a, self._versus, self._against, self._b, self._stop,
                 margin=(6, 10, 0, 10), gap="4px",
             ),
             self._note,
-            self._plot_box,
+            self._plot,
             self._rows,
             sizing_mode="stretch_width",
             margin=0,
@@ -88,8 +82,7 @@ class ContrastView(Viewer):
         context.param.watch(self._draw, ["index", "passing", "against"])
         context.param.watch(self._list_runs, "runs")
         context.selection.param.watch(self._draw, ["step", "split"])
-        context.selection.param.watch(self._restyle, "dark")
-        self._rows.param.watch(self._restyle, "drawn")
+        context.selection.param.watch(self._plot.update, "dark")
         self.param.watch(self._on_active, "active")
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -181,7 +174,7 @@ class ContrastView(Viewer):
         self._stop.visible = False
         self._say(f"{text[:1].upper()}{text[1:]}.")
         self._rows.param.update(rows=[], titles=[])
-        self._restyle()
+        self._plot.update()
 
     def _on_stop(self, *_: Any) -> None:
         self._work.stop()
@@ -204,16 +197,11 @@ class ContrastView(Viewer):
             rows = [_row(str(at), difference) for at, difference in enumerate(found.differences)]
             titles = ["", tr("effect"), "", tr("first"), tr("second"), "±"]
             self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
-            self._restyle()
+            self._plot.update()
 
-    def _restyle(self, *_: Any) -> None:
-        # A browser that still builds the tab's views ignores a child that is replaced: the plot stays blank.
-        if not self._rows.drawn:
-            return
+    def _element(self) -> Any:
         differences = self._found.differences if self._found is not None else ()
-        dark = self.context.selection.dark
-        self._plot.object = effect_plot(differences, dark) if differences else None
-        self._plot_box.visible = bool(differences)
+        return effect_plot(differences, self.context.selection.dark) if differences else None
 
     def _pick(self, key: str) -> None:
         """Show the samples with the clicked feature, of the set that has more of them."""
