@@ -174,7 +174,7 @@ class _Tokens:
 
     @property
     def scale(self) -> np.ndarray:
-        """What a token with value 1 adds to the curve, shape (tokens,)."""
+        """Weight of each token's value in the curve's value, shape (tokens,)."""
         lengths = self.lengths
         if self.reduction == "pooled":
             return np.full(lengths.sum(), 1 / max(lengths.sum(), 1))
@@ -183,7 +183,7 @@ class _Tokens:
 
     @property
     def values(self) -> np.ndarray:
-        """What each token adds to the curve, shape (tokens,)."""
+        """Contribution of each token to the curve's value, shape (tokens,)."""
         return self.raw * self.scale
 
     def deviations(self, reference: float) -> np.ndarray:

@@ -56,7 +56,7 @@ def prompt_echoes(prompts: Sequence[str | None], responses: Sequence[str | None]
 
 @lru_cache(maxsize=1024)
 def _sought(prompt: str) -> tuple[str, str]:
-    """Return the last part of a prompt, which is empty if the prompt is short, and a rare character of it."""
+    """Return the end of a prompt, empty if the prompt is short, and a rare character of that end."""
     text = last_between_special_tokens(prompt, SHORTEST)
     half = text[-min(max(len(text) // 2, LEAST), MOST) :]
     if not half.isascii():

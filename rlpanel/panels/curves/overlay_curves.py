@@ -1,4 +1,7 @@
-"""Lines of the overlay runs in one plot, one colour per run; when a run grows, only its line is sent."""
+"""Lines of the overlay runs in one plot, one colour per run.
+
+When a run grows, only its line is sent.
+"""
 
 from __future__ import annotations
 

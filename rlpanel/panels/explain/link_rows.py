@@ -50,7 +50,7 @@ def link_row(
     tip: str = "",
     signed: bool = False,
 ) -> dict[str, Any]:
-    """Return a row: a bar of a length from -1 to 1, and the texts of value, kind, label and numbers."""
+    """Return a row with a bar, whose length is from -1 to 1, and with texts."""
     return {
         "key": well_formed(key),
         "label": well_formed(one_line(label)),

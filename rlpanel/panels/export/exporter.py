@@ -1,4 +1,6 @@
-"""Component whose menu exports a card: the plot as PNG or SVG, its data as CSV, with formulas defused or raw.
+"""Component with a menu that exports a card: its plot as PNG or SVG, its data as CSV.
+
+Formulas in a CSV are defused, unless the raw one is chosen.
 
 Nothing is computed or sent before the browser requests it. For CSV it receives the file; for a picture it
 receives title, subtitle, legend and colours, and draws them around its own plot.

@@ -86,7 +86,7 @@ def _media(sample: Sample) -> Iterator[tuple[str, Medium]]:
 
 
 def _address(context: Context, sample: Sample, medium: Medium, budget: MediaBudget) -> tuple[str, int]:
-    """Return a data URL of a medium and its size. Its type is that of its container, never the logged one."""
+    """Return a data URL of a medium, and its size; the type comes from the file's content."""
     assert context.index is not None
     known = medium.get("size", 0)
     if known > budget.each:

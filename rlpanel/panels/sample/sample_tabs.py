@@ -1,4 +1,7 @@
-"""The list of tabs below a sample's header. A new tab is one module with a view, and one line in `TABS`."""
+"""The list of tabs below a sample's header.
+
+A new tab is one module with a view, and one line in `TABS`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Adapts news of a run to the browser: the next ones are sent when it has drawn the last ones and has rested.
+"""Throttles updates of a page to the pace at which its browser draws them.
+
+The next update is sent when the browser has drawn the last one and has rested.
 
 A fast run may have fifteen steps a second, and a slow browser needs half a second to draw one. Without a
 limit it would do nothing else, would answer clicks late, and would show steps that are long past.
