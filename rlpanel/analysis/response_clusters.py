@@ -15,16 +15,15 @@ Broder 1997, On the resemblance and containment of documents.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from rlpanel.analysis.text_features import words_of
-from rlpanel.errors import RLPanelError
 from rlpanel.store.columns.hash_set import mix
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch_sample import fetch_texts
+from rlpanel.store.query.fetch_sample import fetch_many_texts
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Maximum number of different responses to read.
@@ -122,22 +121,21 @@ def response_clusters(index: RunIndex, snapshot: Snapshot, first: int, last: int
         rows = rows[np.isin(hashes, snapshot.metadata("response_hash")[chosen])]
     progress = Clustering(0, len(chosen), len(rows), all_samples)
     yield progress
-    reader = _Reader(index, snapshot)
+    responses = _Responses()
     last_yield = time.monotonic()
-    for row in chosen.tolist():
-        reader.add(row)
+    for row, texts in zip(chosen.tolist(), fetch_many_texts(index, snapshot, chosen), strict=True):
+        responses.add(row, texts)
         if time.monotonic() - last_yield > PULSE:
             last_yield = time.monotonic()
-            yield Clustering(len(reader), len(chosen), len(rows), all_samples)
-    clusters = tuple(_clusters(snapshot, rows, chosen, reader))
+            yield Clustering(len(responses), len(chosen), len(rows), all_samples)
+    clusters = tuple(_clusters(snapshot, rows, chosen, responses))
     yield Clustering(len(chosen), len(chosen), len(rows), all_samples, clusters, complete=True)
 
 
-class _Reader:
-    """Reads responses, and keeps their signatures and beginnings."""
+class _Responses:
+    """Keeps the signatures and beginnings of responses."""
 
-    def __init__(self, index: RunIndex, snapshot: Snapshot) -> None:
-        self._index, self._snapshot = index, snapshot
+    def __init__(self) -> None:
         self._codes: dict[str, int] = {}
         self.signatures: list[np.ndarray] = []
         self.beginnings: list[str] = []
@@ -145,14 +143,13 @@ class _Reader:
     def __len__(self) -> int:
         return len(self.signatures)
 
-    def add(self, row: int) -> None:
-        """Read the response of a row; one that cannot be read is like no other."""
-        try:
-            text = fetch_texts(self._index, self._snapshot, row).get("response", "")
-        except (RLPanelError, IndexError):  # the file was rewritten
+    def add(self, row: int, texts: Mapping[str, str] | None) -> None:
+        """Add the response of a row; one that cannot be read (None) is like no other."""
+        if texts is None:
             self.signatures.append(signature([-2 - row]))
             self.beginnings.append("")
             return
+        text = texts.get("response", "")
         codes = self._codes
         self.signatures.append(signature([codes.setdefault(word, len(codes)) for word in words_of(text)]))
         self.beginnings.append(text[:EXAMPLE_CHARS])
@@ -213,12 +210,12 @@ def _united(count: int, left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _clusters(
-    snapshot: Snapshot, rows: np.ndarray, chosen: np.ndarray, reader: _Reader
+    snapshot: Snapshot, rows: np.ndarray, chosen: np.ndarray, responses: _Responses
 ) -> Iterator[ResponseCluster]:
     """Yield the clusters of enough samples, the largest first."""
     if not len(chosen):
         return
-    cluster_of_text = similar_texts(np.stack(reader.signatures))
+    cluster_of_text = similar_texts(np.stack(responses.signatures))
     response = snapshot.metadata("response_hash")
     hashes = response[chosen]
     order = np.argsort(hashes)
@@ -241,6 +238,6 @@ def _clusters(
             prompts=len(np.unique(snapshot.metadata("prompt_hash")[members])),
             reward=float(reward.mean()) if len(reward) else float("nan"),
             texts=len(np.unique(texts)),
-            example=reader.beginnings[usual],
+            example=responses.beginnings[usual],
             uid=snapshot.uid(int(members[np.argmax(texts == usual)])),
         )

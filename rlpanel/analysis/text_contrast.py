@@ -23,7 +23,7 @@ from rlpanel.analysis.clustered_tests import (
 from rlpanel.analysis.contrast_side import MOST_TEXT_CHARS, ContrastSide
 from rlpanel.analysis.difference import MOST_UIDS, Candidate, Difference, group_codes
 from rlpanel.analysis.text_features import MOST_CHARS, FeatureFamily, TextFeatures, place_of
-from rlpanel.store.query.fetch_sample import fetch_many_texts
+from rlpanel.store.query.fetch_sample import fetch_many_texts, file_order
 from rlpanel.store.query.filter_syntax import quote
 
 #: Maximum number of named features of texts.
@@ -43,7 +43,7 @@ def rows_to_read(side: ContrastSide, most: int) -> np.ndarray:
     lengths = np.minimum(lengths[np.isfinite(lengths)], MOST_CHARS)
     within = int(MOST_TEXT_CHARS / max(float(lengths.mean()), 1.0)) if len(lengths) else most
     rows = snapshot.sample_rows(np.sort(side.rows), min(most, within))
-    return rows[np.lexsort([snapshot.metadata(name)[rows] for name in ("part", "offset", "file")])]
+    return rows[file_order(snapshot, rows)]
 
 
 class TextTests:

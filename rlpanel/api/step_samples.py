@@ -10,7 +10,7 @@ from rlpanel import schema
 from rlpanel.metrics.engine.compute import text_columns
 from rlpanel.store.columns.run_table import OLDER
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch_sample import fetch_texts
+from rlpanel.store.query.fetch_sample import fetch_all_texts, fetch_texts
 from rlpanel.store.snapshot.run_view import RunView
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ def sample_frame(
     if older:
         frame["older"] = snapshot.state[rows] == OLDER
     if text:
-        texts = [fetch_texts(index, snapshot, row) for row in rows.tolist()]
+        many = zip(rows.tolist(), fetch_all_texts(index, snapshot, rows), strict=True)
+        # The second attempt raises the error that says why a row cannot be read.
+        texts = [fetch_texts(index, snapshot, row) if found is None else found for row, found in many]
         for name in schema.TEXTS:
             if any(name in sample for sample in texts):
                 frame[name] = [sample.get(name) for sample in texts]

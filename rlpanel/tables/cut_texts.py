@@ -10,7 +10,7 @@ import numpy as np
 from rlpanel import schema
 from rlpanel.api.run import Run
 from rlpanel.errors import SettingError
-from rlpanel.store.query.fetch_sample import fetch_many_texts
+from rlpanel.store.query.fetch_sample import fetch_all_texts
 from rlpanel.tables.table import TableColumn
 from rlpanel.texts.prompt_line import prompt_cell
 from rlpanel.texts.prompt_parts import TextStyle
@@ -68,4 +68,4 @@ def question_of(texts: Mapping[str, str] | None, limit: TextLimit) -> str:
 
 def read_logged_texts(run: Run, rows: Sequence[int] | np.ndarray) -> list[dict[str, str] | None]:
     """Return the texts of each row by name; None where the line can no longer be read."""
-    return list(fetch_many_texts(run.index, run.snapshot, np.asarray(rows, int)))
+    return fetch_all_texts(run.index, run.snapshot, np.asarray(rows, int))

@@ -11,7 +11,7 @@ from cachetools import LRUCache
 
 from rlpanel.errors import RLPanelError
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch_sample import fetch_texts
+from rlpanel.store.query.fetch_sample import fetch_all_texts, fetch_texts
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Bytes of log that are read on the event loop; more is read on a thread while the numbers are shown.
@@ -61,7 +61,15 @@ _cache = TextCache(MAX_CHARS)
 def read_texts(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> list[Texts]:
     """Return the texts of each row by name; if a row cannot be read, its prompt holds the error."""
     keys = _keys(index, snapshot, rows)
-    return [_texts_of(index, snapshot, row, key) for row, key in zip(rows.tolist(), keys, strict=True)]
+    found = {place: texts for place, key in enumerate(keys) if (texts := _cache.get(key)) is not None}
+    missing = [place for place in range(len(rows)) if place not in found]
+    for place, texts in zip(missing, fetch_all_texts(index, snapshot, rows[missing]), strict=True):
+        if texts is None:
+            found[place] = _texts_or_error(index, snapshot, int(rows[place]))
+        else:
+            found[place] = texts
+            _cache.put(keys[place], texts)
+    return [found[place] for place in range(len(rows))]
 
 
 def unread_bytes(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> int:
@@ -79,12 +87,9 @@ def _keys(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> list[Hashabl
     ]
 
 
-def _texts_of(index: RunIndex, snapshot: Snapshot, row: int, key: Hashable) -> Texts:
-    texts = _cache.get(key)
-    if texts is None:
-        try:
-            texts = fetch_texts(index, snapshot, row)
-        except (RLPanelError, IndexError) as error:  # the file changed; the next snapshot replaces the row
-            return {"prompt": f"({error})"}
-        _cache.put(key, texts)
-    return texts
+def _texts_or_error(index: RunIndex, snapshot: Snapshot, row: int) -> Texts:
+    """Read a row once more, for the reason why it cannot be read: the next snapshot will replace it."""
+    try:
+        return fetch_texts(index, snapshot, row)
+    except (RLPanelError, IndexError) as error:
+        return {"prompt": f"({error})"}

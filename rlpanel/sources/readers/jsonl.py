@@ -205,15 +205,18 @@ class JsonlFile:
 
     def _add_lines(self, lines: Sequence[bytes], offset: int, chunk: Chunk) -> int:
         """Add consecutive lines to the chunk; return their length with their newlines."""
-        offsets = list(map(add, accumulate(map(len, lines), initial=offset), count()))
-        if len(lines) == 1 or not self._add_at_once(lines, offsets, chunk):
+        lengths = list(map(len, lines))
+        offsets = list(map(add, accumulate(lengths, initial=offset), count()))
+        if len(lines) == 1 or not self._add_at_once(lines, offsets, lengths, chunk):
             for line, start in zip(lines, offsets, strict=False):
                 self._add_line(line, start, chunk)
         return offsets[-1] - offset
 
-    def _add_at_once(self, lines: Sequence[bytes], offsets: Sequence[int], chunk: Chunk) -> bool:
+    def _add_at_once(
+        self, lines: Sequence[bytes], offsets: Sequence[int], lengths: Sequence[int], chunk: Chunk
+    ) -> bool:
         """Add lines to the chunk in one go; return False if they must be added one by one."""
-        reader, lengths = self._column_reader, list(map(len, lines))
+        reader = self._column_reader
         if not reader.takes_many or max(lengths) > self.tail.line_bytes or not reader.add_lines(lines, chunk):
             return False
         numbers = range(self.lines + 1, self.lines + len(lines) + 1)

@@ -111,9 +111,7 @@ class ColumnPlan:
             tuple(key for key, kind, _ in kinds if kind == "nested"),
             tuple(record.numbers),
         )
-        if len(plan.columns) + len(plan.skipped) < 2:  # `itemgetter` returns no tuple for a single key
-            return None
-        return plan if plan._matches(record) else None
+        return plan if plan.columns and plan._matches(record) else None
 
     @cached_property
     def lazy(self) -> bool:
@@ -144,7 +142,8 @@ class ColumnPlan:
         """
         if set(map(len, documents)) != {self._key_count}:
             return None
-        columns = list(map(list, zip(*map(self._pick, documents), strict=True)))
+        # Column by column: a tuple for each line would be one more object for the garbage collector.
+        columns = [list(map(pick, documents)) for pick in self._pick]
         del columns[len(self.columns) :]  # the skipped keys were only to be found
         if self.parts:
             parts = list(map(itemgetter("rewards"), documents))
@@ -236,8 +235,8 @@ class ColumnPlan:
         return tuple(key.encode() for key in (*self.sizes, *(key for key, _ in self.arrays)))
 
     @cached_property
-    def _pick(self) -> Callable[[Any], Row]:
-        return itemgetter(*(key for key, _, _ in self.columns), *self.skipped)
+    def _pick(self) -> list[Callable[[Any], Any]]:
+        return list(map(itemgetter, (*(key for key, _, _ in self.columns), *self.skipped)))
 
     @cached_property
     def _prompts(self) -> list[int]:

@@ -15,6 +15,8 @@ import numpy as np
 PART_ROWS = 32_768
 #: Memory of mapped rows is released each time after this many such parts.
 _RELEASE_PARTS = 16
+#: Columns that are computed together when all are; then a thread that waits for one has its turn.
+_COLUMNS_AT_ONCE = 4
 
 
 class RowsByStep(NamedTuple):
@@ -52,31 +54,56 @@ class DeferredColumns:
         self._merge = merge
         self._parts = parts
         self._waiting = dict(values)
-        self._lock = threading.Lock()
+        self._wanted: dict[str, None] = {}  # columns that were asked for one by one
+        self._turn, self._is_busy = threading.Condition(), False
 
     def compute(self, column: str) -> None:
         """Compute the statistics of a column, unless this was done or it is not one of these columns."""
         if column in self._waiting:
-            with self._lock:
-                if column in self._waiting:
-                    for where, rows in self._parts:
-                        self._merge(rows, {column: self._waiting[column][where]})
-                    del self._waiting[column]  # last, because others look without the lock
+            self._wanted[column] = None
+            self._compute(lambda: [column] if column in self._waiting else [])
 
     def waiting(self, column: str) -> Iterator[tuple[np.ndarray, RowsByStep]]:
         """Yield the values of a column in parts, with their steps; nothing if its statistics are computed."""
-        with self._lock:
+        with self._turn:
             values, parts = self._waiting.get(column), self._parts
         if values is not None:
             yield from ((values[where], rows) for where, rows in parts)
 
     def compute_all(self, release: Callable[[], None] | None = None) -> None:
-        """Compute all that is left; ``release`` is called now and then, and at the end."""
-        with self._lock:
-            if not self._waiting:
-                return
-            for number, (where, rows) in enumerate(self._parts, 1):
-                self._merge(rows, {name: column[where] for name, column in self._waiting.items()})
-                if release is not None and (number % _RELEASE_PARTS == 0 or number == len(self._parts)):
-                    release()
-            self._waiting, self._parts = {}, ()
+        """Compute all that is left; ``release`` is called now and then, and at the end.
+
+        Some columns are computed at a time, first those that another thread waits for.
+        """
+        while self._waiting:
+            self._compute(self._next_columns, release)
+
+    def _next_columns(self) -> list[str]:
+        wanted = [name for name in tuple(self._wanted) if name in self._waiting]
+        return (wanted or list(self._waiting))[:_COLUMNS_AT_ONCE]
+
+    def _compute(self, choose: Callable[[], list[str]], release: Callable[[], None] | None = None) -> None:
+        """Compute the columns that ``choose`` returns once no other thread computes any."""
+        with self._turn:
+            self._turn.wait_for(lambda: not self._is_busy or not choose())
+            columns = choose()
+            self._is_busy |= bool(columns)
+        if not columns:
+            return
+        try:
+            self._merge_columns(columns, release)
+        finally:
+            with self._turn:
+                self._is_busy = False
+                self._turn.notify_all()
+
+    def _merge_columns(self, columns: list[str], release: Callable[[], None] | None) -> None:
+        values = {name: self._waiting[name] for name in columns}
+        for number, (where, rows) in enumerate(self._parts, 1):
+            self._merge(rows, {name: column[where] for name, column in values.items()})
+            if release is not None and (number % _RELEASE_PARTS == 0 or number == len(self._parts)):
+                release()
+        for name in columns:
+            del self._waiting[name]  # last, because others look without waiting
+        if not self._waiting:
+            self._parts = ()

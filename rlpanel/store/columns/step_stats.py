@@ -212,11 +212,18 @@ class Steps:
         """Return the mean over each step's samples, shape (S,)."""
         return self.stat(column, MEAN)
 
+    def squared_deviations(self, column: str) -> np.ndarray:
+        """Return the sum of squared deviations from each step's mean, shape (S,).
+
+        It is exactly 0 where all values of a step are equal: their computed mean can differ by rounding.
+        """
+        return np.where(self.stat(column, MIN) == self.stat(column, MAX), 0.0, self.stat(column, M2))
+
     def std(self, column: str) -> np.ndarray:
         """Return the standard deviation (ddof 1) over each step's samples, shape (S,); NaN below two."""
         count = self.stat(column, COUNT)
         with np.errstate(all="ignore"):
-            return np.where(count > 1, np.sqrt(self.stat(column, M2) / (count - 1)), np.nan)
+            return np.where(count > 1, np.sqrt(self.squared_deviations(column) / (count - 1)), np.nan)
 
     def statistic(self, column: str, name: str) -> np.ndarray:
         """Return the ``mean``, ``std``, ``min`` or ``max`` of a column per step, shape (S,)."""

@@ -258,10 +258,10 @@ class Reader:
             index.read(set(), deadline - time.monotonic())
         if index.version == 0:
             index.commit()  # a run without samples is published, too
-        index.compute_statistics()
         if index.version != version:
             self._count(before, index.snapshot, index.bytes_read - bytes_before)
             self._notify(index)
+        index.compute_statistics()  # last: a page needs few of them, and computes those itself if it is first
         return index.busy
 
     def _count(self, before: Snapshot, after: Snapshot, read: int) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from rlpanel.errors import FilterError, RLPanelError
+from rlpanel.errors import FilterError
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch_sample import fetch_texts
+from rlpanel.store.query.fetch_sample import fetch_all_texts
 from rlpanel.store.query.filter import LABEL, NUMBER, Filter, FilterInput, Truth
 from rlpanel.store.query.filter_columns import COPIES, GROUP_REWARD, FilterScope
 from rlpanel.store.query.sample_notes import Notes
@@ -259,17 +260,12 @@ def _checked_order(sort: str, kinds: Mapping[str, str]) -> Order | None:
 
 def _copies(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
     """Return how many of these rows have each row's prompt and response, shape (N,)."""
-    keys = [_text_key(index, snapshot, row) for row in rows.tolist()]
-    count: dict[tuple[str | None, ...], int] = {}
-    for key in keys:
-        count[key] = count.get(key, 0) + 1
+    texts = fetch_all_texts(index, snapshot, rows)
+    keys = [_text_key(row, row_texts) for row, row_texts in zip(rows.tolist(), texts, strict=True)]
+    count = Counter(keys)
     return np.array([count[key] for key in keys], float)
 
 
-def _text_key(index: RunIndex, snapshot: Snapshot, row: int) -> tuple[str | None, ...]:
-    """Return the row's prompt and response; a unique key if they cannot be read."""
-    try:
-        texts = fetch_texts(index, snapshot, row)
-    except (RLPanelError, IndexError):  # the file was rewritten, so the row equals no other
-        return (snapshot.uid(row),)
-    return texts.get("prompt"), texts.get("response")
+def _text_key(row: int, texts: Mapping[str, str] | None) -> Hashable:
+    """Return the prompt and the response; the row itself if its texts cannot be read: it equals no other."""
+    return row if texts is None else (texts.get("prompt"), texts.get("response"))

@@ -13,15 +13,13 @@ import numpy as np
 import pandas as pd
 
 from rlpanel import schema
-from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.compute import text_columns
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.csv_text import csv_text
-from rlpanel.store.query.fetch_sample import fetch_texts
+from rlpanel.store.query.fetch_sample import fetch_all_texts
 from rlpanel.store.query.sample_line import to_json_types
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.run_view import RunView
-from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Number of samples whose texts are read at a time.
 PIECE_ROWS = 500
@@ -74,7 +72,8 @@ def _frame(index: RunIndex, view: RunView, rows: np.ndarray, notes: Notes) -> pd
     """Return a part of the table; all parts have the same columns and types."""
     frame = view.frame(rows)
     notes_of_rows = [notes.of(uid) for uid in frame["uid"]]
-    texts = [_texts(index, view.snapshot, row) for row in rows.tolist()]
+    # If the file was rewritten, the rows' numbers are still valid.
+    texts = [texts or {} for texts in fetch_all_texts(index, view.snapshot, rows)]
     added: dict[str, list[str | None]] = {
         "tag": [note.tag or None for note in notes_of_rows],
         "note": [note.note or None for note in notes_of_rows],
@@ -84,14 +83,6 @@ def _frame(index: RunIndex, view: RunView, rows: np.ndarray, notes: Notes) -> pd
     data |= {name: pd.Series(values, dtype=object) for name, values in added.items()}
     responses = np.array([row.get("response", "") for row in texts], object)
     return pd.DataFrame(data | text_columns(responses))
-
-
-def _texts(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
-    """Return the texts of a row; {} if they cannot be read."""
-    try:
-        return fetch_texts(index, snapshot, row)
-    except (RLPanelError, IndexError):  # the file was rewritten, but the row's numbers are still valid
-        return {}
 
 
 def _csv(frames: Iterator[pd.DataFrame], *, raw: bool = False) -> Iterator[bytes]:

@@ -24,7 +24,7 @@ from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.detokenize import DetokenizingAdapter
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.byte_search import ByteSearch, fold_bytes
-from rlpanel.store.query.fetch_sample import fetch_texts
+from rlpanel.store.query.fetch_sample import fetch_texts, file_order
 from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -78,7 +78,7 @@ def scan(
         If a regular expression takes too long.
     """
     column = snapshot.metadata
-    rows = rows[np.lexsort([column(name)[rows] for name in ("part", "offset", "file")])]
+    rows = rows[file_order(snapshot, rows)]
     sizes = np.where(column("part")[rows] == 0, column("length")[rows], 0).astype(np.int64)
     passed = {test: np.zeros(len(rows), bool) for test in tests}
     sent = unread = 0

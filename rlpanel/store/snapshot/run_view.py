@@ -5,7 +5,7 @@ Results are cached between versions of a run; for a new version, only the change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -129,6 +129,13 @@ class RunView:
         column, statistic = split_statistic(curve) if self.is_statistic(curve) else (curve, "mean")
         return self.snapshot.steps.statistic(ALIASES.get(column, column), statistic)
 
+    def values_at(self, curve: str, positions: Sequence[int]) -> list[float]:
+        """Return what `step_values` has at some positions; step metrics are computed for these steps only."""
+        if curve in step_names():
+            at = self._memory.step_metrics.at(self.snapshot, curve, positions, self.grouped)
+            return at.tolist()
+        return self.step_values(curve)[list(positions)].tolist()
+
     def step_metrics_of(self, names: list[str]) -> dict[str, np.ndarray]:
         """Return step metrics by name, shape (S,) each; only changed steps are recomputed."""
         return self._memory.step_metrics.get(self.snapshot, names, self.grouped)
@@ -229,6 +236,10 @@ class RunView:
         """
         import pandas as pd
 
+        return pd.DataFrame(self.row_columns(rows, columns))
+
+    def row_columns(self, rows: np.ndarray, columns: Iterable[str] | None = None) -> dict[str, Any]:
+        """Return the columns of `frame` by name."""
         snapshot = self.snapshot
         data: dict[str, Any] = {
             "uid": snapshot.uids(rows),
@@ -245,7 +256,7 @@ class RunView:
         for name in [*numbers, *aliases]:
             if name in wanted:
                 data[name] = self.values(name, rows)
-        return pd.DataFrame(data)
+        return data
 
     def step_frame(self) -> pd.DataFrame:
         """Return a table with one row per step: step, samples, step metrics, and statistics of every column.

@@ -19,6 +19,8 @@ from rlpanel.store.snapshot.step_batches import step_batches
 ROWS = 32_768
 #: Up to this many samples, all steps are computed to find the metrics that have a value.
 EXACT = 131_072
+#: Up to this many steps, their rows are those that the snapshot remembers.
+_FEW_STEPS = 2
 #: Minimum share of rows with a prompt that others of the step share, for prompts to count as groups. A prompt
 #: that was drawn twice by chance is not a group.
 GROUPED = 0.5
@@ -63,6 +65,14 @@ class StepMetricCache:
                 results[name][stale] = computed[name]
         self._store(snapshot, results)
         return results
+
+    def at(self, snapshot: Snapshot, name: str, positions: Sequence[int], grouped: bool) -> np.ndarray:
+        """Return a step metric at some positions of the steps; unlike `get`, no other step is computed."""
+        values, stale = self._reuse(snapshot, name)
+        missing = np.array([position for position in sorted(set(positions)) if stale[position]], int)
+        if len(missing):
+            values[missing] = _compute(snapshot, [name], snapshot.steps.values[missing], grouped)[name]
+        return values[list(positions)]
 
     def names_with_values(self, snapshot: Snapshot, grouped: bool) -> frozenset[str]:
         """Return the step metrics that have a finite value; in a long run, only a few steps are computed."""
@@ -151,7 +161,9 @@ def batches_of_steps(snapshot: Snapshot, steps: np.ndarray) -> Iterator[np.ndarr
     """Yield the rows that count of ascending ``steps`` in batches of whole steps, sorted by step."""
     step = snapshot.metadata("step")
     rows = snapshot.alive_rows
-    if len(steps) < len(snapshot.steps.values):
+    if len(steps) <= _FEW_STEPS:  # other parts of a page ask for the same steps
+        rows = np.sort(np.concatenate([*map(snapshot.rows_of, steps.tolist()), rows[:0]]))
+    elif len(steps) < len(snapshot.steps.values):
         rows = np.flatnonzero(np.isin(step, steps) & snapshot.alive)
     for batch in step_batches(step, rows, steps, ROWS):
         if len(batch.rows):
@@ -195,8 +207,9 @@ def _has_status(snapshot: Snapshot, status: str, rows: np.ndarray) -> np.ndarray
 
 
 def group_keys(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
-    """Return a key of each row's group: its logged id, else a hash of its prompt; -1 if it has neither.
+    """Return a key of each row's group.
 
+    The key is the logged id, else a hash of the prompt, and -1 if a row has neither.
     Keys are comparable within a step only. An id equals a hash with a probability of 2⁻⁶³.
     """
     hashes = snapshot.metadata("prompt_hash")[rows]

@@ -12,6 +12,7 @@ import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.panels.samples import text_cache
 from rlpanel.panels.samples.text_cache import TextCache, read_texts, unread_bytes
+from rlpanel.store.query.fetch_sample import fetch_texts
 from tests.factories import line, write_run
 
 RANK0 = "rollout_data_rank_0.jsonl"
@@ -38,6 +39,15 @@ def test_what_was_read_is_not_read_again(tmp_path: Path, kept: TextCache) -> Non
     (tmp_path / RANK0).unlink()
     assert read_texts(run.index, run.snapshot, rows) == first
     assert [texts["response"] for texts in first] == logged
+
+
+def test_each_row_of_several_files_has_its_own_texts_in_any_order(tmp_path: Path, kept: TextCache) -> None:
+    run = opened(write_run(tmp_path, steps=2, samples=4, ranks=2))
+    rows = np.random.default_rng(0).permutation(run.snapshot.rows)
+    read_texts(run.index, run.snapshot, rows[::3])
+    expected = [fetch_texts(run.index, run.snapshot, row) for row in rows.tolist()]
+    assert len({texts["response"] for texts in expected}) > 8
+    assert read_texts(run.index, run.snapshot, rows) == expected
 
 
 def test_another_line_in_the_same_place_is_another_text(tmp_path: Path, kept: TextCache) -> None:

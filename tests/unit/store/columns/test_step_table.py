@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 from rlpanel.store.columns.deferred_columns import DeferredColumns, RowsByStep
 from rlpanel.store.columns.step_stats import COUNT, MAX, MIN, Steps
 from rlpanel.store.columns.step_table import CHUNK, StepTable
+from tests.waiting import wait_until
 
 
 def table(*batches: tuple[list[int], list[float]]) -> StepTable:
@@ -52,6 +54,12 @@ def test_missing_values_do_not_count() -> None:
         [2],
         [4],
     )
+
+
+def test_equal_values_deviate_by_exactly_zero() -> None:
+    """The mean of three equal values can differ from them by rounding, and so can that of merged batches."""
+    steps = table(([1, 1, 1], [0.1] * 3), ([1] * 7, [0.1] * 7), ([2] * 6, [7.2e10 / 7] * 6)).freeze()
+    assert steps.std("x").tolist() == [0, 0]
 
 
 def test_a_step_without_values_has_no_mean() -> None:
@@ -160,6 +168,26 @@ def test_deferred_statistics_are_computed_once_by_threads_that_read_at_the_same_
         everything.result()
     for number, counts in enumerate(columns):
         np.testing.assert_array_equal(counts, expected.stat("xyz"[number % 3], COUNT))
+
+
+def test_a_column_that_a_thread_waits_for_comes_before_the_others():
+    values = {str(number): np.zeros(1) for number in range(20)}
+    order: list[str] = []
+
+    def merge(rows: RowsByStep, columns: Mapping[str, np.ndarray]) -> None:
+        order.extend(columns)
+        if len(order) == len(columns):  # the first ones: meanwhile another thread asks for one of the last
+            asked.append(threads.submit(deferred.compute, "19"))
+            wait_until(lambda: "19" in deferred._wanted)
+
+    rows = RowsByStep(None, np.zeros(1, int), np.zeros(1, int))
+    deferred = DeferredColumns(merge, [(slice(None), rows)], values)
+    asked: list[Future[None]] = []
+    with ThreadPoolExecutor(1) as threads:
+        deferred.compute_all()
+        asked[0].result()
+    assert "19" in order[:5]
+    assert sorted(order) == sorted(values)
 
 
 def test_memory_is_released_while_the_rest_is_computed():

@@ -260,3 +260,23 @@ def test_a_sample_has_the_returns_that_follow(tmp_path: Path) -> None:
     sample = fetch(index, RunView(snapshot), 0)
     np.testing.assert_allclose(sample.arrays()["returns"], [1, 1, 1])
     assert (sample.returns, snapshot.number("token_return_mean")[0]) == (None, pytest.approx(1))
+
+
+def test_values_at_some_steps_are_those_of_all_steps(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", steps=5, ranks=2)
+    index = RunIndex(run, "run")
+    caught_up(index)
+    names = [*index.view.step_metrics, "reward"]
+    for steps in ((0, 1), (4, 4), (2,)):
+        whole = RunView(index.snapshot)
+        for name in names:
+            expected = whole.step_values(name)[list(steps)]
+            np.testing.assert_array_equal(RunView(index.snapshot).values_at(name, steps), expected)
+            np.testing.assert_array_equal(whole.values_at(name, steps), expected)
+
+
+def test_values_at_a_step_are_not_computed_for_the_other_steps(tmp_path: Path) -> None:
+    index = RunIndex(write_run(tmp_path / "run", steps=5, ranks=2), "run")
+    caught_up(index)
+    index.view.values_at("zero_variance_groups", (2,))
+    assert not index.view._memory.step_metrics._cached
