@@ -1,7 +1,8 @@
 """Texts of numbers with at most four significant digits, in one form on the page and in sentences.
 
-Digits before the decimal point are never rounded away, because steps, tokens and samples are counted. Numbers
-from a million on and below 0.0001 are written in powers of ten.
+Digits before the decimal point are never rounded away, because steps, tokens and samples are counted. A zero
+at the end means that digits were rounded: 1.5 is written as 1.5, and 1.499 as 1.50. Numbers from a million on
+and below 0.0001 are written in powers of ten.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import math
 
 #: A spread or change below this share of the values is the rounding error of their sums.
 DUST = 1e-12
+#: A text is exact if it differs from the number by less than this share of it: many are stored in 32 bits.
+_EXACT = 1e-6
 #: Units of `size_text`, each with its least size: 999.5 kB would be written as 1,000 kB.
 _UNITS = ((999.5e6, 1e9, "GB"), (999.5e3, 1e6, "MB"), (-math.inf, 1e3, "kB"))
 
@@ -27,8 +30,8 @@ def number(value: float, *, sign: bool = False, whole: bool = False) -> str:
 
     Examples
     --------
-    >>> number(0.1 + 0.2), number(13.02), number(1234.5), number(2e9), number(float("nan"))
-    ('0.3', '13.0', '1,234', '2e9', '–')
+    >>> number(0.1 + 0.2), number(1.5), number(13.02), number(1234.5), number(2e9), number(float("nan"))
+    ('0.3', '1.5', '13.0', '1,234', '2e9', '–')
     """
     if math.isnan(value):
         return "–"
@@ -43,7 +46,9 @@ def number(value: float, *, sign: bool = False, whole: bool = False) -> str:
     elif size >= 100 or float(value).is_integer():
         text = f"{size:,.0f}"
     else:
-        text = f"{size:.1f}" if size >= 10 else f"{size:.2f}" if size >= 1 else f"{size:.3g}"
+        text = f"{size:.1f}" if size >= 10 else f"{size:.2f}" if size >= 1 else f"{size:#.3g}"
+        if abs(float(text) - size) < _EXACT * size:
+            text = text.rstrip("0").rstrip(".")
     return f"−{text}" if value < 0 else f"+{text}" if sign and value > 0 else text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,17 @@ from rlpanel.number_text import change_text, number, plus_minus, size_text
     ],
 )  # fmt: skip
 def test_numbers_have_at_most_four_digits(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.5, "1.5"), (1.499, "1.50"), (float(np.float32(1.2)), "1.2"), (0.4999, "0.500"),
+        (0.00012, "0.00012"), (13.0000001, "13"), (12.96, "13.0"), (0.9999, "1.00"),
+    ],
+)  # fmt: skip
+def test_a_zero_at_the_end_means_that_digits_were_rounded(value: float, text: str) -> None:
     assert number(value) == text
 
 
@@ -59,7 +71,7 @@ def test_a_spread_is_no_rounding_error_of_the_mean(mean: float, spread: float, t
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(1e9, "1,000,000,000"), (-12345678, "−12,345,678"), (1e16, "1e16"), (2.5, "2.50")]
+    ("value", "text"), [(1e9, "1,000,000,000"), (-12345678, "−12,345,678"), (1e16, "1e16"), (2.5, "2.5")]
 )
 def test_whole_numbers_of_a_table_keep_all_digits(value: float, text: str) -> None:
     assert number(value, whole=True) == text

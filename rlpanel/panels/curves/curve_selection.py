@@ -90,7 +90,10 @@ def _is_centred(view: RunView, name: str) -> bool:
 
 
 def show_curve(context: Context, column: str) -> None:
-    """Scroll to the card of a column, and add it if it is hidden; do nothing if the run lacks the column."""
+    """Scroll to the card of a column, and add the card if it is hidden.
+
+    Nothing happens if the run lacks the column.
+    """
     if not column or not context.view.has(column):
         return
     shown = [curve.columns[0] for curve in curves_of(context)]

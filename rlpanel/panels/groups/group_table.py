@@ -172,7 +172,7 @@ def _summary(groups: StepGroups, step: int | None) -> str:
     view = groups.view
     position = view.snapshot.steps.position(step) if step is not None else -1
     rates = {
-        describe(name).label: float(view.step_values(name)[position])
+        describe(name).label: view.values_at(name, (position,))[0]
         for name in _PASSES
         if name in view.step_metrics
     }

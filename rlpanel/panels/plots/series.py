@@ -14,7 +14,7 @@ from bokeh.models import ColumnDataSource
 from rlpanel.display_settings import Display
 from rlpanel.metrics.engine.column_info import step_names
 from rlpanel.panels.plots.column_payload import column_payload
-from rlpanel.store.columns.step_stats import COUNT, M2, MAX, MEAN, MIN
+from rlpanel.store.columns.step_stats import COUNT, MAX, MIN
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Maximum number of points of a curve.
@@ -46,7 +46,7 @@ def curve(view: RunView, column: str, display: Display) -> Points:
         return points_without_band(steps.values, view.step_values(column), display)
     size = bucket_size(len(steps.values))
     starts = np.arange(0, len(steps.values), size)
-    count, mean, m2 = (steps.stat(column, statistic) for statistic in (COUNT, MEAN, M2))
+    count, mean, m2 = steps.stat(column, COUNT), steps.mean(column), steps.squared_deviations(column)
     with np.errstate(all="ignore"):
         n = np.add.reduceat(count, starts) if len(starts) else count
         y = _sum(np.where(count > 0, count * mean, 0.0), starts) / n

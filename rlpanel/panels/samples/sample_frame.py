@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -50,11 +49,10 @@ def frame_of(
     snapshot = view.snapshot
     usual = grid_columns(snapshot, display.kl_estimator)
     queried = [name for name in dict.fromkeys(outcome.columns) if name not in (*usual, *_POSITIONED)]
-    numbers = view.frame(rows, [*usual, *queried])
-    cells: dict[str, Any] = {name: numbers[name] for name in numbers.columns}
+    cells = view.row_columns(rows, [*usual, *queried])
     cells |= _texts(rows, texts, outcome.tests, style)
     cells |= {name: values[: len(rows)] for name, values in outcome.extra.items()}
-    cells |= _note_columns(notes, numbers["uid"])
+    cells |= _note_columns(notes, cells["uid"])
     cells |= attempt_column(snapshot, rows)
     if display.fold_episodes:
         cells |= trace_column(snapshot, rows)
@@ -96,7 +94,7 @@ def _cell(name: str, text: str, places: Sequence[Place], style: TextStyle) -> st
     return shown if len(shown) <= TEXT_CHARS else f"{shown[:TEXT_CHARS]}…"
 
 
-def _note_columns(notes: Notes | None, uids: pd.Series) -> dict[str, list[str]]:
+def _note_columns(notes: Notes | None, uids: Iterable[str]) -> dict[str, list[str]]:
     """Return the columns of tags and notes that are not empty for these rows."""
     row_notes = [notes.of(uid) for uid in uids] if notes is not None and not notes.empty else []
     columns = {"tag": [note.tag for note in row_notes], "note": [note.note for note in row_notes]}

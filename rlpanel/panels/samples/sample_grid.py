@@ -70,6 +70,7 @@ class SampleGrid(Viewer):
         self._loaded: tuple[str, int | None] = ("", None)  # name of the run, and step
         self._paged_to = ""  # chosen sample whose page was opened
         self._sorting = False
+        self._is_highlighted = False  # whether a row was highlighted since the browser received these rows
         self._read_later: Callable[[], None] | None = None
         self._head = HtmlPane("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
         self._search = text_field(
@@ -253,13 +254,13 @@ class SampleGrid(Viewer):
         uid = self.context.selection.uid or self.context.first
         uids = self._uids()
         selection = [uids.index(uid)] if uid in uids else []
-        if selection == self._table.selection and selection:
+        if selection == self._table.selection and selection and not self._is_highlighted:
             self._table.param.trigger("selection")  # the browser lost it when it received new rows
-        self._table.selection = selection
+        self._table.selection, self._is_highlighted = selection, True
 
     def _uids(self) -> list[str]:
         frame = self._table.value
-        return cached_on(frame, "uids", None, frame["uid"].tolist)
+        return cached_on(frame, "uids", None, lambda: frame["uid"].tolist())
 
     # -- showing ---------------------------------------------------------------------------------
 
@@ -291,6 +292,7 @@ class SampleGrid(Viewer):
 
         A table that gets new columns while the browser is still building it raises an error there.
         """
+        self._is_highlighted = False
         if list(frame.columns) == list(self._table.value.columns):
             self._table.value = frame
             if self._sorters(frame) != [_field_and_dir(sorter) for sorter in self._table.sorters]:

@@ -95,13 +95,12 @@ def _names(context: Context) -> list[str]:
 def _number_json(view: RunView, name: str, position: int) -> dict[str, str]:
     """Return a column's mean at a step as JSON object; its texts are not escaped."""
     column = column_info.describe(name)
-    means = view.step_values(name)
-    value = float(means[position])
+    before, value = view.values_at(name, (max(0, position - 1), position))
     return {
         "column": name,
         "label": f"{column.label}{' sum' if name.endswith('_sum') else ''}",
         "value": number(value),
-        "change": change_text(value, float(means[position - 1])) if position else "",
+        "change": change_text(value, before) if position else "",
         "tip": column.tip,
     }
 

@@ -23,7 +23,7 @@ CALL = '<tool_call>{"name": "add", "arguments": {"a": 2}}</tool_call>'
 
 def test_cells_have_the_numbers_of_the_heads() -> None:
     frame = pd.DataFrame({"uid": list("abcde"), "reward": [1.5, 0.0, -0.4791, float("nan"), 123456789.0]})
-    wanted = ["1.50", "0", "−0.479", "–", "123,456,789"]
+    wanted = ["1.5", "0", "−0.479", "–", "123,456,789"]
     assert cells_of(frame, "reward") == wanted
     _, data = table_of(frame)._get_data()
     assert data[field_of("reward")] == wanted

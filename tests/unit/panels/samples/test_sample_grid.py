@@ -106,6 +106,15 @@ def test_equal_samples_keep_their_order(tmp_path: Path) -> None:
     assert list(grid._table.current_view.uid) == wanted
 
 
+def test_new_rows_are_highlighted_once(grid: SampleGrid) -> None:
+    sent: list[list[int]] = []
+    grid._table.param.watch(lambda event: sent.append(event.new), "selection")
+    grid.context.selection.step = 2
+    assert sent == [[], [0]]  # Panel clears it with the new rows
+    grid.load()
+    assert sent[2:] == [[0]]  # the same rows were sent again
+
+
 def test_of_more_than_fit_the_first_are_shown(grid: SampleGrid, run: Run) -> None:
     grid.context.display.max_samples = 8
     grid.context.selection.param.update(scope="run", sort="reward")

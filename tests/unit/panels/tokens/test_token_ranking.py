@@ -52,7 +52,7 @@ def shown(view: TokenRanking, least: int = 1) -> dict[str, str]:
 
 def test_tokens_stand_by_their_mean_surprisal(tmp_path: Path) -> None:
     view = opened(tmp_path, logged(["a", " b"], [-1.0, -3.0]), logged(["a"], [-2.0], index=1))
-    assert shown(view) == {"“ b”": "3", "“a”": "1.50"}
+    assert shown(view) == {"“ b”": "3", "“a”": "1.5"}
     assert list(view._measure.options) == ["Highest mean surprisal (nats)"]
 
 
@@ -104,7 +104,7 @@ def test_samples_that_come_later_are_added_and_nothing_is_read_twice(tmp_path: P
     view = opened(tmp_path, logged(["a"], [-1.0]))
     before = view._shown
     grow(view, logged(["a", "b"], [-3.0, -1.5], index=1), {**logged(["z"], [-9.0]), "step": 2})
-    assert shown(view) == {"“a”": "2", "“b”": "1.50"}
+    assert shown(view) == {"“a”": "2", "“b”": "1.5"}
     assert view._shown.samples[:1] == before.samples
     assert before.tally.tokens == 1
 
@@ -113,10 +113,10 @@ def test_only_samples_that_pass_the_grids_filter_count(tmp_path: Path) -> None:
     view = opened(tmp_path, logged(["a"], [-1.0]), logged(["a", "b"], [-3.0, -1.5], index=1))
     second = view.context.snapshot.uids(view.context.snapshot.rows_of(1))[1]
     view.context.passing = frozenset({second})
-    assert shown(view) == {"“a”": "3", "“b”": "1.50"}
+    assert shown(view) == {"“a”": "3", "“b”": "1.5"}
     assert "2 tokens in 1 of 2 samples that match the grid" in view._note.object
     view.context.passing = None
-    assert shown(view) == {"“a”": "2", "“b”": "1.50"}
+    assert shown(view) == {"“a”": "2", "“b”": "1.5"}
 
 
 def test_a_reading_tells_how_far_it_is_and_can_be_stopped_there(
