@@ -26,6 +26,18 @@ if TYPE_CHECKING:
 #: Timeouts in seconds and milliseconds, long enough for a busy machine.
 PATIENCE = 30
 expect.set_options(timeout=PATIENCE * 1000)
+#: Ticks two boxes before the server answers, and records what is then written into the second one.
+TICK_BOTH = """boxes => {
+  const [first, second] = boxes
+  const checked = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "checked")
+  window.written = []
+  Object.defineProperty(second, "checked", {
+    get() { return checked.get.call(this) },
+    set(value) { window.written.push(value); checked.set.call(this, value) },
+  })
+  first.click()
+  second.click()
+}"""
 
 
 class Served:
@@ -114,7 +126,9 @@ class BoardPage:
 
     def open(self, **query: object) -> BoardPage:
         """Load the page; returns when the board, or the page in its place, is drawn and accepts clicks."""
-        self.page.goto(self.url + (f"?{urlencode(query)}" if query else ""))
+        # The first page of a server that has just started imports most of what it needs.
+        address = self.url + (f"?{urlencode(query)}" if query else "")
+        self.page.goto(address, timeout=2 * PATIENCE * 1000)
         expect(self.page.locator("#rl-first")).to_have_count(0)
         expect(self.page.locator(".rl-stage:visible, .rl-board:visible")).to_have_count(1)
         return self

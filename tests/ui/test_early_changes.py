@@ -62,6 +62,7 @@ PLOTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", PLOTS)
 def test_a_plot_that_is_ready_before_its_tab_is_drawn(open_board: OpenBoard, label: str) -> None:
     """The last component of the tab takes long to build; its plot is computed meanwhile."""

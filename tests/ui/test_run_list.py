@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.conftest import VIEWPORT
 from tests.factories import append, line, write_run
-from tests.ui.board import BoardPage, Served
+from tests.ui.board import TICK_BOTH, BoardPage, Served
 from tests.ui.conftest import OpenBoard
 
 LOG = "rollout_data_rank_0.jsonl"
@@ -155,6 +155,7 @@ def test_a_folder_closes_and_a_search_looks_into_it(start: BoardPage) -> None:
     expect(entry(start, "exp/b/seed42")).to_be_in_viewport(ratio=0.9)
 
 
+@pytest.mark.slow
 def test_a_tick_overlays_a_run(start: BoardPage) -> None:
     for name in ("quiet", "exp/b/seed0"):
         entry(start, name).get_by_role("checkbox").check()
@@ -167,20 +168,6 @@ def test_a_tick_overlays_a_run(start: BoardPage) -> None:
     start.page.get_by_role("button", name="clear", exact=True).click()
     expect(entry(start, "exp/b/seed0").get_by_role("checkbox")).not_to_be_checked()
     assert "over" not in parse_qs(urlsplit(start.page.url).query)
-
-
-#: Ticks two entries before the server answers, and records what is then written into the second box.
-TICK_BOTH = """boxes => {
-  const [first, second] = boxes
-  const checked = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "checked")
-  window.written = []
-  Object.defineProperty(second, "checked", {
-    get() { return checked.get.call(this) },
-    set(value) { window.written.push(value); checked.set.call(this, value) },
-  })
-  first.click()
-  second.click()
-}"""
 
 
 def test_an_answer_to_one_tick_does_not_undo_the_next(start: BoardPage) -> None:
@@ -204,6 +191,7 @@ def test_at_most_eight_runs_are_ticked(start: BoardPage) -> None:
     expect(tree(start).locator("input:checked")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_the_keyboard_moves_opens_ticks_and_folds(start: BoardPage) -> None:
     page = start.page
     page.get_by_label("Search runs").focus()
@@ -255,6 +243,7 @@ def test_a_hostile_name_is_text(start: BoardPage) -> None:
     expect(start.page.locator(".rl-runs img[src]")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_only_changed_entries_are_sent(open_board: OpenBoard, tmp_path: Path) -> None:
     for number in range(40):
         written(tmp_path / f"old-{number}", time.time() - 9000 - number)

@@ -54,6 +54,8 @@ def session_page(root: str | os.PathLike[str] | None = None, *, read_only: bool 
     """
     pn.extension("tabulator", notifications=True)
     pn.config.design = PlainDesign
+    # Nothing reads what Panel asks each browser for; the question about WebGL creates a drawing context.
+    pn.config.browser_info = False
     # For a view added later, the browser first sends back models that Bokeh already has. Bokeh keeps its own
     # models and warns, which is harmless.
     warnings.filterwarnings("ignore", "reference already known")

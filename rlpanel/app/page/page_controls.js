@@ -33,13 +33,29 @@ function nameRegions() {
   }
 }
 
+// Return whether a view and all below it are drawn. `has_finished` alone is true while children that came later are
+// still being built, because Bokeh then knows the earlier ones only. Tabulator draws its rows after its view.
+function isDrawn(view) {
+  if (!view.has_finished()) { return false }
+  if (view.model.type === TABLE && !view.tabulator?.initialized) { return false }
+  const views = view.child_views ?? []
+  return views.length === (view.child_models ?? []).length && views.every(isDrawn)
+}
+
+const TABLE = "panel.models.tabulator.DataTabulator"
+
+/** Milliseconds after which the board is shown although a view of it is not drawn: it may have failed. */
+const PATIENCE = 10000
+
 // Remove the first view once the whole board is drawn, so that nothing flickers. Bokeh reports only that the
 // document was idle for the first time, which may have been before the board was added to it.
 function removeFirstView(model, view) {
   let root = view
   while (root.parent) { root = root.parent }
-  const look = () => {
-    if (!model.whole || !root.has_finished()) { requestAnimationFrame(look); return }
+  let whole = Infinity
+  const look = (now) => {
+    if (model.whole) { whole = Math.min(whole, now) }
+    if (!model.whole || (now - whole < PATIENCE && !isDrawn(root))) { requestAnimationFrame(look); return }
     document.getElementById("rl-first")?.remove()
     nameRegions()
     performance.mark("rlpanel-drawn")

@@ -35,13 +35,24 @@ _TEMPLATE = """
 {% block inner_body %}
 <div id="rl-first">{{ rlpanel_first_view }}</div>
 {%- for doc in docs %}{% for root in doc.roots %}{{ embed(root) }}{% endfor %}{% endfor %}
+<script>{{ rlpanel_import_script }}</script>
 {{ rlpanel_resources(bokeh_css) }}
 {{ rlpanel_resources(bokeh_js) }}
+<script>{{ rlpanel_view_script }}</script>
 {{ plot_script }}
 {% endblock %}
 """
+#: Scripts that change classes of views, after these are loaded and before they are used.
+_VIEW_SCRIPTS = tuple(
+    f"app/page/scripts/{name}.js" for name in ("view_class", "component_layout", "table_redraw")
+)
 #: Scripts and style sheets that the board does not use. Names that a later version changes are loaded.
-_UNUSED = ("bokeh-gl.min.js", "bokeh-gl.js", "font-awesome/css/all.min.css")
+_UNUSED = (
+    "bokeh-gl.min.js",
+    "bokeh-gl.js",
+    "font-awesome/css/all.min.css",
+    "es-module-shims.min.js",
+)
 
 
 def last_theme(cookies: Mapping[str, str]) -> str:
@@ -73,6 +84,8 @@ def apply_template(document: Document, first_view: str) -> None:
         rlpanel_theme_script=read_assets("app/page/theme.js")
         .replace("SYSTEM_COOKIE", SYSTEM_COOKIE)
         .replace("THEME_COOKIE", THEME_COOKIE),
+        rlpanel_import_script=read_assets("app/page/scripts/import_script.js"),
+        rlpanel_view_script=read_assets(*_VIEW_SCRIPTS),
         rlpanel_language=document_language(document),
         rlpanel_labels=browser_labels(document_language(document)),
         rlpanel_resources=_without_unused,

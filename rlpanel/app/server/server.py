@@ -91,8 +91,10 @@ def start(root: AnyPath | None, at: Access) -> Any:
     headers = page_headers(at.embed_in)
     return_free_memory()
     remember_defaults()
-    # Bokeh's validation traverses all models of a page again, only to find mistakes of the page's author.
+    # Bokeh traverses all models of a page again, and inspects the signature of each callback, only to find
+    # mistakes of the page's author.
     settings.perform_document_validation = False
+    settings.perform_error_diagnostics = False
     session_root = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
     auth = TokenAuth(at.token, at.port) if at.token else None
     routes = [

@@ -1,5 +1,6 @@
 // Draws groups of fields. A new value of the server replaces only the value of a field, and never while the
-// user edits it; new options or fields draw the form again, with the same groups open. Facts change on their own.
+// user edits it or before the server has answered the user's newest change. New options or fields draw the form
+// again, with the same groups open. Facts change on their own.
 
 const MANY = 8  // with more choices there is a field that filters them
 
@@ -104,16 +105,25 @@ export function render({ model }) {
   let fields = new Map()
   let helps = new Map()
   let signature = ""
+  let changes = model.answered
+  const unanswered = new Map()  // name of a field → number and value of its newest change
+
+  const send = (name, value) => {
+    changes += 1
+    unanswered.set(name, [changes, value])
+    model.send_msg([name, value, changes])
+  }
 
   const draw = () => {
     const plain = JSON.stringify(model.groups, (key, value) => (key === "value" ? undefined : value))
     if (plain !== signature) { build(); signature = plain }
+    for (const [name, [number]] of unanswered) { if (number <= model.answered) { unanswered.delete(name) } }
     for (const { fields: each } of model.groups) {
       for (const { name, value, kind } of each) {
         if (kind === "fact") { continue }
         const { node, show } = fields.get(name)
         if (!node.contains(node.getRootNode().activeElement) || node.type === "checkbox" || node.tagName === "SELECT"
-          || node.className === "choices") { show(value) }
+          || node.className === "choices") { show(unanswered.has(name) ? unanswered.get(name)[1] : value) }
       }
     }
     state()
@@ -137,7 +147,7 @@ export function render({ model }) {
       details.addEventListener("toggle", () => { open[details.open ? "add" : "delete"](group.title) })
       details.append(element("summary", "caption", group.title))
       for (const field of group.fields) {
-        const made = KINDS[field.kind](field, (value) => model.send_msg([field.name, value]))
+        const made = KINDS[field.kind](field, (value) => send(field.name, value))
         fields.set(field.name, made)
         const row = element("div", `field ${field.kind}`)
         row.dataset.name = field.name
@@ -153,6 +163,7 @@ export function render({ model }) {
   }
 
   model.on("groups", draw)
+  model.on("answered", draw)
   model.on("facts", state)
   draw()
   return form

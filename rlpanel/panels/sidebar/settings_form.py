@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import param
@@ -33,8 +34,7 @@ class SettingsForm(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._form = Form(css_classes=["rl-settings"])
-        self._form.on_msg(lambda event: self._on_change(event.data))
+        self._form = Form(self._on_change, css_classes=["rl-settings"])
         selection, display = context.selection, context.display
         context.param.watch(self._on_view, "view")
         selection.param.watch(self._draw, ["run", "split", "beside", "curves", "align", "smooth"])
@@ -47,24 +47,26 @@ class SettingsForm(Viewer):
     def _on_view(self, event: Any) -> None:
         """Draw the form again if the run has new choices; most steps only change the constants' values."""
         new, old = event.new, event.old
-        if new.snapshot.name == old.snapshot.name and self._offers(new) == self._offered:
-            self._form.facts = constant_facts(new)
+        facts = constant_facts(new)
+        if new.snapshot.name == old.snapshot.name and self._offers(new, facts) == self._offered:
+            self._form.facts = facts
         else:
             self._draw()
 
     def _draw(self, *_: Any) -> None:
-        self._offered = self._offers(self.context.view)
+        facts = constant_facts(self.context.view)
+        self._offered = self._offers(self.context.view, facts)
         groups = list(self._groups())
         if groups != self._form.groups:
             self._form.groups = groups
-        self._form.facts = constant_facts(self.context.view)
+        self._form.facts = facts
 
-    def _offers(self, view: RunView) -> tuple[object, ...]:
+    def _offers(self, view: RunView, facts: dict[str, list[str]]) -> tuple[object, ...]:
         """Return all that the form's fields get from a run, except the values of its constants."""
         snapshot = view.snapshot
         splits = (snapshot.split, *snapshot.splits) if snapshot.has_splits else ()
         chosen = [trainer_scalars.resolve(view, name) for name in self.context.selection.curves]
-        return splits, _curve_options(view), chosen, constant_rows(view)
+        return splits, _curve_options(view), chosen, tuple(facts)
 
     def _groups(self) -> Iterator[dict[str, Any]]:
         splits = self._split_fields()
@@ -120,11 +122,8 @@ class SettingsForm(Viewer):
             },
         ]
 
-    def _on_change(self, message: Any) -> None:
-        """Apply a change. The message comes from the browser; a value that is not valid changes nothing."""
-        if not (isinstance(message, list) and len(message) == 2 and isinstance(message[0], str)):
-            return
-        name, value = message
+    def _on_change(self, name: str, value: Any) -> None:
+        """Apply a change of the browser; a value that is not valid changes nothing."""
         context, selection = self.context, self.context.selection
         fields = {field["name"]: field for group in self._form.groups for field in group["fields"]}
         field = fields.get(name)
@@ -139,10 +138,8 @@ class SettingsForm(Viewer):
             context.choose_split(value)
             return
         owner = context.display if name in context.display.param else selection
-        try:
+        with suppress(ValueError, TypeError):
             setattr(owner, name, value)
-        except (ValueError, TypeError):
-            self._form.param.trigger("groups")
 
 
 def _curve_options(view: RunView) -> dict[str, str]:

@@ -30,11 +30,13 @@ class ClickTable(pn.widgets.Tabulator):
     """A read-only table whose clicks are handled only by a script that writes into `click_field`.
 
     Only heads have handles to resize columns. Handles in rows would swallow clicks between two cells, and
-    each is an element per cell.
+    each is an element per cell. Tabulator also gets ``row_height``, and measures no cells.
     """
 
     def __init__(self, value: Any = None, **params: Any) -> None:
         configuration = params.pop("configuration", {})
+        if "row_height" in params:
+            configuration = {"rowHeight": params["row_height"], **configuration}
         defaults = {"resizable": "header", **configuration.get("columnDefaults", {})}
         super().__init__(value, configuration={**configuration, "columnDefaults": defaults}, **params)
 

@@ -49,7 +49,7 @@ def test_a_reward_that_was_not_logged_is_no_zero(tmp_path: Path) -> None:
     folder.mkdir()
     append(folder / "rollout_data_rank_0.jsonl", line(1, reward=1.5), line(1, reward=None))
     html = html_of(folder, 1)
-    assert '<td class="num">1.50</td>' in html
+    assert '<td class="num">1.5</td>' in html
     assert '<td class="num">–</td>' in html
 
 

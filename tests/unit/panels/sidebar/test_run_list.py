@@ -53,7 +53,7 @@ def test_a_run_that_was_never_read_has_name_and_age_only() -> None:
 
 def test_an_entry_of_a_run_that_was_never_read_has_the_facts_of_its_last_lines() -> None:
     entry = entry_of("a", info("a"), TailFacts(12, 1.5), None)
-    assert entry == {"name": "a", "label": "a", "time": 50.0, "step": 12, "tail": True, "reward": "1.50"}
+    assert entry == {"name": "a", "label": "a", "time": 50.0, "step": 12, "tail": True, "reward": "1.5"}
     assert "reward" not in entry_of("a", info("a"), TailFacts(12, None), None)
 
 

@@ -70,3 +70,20 @@ def test_a_value_of_the_browser_goes_the_way_of_panels_own_components(shown: tup
             component._process_events({"rows": [1]})
     assert shown[0].rows == own.rows == [1]
     assert shown[1].data.rows == own_model.data.rows
+
+
+def test_components_with_the_same_script_share_it_in_the_browser() -> None:
+    """The name of a bundle is the key of the browser's cache; without one, Panel parses each script there."""
+    scripts = [type("Other", (Numbers,), {"_esm": Numbers._esm + " // other"}), Numbers, Numbers]
+    other, *same = [each().get_root().bundle for each in scripts]
+    assert other
+    assert same[0] == same[1] != other
+
+
+def test_components_share_parameters_but_neither_values_nor_watchers(shown: tuple[Numbers, Any]) -> None:
+    numbers, other = shown[0], Numbers(label="other")
+    seen: list[str] = []
+    other.param.watch(lambda event: seen.append(event.new), "label")
+    numbers.label = "x"
+    assert (numbers.label, other.label, Numbers().label, seen) == ("x", "other", "", [])
+    assert numbers.param["rows"] is Numbers.param["rows"]

@@ -10,7 +10,7 @@ from panel.models.tabulator import CellClickEvent
 from rlpanel.panels.samples.sample_table import table_of
 from rlpanel.panels.samples.text_table import text_table
 from rlpanel.panels.tokens import token_ranking
-from rlpanel.panels.ui.table_click import click_field
+from rlpanel.panels.ui.table_click import ClickTable, click_field
 
 
 class _View:
@@ -30,3 +30,10 @@ def table(request: pytest.FixtureRequest) -> pn.widgets.Tabulator:
 def test_a_click_on_a_row_that_is_gone_is_no_error(table: pn.widgets.Tabulator) -> None:
     """The browser sent it before it was told of fewer rows."""
     table._process_event(CellClickEvent(table.get_root(), "uid", 3))
+
+
+def test_the_browser_knows_the_height_of_rows() -> None:
+    """It would measure each cell otherwise."""
+    table = ClickTable(pd.DataFrame({"a": [1]}), row_height=27, configuration={"renderVertical": "basic"})
+    configuration = table.get_root().configuration
+    assert (configuration["rowHeight"], configuration["renderVertical"]) == (27, "basic")

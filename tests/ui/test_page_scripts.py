@@ -1,0 +1,70 @@
+"""What the page's scripts spare the browser: layouts of the whole page, and creating cells again."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import VIEWPORT
+from tests.ui.board import BoardPage
+from tests.ui.test_early_changes import FIND
+
+#: Makes a component higher, and returns how often Bokeh then laid out the page.
+GROW = f"""async () => {{
+  {FIND}
+  const view = find((view) => view.model.class_name === "LanguageSwitch")
+  let root = view
+  while (root.parent) {{ root = root.parent }}
+  let layouts = 0, sizes = 0
+  const layOut = root.compute_layout
+  root.compute_layout = function () {{ layouts += 1; layOut.call(this) }}
+  await new Promise((done) => {{
+    const grown = () => {{
+      sizes += 1
+      if (sizes === 1) {{ view.el.style.height = "77px" }} else {{ done() }}
+    }}
+    new ResizeObserver(grown).observe(view.el)
+  }})
+  delete root.compute_layout
+  return layouts
+}}"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs(root: Path, grpo_run: Path) -> None:
+    """The recorded run."""
+    shutil.copytree(grpo_run, root / "grpo")
+
+
+def test_a_component_that_grows_does_not_lay_out_the_page(board: BoardPage) -> None:
+    board.go(run="grpo", step=9).settled(9)
+    assert board.page.evaluate(GROW) == 0
+
+
+def test_cells_stay_when_the_window_becomes_larger(board: BoardPage) -> None:
+    board.go(run="grpo", step=9).settled(9)
+    holder = board.page.locator(".rl-grid .tabulator-tableholder")
+    cell = board.page.locator(".rl-grid .tabulator-cell[tabulator-field=c_reward]").first.element_handle()
+    before = holder.bounding_box()
+    board.page.set_viewport_size({"width": VIEWPORT["width"] + 300, "height": VIEWPORT["height"] + 300})
+    board.page.wait_for_function(
+        "([holder, height]) => holder.clientHeight > height + 100",
+        arg=[holder.element_handle(), before["height"] if before else 0],
+    )
+    board.page.wait_for_function(f"""() => {{
+      {FIND}
+      const table = find((view) => view.model.css_classes?.includes("rl-grid"))
+      return table._resize_flush === null && !table._resize_pending
+    }}""")
+    board.page.set_viewport_size(VIEWPORT)
+    assert cell is not None
+    assert cell.evaluate("(node) => node.isConnected")
+
+
+def test_no_script_is_loaded_that_the_board_does_not_use(board: BoardPage) -> None:
+    board.go(run="grpo", step=9).settled(9)
+    loaded = board.page.evaluate("performance.getEntriesByType('resource').map((each) => each.name)")
+    assert any("tabulator.min.js" in name for name in loaded)
+    assert not [name for name in loaded if "es-module-shims" in name]
