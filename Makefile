@@ -1,4 +1,4 @@
-# make demo   the board on a recorded run that grows          make test   all checks, as CI runs them
+# make demo   the board on a recorded run that grows          make test   the checks before a commit
 # Both set up what they need on a bare machine: Python 3.11 or newer with pip, and apt for a browser.
 
 PYTHON ?= python3
@@ -26,18 +26,22 @@ SMOKE := -n 2 --dist loadfile tests/ui/test_threads.py \
     tests/ui/test_live.py::test_every_open_browser_follows \
     tests/ui/test_hostile.py::test_nothing_that_a_log_says_is_run \
     tests/ui/test_url.py::test_what_is_chosen_survives_a_reload
+# What `make oldest` and `make newest` test.
+PARTS := OTHER SMOKE
+RUN_PARTS = set -ex; $(foreach part,$(PARTS),$(1)/bin/python -m pytest $($(part));)
 
-.PHONY: demo test lint format unit integration ui oldest newest test-train upstream bench docs messages dist browser clean
+.PHONY: demo test lint format unit integration ui slow versions oldest newest test-train upstream bench docs \
+    messages dist browser clean
 
 demo: .venv/run.stamp
 	$(BIN)/rlpanel demo
 
-# The other versions are installed while the first tests run, and tested at the same time. The parts before run
-# one after another: they keep two cores busy, and in parallel took no less time.
+# The parts run one after another: they keep two cores busy, and in parallel took no less time. Tests that are marked
+# as slow, and the unit tests on other versions, run in `.ci/full` and on GitHub.
 test: .venv/dev.stamp browser
 	@$(MAKE) .venv-oldest/stamp .venv-newest/stamp > .venv/other.log 2>&1 & installing=$$!; \
 	$(MAKE) lint unit integration ui && { wait $$installing || { cat .venv/other.log; exit 1; }; } && \
-	$(MAKE) $(BESIDE) oldest newest
+	$(MAKE) versions PARTS=SMOKE
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -49,14 +53,21 @@ format: .venv/dev.stamp
 	$(BIN)/ruff format .
 
 unit: .venv/dev.stamp
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal tests/property tests/unit
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not slow" tests/property tests/unit
 
 # Real server processes under attack, real browsers, child processes.
 integration: .venv/dev.stamp .venv/tornado.stamp browser
-	$(BIN)/python -m pytest -n 3 --dist worksteal tests/integration tests/soak
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" tests/integration
 
 ui: .venv/dev.stamp browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/ui
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/ui
+
+# The property tests with more examples, and the tests that are marked as slow; together they take about as long as
+# `make test`.
+slow: .venv/dev.stamp .venv/tornado.stamp browser
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal --hypothesis-profile many tests/property
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m slow tests/unit tests/integration tests/soak
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow tests/ui
 
 bench: .venv/dev.stamp browser
 	for name in ingest store latency; do $(BIN)/python -m tests.bench.$$name || exit 1; done
@@ -69,15 +80,17 @@ test-train: .venv/dev.stamp .venv-train/stamp
 upstream: .venv/dev.stamp .venv-train/stamp .venv-upstream/stamp
 	$(BIN)/python -m pytest tests/upstream
 
+# Both other sets of versions at the same time.
+versions:
+	$(MAKE) $(BESIDE) oldest newest
+
 # The lower bound of every dependency, on the oldest Python that is found.
 oldest: .venv-oldest/stamp browser
-	.venv-oldest/bin/python -m pytest $(OTHER)
-	.venv-oldest/bin/python -m pytest $(SMOKE)
+	@$(call RUN_PARTS,.venv-oldest)
 
 # The newest version of every dependency, on the newest Python that is found. Panel 1.10 needs Python 3.12.
 newest: .venv-newest/stamp browser
-	@if [ -e .venv-newest/bin/python ]; then set -ex; \
-	    .venv-newest/bin/python -m pytest $(OTHER); .venv-newest/bin/python -m pytest $(SMOKE); \
+	@if [ -e .venv-newest/bin/python ]; then $(call RUN_PARTS,.venv-newest) \
 	else echo "not tested: no Python newer than .venv's, from 3.12 to 3.14, on PATH or in pyenv"; fi
 
 # The files of a release, checked as PyPI checks them.

@@ -6,7 +6,6 @@ Run ``make messages``. A new label is added without a translation; tests fail un
 from __future__ import annotations
 
 from collections.abc import Iterator
-from io import BytesIO
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
@@ -62,13 +61,6 @@ def read(language: str, domain: str) -> Catalog:
         return read_po(file, locale=CATALOGUES[language])
 
 
-def compiled(catalog: Catalog) -> bytes:
-    """Return the bytes of the compiled catalogue."""
-    file = BytesIO()
-    write_mo(file, catalog)
-    return file.getvalue()
-
-
 def main() -> None:
     """Update and compile all catalogues."""
     for language in CATALOGUES:
@@ -83,7 +75,8 @@ def main() -> None:
             catalog.fuzzy = False
             with path.open("wb") as file:
                 write_po(file, catalog, width=110, sort_output=True, omit_header=False, include_lineno=False)
-            path.with_suffix(".mo").write_bytes(compiled(catalog))
+            with path.with_suffix(".mo").open("wb") as file:
+                write_mo(file, catalog)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,10 @@ from rlpanel.app.demo import write_recording
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
-# The gate derives its examples from the tests; every other run tries new ones. Hypothesis also draws
-# constants of loaded modules, so the gate's examples can still differ between workers.
-settings.register_profile("ci", max_examples=500, deadline=None, derandomize=True)
+# CI derives its examples from the tests; every other run tries new ones. Hypothesis also draws constants of
+# loaded modules, so CI's examples can still differ between workers.
+settings.register_profile("ci", max_examples=50, deadline=None, derandomize=True)
+settings.register_profile("many", max_examples=200, deadline=None, derandomize=True)
 settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,9 +40,11 @@ from tests.viewer import Viewer
 
 PARTS = ("browser", "loop", "crowd")
 ROUNDS, CROWD = 7, 50
-#: A page with figures and nothing else.
+#: A page with figures and, if asked for, tables of the grid's size; nothing else.
 BARE = """
 import sys
+import numpy as np
+import pandas as pd
 import panel as pn
 from bokeh.plotting import figure
 
@@ -51,9 +53,14 @@ def plot():
     drawn.line(list(range(60)), [at % 7 for at in range(60)])
     return drawn
 
-pn.extension()
-count, port = int(sys.argv[1]), int(sys.argv[2])
-pn.serve(lambda: pn.FlexBox(*(pn.pane.Bokeh(plot(), min_width=220) for _ in range(count))),
+def table():
+    cells = np.arange(128.0 * 14).reshape(128, 14).round(2).astype(str)
+    return pn.widgets.Tabulator(pd.DataFrame(cells), disabled=True, pagination="remote", page_size=20)
+
+figures, tables, port = map(int, sys.argv[1:])
+pn.extension(*(["tabulator"] if tables else []))
+pn.serve(lambda: pn.FlexBox(*(pn.pane.Bokeh(plot(), min_width=220) for _ in range(figures)),
+                            *(table() for _ in range(tables))),
          port=port, address="127.0.0.1", show=False)
 """
 #: Notes when the first view's curve was painted, and when all plots and views are drawn.
@@ -74,6 +81,10 @@ CLOCK = """
   requestAnimationFrame(look)
 })()
 """
+
+#: A dark system, for which a page is built ahead as for a first visitor: with another one, the second page of
+#: a browser would be built when it is asked for.
+BROWSER: dict[str, Any] = {"viewport": VIEWPORT, "color_scheme": "dark"}
 
 #: Numbers of pages that are built when they are asked for.
 _visits = itertools.count()
@@ -113,28 +124,28 @@ def in_browser(url: str) -> list[Row]:
     rows = list[Row]()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
-        figures = int(_load(browser.new_context(viewport=VIEWPORT), f"{url}/?run=ppo")["figures"])
-        with bare_page(figures) as bare:
+        figures = int(_load(browser.new_context(**BROWSER), f"{url}/?run=ppo")["figures"])
+        with bare_page(figures) as bare, bare_page(figures, tables=1) as table:
             for ahead, cached in itertools.product((True, False), (False, True)):
-                board, other = _pairs(browser, url, bare, ahead=ahead, cached=cached)
+                times = _in_turn(browser, url, (bare, table), ahead=ahead, cached=cached)
                 kind = f"{_kind(ahead)}, {'known scripts' if cached else 'empty cache'}"
-                rows += _browser_rows(kind, figures, board, other)
+                rows += _browser_rows(kind, figures, *times)
         browser.close()
     return rows
 
 
-def _pairs(
-    browser: Browser, board: str, bare: str, *, ahead: bool, cached: bool
-) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
-    """Load both pages in turn, and return their times."""
-    contexts = [browser.new_context(viewport=VIEWPORT) for _ in range(2)]
+def _in_turn(
+    browser: Browser, board: str, others: Sequence[str], *, ahead: bool, cached: bool
+) -> list[list[dict[str, float]]]:
+    """Load the board and the other pages in turn, and return their times."""
+    contexts = [browser.new_context(**BROWSER) for _ in (board, *others)]
     if cached:
-        for context, url in zip(contexts, (f"{board}/?run=ppo", bare), strict=True):
+        for context, url in zip(contexts, (f"{board}/?run=ppo", *others), strict=True):
             _load(context, url)
-    times: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
+    times: list[list[dict[str, float]]] = [[] for _ in contexts]
     for _ in range(ROUNDS):
-        for at, url in enumerate((page_url(board, ahead=ahead), bare)):
-            context = contexts[at] if cached else browser.new_context(viewport=VIEWPORT)
+        for at, url in enumerate((page_url(board, ahead=ahead), *others)):
+            context = contexts[at] if cached else browser.new_context(**BROWSER)
             times[at].append(_load(context, url))
             if not cached:
                 context.close()
@@ -144,17 +155,25 @@ def _pairs(
 
 
 def _browser_rows(
-    kind: str, figures: int, board: list[dict[str, float]], bare: list[dict[str, float]]
+    kind: str, figures: int, board: list[dict[str, float]], *others: list[dict[str, float]]
 ) -> list[Row]:
-    ratios = [ours["drawn"] / theirs["drawn"] for ours, theirs in zip(board, bare, strict=True)]
+    bare, table = ([each["drawn"] for each in other] for other in others)
     return [
         (f"{kind}: first paint", _ms([each["paint"] for each in board]), "< 600 ms"),
         (f"{kind}: first curve painted", _ms([each["curve"] for each in board]), "< 600 ms"),
         (f"{kind}: board drawn and interactive", _ms([each["drawn"] for each in board]), "< 2,500 ms"),
-        (f"{kind}: bare page with {figures} figures", _ms([each["drawn"] for each in bare]), ""),
-        (f"{kind}: board over bare page, median of pairs", f"{statistics.median(ratios):.2f}", "≤ 1.1"),
-        (f"{kind}: bytes received", f"{board[-1]['bytes']:,.0f}; bare {bare[-1]['bytes']:,.0f}", ""),
+        (f"{kind}: bare page with {figures} figures", _ms(bare), ""),
+        (f"{kind}: bare page with {figures} figures and a table", _ms(table), ""),
+        (f"{kind}: board over bare page, median in turn", _ratio(board, bare), "≤ 1.1"),
+        (f"{kind}: board over bare page with a table, median in turn", _ratio(board, table), ""),
+        (f"{kind}: bytes received", f"{board[-1]['bytes']:,.0f}; bare {others[0][-1]['bytes']:,.0f}", ""),
     ]
+
+
+def _ratio(board: list[dict[str, float]], other: list[float]) -> str:
+    return (
+        f"{statistics.median(ours['drawn'] / theirs for ours, theirs in zip(board, other, strict=True)):.2f}"
+    )
 
 
 def _load(context: BrowserContext, url: str) -> dict[str, float]:
@@ -174,11 +193,11 @@ def _load(context: BrowserContext, url: str) -> dict[str, float]:
 
 
 @contextmanager
-def bare_page(figures: int) -> Iterator[str]:
-    """Serve a page with figures only, in its own process."""
+def bare_page(figures: int, tables: int = 0) -> Iterator[str]:
+    """Serve a page with figures and tables only, in its own process."""
     port = free_port()
     process = subprocess.Popen(
-        [sys.executable, "-c", BARE, str(figures), str(port)],
+        [sys.executable, "-c", BARE, *map(str, (figures, tables, port))],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

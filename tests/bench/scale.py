@@ -1,15 +1,17 @@
 """Measures the board with very large runs.
 
-    python -m tests.bench.scale [million] [ten] [ranks] [--record]
+    python -m tests.bench.scale [million] [ten] [ranks] [--samples N] [--record]
 
 ``million`` opens a run of a million samples with 24 tokens each in a headless Chromium, before and after
-its index is saved, next to a small run. ``ten`` filters and sorts ten million samples in one process.
-``ranks`` follows 1,024 files that grow slowly. Times are wall-clock times; ``--record`` writes them to
-RESULTS.md.
+its index is saved, next to a small run. ``ten`` does the same with ten million samples, which take 19 GB of
+the disk for temporary files. ``ranks`` follows 1,024 files that grow slowly. ``--samples`` sets another
+number of samples for ``million`` and ``ten``. Times are wall-clock times, with the server's CPU time where
+it is given; ``--record`` writes them to RESULTS.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
 import shutil
@@ -21,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -29,14 +32,18 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.bench.latency import CLOCKS, chromium, served
 from tests.bench.results import record
-from tests.bench.scale_log import write_large_log
+from tests.bench.scale_log import SAMPLES_PER_STEP, write_large_log
 from tests.bench.scale_memory import MemoryWatch, memory
 from tests.bench.scale_ranks import ranks
+from tests.bench.tokens import worked
 from tests.conftest import QUIET, VIEWPORT
 
-MILLION_STEPS, SMALL_STEPS, STEP_CHANGES, PAGES = 1000, 10, 25, 3
+SAMPLES = {"million": 1_000_000, "ten": 10_000_000}
+SMALL_STEPS, STEP_CHANGES, PAGES = 10, 25, 3
+#: Bytes on the disk for each sample: its line, and its row in the index.
+SAMPLE_BYTES = 1900
 #: Milliseconds that the browser may take before the benchmark gives up.
-PATIENCE = 180_000
+PATIENCE = 600_000
 #: Queries over all steps: title, and the page's query.
 QUERIES = (
     ("filter", {"filter": "reward < 0 and kl_k3_mean > p99"}),
@@ -46,77 +53,111 @@ QUERIES = (
 Row = tuple[str, str, str]
 
 
-def million(folder: Path) -> Iterator[Row]:
-    """Pages, step changes and queries with a million samples."""
-    write_large_log(folder / "million", MILLION_STEPS)
+def large(folder: Path, run: str, samples: int) -> Iterator[Row]:
+    """Pages, step changes and queries with a large run, which is written for this."""
+    free, needed = shutil.disk_usage(folder).free, samples * SAMPLE_BYTES
+    if free < needed:
+        raise SystemExit(f"{needed / 1e9:.0f} GB are needed in {folder}, {free / 1e9:.0f} GB are free")
+    steps = samples // SAMPLES_PER_STEP
+    size = write_large_log(folder / run, steps)
+    yield f"{steps * SAMPLES_PER_STEP:,} samples, bytes of the log", f"{size / 1e9:.1f} GB", ""
     write_large_log(folder / "small", SMALL_STEPS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
         with served(folder) as (url, process):
-            yield from _first_open(browser, url, process)
+            yield from _first_open(browser, url, process, run, steps)
         with served(folder) as (url, process):
-            yield from _known_run(browser, url, process)
+            yield from _known_run(browser, url, process, run, steps)
         browser.close()
 
 
-def _first_open(browser: Any, url: str, process: subprocess.Popen[bytes]) -> Iterator[Row]:
-    """Open the run before it has an index."""
+def _first_open(
+    browser: Any, url: str, process: subprocess.Popen[bytes], run: str, count: int
+) -> Iterator[Row]:
+    """Open the run of ``count`` steps before it has an index."""
     _page_time(browser, url, "small")  # the first page of a process loads modules
     small = _page_time(browser, url, "small")
     with MemoryWatch(process.pid) as watch, answers(url) as waits, _page(browser) as page:
         begin = time.monotonic()
-        large = _open(page, url, "million", MILLION_STEPS - 1)
+        opened = _open(page, url, run, count - 1)
         steps = _step_changes(page, 8, "ArrowLeft")
         while (behind := _health(url)["behind_bytes"]) is None or behind > 0:
             time.sleep(0.2)
         all_read = time.monotonic() - begin
-        time.sleep(15)  # the index is saved, and the findings are complete
+        _wait_until_idle(process.pid)  # the index is saved, and the findings are complete
         after = memory(process.pid)
     yield "small run: page / its newest sample on screen", _pair(small), ""
-    yield "million, never read: page / its newest sample on screen", _pair(large), "≤ 1 s after the page"
+    yield f"{run}, never read: page / its newest sample on screen", _pair(opened), "≤ 1 s after the page"
     yield "all read", f"{all_read:.1f} s", ""
     yield "meanwhile: step change, p50 / worst", _spread(steps), ""
     yield "meanwhile: /health answers after, p50 / p99 / worst", _tail(waits), ""
     yield "server's memory meanwhile, peak: private / total", _both(watch.peak), ""
     yield "its worker processes together, peak, private", f"{watch.peak['workers']:.0f} MB", ""
-    yield "server's memory after reading: private / total", _both(after), "≤ 400 MB"
+    yield "server's memory after reading: private / total", _both(after), _at_rest(run)
 
 
-def _known_run(browser: Any, url: str, process: subprocess.Popen[bytes]) -> Iterator[Row]:
-    """Open the run with its index, in a new process."""
+def _known_run(
+    browser: Any, url: str, process: subprocess.Popen[bytes], run: str, count: int
+) -> Iterator[Row]:
+    """Open the run of ``count`` steps with its index, in a new process."""
+    with MemoryWatch(process.pid) as watch:
+        yield from _known_pages(browser, url, process, run, count)
+        _wait_until_idle(process.pid)
+    yield "server's memory: private / total", _both(memory(process.pid)), _at_rest(run)
+    yield "its peak: private / total", _both(watch.peak), "" if run == "million" else "≤ 1,500 MB"
+
+
+def _known_pages(
+    browser: Any, url: str, process: subprocess.Popen[bytes], run: str, count: int
+) -> Iterator[Row]:
+    """Open pages of a run with an index, change its step, filter and sort."""
     _page_time(browser, url, "small")
-    first = _page_time(browser, url, "million")
-    times: dict[str, list[tuple[float, float]]] = {"small": [], "million": []}
+    before = worked(process.pid)
+    first = _page_time(browser, url, run, count)
+    spent = worked(process.pid) - before
+    _wait_until_idle(process.pid)
+    times: dict[str, list[tuple[float, float]]] = {"small": [], run: []}
     for _ in range(PAGES):
-        for run, taken in times.items():
-            taken.append(_page_time(browser, url, run))
-    small, large = (
+        for name, taken in times.items():
+            taken.append(_page_time(browser, url, name, SMALL_STEPS if name == "small" else count))
+    small, opened = (
         (statistics.median(page), statistics.median(sample))
         for page, sample in (zip(*taken, strict=True) for taken in times.values())
     )
     yield "small run, in turn with: page / sample on screen", _pair(small), ""
-    yield "million, with index: page / sample on screen", _pair(large), "≤ 0.3 s more"
-    yield "its first page, with loading the index", _pair(first), ""
+    yield f"{run}, with index: page / sample on screen", _pair(opened), "≤ 0.3 s more"
+    yield "its first page, with loading the index", f"{_pair(first)}, {spent / 1e3:.1f} CPU s", ""
     with _page(browser) as page:
         _open(page, url, "small", 0, step=0)
         changes = _step_changes(page, SMALL_STEPS - 2)
     yield "step change → its sample on screen, small run, p50 / worst", _spread(changes), ""
     with _page(browser) as page:
-        middle = MILLION_STEPS // 2
-        _open(page, url, "million", middle, step=middle)
-        changes = _step_changes(page, STEP_CHANGES)
-        shown = _queries(page)
-    yield "the same with a million, p50 / worst", _spread(changes), "< 200 ms"
-    for title, milliseconds in shown.items():
-        yield f"{title} over all steps → count on screen", f"{milliseconds:.0f} ms", ""
-    time.sleep(10)
-    yield "server's memory: private / total", _both(memory(process.pid)), "≤ 400 MB"
+        middle = count // 2
+        _open(page, url, run, middle, step=middle)
+        changes = _step_changes(page, min(STEP_CHANGES, count - middle - 1))
+        shown = _queries(page, run, process.pid)
+    yield f"the same with {run}, p50 / worst", _spread(changes), "< 200 ms"
+    for title, (milliseconds, busy) in shown.items():
+        yield f"{title} over all steps → count on screen", f"{milliseconds:.0f} ms, {busy:.0f} CPU ms", ""
 
 
-def _page_time(browser: Any, url: str, run: str) -> tuple[float, float]:
-    """Return the seconds from navigation to the usable board, and to its newest sample."""
+def _at_rest(run: str) -> str:
+    return "≤ 400 MB" if run == "million" else ""
+
+
+def _wait_until_idle(pid: int) -> None:
+    """Wait until a process has used less than a tenth of a core for ten seconds."""
+    while True:
+        before = worked(pid)
+        time.sleep(10)
+        if worked(pid) - before < 1000:
+            return
+
+
+def _page_time(browser: Any, url: str, run: str, count: int = SMALL_STEPS) -> tuple[float, float]:
+    """Return the seconds from navigation to the usable board, and to the newest of ``count`` steps."""
     with _page(browser) as page:
-        return _open(page, url, run, SMALL_STEPS - 1 if run == "small" else MILLION_STEPS - 1)
+        return _open(page, url, run, count - 1)
 
 
 @contextmanager
@@ -151,18 +192,21 @@ def _step_changes(page: Page, count: int, key: str = "ArrowRight") -> list[float
     return times
 
 
-def _queries(page: Page) -> dict[str, float]:
-    """Return the milliseconds from a change of the address to the new number of samples, by query."""
+def _queries(page: Page, run: str, pid: int) -> dict[str, tuple[float, float]]:
+    """Return the milliseconds from a change of the address to the new number of samples, by query.
+
+    The second number is the server's CPU time for it.
+    """
     head = page.locator(".rl-samples .head .unit")
     taken = {}
     for title, query in QUERIES:
-        _go(page, {"run": "million"})
+        _go(page, {"run": run})
         page.wait_for_timeout(1500)
-        before, begin = head.text_content(), time.monotonic()
-        _go(page, {"run": "million", "scope": "run", **query})
+        before, busy, begin = head.text_content(), worked(pid), time.monotonic()
+        _go(page, {"run": run, "scope": "run", **query})
         while head.text_content() == before:
             pass
-        taken[title] = (time.monotonic() - begin) * 1e3
+        taken[title] = (time.monotonic() - begin) * 1e3, worked(pid) - busy
     return taken
 
 
@@ -220,35 +264,27 @@ def _both(found: dict[str, float]) -> str:
     return f"{found['private']:.0f} / {found['total']:.0f} MB"
 
 
-def ten(folder: Path) -> Iterator[Row]:
-    """Ten million samples in one process."""
-    module = [sys.executable, "-m", "tests.bench.scale_index"]
-    subprocess.run([*module, "write", str(folder)], check=True)
-    with subprocess.Popen([*module, "open", str(folder)], stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout or ():
-            name, figure, goal = line.rstrip("\n").split(" | ")
-            yield name, figure, goal.strip()
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, process.args)
-
-
-PARTS: dict[str, Callable[[Path], Iterator[Row]]] = {"million": million, "ten": ten, "ranks": ranks}
-
-
 def main() -> None:
     """Run the named parts, print, and record the results if requested."""
-    names = [name for name in sys.argv[1:] if not name.startswith("-")] or list(PARTS)
-    for name in names:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*", default=[*SAMPLES, "ranks"])
+    parser.add_argument("--samples", type=int, help="number of samples instead of a million or ten")
+    parser.add_argument("--record", action="store_true", help="write the figures into RESULTS.md")
+    given = parser.parse_args()
+    parts: dict[str, Callable[[Path], Iterator[Row]]] = {"ranks": ranks}
+    for run, samples in SAMPLES.items():
+        parts[run] = partial(large, run=run, samples=given.samples or samples)
+    for name in given.parts:
         folder = Path(tempfile.mkdtemp(prefix="rlpanel-bench-"))
         lines = ["| | figure | goal |", "|---|---|---|"]
         try:
-            for row in PARTS[name](folder):
+            for row in parts[name](folder):
                 lines.append(f"| {' | '.join(row)} |")
                 sys.stdout.write(f"{lines[-1]}\n")
                 sys.stdout.flush()
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        if "--record" in sys.argv:
+        if given.record:
             record(f"Scale, {name}", f"`python -m tests.bench.scale {name}`.", "\n".join(lines))
 
 

@@ -22,6 +22,7 @@ import pytest
 
 import rlpanel
 from tests.factories import append, line, sample, write_run
+from tests.integration.cli.command_line import Done, run_in
 from tests.waiting import wait_until
 
 COMMAND = [sys.executable, "-c", "from rlpanel.cli import main; main()"]
@@ -31,19 +32,24 @@ COMMAND = [sys.executable, "-c", "from rlpanel.cli import main; main()"]
 PLAIN = os.environ | {"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"}
 
 
-def say(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command until it ends."""
+def say(*arguments: str | Path, cwd: Path = Path()) -> Done:
+    """Run the command within this process; a process of its own would import for seconds."""
+    return run_in(cwd, "rlpanel", *map(str, arguments))
+
+
+def say_alone(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
     return subprocess.run(
         [*COMMAND, *map(str, arguments)], capture_output=True, text=True, env=PLAIN, timeout=60
     )
 
 
 def test_it_says_its_version() -> None:
-    assert say("--version").stdout == f"rlpanel {rlpanel.__version__}\n"
+    assert say_alone("--version").stdout == f"rlpanel {rlpanel.__version__}\n"
 
 
 def test_help_names_every_command() -> None:
-    shown = say("--help").stdout
+    shown = say_alone("--help").stdout
     commands = ("demo", "serve", "index", "check", "export")
     assert [name for name in commands if not re.search(rf"\b{name}\b", shown)] == []
 
@@ -63,7 +69,7 @@ def test_index_counts_what_a_run_holds(tmp_path: Path) -> None:
 
 
 def test_index_says_what_reading_cost(grpo_run: Path) -> None:
-    found = json.loads(say("index", grpo_run, "--json").stdout)
+    found = json.loads(say_alone("index", grpo_run, "--json").stdout)
     assert 0 < found["cpu_seconds"] < 30
     assert 10e6 < found["peak_memory_bytes"] < 1e9
 
@@ -71,7 +77,7 @@ def test_index_says_what_reading_cost(grpo_run: Path) -> None:
 def test_the_memory_of_whoever_calls_is_not_counted(tmp_path: Path) -> None:
     held = bytearray(400 << 20)
     held[::4096] = b"x" * len(held[::4096])
-    found = json.loads(say("index", write_run(tmp_path / "run"), "--json").stdout)
+    found = json.loads(say_alone("index", write_run(tmp_path / "run"), "--json").stdout)
     assert 10e6 < found["peak_memory_bytes"] < len(held)
 
 
@@ -81,7 +87,7 @@ def test_index_writes_a_table_for_a_person(tmp_path: Path) -> None:
 
 
 def test_a_program_reads_stdout_and_nothing_else_is_on_it(tmp_path: Path) -> None:
-    done = say("index", write_run(tmp_path / "run"), "--json")
+    done = say_alone("index", write_run(tmp_path / "run"), "--json")
     assert (done.stdout.count("\n"), done.stderr) == (1, "")
 
 
@@ -118,7 +124,7 @@ def test_a_warning_fails_a_check_only_if_asked_for(tmp_path: Path) -> None:
 
 
 def test_check_prints_sentence_evidence_and_advice(tmp_path: Path) -> None:
-    shown = say("check", write_truncated_run(tmp_path / "run")).stdout.splitlines()
+    shown = say_alone("check", write_truncated_run(tmp_path / "run")).stdout.splitlines()
     assert shown[:2] == ["run: 1 alarm in 8 complete steps", ""]
     assert shown[2:5] == [
         "ALARM  Truncated responses",
@@ -180,7 +186,7 @@ def test_a_label_in_a_finding_cannot_act_on_the_terminal(tmp_path: Path, encodin
 
 def test_export_writes_the_page_that_it_names(tmp_path: Path) -> None:
     run, page = write_run(tmp_path / "run", steps=3), tmp_path / "page.html"
-    done = say("export", run, "--html", page, "--step", "2", "--samples", "1")
+    done = say_alone("export", run, "--html", page, "--step", "2", "--samples", "1")
     assert done.stdout == f"{page}: {page.stat().st_size / 1e6:.1f} MB\n"
     assert "<title>run · step 2 · rlpanel</title>" in page.read_text("utf-8")
 
@@ -263,10 +269,7 @@ def test_export_writes_one_sample_as_a_row(tmp_path: Path, formulas: Path) -> No
 def test_an_export_that_cannot_be_made_says_why_and_writes_nothing(
     tmp_path: Path, formulas: Path, options: list[str], says: str
 ) -> None:
-    done = subprocess.run(
-        [*COMMAND, "export", str(formulas), *options],
-        cwd=tmp_path, capture_output=True, text=True, env=PLAIN, timeout=60,
-    )  # fmt: skip
+    done = say("export", formulas, *options, cwd=tmp_path)
     assert done.returncode == 2
     assert says in " ".join(done.stderr.replace("│", "").split())
     assert "Traceback" not in done.stderr
@@ -319,7 +322,7 @@ def answers(port: int) -> bool:
 
 
 def test_a_port_that_is_taken_is_one_line_with_a_remedy(tmp_path: Path, taken_port: int) -> None:
-    done = say("serve", tmp_path, "--port", taken_port)
+    done = say_alone("serve", tmp_path, "--port", taken_port)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert f"cannot listen on 127.0.0.1:{taken_port}" in done.stderr
     assert "--port" in done.stderr
@@ -327,7 +330,7 @@ def test_a_port_that_is_taken_is_one_line_with_a_remedy(tmp_path: Path, taken_po
 
 def test_beyond_this_machine_a_token_is_asked_for(tmp_path: Path, taken_port: int) -> None:
     said = [
-        say("serve", tmp_path, "--host", "0.0.0.0", "--port", taken_port).stderr.splitlines()[0]
+        say_alone("serve", tmp_path, "--host", "0.0.0.0", "--port", taken_port).stderr.splitlines()[0]
         for _ in range(2)
     ]
     tokens = [set(re.findall(r"/login#token=(\S+)", line)) for line in said]
@@ -337,12 +340,12 @@ def test_beyond_this_machine_a_token_is_asked_for(tmp_path: Path, taken_port: in
 
 
 def test_a_board_open_to_everybody_is_warned_of(tmp_path: Path, taken_port: int) -> None:
-    done = say("serve", tmp_path, "--host", "0.0.0.0", "--port", taken_port, "--token", "")
+    done = say_alone("serve", tmp_path, "--host", "0.0.0.0", "--port", taken_port, "--token", "")
     assert "WARNING: 0.0.0.0 is not a loopback address" in done.stderr.splitlines()[0]
 
 
 def test_a_root_that_is_not_there_yet_is_said(tmp_path: Path, taken_port: int) -> None:
-    done = say("serve", tmp_path / "later", "--port", taken_port)
+    done = say_alone("serve", tmp_path / "later", "--port", taken_port)
     assert "later does not exist yet" in done.stderr.splitlines()[0]
 
 
@@ -352,6 +355,7 @@ def test_a_recipient_of_alerts_that_cannot_be_is_one_line(tmp_path: Path) -> Non
     assert "must begin with http:// or https://" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_board_that_nobody_looks_at_alerts(tmp_path: Path, free_port: int) -> None:
     write_truncated_run(tmp_path / "runs" / "run")
     told = tmp_path / "told"

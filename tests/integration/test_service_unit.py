@@ -20,6 +20,8 @@ from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.ui.board import PATIENCE, BoardPage
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 CONFINED = (sys.executable, "-m", "tests.integration.confined", sys.executable)
 
 needs_systemd = pytest.mark.skipif(

@@ -22,6 +22,8 @@ from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.ui.board import PATIENCE
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 QUICK: dict[str, str | None] = {"RLPANEL_RESCAN_INTERVAL": "0.2", "RLPANEL_WATCH": None}
 LOG = "rollout_data_rank_0.jsonl"
 

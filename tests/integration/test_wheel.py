@@ -15,6 +15,8 @@ import rlpanel
 from tests.integration.http_client import ask
 from tests.integration.server_process import CHECKOUT, ServerProcess
 
+pytestmark = pytest.mark.slow
+
 #: Files that the installed package reads while it runs.
 DATA = [
     "py.typed",

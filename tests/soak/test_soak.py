@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.bench.soak import soak
+
+pytestmark = pytest.mark.slow
 
 
 def test_after_every_fault_the_store_is_that_of_a_fresh_index(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from tests.factories import write_run
 from tests.ui.board import BoardPage, Served
 from tests.ui.conftest import OpenBoard
 
+pytestmark = pytest.mark.slow
+
 #: WCAG 2.1 on level AA, and the rules that axe-core recommends beyond it.
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 #: The first two are Tabulator's own markup; views are embedded below headings of several levels.

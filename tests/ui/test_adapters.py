@@ -14,6 +14,8 @@ from tests.factories import append
 from tests.ui.board import Served
 from tests.ui.conftest import OpenBoard
 
+pytestmark = pytest.mark.slow
+
 TRL = Path(__file__).parents[1] / "data" / "trl"
 
 

@@ -19,6 +19,8 @@ from tests.factories import append
 from tests.ui.animation import SCALE, VIEW, Animation
 from tests.ui.board import BoardPage, Served, ServerLog
 
+pytestmark = pytest.mark.slow
+
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 MOST_BYTES = 1_500_000
 SAMPLES = 64

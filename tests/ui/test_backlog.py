@@ -43,6 +43,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     hub().reader.stop()
 
 
+@pytest.mark.slow
 def test_live_steps_show_while_a_backlog_is_read_stopped_and_gone_on_with(
     server: Served, open_board: OpenBoard, tmp_path: Path, gate: Path
 ) -> None:

@@ -28,6 +28,21 @@ SOURCES = {
 }
 
 
+#: Notes which parts of the board exist when the first view is removed.
+NOTE_DRAWN = """
+const mark = performance.mark.bind(performance)
+performance.mark = (name, ...given) => {
+    const has = (node, part) => node.classList?.contains(part)
+        || (node.shadowRoot && has(node.shadowRoot, part))
+        || [...node.children ?? []].some((child) => has(child, part))
+    if (name === "rlpanel-drawn") {
+        window.drawn = ["tabulator-row", "rl-sample-head", "rl-curve"].filter((part) => has(document, part))
+    }
+    return mark(name, ...given)
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("root")
@@ -268,6 +283,15 @@ def test_the_step_bar_sends_nothing_that_it_received(profile: Profile, served: S
     assert not [frame for frame in sent if re.search(r'\["(move|show|select|follow)",', frame)]
 
 
+@pytest.mark.usefixtures("clean")
+def test_the_first_view_stays_until_the_board_is_drawn(profile: Profile, served: Served) -> None:
+    """Views of a page that was not built ahead come after the page itself."""
+    with profile.context.new_page() as page:
+        page.add_init_script(NOTE_DRAWN)
+        BoardPage(page, served.url).open(**{"run": GRPO, "bokeh-session-id": "own"})
+        assert page.evaluate("window.drawn") == ["tabulator-row", "rl-sample-head", "rl-curve"]
+
+
 def test_a_click_on_a_curve_chooses_its_step(board: BoardPage, raw: dict[str, pd.DataFrame]) -> None:
     frame = raw[GRPO]
     board.go(run=GRPO).settled(60)
@@ -309,6 +333,7 @@ def test_the_same_line_of_another_run_is_another_sample(
     expect(board.pair).to_contain_text(raw["twin-b"].response[0])
 
 
+@pytest.mark.slow
 def test_the_estimator_changes_curve_grid_and_tokens(board: BoardPage, raw: dict[str, pd.DataFrame]) -> None:
     board.go(run=PPO).settled(60)
     board.choose("KL estimator", "k1 (log-ratio)")

@@ -22,6 +22,8 @@ from tests.bench.broken_runs.kinds import Truth, broken_run
 from tests.bench.broken_runs.run_files import RunFiles
 from tests.ui.board import BoardPage
 
+pytestmark = pytest.mark.slow
+
 IMAGES = Path(__file__).parents[2] / "docs" / "images" / "findings"
 #: Logged steps between the true onset and the step that is shown, at most.
 NEAR = 2

@@ -15,6 +15,8 @@ from tests.factories import append, line
 from tests.ui.board import BoardPage, cells_of
 from tests.ui.raw import raw_frame
 
+pytestmark = pytest.mark.slow
+
 FILE = "rollout_data_rank_0.jsonl"
 PPO, GRPO, SFT, EVALS = "couplets-ppo", "couplets-grpo", "sft", "with evals"
 BONUS, PLAIN = "with bonus", "without bonus"

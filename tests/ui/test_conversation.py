@@ -109,6 +109,7 @@ def talk(board: BoardPage) -> Talk:
     return found
 
 
+@pytest.mark.slow
 def test_samples_with_turns_open_as_conversation_and_others_as_tokens(open_board: OpenBoard) -> None:
     board = open_board(run="agent").settled()
     expect(board.page.get_by_role("tab", name="Conversation", selected=True)).to_be_visible()
@@ -252,6 +253,7 @@ def test_a_cut_text_is_loaded_on_demand(board: BoardPage) -> None:
     board.until(lambda: len(first.locator(".prose").inner_text()) >= len(LONG_TEXT), "the whole text")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "expected"),
     [
@@ -328,6 +330,7 @@ def test_nothing_of_a_conversation_is_run(board: BoardPage) -> None:
     nothing_ran(board.page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 768, 1024, 1920])
 def test_the_conversation_fits_at_any_width(board: BoardPage, width: int) -> None:
     board.page.set_viewport_size({"width": width, "height": 900})

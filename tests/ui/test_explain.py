@@ -14,6 +14,8 @@ from playwright.sync_api import Locator, expect
 from tests.factories import append
 from tests.ui.board import BoardPage
 
+pytestmark = pytest.mark.slow
+
 MARKUP = "<img src=x onerror=\"window.ran = 'explain'\">"
 STEP = 46
 

@@ -115,6 +115,7 @@ def test_a_text_is_found_in_all_steps_and_stays_text(board: BoardPage) -> None:
     assert board.page.evaluate("window.pwned") is None
 
 
+@pytest.mark.slow
 def test_a_long_search_says_how_far_it_is_and_stops_when_told_to(board: BoardPage) -> None:
     board.go(run=SLOW, step=1)
     # The search covers the lines that were read by then.
@@ -128,6 +129,7 @@ def test_a_long_search_says_how_far_it_is_and_stops_when_told_to(board: BoardPag
     expect(stop).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_what_is_found_is_taken_away_as_it_stands(board: BoardPage, whole: pd.DataFrame) -> None:
     wanted = whole[whole.reward < 1.5].sort_values("reward", ascending=False, kind="stable")
     board.settled().go(run=PPO, step=9).settled(9)

@@ -251,6 +251,7 @@ def test_a_number_of_the_step_leads_to_its_curve(board: BoardPage) -> None:
     board.page.set_viewport_size(VIEWPORT)
 
 
+@pytest.mark.slow
 def test_a_checked_run_is_marked_in_the_list_of_runs(board: BoardPage) -> None:
     board.settled().go(run="grpo").settled(60)
     expect(badge_of(board)).to_contain_text("alarm")
@@ -265,6 +266,7 @@ def test_a_checked_run_is_marked_in_the_list_of_runs(board: BoardPage) -> None:
     expect(grpo.get_by_role("img", name="alarm")).to_be_visible()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "title", "split", "condition"),
     [

@@ -125,6 +125,7 @@ def test_without_groups_nothing_is_shown(board: BoardPage) -> None:
     expect(board.page.locator(".rl-groups")).not_to_be_visible()
 
 
+@pytest.mark.slow
 def test_every_head_says_what_it_is_how_to_read_it_and_where_it_is_from(board: BoardPage) -> None:
     board.settled().go(run="grpo", step=STEP).settled(STEP)
     page = board.page

@@ -14,6 +14,8 @@ from tests.conversations import episode, write_agent_run
 from tests.factories import write_run
 from tests.ui.board import Served
 
+pytestmark = pytest.mark.slow
+
 Visit = Callable[..., Page]
 COOKIE = "rlpanel-language"
 

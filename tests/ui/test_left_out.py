@@ -53,6 +53,7 @@ def test_links_beside_a_run_are_named_below_the_list_of_runs(
     expect(left_out).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_followed_link_is_a_run_with_its_links_name(
     server: Served, open_board: OpenBoard, tmp_path: Path
 ) -> None:

@@ -149,6 +149,7 @@ def growing(root: Path) -> Iterator[Path]:
     writer.join()
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_while_the_page_loads(open_board: OpenBoard, growing: Path) -> None:
     board = open_board(run="growing")
     board.until(lambda: "step 400" in board.badge.locator("div").inner_text(), "the last step")

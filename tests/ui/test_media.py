@@ -15,6 +15,8 @@ from tests.ui.board import BoardPage, cells_of
 from tests.ui.conftest import OpenBoard, Profile
 from tests.ui.test_hostile import SENTRY, nothing_ran
 
+pytestmark = pytest.mark.slow
+
 
 def line(*parts: dict[str, object], **fields: object) -> dict[str, object]:
     messages = [

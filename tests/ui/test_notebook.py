@@ -7,11 +7,14 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.factories import append, write_run
 from tests.ui.lab import ROOT, Lab
 from tests.ui.raw import raw_frame
+
+pytestmark = pytest.mark.slow
 
 #: Tall enough for all cells, because JupyterLab draws only visible ones.
 VIEWPORT = {"width": 1440, "height": 5000}

@@ -9,12 +9,15 @@ import json
 import os
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 import rlpanel
 from rlpanel.app.demo import write_recording
 from tests.ui.lab import ROOT, Lab
 from tests.ui.test_notebook import RUN_ALL, notebook
+
+pytestmark = pytest.mark.slow
 
 CELLS = (
     "import holoviews as hv\nimport rlpanel\nrun = rlpanel.open_run('runs/couplets-grpo')\nrun",

@@ -11,6 +11,8 @@ from tests.factories import append, line
 from tests.ui.board import cells_of
 from tests.ui.conftest import OpenBoard
 
+pytestmark = pytest.mark.slow
+
 RULES = "\n".join(f"Rule {n}: check the result before you answer." for n in range(80))
 PROMPT = (
     f"<|endoftext|><|endoftext|><|im_start|>system\n{RULES}<|im_end|>\n<|im_start|>user\nWhat is {{}} + 1?"

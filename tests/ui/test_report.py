@@ -18,6 +18,8 @@ from tests.ui.raw import band, raw_frame
 from tests.ui.report_page import ReportPage, opened
 from tests.ui.test_hostile import NAMED, SENTRY, hostile_root, nothing_ran
 
+pytestmark = pytest.mark.slow
+
 RUN = "couplets-ppo"
 
 

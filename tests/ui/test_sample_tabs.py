@@ -229,6 +229,7 @@ def test_the_ranking_follows_the_grids_search(board: BoardPage, root: Path) -> N
     expect(found).to_have_count(min(len(sizes), 50))
 
 
+@pytest.mark.slow
 def test_the_ranking_takes_in_new_samples_where_it_stands(board: BoardPage, root: Path) -> None:
     tokens = [f"t{n}" for n in range(60)]
     ratios = [-0.01 * n for n in range(60)]

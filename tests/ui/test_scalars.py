@@ -17,6 +17,8 @@ from tests.factories import append, line, write_run
 from tests.ui.board import BoardPage
 from tests.ui.raw import raw_frame
 
+pytestmark = pytest.mark.slow
+
 PPO = "couplets-ppo"
 #: The heatmap in the browser: its colours by column, and its position.
 _DENSITY = """() => {

@@ -15,6 +15,8 @@ from rlpanel.app.demo import write_recording
 from tests.factories import write_run
 from tests.ui.board import BoardPage
 
+pytestmark = pytest.mark.slow
+
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 #: Colours of each visible canvas; a blank one has a single colour.
 COLORS = """(canvases) => canvases.filter((canvas) => canvas.width > 100).map((canvas) => {

@@ -12,6 +12,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from docs.navigation import SECTIONS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

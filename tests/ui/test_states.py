@@ -50,6 +50,7 @@ def test_the_demo_is_one_click_away(server: Served, open_board: OpenBoard, tmp_p
     board.until(lambda: len(board.source("reward")["x"]) > points, "the demo grows")
 
 
+@pytest.mark.slow
 def test_a_run_without_tokens_has_no_empty_panel(board: BoardPage, root: Path) -> None:
     write_run(root / "plain", steps=range(0, 2400, 100), samples=4, tokens=False)
     board.settled().go(run="plain", step=100).settled(100)
@@ -108,6 +109,7 @@ def test_odd_samples_are_shown_as_what_they_are(board: BoardPage, root: Path) ->
     expect(board.page.locator(".rl-distribution")).to_contain_text("n = 3, 2 missing")
 
 
+@pytest.mark.slow
 def test_a_folder_that_vanishes_leaves_its_last_state(board: BoardPage, root: Path) -> None:
     write_run(root / "vanishes", steps=2, samples=4)
     board.settled().go(run="vanishes").settled(2)

@@ -24,6 +24,8 @@ from tests.ui.raw import band, raw_frame
 from tests.ui.test_hostile import NAMED, SENTRY, hostile_root, nothing_ran
 from tests.ui.test_screenshots import IMAGES
 
+pytestmark = pytest.mark.slow
+
 PPO = "couplets-ppo"
 HOSTILE = f"a{NAMED}"
 SVG = "{http://www.w3.org/2000/svg}"

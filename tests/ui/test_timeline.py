@@ -16,6 +16,8 @@ from tests.factories import sample, write_run
 from tests.ui.board import BoardPage
 from tests.ui.conftest import OpenBoard
 
+pytestmark = pytest.mark.slow
+
 MANY = 5_000
 
 

@@ -70,6 +70,7 @@ def test_every_row_of_the_strip_has_a_scale_of_its_own(open_tokens: OpenTokens) 
         assert np.abs(np.array(board.strip_colors(row, 23), dtype=float) - wanted).max() <= CLOSE, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "text"),
     [

@@ -75,6 +75,7 @@ def top_of(part: Locator) -> float:
     return box["y"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["ppo", LONG])
 def test_nothing_is_cut(open_board: OpenBoard, run: str) -> None:
     board = open_board(run=run).settled()
@@ -91,6 +92,7 @@ def test_nothing_is_cut(open_board: OpenBoard, run: str) -> None:
         check(f"the tab {name}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1440])
 def test_findings_stand_above_the_curves(board: BoardPage, width: int) -> None:
     resize(board, width, 900)
@@ -209,6 +211,7 @@ def test_the_controls_are_at_the_right_end_without_a_run(open_board: OpenBoard, 
         assert controls["x"] + controls["width"] > board.page.viewport_size["width"] - 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1024, 1920])
 def test_nothing_is_cut_in_chinese(browser: Browser, served: Served, width: int) -> None:
     with closing(browser.new_context(viewport={"width": width, "height": 900}, locale="zh-CN")) as context:

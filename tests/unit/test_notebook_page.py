@@ -18,6 +18,8 @@ from docs import generate
 from rlpanel.api.open_run import reader
 from rlpanel.app.demo import write_recording
 
+pytestmark = pytest.mark.slow
+
 PAGE = (generate.FOLDER / "notebook.md").read_text("utf-8")
 CELLS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 

@@ -14,7 +14,19 @@ ROOT = Path(__file__).parents[2]
 FILES = {path.stem: path for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))}
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
 #: What CONTRIBUTING.md says that CI runs; `make test` in its parts.
-IN_CI = {"lint", "unit", "integration", "ui", "oldest", "newest", "test-train", "upstream", "docs", "dist"}
+IN_CI = {
+    "lint",
+    "unit",
+    "integration",
+    "ui",
+    "slow",
+    "oldest",
+    "newest",
+    "test-train",
+    "upstream",
+    "docs",
+    "dist",
+}
 
 Workflow = dict[str, Any]
 

@@ -20,6 +20,8 @@ from tests.ui.board import Served
 from tests.viewer import Viewer
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 RANK0 = "rollout_data_rank_0.jsonl"
 TOKEN = "a token of enough characters"
 

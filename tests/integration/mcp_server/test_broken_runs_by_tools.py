@@ -20,6 +20,8 @@ from tests.bench.broken_runs.kinds import broken_run
 from tests.bench.broken_runs.run_files import RunFiles
 from tests.integration.mcp_server.asking import Answers, ask
 
+pytestmark = pytest.mark.slow
+
 Finding = dict[str, Any]
 Proof = Callable[[Answers, str, Finding], Awaitable[None]]
 #: Logged steps between the true onset and the one that the finding names, at most.

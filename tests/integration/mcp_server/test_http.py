@@ -16,6 +16,8 @@ pytest.importorskip("mcp")
 from tests.factories import write_run
 from tests.integration.mcp_server.asking import CHECKOUT, Answers, ask_http, http_server
 
+pytestmark = pytest.mark.slow
+
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,

@@ -15,6 +15,8 @@ from rlpanel.mcp_server.table_tools import READING, WRITING
 from tests.factories import append, line, write_run
 from tests.integration.mcp_server.asking import Answers, ask
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:

@@ -22,6 +22,8 @@ from tests.factories import sample
 from tests.integration.server_process import ServerProcess
 from tests.ui.board import BoardPage
 
+pytestmark = pytest.mark.slow
+
 #: Names in addition to those that every object in the browser has.
 FURTHER = (
     "", " ", "0", "12", "n" * 120, "a.b", '"', "'", "`", "a\nb", "<b>", "Foo", "foo", "index", "level_0",

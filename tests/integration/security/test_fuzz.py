@@ -19,6 +19,8 @@ from tests.integration.server_process import ServerProcess
 from tests.ui.board import PATIENCE
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "a-token-of-thirty-two-characters"
 REQUESTS = 5_000
 #: Runs the command line; on SIGUSR1, writes the names of all imported modules to a file.

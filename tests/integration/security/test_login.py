@@ -76,6 +76,7 @@ def test_a_session_survives_a_restart_and_ends_with_its_token(root: Path) -> Non
         assert not opens(server, cookie)
 
 
+@pytest.mark.slow
 def test_two_boards_on_one_host_keep_their_sessions_apart(root: Path, context: BrowserContext) -> None:
     with serve(root) as one, serve(root, OTHER) as two:
         page = context.new_page()

@@ -161,6 +161,7 @@ def test_a_mail_that_is_not_taken_is_a_failure_that_is_tried_again(
         Command(shlex.join([sys.executable, str(SCRIPT)])).send(b'{"severity": "alarm", "run": "run"}')
 
 
+@pytest.mark.slow
 def test_a_server_mails_an_alarm_of_a_run_with_a_hostile_name(
     environment: dict[str, str], mailbox: Mailbox, tmp_path: Path
 ) -> None:

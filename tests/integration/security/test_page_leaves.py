@@ -6,11 +6,15 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from rlpanel.app.page.session_cleanup import CLOSED
 from tests.factories import append, line
 from tests.integration.server_process import ServerProcess
 from tests.viewer import Viewer
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.slow
 
 #: A response so long that data that a page does not read fills the buffers.
 SIZE = 60_000

@@ -61,6 +61,7 @@ def test_pages_opened_one_after_another_count_once(public: ServerProcess) -> Non
     assert [ask(public.url).status for _ in range(MOST + 1)] == [200] * MOST + [503]
 
 
+@pytest.mark.slow
 def test_a_closed_page_makes_room(root: Path) -> None:
     with ServerProcess(root, "--max-pages", "1") as server, ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, _open_and_check(server.url)).result()
@@ -84,6 +85,7 @@ def in_a_frame(server: ServerProcess, path: str = "/") -> Answer:
     return ask(server.url, path, headers=headers)
 
 
+@pytest.mark.slow
 def test_the_named_origin_may_embed_the_board(public: ServerProcess, root: Path) -> None:
     framed = in_a_frame(public)
     assert framed.status == 200

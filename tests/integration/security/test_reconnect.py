@@ -77,6 +77,7 @@ def test_a_page_says_that_its_server_ended_and_comes_back(
     assert faults == []
 
 
+@pytest.mark.slow
 def test_a_tab_that_was_just_loaded_again_asks_less_often(context: BrowserContext, root: Path) -> None:
     with ServerProcess(root) as server:
         board = BoardPage(context.new_page(), server.url).open().settled()
@@ -90,6 +91,7 @@ def test_a_tab_that_was_just_loaded_again_asks_less_often(context: BrowserContex
         assert board.page.evaluate(GET_RELOADS) >= 5
 
 
+@pytest.mark.slow
 def test_an_unsaved_note_is_not_thrown_away(context: BrowserContext, root: Path) -> None:
     with ServerProcess(root) as server:
         board = BoardPage(context.new_page(), server.url).open(run="run", step=2).settled(2)
@@ -105,6 +107,7 @@ def test_an_unsaved_note_is_not_thrown_away(context: BrowserContext, root: Path)
         board.settled(2)
 
 
+@pytest.mark.slow
 def test_a_saved_note_does_not_hold_the_page_back(context: BrowserContext, root: Path) -> None:
     with ServerProcess(root) as server:
         board = BoardPage(context.new_page(), server.url).open(run="run", step=2).settled(2)
@@ -121,6 +124,7 @@ def test_a_saved_note_does_not_hold_the_page_back(context: BrowserContext, root:
         expect(note_field(board.page)).to_have_value("a thought")
 
 
+@pytest.mark.slow
 def test_a_page_shows_that_its_server_does_not_answer(
     context: BrowserContext, root: Path, faults: list[str]
 ) -> None:

@@ -16,6 +16,8 @@ from tests.factories import write_run
 from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.unit.sources.readers.faults import public_folder
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 120
 #: A user without a passwd entry; only root can become that user.
 NOBODY = 54321

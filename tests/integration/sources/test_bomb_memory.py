@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.bench import bombs
+
+pytestmark = pytest.mark.slow
 
 
 def test_files_of_ten_gigabytes_that_are_small_on_disk_cost_little_memory(tmp_path: Path) -> None:

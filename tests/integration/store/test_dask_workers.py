@@ -24,6 +24,8 @@ from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
 from tests.property.test_invariants import assert_same, follow
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 60.0
 
 

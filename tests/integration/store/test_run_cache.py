@@ -119,6 +119,7 @@ def test_a_cache_that_another_process_wrote_meanwhile_is_replaced(tmp_path: Path
     assert_same(again.snapshot, look(RunIndex(tmp_path, "run", Reading(cache=False))))
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_any_of_its_writes_costs_only_work(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.integration.store.killed", str(tmp_path)]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=240, check=False)
@@ -131,6 +132,7 @@ def test_a_process_killed_at_any_of_its_writes_costs_only_work(tmp_path: Path) -
 # -- trouble -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_trouble_in_any_write_leaves_the_index_that_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def place(snapshot: Snapshot) -> list[str]:
 # -- the logs ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_io_error_in_any_read_costs_no_line_and_brings_none_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

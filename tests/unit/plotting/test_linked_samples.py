@@ -17,6 +17,8 @@ import rlpanel
 from rlpanel.plotting import linked_samples
 from rlpanel.plotting.linked_samples import GROUP, SAMPLE, sample_table
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _no_links_left() -> Iterator[None]:
