@@ -1,0 +1,107 @@
+"""The row of curves when another run is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bokeh.events import RangesUpdate
+
+import rlpanel
+from rlpanel.api.run import Run
+from rlpanel.panels.curves.curves import Curves
+from rlpanel.panels.session.context import Context
+from rlpanel.store.index.run_index import RunIndex
+from tests.factories import append, line, write_run
+
+
+@pytest.fixture
+def curves(tmp_path: Path) -> Curves:
+    """The curves of a run with three steps."""
+    run = opened(tmp_path / "first", steps=3)
+    return Curves(Context(index=run.index, view=run.view))
+
+
+def opened(folder: Path, steps: int) -> Run:
+    folder.mkdir()
+    lines = [line(step, index=at, reward=step + at) for step in range(steps) for at in range(4)]
+    append(folder / "rollout_data_rank_0.jsonl", *lines)
+    return rlpanel.open_run(folder, follow=False)
+
+
+def show(curves: Curves, run: Run) -> None:
+    curves.context.param.update(index=run.index, view=run.view)
+
+
+def points(curves: Curves) -> np.ndarray:
+    """The steps in the plot of the first card."""
+    card = next(iter(curves._cards.values()))
+    return np.asarray(card.plot.sources[card.curve.columns[0]].data["x"])
+
+
+def test_another_run_is_drawn_in_the_same_plots(curves: Curves, tmp_path: Path) -> None:
+    before = [card.plot.figure for card in curves._cards.values()]
+    show(curves, opened(tmp_path / "second", steps=5))
+    assert [card.plot.figure for card in curves._cards.values()] == before
+    assert points(curves).tolist() == [0, 1, 2, 3, 4]
+    show(curves, opened(tmp_path / "third", steps=2))
+    assert points(curves).tolist() == [0, 1]
+
+
+def test_a_run_with_other_columns_has_other_cards(curves: Curves, tmp_path: Path) -> None:
+    show(curves, rlpanel.open_run(write_run(tmp_path / "texts", tokens=False), follow=False))
+    shown = {columns[0] for columns, _ in curves._cards}
+    assert "reward" in shown
+    assert "kl_k3_mean" not in shown
+    assert len(curves.row) == len(shown)
+
+
+def test_another_run_shows_all_its_steps_after_a_zoom(curves: Curves, tmp_path: Path) -> None:
+    window = curves._window
+    window._on_ranges(RangesUpdate(None, x0=0.0, x1=1.0))
+    assert window.zoomed == (0.0, 1.0)
+    window._on_ranges(RangesUpdate(None, x0=-1.0, x1=9.0))
+    assert window.zoomed is None, "all steps are shown again, but the axis no longer follows"
+    show(curves, opened(tmp_path / "second", steps=5))
+    assert curves._window is not window
+    card = next(iter(curves._cards.values()))
+    assert card.plot.figure.x_range is curves._window.x_range is not window.x_range
+
+
+def test_the_cards_wait_for_the_first_samples_of_another_run(curves: Curves, tmp_path: Path) -> None:
+    before = list(curves.row)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    index = RunIndex(empty, "empty")
+    curves.context.param.update(index=index, view=index.view)
+    curves.context.display.band = "std"
+    curves.context.selection.smooth = 0.5
+    assert list(curves.row) == before
+    append(empty / "rollout_data_rank_0.jsonl", line(7, reward=1.0), line(8, reward=2.0))
+    index.rescan()
+    index.read()
+    curves.context.view = index.view
+    assert points(curves).tolist() == [7, 8]
+
+
+def test_a_run_that_loses_its_samples_loses_its_cards(curves: Curves) -> None:
+    index = curves.context.index
+    (index.path / "rollout_data_rank_0.jsonl").write_bytes(b"")
+    index.rescan()
+    index.read()
+    curves.context.view = index.view
+    assert not curves.context.snapshot.samples
+    assert not len(curves.row)
+
+
+def test_the_distribution_of_another_run_has_its_values_only(curves: Curves, tmp_path: Path) -> None:
+    curves.context.display.band = "density"
+    before = next(iter(curves._cards.values()))._distribution._plot
+    show(curves, opened(tmp_path / "second", steps=5))
+    after = next(iter(curves._cards.values()))._distribution._plot
+    assert before is not None
+    assert after is not None
+    assert after is not before
+    assert after.density is not None
+    assert int(after.density.counts.sum()) == 20
