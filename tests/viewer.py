@@ -55,6 +55,11 @@ class Viewer:
 
     async def open(self) -> None:
         """Open the page like a browser; returns when the server knows that the page is ready."""
+        await self.load()
+        await self.report_ready()
+
+    async def load(self) -> None:
+        """Receive the page and its document, as a browser has it that is still drawing it."""
         page = await AsyncHTTPClient().fetch(self._url, headers=self._headers, request_timeout=120)
         found = TOKEN.search(page.body.decode())
         assert found, "the page has no session token"
@@ -68,6 +73,9 @@ class Viewer:
         await self._until("ACK")
         await self._send(Protocol().create("PULL-DOC-REQ"))
         await self._until("PULL-DOC-REPLY")
+
+    async def report_ready(self) -> None:
+        """Tell the server that the document is drawn."""
         ready = MessageSentEvent(Document(), "bokeh_event", DocumentReady())
         await self._send(Protocol().create("PATCH-DOC", [ready]))
 

@@ -4,7 +4,8 @@
 
 ``browser`` opens the board and a bare Panel page with as many Bokeh figures in turn, in a headless Chromium.
 ``loop`` opens pages with simulated browsers and measures how long the event loop is occupied at a time.
-Both open pages that the server has built ahead, and pages that it builds when they are asked for.
+Both open pages that the server has built ahead for their address or for another one, and pages that it builds
+when they are asked for.
 ``crowd`` opens fifty pages at once. All parts are measured by default. Times are wall-clock times on this
 machine, so compare them only within one run.
 """
@@ -86,7 +87,10 @@ CLOCK = """
 #: a browser would be built when it is asked for.
 BROWSER: dict[str, Any] = {"viewport": VIEWPORT, "color_scheme": "dark"}
 
-#: Numbers of pages that are built when they are asked for.
+#: How the server gets a page.
+AHEAD, ADAPTED, ON_DEMAND = KINDS = ("built ahead", "built ahead for another address", "built when asked for")
+
+#: Numbers of the pages whose address nobody has asked for before.
 _visits = itertools.count()
 
 Row = tuple[str, str, str]
@@ -107,8 +111,8 @@ def main() -> None:
             if "browser" in given.parts:
                 rows += in_browser(url)
             if "loop" in given.parts:
-                for ahead in (True, False):
-                    rows += asyncio.run(on_loop(url, process.pid, ahead=ahead))
+                for kind in KINDS:
+                    rows += asyncio.run(on_loop(url, process.pid, kind))
             if "crowd" in given.parts:
                 rows += asyncio.run(crowd(url))
     finally:
@@ -126,16 +130,16 @@ def in_browser(url: str) -> list[Row]:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
         figures = int(_load(browser.new_context(**BROWSER), f"{url}/?run=ppo")["figures"])
         with bare_page(figures) as bare, bare_page(figures, tables=1) as table:
-            for ahead, cached in itertools.product((True, False), (False, True)):
-                times = _in_turn(browser, url, (bare, table), ahead=ahead, cached=cached)
-                kind = f"{_kind(ahead)}, {'known scripts' if cached else 'empty cache'}"
-                rows += _browser_rows(kind, figures, *times)
+            for kind, cached in itertools.product(KINDS, (False, True)):
+                times = _in_turn(browser, url, (bare, table), kind, cached=cached)
+                title = f"{kind}, {'known scripts' if cached else 'empty cache'}"
+                rows += _browser_rows(title, figures, *times)
         browser.close()
     return rows
 
 
 def _in_turn(
-    browser: Browser, board: str, others: Sequence[str], *, ahead: bool, cached: bool
+    browser: Browser, board: str, others: Sequence[str], kind: str, *, cached: bool
 ) -> list[list[dict[str, float]]]:
     """Load the board and the other pages in turn, and return their times."""
     contexts = [browser.new_context(**BROWSER) for _ in (board, *others)]
@@ -144,7 +148,7 @@ def _in_turn(
             _load(context, url)
     times: list[list[dict[str, float]]] = [[] for _ in contexts]
     for _ in range(ROUNDS):
-        for at, url in enumerate((page_url(board, ahead=ahead), *others)):
+        for at, url in enumerate((page_url(board, kind), *others)):
             context = contexts[at] if cached else browser.new_context(**BROWSER)
             times[at].append(_load(context, url))
             if not cached:
@@ -209,25 +213,25 @@ def bare_page(figures: int, tables: int = 0) -> Iterator[str]:
         process.wait(timeout=10)
 
 
-def page_url(url: str, *, ahead: bool) -> str:
-    """Return the address of a page: the server has built it, or will build it when it is asked for."""
-    if not ahead:  # a page with a session of its own is never built ahead
+def page_url(url: str, kind: str) -> str:
+    """Return the address of a page that the server gets in a way of `KINDS`."""
+    if kind == ON_DEMAND:  # a page with a session of its own is never built ahead
         return f"{url}/?run=ppo&bokeh-session-id=visit{next(_visits)}"
     deadline = time.monotonic() + 60
     while not json.load(urlopen(f"{url}/health"))["spare_pages"] and time.monotonic() < deadline:
         time.sleep(0.1)
-    return f"{url}/?run=ppo"
+    if kind == AHEAD:
+        return f"{url}/?run=ppo"
+    # Two pages of each run in turn: the one that waits longest is of the other run. GRPO has one figure less.
+    visit = next(_visits)
+    return f"{url}/?run={('grpo', 'ppo')[visit // 2 % 2]}&step={1 + visit}"
 
 
-def _kind(ahead: bool) -> str:
-    return "built ahead" if ahead else "built when asked for"
-
-
-async def on_loop(url: str, pid: int, *, ahead: bool) -> list[Row]:
+async def on_loop(url: str, pid: int, kind: str) -> list[Row]:
     """Open pages one by one, without a browser, and measure the turns of the server's event loop."""
     longest, total, busy = [], [], []
     for _ in range(ROUNDS):
-        address = await asyncio.to_thread(page_url, url, ahead=ahead)
+        address = await asyncio.to_thread(page_url, url, kind)
         begin = worked(pid)
         with Turns(url) as turns:
             await _opened(address)
@@ -236,9 +240,9 @@ async def on_loop(url: str, pid: int, *, ahead: bool) -> list[Row]:
         busy.append(worked(pid) - begin)
         await asyncio.sleep(1)
     return [
-        (f"{_kind(ahead)}: event loop occupied at a time, while a page opens", _ms(longest), "≤ 50 ms"),
-        (f"{_kind(ahead)}: event loop occupied in total", _ms(total), "≤ 250 ms"),
-        (f"{_kind(ahead)}: processor time of the server for it", _ms(busy), ""),
+        (f"{kind}: event loop occupied at a time, while a page opens", _ms(longest), "≤ 50 ms"),
+        (f"{kind}: event loop occupied in total", _ms(total), "≤ 250 ms"),
+        (f"{kind}: processor time of the server for it", _ms(busy), ""),
     ]
 
 

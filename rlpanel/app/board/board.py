@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
 import panel as pn
@@ -22,7 +23,6 @@ from rlpanel.panels.session.browser_pace import BrowserPace
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.session import Session
-from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.prompt_pairs import NEWEST
@@ -249,16 +249,33 @@ class Board:
         self._asked, _ = read_query(query)
         self._apply(query, {})
 
+    def ask(self, query: str) -> list[Callable[[], object]]:
+        """Select what a new page with this query string selects; return the remaining draw callbacks."""
+        self._asked, _ = read_query(query)
+        selection = self.context.selection
+        fresh = {name: selection.param[name].default for name in selection.param if name != "name"}
+        useful = most_useful(self._root.runs or [], time.time()) if self._root is not None else None
+        fresh |= {"run": useful.name if useful is not None else "", "dark": selection.preferred_dark}
+        with self.context.collect_draws() as parts:
+            self._apply(query, fresh)
+        return parts
+
     @property
     def is_as_asked(self) -> bool:
         """True if a new page of the same URL would show the same run, step and notes."""
-        selection, notes = self.context.selection, self.context.notes
+        selection = self.context.selection
         if any(getattr(selection, name) != value for name, value in self._asked.items()):
             return False  # what the URL asked for did not exist; it may exist now
         if "run" not in self._asked and self._root is not None:
             useful = most_useful(self._root.runs or [], time.time())
             if useful is None or useful.name != selection.run:
                 return False
+        return self.has_current_notes
+
+    @property
+    def has_current_notes(self) -> bool:
+        """True if no tag or note of the run has changed since they were read."""
+        notes = self.context.notes
         return notes is None or not notes.refresh()
 
     def bind_window(self, window: BrowserWindow) -> None:
@@ -291,6 +308,7 @@ def notify(message: str) -> None:
     notifications = pn.state.notifications
     if notifications is not None:
         # The notification is shown as HTML, and messages quote names of files and of the URL.
-        text = safe_text(message)
+        # Quotes stay as they are: screen readers read the message as it is sent.
+        text = escape(message, quote=False)
         duration = max(_SHORTEST_NOTICE, _PER_CHARACTER * len(text))
         pn.state.onload(lambda: notifications.warning(text, duration=duration))

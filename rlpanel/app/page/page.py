@@ -75,7 +75,7 @@ def session_page(root: str | os.PathLike[str] | None = None, *, read_only: bool 
     layout = Layout(board, owns_window=True)
     served = document if loop is not None else None
     if document is not None:
-        ServedPage(document, board, layout)
+        ServedPage(document, board, layout, loop)
         document.on_session_destroyed(lambda _: session_cleanup.release_page(document, layout.root))
     PartQueue(loop, layout.steps(served)).start()
     return layout.root if served is None or layout.window is None else layout.window

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -114,7 +114,15 @@ class Layout:
         if self._controls.whole:
             callback()
         else:
-            self._controls.param.watch(lambda _: callback(), "whole")
+            self._controls.param.watch(lambda event: event.new and callback(), "whole")
+
+    def redraw_steps(self, draws: Iterable[Callable[[], object]]) -> list[Step]:
+        """Return the steps that draw the views for another address, before a browser connects.
+
+        Until the last step, the page counts as incomplete.
+        """
+        self._controls.whole = False
+        return [*(partial(_only, draw) for draw in draws), self._controls.complete]
 
     def on_key(self, key: str) -> None:
         """Handle a keyboard shortcut; `rlpanel.app.board.browser_window.KEYS` lists them.
@@ -244,6 +252,11 @@ class Layout:
     def _show_group(self, *_: Any) -> None:
         if self._detail is not None:
             self._detail.show_group()
+
+
+def _only(draw: Callable[[], object]) -> None:
+    """Call a function, and drop its value: a step returns the steps that follow it."""
+    draw()
 
 
 def _column(name: str, *sheets: str) -> pn.Column:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
-import panel as pn
-
 from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.redraw_queue import redraw_queue
 
@@ -40,24 +38,13 @@ class PartQueue:
             self._loop.call_soon(self._queue_next)
 
     def _queue_next(self) -> None:
-        """Queue the next step, unless the browser is drawing the document that it just received.
-
-        A view that is added meanwhile may be lost: it is not in the document, and the page ignores changes.
-        """
-        if self._loop is None or not self._steps:
-            return
-        if self._loop.is_loading:
-            loop = self._loop
-            pn.state.onload(lambda: loop.call_soon(self._queue_next))
-        else:
+        if self._loop is not None and self._steps:
             redraw_queue().put(self._loop, self._take_in_turn)
 
     def _take_in_turn(self) -> None:
-        if self._loop is None:
-            return
-        if not self._loop.is_loading:  # the browser may have connected in the meantime
-            self._take()
-        self._loop.call_soon(self._queue_next)
+        self._take()
+        if self._loop is not None:
+            self._loop.call_soon(self._queue_next)
 
     def _take(self) -> None:
         following = self._steps.popleft()()

@@ -10,12 +10,14 @@ from bokeh.application.application import SessionContext
 from bokeh.core.serialization import Serialized
 from bokeh.document import Document
 from bokeh.document.json import DocJson
-from panel.io.state import set_curdoc
+from panel.io.state import set_curdoc, state
 
 from rlpanel.app.board.board import Board
 from rlpanel.app.page.page_layout import Layout
 from rlpanel.app.page.page_template import set_first_view
+from rlpanel.app.page.part_queue import PartQueue
 from rlpanel.panels.first_view.first_view import first_view_html
+from rlpanel.panels.session.event_loop import SessionLoop
 
 
 class ServedPage:
@@ -26,10 +28,12 @@ class ServedPage:
     document : Document
     board : Board
     layout : Layout
+    loop : SessionLoop, optional
+        Without it the page is never adapted.
     """
 
-    def __init__(self, document: Document, board: Board, layout: Layout) -> None:
-        self._document, self._board, self._layout = document, board, layout
+    def __init__(self, document: Document, board: Board, layout: Layout, loop: SessionLoop | None) -> None:
+        self._document, self._board, self._layout, self._loop = document, board, layout, loop
         # A weak reference: a value that held its document would keep the entry. The callback holds the page.
         _pages[document] = weakref.ref(self)
         document.on_session_destroyed(self._forget)
@@ -51,6 +55,21 @@ class ServedPage:
         context = self._board.context
         with set_curdoc(self._document):
             set_first_view(self._document, first_view_html(context))
+
+    def adapt(self, query: str) -> bool:
+        """Turn the page into that of another query string, before a browser connects; False if it cannot be.
+
+        The first view is made at once, and the live views are drawn in small steps.
+        """
+        if self._loop is None or not self._board.has_current_notes:
+            return False
+        with set_curdoc(self._document):
+            steps = self._layout.redraw_steps(self._board.ask(query))
+            set_first_view(self._document, first_view_html(self._board.context))
+            if state.location is not None:
+                state.location.search = f"?{query}" if query else ""
+        PartQueue(self._loop, steps).start()
+        return True
 
 
 def page_of(document: Document) -> ServedPage | None:

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from functools import partial
 from weakref import WeakKeyDictionary
 
+import panel as pn
+
 from rlpanel.panels.session.event_loop import SessionLoop
 
 #: Share of the event loop's time that drawing may take while pages are waiting.
@@ -37,6 +39,8 @@ class RedrawQueue:
         self._waiting: deque[tuple[SessionLoop, Callable[[], object]]] = deque()
         # Number of redraws that have left the queue, but that the event loop has not run yet.
         self._scheduled: WeakKeyDictionary[SessionLoop, int] = WeakKeyDictionary()
+        # Redraws of pages that are loading; all are older than those of the same page that wait.
+        self._held: WeakKeyDictionary[SessionLoop, list[Callable[[], object]]] = WeakKeyDictionary()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -46,6 +50,9 @@ class RedrawQueue:
         """Draw now if nothing is waiting, else in turn; to be called in a callback of ``session_loop``."""
         wait = self._free_at - time.monotonic()
         is_first = not self._waiting and not self._scheduled.get(session_loop)
+        if is_first and self._is_held(session_loop):
+            self._hold(session_loop, draw)
+            return
         if wait <= 0 and is_first and not self._drawing:
             self._run(draw)
             return
@@ -76,7 +83,35 @@ class RedrawQueue:
 
     def _run_scheduled(self, session_loop: SessionLoop, draw: Callable[[], object]) -> None:
         self._scheduled[session_loop] -= 1
-        self._run(draw)
+        if self._is_held(session_loop):
+            self._hold(session_loop, draw)
+        else:
+            self._run(draw)
+
+    # -- pages that load -------------------------------------------------------------------------
+
+    def _is_held(self, session_loop: SessionLoop) -> bool:
+        """Return whether redraws must wait until the browser has drawn the document that it received.
+
+        It would ignore changes until then.
+        """
+        return session_loop in self._held or session_loop.is_loading
+
+    def _hold(self, session_loop: SessionLoop, draw: Callable[[], object]) -> None:
+        if session_loop not in self._held:
+            self._held[session_loop] = []
+            pn.state.onload(lambda: session_loop.call_soon(partial(self._release, session_loop)))
+        self._held[session_loop].append(draw)
+
+    def _release(self, session_loop: SessionLoop) -> None:
+        """Let the held redraws wait for their turn, before newer ones of the same page."""
+        if self._scheduled.get(session_loop):  # newer ones: they are held first
+            session_loop.call_soon(partial(self._release, session_loop))
+            return
+        held = self._held.pop(session_loop, [])
+        self._waiting.extendleft((session_loop, draw) for draw in reversed(held))
+        if self._timer is None and not self._drawing:
+            self._schedule_next(self._free_at - time.monotonic())
 
     def _schedule_next(self, seconds: float) -> None:
         if self._timer is not None:

@@ -75,12 +75,26 @@ def test_the_next_visitor_gets_the_page_that_is_ready_and_the_one_after_another(
     assert wait_for_spare(served).id not in {first.session_id, second.session_id, third.session_id}
 
 
-def test_a_visitor_with_another_address_or_language_gets_another_page(served: Served) -> None:
+def test_a_visitor_with_another_address_gets_the_page_that_is_ready(served: Served, tmp_path: Path) -> None:
+    write_run(tmp_path / "other", steps=8, samples=2)
     visit(served)
     session = wait_for_spare(served)
-    assert visit(served, "?run=run&step=1", step=1).session_id != session.id
+    assert visit(served, "?run=other", step=7).session_id == session.id
+    session = wait_for_spare(served)
+    assert visit(served, "?run=run&step=1", step=1).session_id == session.id
+
+
+def test_a_visitor_with_another_language_gets_another_page(served: Served) -> None:
+    visit(served)
+    session = wait_for_spare(served)
     chinese = urlopen(Request(f"{served.url}?run=run", headers={"Accept-Language": "zh-CN"})).read().decode()
     assert '.lang = "zh-CN"' in chinese
+    assert session in spares_of(served)._spares.values()
+
+
+def test_the_first_visitor_gets_a_page_that_is_ready(served: Served) -> None:
+    session = wait_for_spare(served)
+    assert visit(served).session_id == session.id
 
 
 def test_a_page_that_is_ready_shows_what_was_logged_since(served: Served, tmp_path: Path) -> None:
@@ -95,7 +109,10 @@ def test_a_page_with_old_notes_is_not_given_away(served: Served, tmp_path: Path)
     visit(served)
     session = wait_for_spare(served)
     Notes((tmp_path / "run").resolve()).write("0", "odd", "")
-    assert visit(served).session_id != session.id
+    assert visit(served, "?run=run&step=1", step=1).session_id != session.id
+    session = wait_for_spare(served)
+    Notes((tmp_path / "run").resolve()).write("0", "odder", "")
+    assert visit(served, "?run=run&step=1", step=1).session_id != session.id
 
 
 def test_a_page_that_could_not_open_what_was_asked_for_is_not_given_away(

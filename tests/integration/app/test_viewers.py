@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -14,7 +15,7 @@ import pytest
 from rlpanel.app.session_hub import hub
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import SessionLoop
-from rlpanel.panels.session.redraw_queue import RedrawQueue
+from rlpanel.panels.session.redraw_queue import RedrawQueue, draw_in_turn
 from tests.factories import append, line, write_run
 from tests.ui.board import Served
 from tests.viewer import Viewer
@@ -139,10 +140,39 @@ def test_redraws_of_one_page_keep_their_order_while_the_first_waiting_one_is_sch
     assert drawn == ["first", "second", "third"]
 
 
+def test_what_is_drawn_while_a_browser_draws_its_document_is_sent_afterwards(tmp_path: Path) -> None:
+    """The browser would ignore it, as for a search that ends in that moment."""
+    write_run(tmp_path / "run", steps=2, samples=2)
+    drawn: list[str] = []
+
+    async def look(served: Served) -> list[str]:
+        viewer = Viewer(served.url + "?run=run")
+        await viewer.load()
+        session = served._server.get_session("/", viewer.session_id)
+        server_loop = served._server.io_loop.asyncio_loop
+        page, other = SessionLoop(server_loop, session.document), SessionLoop(server_loop)
+        turn = threading.Event()
+        for name in ("first", "second", "third"):
+            draw_in_turn(page, partial(drawn.append, name))
+        page.call_soon(lambda: draw_in_turn(other, turn.set))  # its turn comes after theirs
+        await asyncio.to_thread(turn.wait, 30)
+        loading = list(drawn)
+        await viewer.report_ready()
+        following = asyncio.create_task(viewer.follow())
+        await let_loop_run_until(lambda: len(drawn) == 3)
+        viewer.close()
+        await following
+        return loading
+
+    with Served(tmp_path) as served:
+        assert asyncio.run(asyncio.wait_for(look(served), 60)) == []
+    assert drawn == ["first", "second", "third"]
+
+
 class Silent:
     """A page that is called up, and does not draw."""
 
-    is_gone = False
+    is_gone = is_loading = False
 
     def call_soon(self, callback: Callable[[], object]) -> None:
         pass
