@@ -261,6 +261,15 @@ class Board:
         return parts
 
     @property
+    def awaits_run(self) -> bool:
+        """True if nothing of the selected run has been read yet."""
+        return self.context.index is not None and self.context.index.version == 0
+
+    def show_newest(self) -> list[Callable[[], object]]:
+        """Show the newest state of the run before a browser connects; return the remaining draw callbacks."""
+        return self._on_change({None, self.context.index})
+
+    @property
     def is_as_asked(self) -> bool:
         """True if a new page of the same URL would show the same run, step and notes."""
         selection = self.context.selection

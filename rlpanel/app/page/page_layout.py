@@ -116,12 +116,12 @@ class Layout:
         else:
             self._controls.param.watch(lambda event: event.new and callback(), "whole")
 
-    def redraw_steps(self, draws: Iterable[Callable[[], object]]) -> list[Step]:
-        """Return the steps that draw the views for another address, before a browser connects.
-
-        Until the last step, the page counts as incomplete.
-        """
+    def reopen(self) -> None:
+        """Let the page count as incomplete, because its views are drawn for another address."""
         self._controls.whole = False
+
+    def redraw_steps(self, draws: Iterable[Callable[[], object]]) -> list[Step]:
+        """Return the steps that draw the views of a page that was reopened; the last one completes it."""
         return [*(partial(_only, draw) for draw in draws), self._controls.complete]
 
     def on_key(self, key: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from bokeh.application.application import SessionContext
@@ -15,9 +17,12 @@ from panel.io.state import set_curdoc, state
 from rlpanel.app.board.board import Board
 from rlpanel.app.page.page_layout import Layout
 from rlpanel.app.page.page_template import set_first_view
-from rlpanel.app.page.part_queue import PartQueue
+from rlpanel.app.page.part_queue import PartQueue, Step
 from rlpanel.panels.first_view.first_view import first_view_html
 from rlpanel.panels.session.event_loop import SessionLoop
+
+#: Longest wait for the first samples of a run, and the time between two looks, in seconds.
+MAX_WAIT, LOOK_EVERY = 0.5, 0.02
 
 
 class ServedPage:
@@ -64,12 +69,24 @@ class ServedPage:
         if self._loop is None or not self._board.has_current_notes:
             return False
         with set_curdoc(self._document):
-            steps = self._layout.redraw_steps(self._board.ask(query))
+            self._layout.reopen()
+            draws = self._board.ask(query)
             set_first_view(self._document, first_view_html(self._board.context))
             if state.location is not None:
                 state.location.search = f"?{query}" if query else ""
-        PartQueue(self._loop, steps).start()
+        self._draw(self._loop, draws, time.monotonic() + MAX_WAIT)
         return True
+
+    def _draw(self, loop: SessionLoop, draws: list[Callable[[], object]], deadline: float) -> None:
+        """Draw the views once something of the run has been read: else they would be drawn twice."""
+        if self._board.awaits_run and time.monotonic() < deadline:
+            loop.call_later(LOOK_EVERY, partial(self._draw, loop, draws, deadline))
+            return
+
+        def newest() -> list[Step]:
+            return self._layout.redraw_steps(dict.fromkeys([*draws, *self._board.show_newest()]))
+
+        PartQueue(loop, [newest]).start()
 
 
 def page_of(document: Document) -> ServedPage | None:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from bokeh.util.token import get_session_id
 from tornado.httpclient import HTTPError
 
 from rlpanel.app.server import spare_pages
@@ -17,6 +18,7 @@ from rlpanel.app.session_hub import hub
 from rlpanel.store.query.sample_notes import Notes
 from tests.factories import append, line, write_run
 from tests.ui.board import Served
+from tests.viewer import TOKEN as SESSION_TOKEN
 from tests.viewer import Viewer
 from tests.waiting import wait_until
 
@@ -89,7 +91,9 @@ def test_a_visitor_with_another_language_gets_another_page(served: Served) -> No
     session = wait_for_spare(served)
     chinese = urlopen(Request(f"{served.url}?run=run", headers={"Accept-Language": "zh-CN"})).read().decode()
     assert '.lang = "zh-CN"' in chinese
-    assert session in spares_of(served)._spares.values()
+    token = SESSION_TOKEN.search(chinese)
+    assert token is not None
+    assert get_session_id(token[1]) != session.id
 
 
 def test_the_first_visitor_gets_a_page_that_is_ready(served: Served) -> None:
