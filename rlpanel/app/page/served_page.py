@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from weakref import WeakKeyDictionary
 
+import param
 from bokeh.application.application import SessionContext
 from bokeh.core.serialization import Serialized
 from bokeh.document import Document
@@ -72,8 +73,7 @@ class ServedPage:
             self._layout.reopen()
             draws = self._board.ask(query)
             set_first_view(self._document, first_view_html(self._board.context))
-            if state.location is not None:
-                state.location.search = f"?{query}" if query else ""
+            _set_address(query)
         self._draw(self._loop, draws, time.monotonic() + MAX_WAIT)
         return True
 
@@ -84,9 +84,18 @@ class ServedPage:
             return
 
         def newest() -> list[Step]:
-            return self._layout.redraw_steps(dict.fromkeys([*draws, *self._board.show_newest()]))
+            return self._layout.redraw_steps(dict.fromkeys([*self._board.show_newest(), *draws]))
 
         PartQueue(loop, [newest]).start()
+
+
+def _set_address(query: str) -> None:
+    """Let the current document's location contain this query string instead of the one it was built for."""
+    location = state.location
+    if location is not None:
+        search = f"?{query}" if query else ""
+        with param.edit_constant(location):
+            location.param.update(search=search, href=location.href.split("?")[0] + search)
 
 
 def page_of(document: Document) -> ServedPage | None:

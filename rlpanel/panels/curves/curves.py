@@ -112,10 +112,13 @@ class Curves(Viewer):
 
     def _on_snapshot(self, event: Any) -> None:
         """Draw the newest view. Another run gets the same cards, since creating them takes long."""
-        if event.old.snapshot.name != event.new.snapshot.name:
+        is_another = event.old.snapshot.name != event.new.snapshot.name
+        if is_another:
             self._covered = bool(self._cards)
             if self._window.moved:
                 self._discard_cards()
+        # The first samples of another run may come before the steps; without turns, those create the cards.
+        if is_another or (self._covered and self._building and self.context.collects_draws):
             self._building = True
             for step in self.card_steps():
                 self.context.draw_later(step)

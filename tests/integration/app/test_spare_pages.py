@@ -86,6 +86,17 @@ def test_a_visitor_with_another_address_gets_the_page_that_is_ready(served: Serv
     assert visit(served, "?run=run&step=1", step=1).session_id == session.id
 
 
+def test_nothing_of_the_former_address_is_in_a_page_for_another_one(served: Served) -> None:
+    visit(served, "?run=run&search=formerly&filter=reward+>+-77.25&sort=-reward&curves=reward", step=2)
+    session = wait_for_spare(served)
+    assert "formerly" in str(session.document.to_json())
+    assert visit(served, "?run=run&step=1", step=1).session_id == session.id
+    document = str(session.document.to_json())
+    assert "Step 1" in document
+    assert "formerly" not in document
+    assert "77.25" not in document
+
+
 def test_a_visitor_with_another_language_gets_another_page(served: Served) -> None:
     visit(served)
     session = wait_for_spare(served)

@@ -105,3 +105,23 @@ def test_the_distribution_of_another_run_has_its_values_only(curves: Curves, tmp
     assert after is not before
     assert after.density is not None
     assert int(after.density.counts.sum()) == 20
+
+
+def test_each_card_of_another_run_is_created_in_a_turn_of_its_own(tmp_path: Path) -> None:
+    texts = rlpanel.open_run(write_run(tmp_path / "texts", tokens=False), follow=False)
+    curves = Curves(Context(index=texts.index, view=texts.view))
+    before = len(curves._cards)
+    index = RunIndex(opened(tmp_path / "second", steps=3).path, "second")
+    with curves.context.collect_draws() as draws:
+        curves.context.param.update(index=index, view=index.view)
+    index.rescan()
+    index.read()
+    with curves.context.collect_draws() as more:
+        curves.context.view = index.view
+    counts = [before]
+    for draw in dict.fromkeys([*more, *draws]):
+        draw()
+        counts.append(len(curves._cards))
+    assert max(counts) > before + 1
+    assert np.diff(counts).max() == 1, "one card at a time"
+    assert points(curves).tolist() == [0, 1, 2]
