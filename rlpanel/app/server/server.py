@@ -124,16 +124,15 @@ def start(root: AnyPath | None, at: Access) -> Any:
     )
     compress_routes(server._tornado.wildcard_router.rules)
     ADDRESSES.served = True
-    spares = _guard(server, at, auth)
+    _guard(server, at, auth)
     server._tornado.add_transform(partial(SafetyHeaders, headers=headers))
     server.start()  # starts the periodic session tasks: pings and removal of expired sessions
-    server.io_loop.add_callback(spares.expect)
     if at.show:
         server.io_loop.add_callback(server.show, at.login_path)
     return server
 
 
-def _guard(server: Any, at: Access, auth: TokenAuth | None) -> SparePages:
+def _guard(server: Any, at: Access, auth: TokenAuth | None) -> None:
     """Put the request guard and the spare pages before all routes of a Bokeh server's application."""
     application = server._tornado
     rules = list(application.wildcard_router.rules)
@@ -144,7 +143,6 @@ def _guard(server: Any, at: Access, auth: TokenAuth | None) -> SparePages:
     application.default_router.rules[:0] = [guard_rule(guard), Rule(spares, RefusalHandler)]
     # The guard has checked Host and Origin. Bokeh's own check refuses a tunnel's port and lacks IPv6 support.
     application.websocket_origins.add("*")
-    return spares
 
 
 def _pages(application: Any, spares: SparePages) -> list[str]:

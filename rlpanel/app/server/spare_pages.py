@@ -111,11 +111,6 @@ class SparePages(Matcher):
         """Number of spare pages that are complete."""
         return len(self._complete & self._spares.keys())
 
-    def expect(self) -> None:
-        """Build a spare page for the first visitor, who opens the server's own address."""
-        if self._most:
-            self._want(PageKey("", preferred_language(None, None), last_theme({})))
-
     def match(self, request: HTTPServerRequest) -> None:
         """Let the request for a page have the session of a spare page."""
         key = PageKey.of(request) if self._most else None
