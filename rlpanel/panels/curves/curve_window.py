@@ -16,12 +16,10 @@ from rlpanel.panels.plots.series import Points
 class CurveWindow(param.Parameterized):
     """The common axis of the cards; it follows the run until a card is zoomed.
 
-    Bokeh's axis cannot be told to follow again from here: after a zoom, another run needs a new window.
+    Bokeh's axis cannot be told to follow again from here, so another run or axis needs a new window.
 
     Attributes
     ----------
-    moved : bool
-        Whether the viewer has zoomed or moved it, even if it was reset since.
     x_range : DataRange1d
     parts : PlotParts
         Further models that the plots of the cards share.
@@ -33,7 +31,6 @@ class CurveWindow(param.Parameterized):
 
     def __init__(self, **params: Any) -> None:
         super().__init__(**params)
-        self.moved = False
         self.x_range = DataRange1d(range_padding=0.01)
         self.parts = PlotParts()
 
@@ -56,6 +53,5 @@ class CurveWindow(param.Parameterized):
         return self.zoomed is None or not len(x) or bool(self.zoomed[0] <= x[0] and x[-1] <= self.zoomed[1])
 
     def _on_ranges(self, event: Any) -> None:
-        self.moved = True
         if event.x0 is not None and event.x1 is not None:
             self.zoomed = (float(event.x0), float(event.x1))

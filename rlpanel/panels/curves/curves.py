@@ -43,7 +43,6 @@ class Curves(Viewer):
         self.context = context
         self._linked = linked
         self._building = lazy  # whether the steps of `card_steps` are not done
-        self._covered = False  # whether the cards are those of another run, until this one has samples
         self._drawn: RunView | None = None  # the view that all cards have drawn
         self._cards: dict[tuple[tuple[str, ...], bool], CurveCard] = {}
         self._window = self._new_window()
@@ -97,8 +96,7 @@ class Curves(Viewer):
 
     def _update_cards(self, *_: object) -> None:
         """Keep the cards that are still wanted and create the missing ones, unless steps create them."""
-        self._covered = self._covered and not self.context.snapshot.samples
-        if self._building or self._covered:
+        if self._building:
             return
         curves = curves_of(self.context)
         for curve in curves:
@@ -111,14 +109,8 @@ class Curves(Viewer):
         self._redraw()
 
     def _on_snapshot(self, event: Any) -> None:
-        """Draw the newest view. Another run gets the same cards, since creating them takes long."""
-        is_another = event.old.snapshot.name != event.new.snapshot.name
-        if is_another:
-            self._covered = bool(self._cards)
-            if self._window.moved:
-                self._discard_cards()
-        # The first samples of another run may come before the steps; without turns, those create the cards.
-        if is_another or (self._covered and self._building and self.context.collects_draws):
+        if event.old.snapshot.name != event.new.snapshot.name:
+            self._discard_cards()
             self._building = True
             for step in self.card_steps():
                 self.context.draw_later(step)
@@ -148,16 +140,12 @@ class Curves(Viewer):
                 card.fit()
 
     def _redraw(self, *_: object) -> None:
-        if self._covered:
-            return
         self._drawn = self.context.view
         with theme.hold_changes():
             for card in self._cards.values():
                 card.draw()
 
     def _on_overlay(self, event: Any) -> None:
-        if self._covered:
-            return
         if event.name == "muted" or bool(event.old) != bool(event.new):
             self._redraw()  # the selected run's colour changes as well
             self._restyle()

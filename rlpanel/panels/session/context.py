@@ -168,11 +168,6 @@ class Context(param.Parameterized):
             parts += self._parts
             self._parts = None
 
-    @property
-    def collects_draws(self) -> bool:
-        """True within `collect_draws`."""
-        return self._parts is not None
-
     def draw_later(self, draw: Callable[[], object]) -> None:
         """Call ``draw`` now, or leave it to the caller of `collect_draws`, who gives it a turn of its own."""
         if self._parts is None:

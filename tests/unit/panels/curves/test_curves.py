@@ -6,13 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bokeh.events import RangesUpdate
 
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.session.context import Context
-from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
 
 
@@ -40,49 +38,12 @@ def points(curves: Curves) -> np.ndarray:
     return np.asarray(card.plot.sources[card.curve.columns[0]].data["x"])
 
 
-def test_another_run_is_drawn_in_the_same_plots(curves: Curves, tmp_path: Path) -> None:
-    before = [card.plot.figure for card in curves._cards.values()]
-    show(curves, opened(tmp_path / "second", steps=5))
-    assert [card.plot.figure for card in curves._cards.values()] == before
-    assert points(curves).tolist() == [0, 1, 2, 3, 4]
-    show(curves, opened(tmp_path / "third", steps=2))
-    assert points(curves).tolist() == [0, 1]
-
-
 def test_a_run_with_other_columns_has_other_cards(curves: Curves, tmp_path: Path) -> None:
     show(curves, rlpanel.open_run(write_run(tmp_path / "texts", tokens=False), follow=False))
     shown = {columns[0] for columns, _ in curves._cards}
     assert "reward" in shown
     assert "kl_k3_mean" not in shown
     assert len(curves.row) == len(shown)
-
-
-def test_another_run_shows_all_its_steps_after_a_zoom(curves: Curves, tmp_path: Path) -> None:
-    window = curves._window
-    window._on_ranges(RangesUpdate(None, x0=0.0, x1=1.0))
-    assert window.zoomed == (0.0, 1.0)
-    window._on_ranges(RangesUpdate(None, x0=-1.0, x1=9.0))
-    assert window.zoomed is None, "all steps are shown again, but the axis no longer follows"
-    show(curves, opened(tmp_path / "second", steps=5))
-    assert curves._window is not window
-    card = next(iter(curves._cards.values()))
-    assert card.plot.figure.x_range is curves._window.x_range is not window.x_range
-
-
-def test_the_cards_wait_for_the_first_samples_of_another_run(curves: Curves, tmp_path: Path) -> None:
-    before = list(curves.row)
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    index = RunIndex(empty, "empty")
-    curves.context.param.update(index=index, view=index.view)
-    curves.context.display.band = "std"
-    curves.context.selection.smooth = 0.5
-    assert list(curves.row) == before
-    append(empty / "rollout_data_rank_0.jsonl", line(7, reward=1.0), line(8, reward=2.0))
-    index.rescan()
-    index.read()
-    curves.context.view = index.view
-    assert points(curves).tolist() == [7, 8]
 
 
 def test_a_run_that_loses_its_samples_loses_its_cards(curves: Curves) -> None:
@@ -107,21 +68,14 @@ def test_the_distribution_of_another_run_has_its_values_only(curves: Curves, tmp
     assert int(after.density.counts.sum()) == 20
 
 
-def test_each_card_of_another_run_is_created_in_a_turn_of_its_own(tmp_path: Path) -> None:
-    texts = rlpanel.open_run(write_run(tmp_path / "texts", tokens=False), follow=False)
-    curves = Curves(Context(index=texts.index, view=texts.view))
-    before = len(curves._cards)
-    index = RunIndex(opened(tmp_path / "second", steps=3).path, "second")
+def test_each_card_of_another_run_is_created_in_a_turn_of_its_own(curves: Curves, tmp_path: Path) -> None:
+    run = opened(tmp_path / "second", steps=5)
     with curves.context.collect_draws() as draws:
-        curves.context.param.update(index=index, view=index.view)
-    index.rescan()
-    index.read()
-    with curves.context.collect_draws() as more:
-        curves.context.view = index.view
-    counts = [before]
-    for draw in dict.fromkeys([*more, *draws]):
+        show(curves, run)
+    counts = [len(curves._cards)]
+    for draw in draws:
         draw()
         counts.append(len(curves._cards))
-    assert max(counts) > before + 1
+    assert max(counts) > 1
     assert np.diff(counts).max() == 1, "one card at a time"
-    assert points(curves).tolist() == [0, 1, 2]
+    assert points(curves).tolist() == [0, 1, 2, 3, 4]
