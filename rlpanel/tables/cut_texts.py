@@ -22,7 +22,7 @@ CUT = TableColumn("cut", "texts", "Names of the columns whose texts are longer t
 
 @dataclass(frozen=True)
 class TextLimit:
-    """Which part of each text is returned.
+    """The characters of each text that a table returns: from an offset on, up to a maximum number.
 
     Attributes
     ----------

@@ -15,6 +15,7 @@ from playwright.sync_api import expect
 
 from rlpanel.app.server.access import Access
 from rlpanel.app.server.server import start
+from rlpanel.app.server.spare_pages import SparePages
 from rlpanel.panels.ui.field_names import field_of
 from tests.waiting import wait_until
 
@@ -54,6 +55,17 @@ class Served:
         self._ready = threading.Event()
         self._server: Any = None
         self.url = ""
+
+    @property
+    def spares(self) -> SparePages:
+        """The server's spare pages."""
+        rules = self._server._tornado.default_router.rules
+        return next(rule.matcher for rule in rules if isinstance(rule.matcher, SparePages))
+
+    def wait_for_spare(self) -> Any:
+        """Wait for a complete spare page, and return its session."""
+        wait_until(lambda: self.spares.ready, timeout=60)
+        return next(iter(self.spares._spares.values()))
 
     def __enter__(self) -> Served:
         self._thread.start()

@@ -7,17 +7,14 @@ import shutil
 from collections.abc import Iterator
 from difflib import unified_diff
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
 from rlpanel.app.server import spare_pages
-from rlpanel.app.server.spare_pages import SparePages
 from tests.factories import write_run
 from tests.ui.board import BoardPage, Served
 from tests.ui.conftest import OpenBoard
-from tests.waiting import wait_until
 
 #: What all plots on the page draw: the data of each source, by name.
 DRAWN = """() => Bokeh.documents.flatMap((doc) => [...doc.all_models])
@@ -53,14 +50,6 @@ def ahead(root: Path) -> Iterator[Served]:
             yield server
 
 
-def spare_of(server: Served) -> Any:
-    """Wait for a complete spare page, and return its session."""
-    rules = server._server._tornado.default_router.rules
-    [spares] = [rule.matcher for rule in rules if isinstance(rule.matcher, SparePages)]
-    wait_until(lambda: spares.ready, timeout=60)
-    return next(iter(spares._spares.values()))
-
-
 def shown(board: BoardPage) -> tuple[list[str], object]:
     """All texts with their roles, without ages and rates, and what the plots draw."""
     expect(board.page.locator("#rl-first")).to_have_count(0)
@@ -86,7 +75,7 @@ def test_it_shows_what_a_new_page_would(
 ) -> None:
     new = open_board(server=served, **query(after))
     open_board(server=ahead, **query(before)).page.close()
-    spare = spare_of(ahead)
+    spare = ahead.wait_for_spare()
     given = open_board(server=ahead, **query(after))
     assert spare.connection_count == 1
     for each in (new, given):
@@ -97,7 +86,7 @@ def test_it_shows_what_a_new_page_would(
 
 def test_its_visitor_is_told_what_a_link_names_in_vain(open_board: OpenBoard, ahead: Served) -> None:
     open_board(server=ahead, run="grpo").page.close()
-    spare = spare_of(ahead)
+    spare = ahead.wait_for_spare()
     given = open_board(server=ahead, run="gone", step="x")
     assert spare.connection_count == 1
     expect(given.page.get_by_text("no run 'gone' below", exact=False)).to_be_visible()

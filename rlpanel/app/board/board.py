@@ -20,22 +20,21 @@ from rlpanel.app.session_hub import hub
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.browser_pace import BrowserPace
-from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.session import Session
+from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.snapshot.prompt_pairs import NEWEST
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Milliseconds for which a notification is shown: at least, and for each character. People read 15 a second.
 _SHORTEST_NOTICE, _PER_CHARACTER = 8000, 65
-#: Values of selection parameters that are missing in the URL after Back or Forward.
-_DEFAULTS: dict[str, Any] = {"split": "", "step": None, "uid": "", "token": -1, "follow": True, "search": ""}
-_DEFAULTS |= {"curves": [], "log_curves": [], "filter": "", "scope": "step", "sort": "", "finding": ""}
-_DEFAULTS |= {"over": [], "beside": [], "align": "step", "smooth": 0.0}
-_DEFAULTS |= {"against": "", "here_at": NEWEST, "there_at": NEWEST}
+#: Defaults of the selection's parameters.
+_DEFAULTS = {name: Selection.param[name].default for name in Selection.param if name != "name"}
+#: Parameters that Back and Forward leave as they are if the URL does not contain them.
+_KEPT = ("run", "metric", "dark")
 
 
 class Board:
@@ -98,6 +97,10 @@ class Board:
         useful = most_useful(runs, now)
         if not context.selection.run and useful is not None:
             context.selection.run = useful.name
+
+    def _most_useful_now(self) -> RunInfo | None:
+        """Return the run that a new page opens; the session's own list of runs may be older."""
+        return most_useful(self._root.runs or [], time.time()) if self._root is not None else None
 
     def _open_run(self, *_: Any) -> None:
         context, service = self.context, hub().reader
@@ -252,12 +255,10 @@ class Board:
     def ask(self, query: str) -> list[Callable[[], object]]:
         """Select what a new page with this query string selects; return the remaining draw callbacks."""
         self._asked, _ = read_query(query)
-        selection = self.context.selection
-        fresh = {name: selection.param[name].default for name in selection.param if name != "name"}
-        useful = most_useful(self._root.runs or [], time.time()) if self._root is not None else None
-        fresh |= {"run": useful.name if useful is not None else "", "dark": selection.preferred_dark}
+        useful = self._most_useful_now()
+        own = {"run": useful.name if useful else "", "dark": self.context.selection.preferred_dark}
         with self.context.collect_draws() as parts:
-            self._apply(query, fresh)
+            self._apply(query, _DEFAULTS | own)
         return parts
 
     @property
@@ -276,7 +277,7 @@ class Board:
         if any(getattr(selection, name) != value for name, value in self._asked.items()):
             return False  # what the URL asked for did not exist; it may exist now
         if "run" not in self._asked and self._root is not None:
-            useful = most_useful(self._root.runs or [], time.time())
+            useful = self._most_useful_now()
             if useful is None or useful.name != selection.run:
                 return False
         return self.has_current_notes
@@ -295,7 +296,7 @@ class Board:
 
         def read(query: str) -> None:
             if query != write_query(self.context.selection):
-                self._apply(query, _DEFAULTS)
+                self._apply(query, {name: value for name, value in _DEFAULTS.items() if name not in _KEPT})
 
         write()
         names = [name for name in self.context.selection.param if name != "name"]

@@ -72,8 +72,8 @@ class ServedPage:
         with set_curdoc(self._document):
             self._layout.reopen()
             draws = self._board.ask(query)
-            set_first_view(self._document, first_view_html(self._board.context))
             _set_address(query)
+        self.renew_first_view()
         self._draw(self._loop, draws, time.monotonic() + MAX_WAIT)
         return True
 

@@ -134,8 +134,7 @@ class SparePages(Matcher):
 
     def _take(self, key: PageKey) -> ServerSession | None:
         """Take the spare page that was built for this key, if it still shows what a new page would."""
-        session = self._spares.pop(key, None)
-        page = page_of(session.document) if session is not None and not session.destroyed else None
+        session, page = self._pop(key)
         if session is None or page is None:
             return None
         if not page.is_current:
@@ -144,14 +143,21 @@ class SparePages(Matcher):
         page.renew_first_view()
         return session
 
+    def _pop(self, key: PageKey) -> tuple[ServerSession | None, ServedPage | None]:
+        """Remove a spare page; return its session and its page, None for what does not exist any more."""
+        session = self._spares.pop(key, None)
+        if session is None or session.destroyed:
+            return None, None
+        return session, page_of(session.document)
+
     def _adapt(self, key: PageKey) -> ServerSession | None:
         """Take a spare page of another address, and let it show this one; the one asked for longest ago."""
-        for other in [each for each in self._wanted if each in self._complete]:
-            if (other.language, other.theme) != (key.language, key.theme) or other not in self._spares:
+        others = [each for each in self._wanted if each in self._complete and each in self._spares]
+        for other in others:
+            if (other.language, other.theme) != (key.language, key.theme):
                 continue
-            session = self._spares.pop(other)
-            page = page_of(session.document) if not session.destroyed else None
-            if page is None:
+            session, page = self._pop(other)
+            if session is None or page is None:
                 continue
             try:
                 if page.adapt(key.query):

@@ -34,7 +34,7 @@ class ValueDistribution:
         self.context = context
         self._column, self._mean, self._height = column, mean, height
         self._plot: DensityPlot | RidgePlot | None = None
-        self._plot_key = ("", "", False)
+        self._plot_key = ("", False)
 
     @property
     def pane(self) -> Any:
@@ -66,16 +66,16 @@ class ValueDistribution:
         display = self.context.display
         kind = display.band if snapshot.has_number(self._column) else ""
         if kind not in DISTRIBUTION_BANDS or self.context.others or self.context.selection.align != STEP:
-            self._plot, self._plot_key = None, ("", "", False)
+            self._plot, self._plot_key = None, ("", False)
             return
-        plot, key = self._plot, (snapshot.name, kind, display.log_values)
-        if plot is None or self._plot_key != key:
+        plot = self._plot
+        if plot is None or self._plot_key != (kind, display.log_values):
             plot = self._make(kind, display.log_values)
         plot.draw(snapshot)
         if plot.density is not None and plot.density.axis.log != plot.log:  # most values are not above 0
             plot = self._make(kind, False)
             plot.draw(snapshot)
-        self._plot, self._plot_key = plot, key
+        self._plot, self._plot_key = plot, (kind, display.log_values)
         if isinstance(plot, DensityPlot):
             plot.show_mean(not display.zero_shift)
 

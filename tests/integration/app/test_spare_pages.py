@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
@@ -13,7 +12,6 @@ from bokeh.util.token import get_session_id
 from tornado.httpclient import HTTPError
 
 from rlpanel.app.server import spare_pages
-from rlpanel.app.server.spare_pages import SparePages
 from rlpanel.app.session_hub import hub
 from rlpanel.store.query.sample_notes import Notes
 from tests.factories import append, line, write_run
@@ -37,19 +35,6 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
         yield server
 
 
-def spares_of(served: Served) -> SparePages:
-    """The spare pages of a server."""
-    rules = served._server._tornado.default_router.rules
-    return next(rule.matcher for rule in rules if isinstance(rule.matcher, SparePages))
-
-
-def wait_for_spare(served: Served) -> Any:
-    """Wait for a complete spare page, and return its session."""
-    spares = spares_of(served)
-    wait_until(lambda: spares.ready, timeout=60)
-    return next(iter(spares._spares.values()))
-
-
 def visit(served: Served, query: str = "?run=run", step: int = 2, **headers: str) -> Viewer:
     """Open a page until it shows a step, close it, and return its viewer."""
 
@@ -68,21 +53,21 @@ def visit(served: Served, query: str = "?run=run", step: int = 2, **headers: str
 
 def test_the_next_visitor_gets_the_page_that_is_ready_and_the_one_after_another(served: Served) -> None:
     first = visit(served)
-    session = wait_for_spare(served)
+    session = served.wait_for_spare()
     assert session.id != first.session_id
     second = visit(served)
     assert second.session_id == session.id
     third = visit(served)
     assert third.session_id not in {first.session_id, second.session_id}
-    assert wait_for_spare(served).id not in {first.session_id, second.session_id, third.session_id}
+    assert served.wait_for_spare().id not in {first.session_id, second.session_id, third.session_id}
 
 
 def test_a_visitor_with_another_address_gets_the_page_that_is_ready(served: Served, tmp_path: Path) -> None:
     write_run(tmp_path / "other", steps=8, samples=2)
     visit(served)
-    session = wait_for_spare(served)
+    session = served.wait_for_spare()
     assert visit(served, "?run=other", step=7).session_id == session.id
-    session = wait_for_spare(served)
+    session = served.wait_for_spare()
     assert visit(served, "?run=run&step=1", step=1).session_id == session.id
 
 
@@ -93,7 +78,7 @@ def test_nothing_of_the_former_address_is_in_a_page_for_another_one(
     write_run(tmp_path / "run", steps=3, samples=2)
     with Served(tmp_path, linger=60.0, spare_pages=1) as server:  # a page that has ended is empty
         visit(server, "?run=run&search=formerly&filter=reward+>+-77.25&sort=-reward&curves=reward")
-        session = wait_for_spare(server)
+        session = server.wait_for_spare()
         assert "formerly" in str(session.document.to_json())
         assert visit(server, "?run=run&step=1", step=1).session_id == session.id
         document = str(session.document.to_json())
@@ -104,7 +89,7 @@ def test_nothing_of_the_former_address_is_in_a_page_for_another_one(
 
 def test_a_visitor_with_another_language_gets_another_page(served: Served) -> None:
     visit(served)
-    session = wait_for_spare(served)
+    session = served.wait_for_spare()
     chinese = urlopen(Request(f"{served.url}?run=run", headers={"Accept-Language": "zh-CN"})).read().decode()
     assert '.lang = "zh-CN"' in chinese
     token = SESSION_TOKEN.search(chinese)
@@ -114,7 +99,7 @@ def test_a_visitor_with_another_language_gets_another_page(served: Served) -> No
 
 def test_a_page_that_is_ready_shows_what_was_logged_since(served: Served, tmp_path: Path) -> None:
     visit(served)
-    session = wait_for_spare(served)
+    session = served.wait_for_spare()
     append(tmp_path / "run" / RANK0, line(7), line(8))
     visitor = visit(served, step=7)
     assert visitor.session_id == session.id
@@ -122,10 +107,10 @@ def test_a_page_that_is_ready_shows_what_was_logged_since(served: Served, tmp_pa
 
 def test_a_page_with_old_notes_is_not_given_away(served: Served, tmp_path: Path) -> None:
     visit(served)
-    session = wait_for_spare(served)
+    session = served.wait_for_spare()
     Notes((tmp_path / "run").resolve()).write("0", "odd", "")
     assert visit(served, "?run=run&step=1", step=1).session_id != session.id
-    session = wait_for_spare(served)
+    session = served.wait_for_spare()
     Notes((tmp_path / "run").resolve()).write("0", "odder", "")
     assert visit(served, "?run=run&step=1", step=1).session_id != session.id
 
@@ -134,7 +119,7 @@ def test_a_page_that_could_not_open_what_was_asked_for_is_not_given_away(
     served: Served, tmp_path: Path
 ) -> None:
     visit(served, "?run=later")
-    session = wait_for_spare(served)
+    session = served.wait_for_spare()
     write_run(tmp_path / "later", steps=6, samples=2)
     assert visit(served, "?run=later", step=5).session_id != session.id
 
@@ -143,7 +128,7 @@ def test_a_page_of_another_run_than_a_new_page_would_show_is_not_given_away(
     served: Served, tmp_path: Path
 ) -> None:
     visit(served, "")
-    session = wait_for_spare(served)
+    session = served.wait_for_spare()
     write_run(tmp_path / "newer", steps=6, samples=2)
     root = hub().reader.watch_root(tmp_path)
     wait_until(lambda: len(root.runs or []) == 2, timeout=30)
@@ -155,7 +140,7 @@ def test_a_viewer_with_a_token_gets_a_spare_page(tmp_path: Path, monkeypatch: py
     write_run(tmp_path / "run", steps=3, samples=2)
     with Served(tmp_path, token=TOKEN, spare_pages=1) as server:
         visit(server, Authorization=f"Bearer {TOKEN}")
-        session = wait_for_spare(server)
+        session = server.wait_for_spare()
         with pytest.raises(HTTPError, match="401"):
             visit(server, Authorization="Bearer wrong")
         assert visit(server, Authorization=f"Bearer {TOKEN}").session_id == session.id
@@ -165,16 +150,16 @@ def test_spare_pages_end_some_time_after_the_last_visitor(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     visit(served)
-    session = wait_for_spare(served)
+    session = served.wait_for_spare()
     monkeypatch.setattr(spare_pages, "KEPT", 0.2)
-    wait_until(lambda: session.destroyed and not spares_of(served)._spares, timeout=30)
+    wait_until(lambda: session.destroyed and not served.spares._spares, timeout=30)
     run = (tmp_path / "run").resolve()
     wait_until(lambda: run not in [index.path for index in hub().reader.runs], timeout=30)
 
 
 def test_a_spare_page_that_nobody_connects_to_ends(served: Served) -> None:
     visit(served)
-    session = wait_for_spare(served)
+    session = served.wait_for_spare()
     urlopen(f"{served.url}?run=run").read()
     assert not session.destroyed
     wait_until(lambda: session.destroyed, timeout=30)
@@ -187,5 +172,5 @@ def test_spare_pages_take_no_place_of_a_limited_server(
     write_run(tmp_path / "run", steps=3, samples=2)
     with Served(tmp_path, linger=60.0, spare_pages=2, max_pages=2) as server:
         visit(server)
-        wait_for_spare(server)
+        server.wait_for_spare()
         assert visit(server, "?run=run&step=1", step=1).received
