@@ -22,9 +22,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlpanel.errors import SettingError
+from rlpanel.errors import SettingError, describe_error
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters.key_mapping import MappedAdapter, create_mapping, parse_mapping
+from rlpanel.sources.discovery.run_json import NAME as RUN_JSON
 from rlpanel.sources.discovery.run_json import RunJson
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.file_access import AnyPath, path_of
@@ -35,6 +36,8 @@ NAME = "rlpanel.toml"
 _KEYS = {"map", "tokenizer", "reward_weights"}
 #: Levels above the rollouts at which run.json is searched: rollouts may be in a subfolder of the run.
 _RUN_JSON_LEVELS = 1
+#: Weights below this bound are finite as floats. Maximum length of a reason, which may quote the file.
+_MOST_WEIGHT, _REASON = 1e300, 300
 
 Weights = tuple[tuple[str, float], ...]
 
@@ -50,7 +53,7 @@ class FolderConfig:
     tokenizer : str
         Path of a ``tokenizer.json``; empty if not configured.
     problem : str
-        Error in the folder's ``rlpanel.toml``; empty if it was applied or does not exist.
+        What is ignored of the folder's ``rlpanel.toml`` and ``run.json``, and why; empty if nothing is.
     weights : tuple of (str, float)
         Weights of reward functions, for logs that contain no total reward.
     """
@@ -101,24 +104,30 @@ class FolderConfigs:
         folders = self._upwards(path_of(folder))
         configs = (self._load(str(parent / NAME)) for parent in folders)
         config = next((loaded for loaded in configs if loaded), self._settings)
-        if config.weights:
-            return config
-        return replace(config, weights=self._trainer_weights(folders[: _RUN_JSON_LEVELS + 1]))
+        weights, problem = self._trainer_weights(folders[: _RUN_JSON_LEVELS + 1])
+        problems = "; ".join(filter(None, (config.problem, problem)))
+        return replace(config, weights=config.weights or weights, problem=problems)
 
     def _upwards(self, folder: AnyPath) -> list[AnyPath]:
         """Return the folder and its parents, up to the root."""
         folders = [folder, *folder.parents]
         return folders[: folders.index(self._root) + 1] if self._root in folders else [folder]
 
-    def _trainer_weights(self, folders: list[AnyPath]) -> Weights:
-        """Return the reward weights in the first ``run.json`` that has some."""
+    def _trainer_weights(self, folders: list[AnyPath]) -> tuple[Weights, str]:
+        """Return the reward weights in the first ``run.json`` that has some, and what is ignored of them."""
+        problem = ""
         for folder in folders:
             file = self._run_files.setdefault(folder, RunJson(folder))
             file.refresh()
+            problem = problem or file.problem
             weights = file.content.get("reward_weights")
             if isinstance(weights, dict):
-                return tuple((name, float(w)) for name, w in weights.items() if isinstance(w, (int, float)))
-        return ()
+                usable = {name: weight for name, weight in weights.items() if _is_number(weight)}
+                wrong = next((name for name in weights if name not in usable), "")
+                if wrong:
+                    problem = f"{RUN_JSON}: the weight of {wrong[:40]!r} is not a finite number; ignored"
+                return tuple((name, float(weight)) for name, weight in usable.items()), problem
+        return (), problem
 
     def _load(self, path: str) -> FolderConfig | None:
         try:
@@ -138,7 +147,11 @@ def _read(path: AnyPath, settings: FolderConfig) -> FolderConfig:
         content = tomllib.loads(path.read_text("utf-8"))
         return _override(settings, content, path.parent)
     except (OSError, ValueError) as error:  # SettingError and TOMLDecodeError are ValueErrors
-        return replace(settings, problem=f"{NAME} is ignored: {error}")
+        return replace(settings, problem=f"{NAME} is ignored: {str(error)[:_REASON]}")
+    except MemoryError:
+        raise
+    except Exception as error:  # such as RecursionError for deeply nested lists
+        return replace(settings, problem=f"{NAME} is ignored: {describe_error(error)}")
 
 
 def _override(settings: FolderConfig, content: Mapping[str, Any], folder: AnyPath) -> FolderConfig:
@@ -162,6 +175,11 @@ def _override(settings: FolderConfig, content: Mapping[str, Any], folder: AnyPat
 
 
 def _as_weights(table: Any) -> Weights:
-    if not isinstance(table, dict) or not all(isinstance(weight, (int, float)) for weight in table.values()):
+    if not isinstance(table, dict) or not all(map(_is_number, table.values())):
         raise SettingError("[reward_weights] must hold lines such as format = 0.5")
     return tuple((name, float(weight)) for name, weight in table.items())
+
+
+def _is_number(value: Any) -> bool:
+    """Return True for a finite number; integers may have any number of digits."""
+    return isinstance(value, (int, float)) and abs(value) < _MOST_WEIGHT
