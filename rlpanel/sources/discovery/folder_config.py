@@ -23,10 +23,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rlpanel.errors import SettingError
+from rlpanel.errors import SettingError, describe_error
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters.key_mapping import MappedAdapter, create_mapping, parse_mapping
 from rlpanel.sources.discovery.links import is_below, named_target
+from rlpanel.sources.discovery.run_json import NAME as RUN_JSON
 from rlpanel.sources.discovery.run_json import RunJson
 from rlpanel.sources.files.file_access import AnyPath, is_remote, path_of
 from rlpanel.sources.files.small_files import Stamp, read_small, stamp_of
@@ -40,6 +41,8 @@ _KEYS = {"map", "tokenizer", "reward_weights"}
 _MAX_BYTES = 64 << 10
 #: Levels above the rollouts at which run.json is searched: rollouts may be in a subfolder of the run.
 _RUN_JSON_LEVELS = 1
+#: Weights below this bound are finite as floats. Maximum length of a reason, which may quote the file.
+_MOST_WEIGHT, _REASON = 1e300, 300
 
 Weights = tuple[tuple[str, float], ...]
 
@@ -55,7 +58,7 @@ class FolderConfig:
     tokenizer : str
         Path of a ``tokenizer.json``; empty if not configured.
     problem : str
-        Error in the folder's ``rlpanel.toml``; empty if it was applied or does not exist.
+        What is ignored of the folder's ``rlpanel.toml`` and ``run.json``, and why; empty if nothing is.
     weights : tuple of (str, float)
         Weights of reward functions, for logs that contain no total reward.
     unread : tuple of Unread
@@ -110,28 +113,33 @@ class FolderConfigs:
         bound = str(folders[-1])
         configs = (self._load(parent / NAME, bound) for parent in folders)
         config = next((loaded for loaded in configs if loaded), self._settings)
-        if config.weights:
-            return config
-        weights, unread = self._trainer_weights(folders[: _RUN_JSON_LEVELS + 1])
-        return replace(config, weights=weights, unread=config.unread + unread)
+        weights, problem, unread = self._trainer_weights(folders[: _RUN_JSON_LEVELS + 1])
+        problems = "; ".join(filter(None, (config.problem, problem)))
+        return replace(
+            config, weights=config.weights or weights, problem=problems, unread=config.unread + unread
+        )
 
     def _upwards(self, folder: AnyPath) -> list[AnyPath]:
         """Return the folder and its parents, up to the root."""
         folders = [folder, *folder.parents]
         return folders[: folders.index(self._root) + 1] if self._root in folders else [folder]
 
-    def _trainer_weights(self, folders: list[AnyPath]) -> tuple[Weights, tuple[Unread, ...]]:
-        """Return the reward weights in the first ``run.json`` that has some, and ignored files before it."""
-        unread = list[Unread]()
+    def _trainer_weights(self, folders: list[AnyPath]) -> tuple[Weights, str, tuple[Unread, ...]]:
+        """Return the weights in the first ``run.json`` that has some, what is ignored, and files not read."""
+        problem, unread = "", list[Unread]()
         for folder in folders:
             file = self._run_files.setdefault(folder, RunJson(folder))
             file.refresh()
+            problem = problem or file.problem
             unread += [file.unread] if file.unread else []
             weights = file.content.get("reward_weights")
             if isinstance(weights, dict):
-                numbers = ((name, w) for name, w in weights.items() if isinstance(w, (int, float)))
-                return tuple((name, float(w)) for name, w in numbers), tuple(unread)
-        return (), tuple(unread)
+                usable = {name: weight for name, weight in weights.items() if _is_number(weight)}
+                wrong = next((name for name in weights if name not in usable), "")
+                if wrong:
+                    problem = f"{RUN_JSON}: the weight of {wrong[:40]!r} is not a finite number; ignored"
+                return tuple((name, float(weight)) for name, weight in usable.items()), problem, tuple(unread)
+        return (), problem, tuple(unread)
 
     def _load(self, path: AnyPath, bound: str) -> FolderConfig | None:
         stamp = stamp_of(path)
@@ -154,7 +162,11 @@ def _read(path: AnyPath, bound: str, settings: FolderConfig) -> FolderConfig:
             raise
         return replace(settings, unread=(Unread(NAME, reason_of(error)),))
     except ValueError as error:  # SettingError and TOMLDecodeError are ValueErrors
-        return replace(settings, problem=f"{NAME} is ignored: {error}")
+        return replace(settings, problem=f"{NAME} is ignored: {str(error)[:_REASON]}")
+    except MemoryError:
+        raise
+    except Exception as error:  # such as RecursionError for deeply nested lists
+        return replace(settings, problem=f"{NAME} is ignored: {describe_error(error)}")
 
 
 def _tokenizer_path(folder: str, bound: str, name: str, *, own: bool) -> str:
@@ -210,6 +222,11 @@ def _override(
 
 
 def _as_weights(table: Any) -> Weights:
-    if not isinstance(table, dict) or not all(isinstance(weight, (int, float)) for weight in table.values()):
+    if not isinstance(table, dict) or not all(map(_is_number, table.values())):
         raise SettingError("[reward_weights] must hold lines such as format = 0.5")
     return tuple((name, float(weight)) for name, weight in table.items())
+
+
+def _is_number(value: Any) -> bool:
+    """Return True for a finite number; integers may have any number of digits."""
+    return isinstance(value, (int, float)) and abs(value) < _MOST_WEIGHT

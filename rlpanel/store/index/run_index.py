@@ -431,7 +431,7 @@ class RunIndex:
 
     def _status(self) -> RunStatus:
         """Return the current progress and problems."""
-        unread = unread_files(self._folder, self._numbered, self._run_json.unread)
+        unread = unread_files(self._folder, self._numbered)
         return RunStatus(
             progress=measure_progress(
                 self._folder, self._numbered, self._scalars, self._backlog, self._backfill, self._throughput

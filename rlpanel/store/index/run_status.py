@@ -34,24 +34,13 @@ class RunStatus:
     unread: tuple[Unread, ...]
 
 
-def unread_files(
-    folder: RunFolder, files: Iterable[RunFile], run_json: Unread | None = None
-) -> tuple[Unread, ...]:
-    """Return the files and folders of the run that cannot be read at the moment, each once.
-
-    Parameters
-    ----------
-    folder : RunFolder
-    files : iterable of RunFile
-    run_json : Unread, optional
-        The run's description, if it cannot be read.
-    """
+def unread_files(folder: RunFolder, files: Iterable[RunFile]) -> tuple[Unread, ...]:
+    """Return the files and folders of the run that cannot be read at the moment, each once."""
     if folder.problem:
         return (Unread("./", folder.problem),)
     of_files = [file.problem for file in files if file.problem]
     reported = {item.file for item in of_files}
-    ignored = dict.fromkeys([*folder.ignored, *([run_json] if run_json else [])])
-    return (*ignored, *(item for item in folder.inaccessible if item.file not in reported), *of_files)
+    return (*folder.ignored, *(item for item in folder.inaccessible if item.file not in reported), *of_files)
 
 
 def list_problems(

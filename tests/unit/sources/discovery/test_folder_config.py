@@ -134,6 +134,42 @@ def test_a_toml_that_is_not_understood_is_a_problem_and_hides_nothing(
     assert said in snapshot.problems[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("rlpanel.toml", "a = " + "[" * 100_000, "rlpanel.toml is ignored: nested too deeply"),
+        ("rlpanel.toml", f"[reward_weights]\na = 1{'0' * 400}\n", "rlpanel.toml is ignored: [rewa"),
+        ("rlpanel.toml", "[reward_weights]\na = nan\n", "rlpanel.toml is ignored: [reward_weights]"),
+        ("rlpanel.toml", f"a = {'9' * 5000}\n", "rlpanel.toml is ignored: "),
+        ("run.json", f'{{"reward_weights": {{"a": 1{"0" * 400}}}}}', "run.json: the weight of 'a'"),
+        ("run.json", '{"reward_weights": {"a": NaN, "b": 0.5}}', "run.json: the weight of 'a'"),
+        ("run.json", '{"reward_weights": {"a": [1]}}', "run.json: the weight of 'a'"),
+        ("run.json", '{"a": ' + "[" * 100_000, "run.json is ignored: "),
+        ("run.json", "[1]", "run.json is ignored: not a JSON object"),
+        ("run.json", " " * (1 << 20) + "{}", "run.json is ignored: larger than 1,048,576 bytes"),
+    ],
+    ids=[
+        *("deep lists", "huge weight", "weight without value", "huge integer", "huge weight in JSON"),
+        *("NaN as weight", "list as weight", "deep lists in JSON", "a list", "large"),
+    ],
+)
+def test_nonsense_in_a_file_of_the_run_is_a_problem_and_hides_nothing(
+    tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    append(tmp_path / "rank_0.jsonl", b'{"step": 1, "prompt": "p", "response": "r"}\n')
+    (tmp_path / name).write_text(text)
+    snapshot = look(RunIndex(tmp_path, "run")).snapshot
+    assert snapshot.samples == 1
+    assert snapshot.problems[0].startswith(said)
+
+
+@pytest.mark.parametrize("key", ["gamma", "epsilon", "kl_coef", "pass_reward", "count_failed", "algo"])
+def test_a_constant_of_any_size_in_run_json_is_no_error(tmp_path: Path, key: str) -> None:
+    append(tmp_path / "rank_0.jsonl", b'{"step": 1, "prompt": "p", "response": "r"}\n')
+    (tmp_path / "run.json").write_text(f'{{"{key}": -1{"0" * 400}}}')
+    assert look(RunIndex(tmp_path, "run")).snapshot.samples == 1
+
+
 def test_ids_become_texts_by_the_tokenizer_beside_the_run(tmp_path: Path) -> None:
     trace = {"step": 1, "prompt_tokens": [1, 2, 1], "response_tokens": [3, 2, 99], "logprobs": [-1, -2, -3]}
     append(tmp_path / "r_rollouts_000000.jsonl", json.dumps(trace).encode() + b"\n")
