@@ -11,8 +11,11 @@ FLOOR = (
     "schema",
     "settings",
     "display_settings",
+    "regular_files",
+    "file_rights",
     "safe_files",
     "number_text",
+    "time_text",
     "folded_html",
     "zstd",
 )

@@ -17,6 +17,24 @@ RLPanelError
 
 from __future__ import annotations
 
+#: Maximum length of the text of an unexpected error; it may quote a log.
+_MESSAGE = 200
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the type and the message of an unexpected error as one printable line."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    try:
+        message = str(error)
+    except Exception:  # such as a message with an integer of too many digits
+        message = ""
+    words = " ".join(message[: 4 * _MESSAGE].split())
+    line = "".join(each if each.isprintable() else "\ufffd" for each in words[:_MESSAGE])
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
 
 class RLPanelError(Exception):
     """Base class of all exceptions that rlpanel raises."""

@@ -28,6 +28,16 @@ from pathlib import Path
 from typing import Self
 
 from rlpanel.errors import UnsafePath
+from rlpanel.file_rights import FileRights
+from rlpanel.regular_files import (
+    NO_FOLLOW,
+    SAFE,
+    check_regular,
+    read_at_most,
+    unsafe,
+    user_id,
+    write_all,
+)
 
 #: Name and text of the file that marks a folder as rlpanel's own; backup tools skip such folders.
 MARKER = "CACHEDIR.TAG"
@@ -37,11 +47,8 @@ _MARKER_TEXT = (
 )
 #: Whether this system can open files relative to a folder's descriptor.
 _BY_DESCRIPTOR = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-#: Without ``O_NONBLOCK``, opening a named pipe would block.
-_SAFE = _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 #: ``O_PATH`` does not need read permission for the parent folders.
-_FOLDER = _NO_FOLLOW | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
+_FOLDER = NO_FOLLOW | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 #: Number of attempts to open a file that is being created and deleted repeatedly.
 _TRIES = 10
 
@@ -61,6 +68,8 @@ class SafeFolder:
     path : Path
     owner : int
         User id of the folder's owner; -1 if the system has no user ids.
+    rights : FileRights or None
+        What other users may do at most with files and folders that are written in here; None for the usual.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -68,6 +77,7 @@ class SafeFolder:
         self._descriptor = descriptor
         self._relative = {"dir_fd": descriptor} if _BY_DESCRIPTOR else {}
         self.owner = os.fstat(descriptor).st_uid if _BY_DESCRIPTOR else -1
+        self.rights: FileRights | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, create: bool = False, mode: int = 0o755) -> SafeFolder:
@@ -117,12 +127,12 @@ class SafeFolder:
     @property
     def is_own(self) -> bool:
         """True if the folder belongs to this user, or if the system has no user ids."""
-        return self.owner in (_user(), -1)
+        return self.owner in (user_id(), -1)
 
     def require_own(self) -> None:
         """Raise `UnsafePath` if the folder belongs to another user."""
         if not self.is_own:
-            raise _unsafe(self.path, "belongs to another user")
+            raise unsafe(self.path, "belongs to another user")
 
     def make_private(self) -> None:
         """Remove all permissions of other users; raise `UnsafePath` if the folder is another user's."""
@@ -132,10 +142,15 @@ class SafeFolder:
         with suppress(OSError):  # for file systems without permissions; the next check decides
             os.chmod(".", 0o700, dir_fd=self._descriptor)
         if self._is_open_to(0o022):
-            raise _unsafe(self.path, "can be written by other users")
+            raise unsafe(self.path, "can be written by other users")
+
+    def narrow(self) -> None:
+        """Remove the permissions of other users that `rights` does not allow for this folder."""
+        if self.rights is not None and self._descriptor >= 0:
+            self.rights.narrow(os.fstat(self._descriptor), ".", self._descriptor)
 
     def subfolder(self, name: str, *, create: bool = False, mode: int = 0o755) -> SafeFolder:
-        """Open a subfolder; raise `UnsafePath` if the name is a link.
+        """Open a subfolder, with the same `rights`; raise `UnsafePath` if the name is a link.
 
         Parameters
         ----------
@@ -153,8 +168,10 @@ class SafeFolder:
                 if not create:
                     raise
             with suppress(FileExistsError):  # another process was faster
-                os.mkdir(self._path(name), mode, **self._relative)
-            return self._enter(name)
+                os.mkdir(self._path(name), self._allowed(mode), **self._relative)
+            folder = self._enter(name)
+            folder.narrow()
+            return folder
 
     def subfolder_to_write(self, name: str) -> SafeFolder:
         """Open or create a subfolder that belongs to this user or to this folder's owner."""
@@ -162,7 +179,7 @@ class SafeFolder:
         if folder.is_own or folder.owner == self.owner:
             return folder
         folder.close()
-        raise _unsafe(folder.path, "belongs to another user")
+        raise unsafe(folder.path, "belongs to another user")
 
     def names(self) -> list[str]:
         """Return the names in this folder, sorted."""
@@ -220,18 +237,21 @@ class SafeFolder:
         flags = os.O_RDWR | (os.O_APPEND if append else 0)
         for _ in range(_TRIES):
             try:
-                return self._open(name, flags, writing=True)
+                return self._narrowed(self._open(name, flags, writing=True))
             except FileNotFoundError:
                 if not create:
                     raise
             with suppress(FileExistsError):  # another process was faster: try to open its file
-                return self._create(name, flags, mode)
-        raise _unsafe(self.path / name, "is created and deleted again and again")
+                return self._narrowed(self._create(name, flags, mode))
+        raise unsafe(self.path / name, "is created and deleted again and again")
 
-    def read(self, name: str) -> bytes:
-        """Return the content of a regular file, whoever owns it."""
-        with os.fdopen(self.open_to_read(name), "rb") as file:
-            return file.read()
+    def read(self, name: str, most: int) -> bytes:
+        """Return the content of a regular file of any user; OSError if it has more than ``most`` bytes."""
+        descriptor = self.open_to_read(name)
+        try:
+            return read_at_most(descriptor, most, self.path / name)
+        finally:
+            os.close(descriptor)
 
     def append(self, name: str, data: bytes, *, create: bool = True) -> None:
         """Append to a file in a single write, so that lines of several writers do not mix."""
@@ -271,6 +291,7 @@ class SafeFolder:
             try:
                 if old is not None and hasattr(os, "fchmod"):
                     os.fchmod(descriptor, old.st_mode & 0o777)
+                self._narrowed(descriptor)
                 for part in parts:
                     write_all(descriptor, part)
                     size += len(part)
@@ -290,7 +311,7 @@ class SafeFolder:
     def is_marked(self) -> bool:
         """True if rlpanel created this folder, so that rlpanel may delete files in it."""
         try:
-            return self.read(MARKER) == _MARKER_TEXT and self.is_own
+            return self.read(MARKER, len(_MARKER_TEXT)) == _MARKER_TEXT and self.is_own
         except OSError:
             return False
 
@@ -302,7 +323,7 @@ class SafeFolder:
         """Delete a file of this folder, which must be marked; of a link, only the link itself is deleted."""
         self._check_name(name)
         if not self.is_marked:
-            raise _unsafe(self.path, "was not made by rlpanel")
+            raise unsafe(self.path, "was not made by rlpanel")
         with self._with_path(name):
             os.unlink(self._path(name), **self._relative)
 
@@ -323,7 +344,9 @@ class SafeFolder:
 
     def _enter(self, name: str) -> SafeFolder:
         if _BY_DESCRIPTOR:
-            return SafeFolder(self.path / name, os.open(name, _FOLDER, **self._relative))
+            folder = SafeFolder(self.path / name, os.open(name, _FOLDER, **self._relative))
+            folder.rights = self.rights
+            return folder
         self._refuse_link(name)
         if not stat.S_ISDIR(self._status(name).st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -333,7 +356,7 @@ class SafeFolder:
         if not _BY_DESCRIPTOR:
             self._refuse_link(name)
         with self._with_path(name):
-            descriptor = os.open(self._path(name), flags | _SAFE, **self._relative)
+            descriptor = os.open(self._path(name), flags | SAFE, **self._relative)
         try:
             status = os.fstat(descriptor)
             self._check_file(name, status, writing=writing)
@@ -346,31 +369,36 @@ class SafeFolder:
 
     def _create(self, name: str, flags: int, mode: int) -> int:
         with self._with_path(name):
-            return os.open(self._path(name), flags | os.O_CREAT | os.O_EXCL | _SAFE, mode, **self._relative)
+            flags |= os.O_CREAT | os.O_EXCL | SAFE
+            return os.open(self._path(name), flags, self._allowed(mode), **self._relative)
+
+    def _allowed(self, mode: int) -> int:
+        return mode if self.rights is None else mode & self.rights.most
+
+    def _narrowed(self, descriptor: int) -> int:
+        """Remove the permissions of an open file that `rights` does not allow, and return its descriptor."""
+        if self.rights is not None:
+            self.rights.narrow(os.fstat(descriptor), descriptor)
+        return descriptor
 
     def _check_file(self, name: str, status: os.stat_result, *, writing: bool) -> None:
-        if stat.S_ISLNK(status.st_mode):
-            raise _unsafe(self.path / name, "is a link")
-        if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(f"{self.path / name} is a folder")
-        if not stat.S_ISREG(status.st_mode):
-            raise _unsafe(self.path / name, "is not a regular file")
+        check_regular(self.path / name, status)
         if writing and status.st_nlink > 1:
-            raise _unsafe(self.path / name, "has a second name (a hard link)")
+            raise unsafe(self.path / name, "has a second name (a hard link)")
 
     def _check_owner(self, name: str, status: os.stat_result) -> None:
         # The folder's owner is accepted too: some disks show one owner for all files, and teams resume runs.
-        if self.owner >= 0 and status.st_uid not in (_user(), self.owner):
-            raise _unsafe(self.path / name, "belongs to another user")
+        if self.owner >= 0 and status.st_uid not in (user_id(), self.owner):
+            raise unsafe(self.path / name, "belongs to another user")
 
     def _check_name(self, name: str) -> None:
         if name in ("", ".", "..") or Path(name).name != name:
-            raise _unsafe(self.path / name, "is not the name of a file")
+            raise unsafe(self.path / name, "is not the name of a file")
 
     def _refuse_link(self, name: str) -> None:
         status = self.status(name)
         if status is not None and stat.S_ISLNK(status.st_mode):
-            raise _unsafe(self.path / name, "is a link")
+            raise unsafe(self.path / name, "is a link")
 
     def _status(self, name: str) -> os.stat_result:
         return os.stat(self._path(name), follow_symlinks=False, **self._relative)
@@ -391,11 +419,11 @@ class SafeFolder:
             raise
         except OSError as error:
             if not isinstance(error, FileExistsError):
-                self._raise_if_unsafe(name)
+                self._raise_ifunsafe(name)
             error.filename = os.fspath(self.path / name)
             raise
 
-    def _raise_if_unsafe(self, name: str) -> None:
+    def _raise_ifunsafe(self, name: str) -> None:
         """Raise `UnsafePath` if a name could not be opened because it is unsafe."""
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             status = self._status(name)
@@ -411,19 +439,3 @@ def replace_file(path: str | os.PathLike[str], data: bytes | Iterable[bytes]) ->
     folder, name = os.path.split(os.path.abspath(path))
     with SafeFolder.named(folder) as opened:
         return opened.replace(name, data, mode=0o666)
-
-
-def write_all(descriptor: int, data: memoryview | bytes) -> None:
-    """Write all bytes; a single system call may write only a part, for example on a nearly full disk."""
-    rest = memoryview(data)
-    while len(rest):
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def _user() -> int:
-    """Return the effective user id of this process, or -1 if the system has none."""
-    return os.geteuid() if hasattr(os, "geteuid") else -1
-
-
-def _unsafe(path: Path, reason: str) -> UnsafePath:
-    return UnsafePath(errno.EPERM, reason, os.fspath(path))

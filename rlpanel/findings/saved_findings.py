@@ -71,7 +71,7 @@ class SavedFindings:
         checks = dict([*older, (self._key, result.steady)])
         plain = {key: [asdict(finding) for finding in steady] for key, steady in checks.items()}
         body = json.dumps(plain, default=np.generic.item)
-        save_text(self._index.path, FILE, f"{_hash_of(body)}\n{body}", MOST_BYTES)
+        save_text(self._index.path, FILE, body, MOST_BYTES)
 
     @cached_property
     def _checks(self) -> dict[str, list[Finding]]:
@@ -119,17 +119,10 @@ def _code() -> str:
     return module_fingerprint([__name__, snapshot_builder.__name__, *metrics, *rules])
 
 
-def _hash_of(body: str) -> str:
-    return xxhash.xxh3_64_hexdigest(body.encode("utf-8", "backslashreplace"))
-
-
 def _parse(text: str) -> dict[str, list[Finding]]:
-    """Return the findings by key that a saved text holds; none if it is damaged."""
-    digest, _, body = text.partition("\n")
+    """Return the findings by key that a saved text holds; none if it holds something else."""
     try:
-        if _hash_of(body) != digest:
-            return {}
-        plain = json.loads(body)
+        plain = json.loads(text)
         return {str(key): [_finding(finding) for finding in found] for key, found in plain.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}

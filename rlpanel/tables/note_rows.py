@@ -5,8 +5,8 @@ from __future__ import annotations
 from rlpanel.api.run import Run
 from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.store.query.sample_notes import Notes
-from rlpanel.tables.run_rows import utc
 from rlpanel.tables.table import RUN, Table, TableColumn, TableSpec, page
+from rlpanel.time_text import utc_text
 
 NOTES = TableSpec(
     "notes",
@@ -62,7 +62,7 @@ def _table(run: Run, limit: int | None, offset: int, *, only: str = "", file: st
     listed = [note for note in Notes(run.path).all() if not only or note.uid == only]
     listed.sort(key=lambda note: -note.time)
     rows = [
-        {"uid": note.uid, "tag": note.tag or None, "note": note.note or None, "time": utc(note.time)}
+        {"uid": note.uid, "tag": note.tag or None, "note": note.note or None, "time": utc_text(note.time)}
         for note in page(listed, offset, limit)
     ]
     return NOTES.table(rows, total=len(listed), offset=offset, about={"run": run.name, "file": file})

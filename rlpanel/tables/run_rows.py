@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from rlpanel.api.open_run import open_run
 from rlpanel.errors import RLPanelError
 from rlpanel.sources.discovery.directory import RunInfo, discover
 from rlpanel.store.index.run_facts import RunFacts, known_facts, read_saved_facts
 from rlpanel.tables.table import Table, TableColumn, TableSpec, page
+from rlpanel.time_text import utc_text
 
 #: Runs without known facts are read as long as they have fewer bytes than this together.
 MOST_READ = 32 << 20
@@ -25,7 +25,11 @@ RUNS = TableSpec(
         TableColumn("path", "text", "The run's folder, which the other commands take."),
         TableColumn("files", "integer", "Number of rollout files."),
         TableColumn("bytes", "integer", "Size of these files.", "bytes"),
-        TableColumn("modified", "text", "Time of the newest change, in UTC (ISO 8601)."),
+        TableColumn(
+            "modified",
+            "text",
+            "Time of the newest change, in UTC (ISO 8601); null outside of the years 1 to 9999.",
+        ),
         TableColumn("samples", "integer", f"Number of samples {_READ}."),
         TableColumn("step", "integer", f"Newest complete step {_READ}."),
         TableColumn("reward", "number", f"Mean reward of that step {_READ}.", "reward"),
@@ -59,11 +63,6 @@ def runs(root: str | os.PathLike[str], *, limit: int | None = None, offset: int 
     return RUNS.table(rows, total=len(found), offset=offset, about={"root": os.fspath(root)})
 
 
-def utc(seconds: float) -> str:
-    """Return a time in UTC, such as ``2026-01-31T12:00:00Z``."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _facts_of(infos: Sequence[RunInfo]) -> list[RunFacts | None]:
     for _ in read_saved_facts([info.path for info in infos]):
         pass
@@ -84,7 +83,7 @@ def _row(info: RunInfo, facts: RunFacts | None) -> dict[str, object]:
         "path": str(info.path),
         "files": info.files,
         "bytes": info.bytes,
-        "modified": utc(info.modified),
+        "modified": utc_text(info.modified),
     }
     if facts is not None:
         row |= {"samples": facts.samples, "step": facts.step, "reward": facts.reward, "trend": facts.trend}

@@ -66,6 +66,16 @@ def test_the_unit_is_hardened() -> None:
     assert "root" not in said["User"]
 
 
+def test_systemd_waits_until_the_board_is_ready_and_restarts_it_if_it_hangs() -> None:
+    said = Directives()
+    assert [said.get(name) for name in ("Type", "Restart", "NotifyAccess")] == [
+        ["notify"],
+        ["on-failure"],
+        None,
+    ]
+    assert said["WatchdogSec"] == ["2min"]
+
+
 def test_the_cache_lies_where_the_unit_lets_the_board_write() -> None:
     said = Directives()
     assert [f"XDG_CACHE_HOME=%S/{said['StateDirectory'][0]}"] == said["Environment"]

@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -55,13 +56,18 @@ def test_a_link_in_a_path_that_a_person_typed_is_followed(tmp_path: Path, victim
     (tmp_path / "link").symlink_to(victim)
     with SafeFolder.named(tmp_path / "link") as found:
         assert found.path == victim
-        assert found.read("keep") == b"kept"
+        assert found.read("keep", 100) == b"kept"
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../victim/keep"])
 def test_a_name_stays_in_its_folder(folder: Path, victim: Path, name: str) -> None:
     with SafeFolder.open(folder) as opened:
-        for use in (opened.read, opened.subfolder, opened.remove_folder, opened.open_to_write):
+        for use in (
+            partial(opened.read, most=100),
+            opened.subfolder,
+            opened.remove_folder,
+            opened.open_to_write,
+        ):
             with pytest.raises(UnsafePath, match="is not the name of a file"):
                 use(name)
         with pytest.raises(UnsafePath, match="is not the name of a file"):
@@ -72,7 +78,11 @@ def test_a_name_stays_in_its_folder(folder: Path, victim: Path, name: str) -> No
 def test_a_link_is_neither_read_nor_written(folder: Path, victim: Path, way: str, target: str) -> None:
     (folder / "file").symlink_to(victim / target)
     with SafeFolder.open(folder) as opened:
-        for use in (opened.read, opened.open_to_write, lambda name: opened.replace(name, b"new")):
+        for use in (
+            partial(opened.read, most=100),
+            opened.open_to_write,
+            lambda name: opened.replace(name, b"new"),
+        ):
             with pytest.raises(UnsafePath, match="file is a link"):
                 use("file")
     assert [path.read_text() for path in victim.iterdir()] == ["kept"]
@@ -81,7 +91,11 @@ def test_a_link_is_neither_read_nor_written(folder: Path, victim: Path, way: str
 def test_a_pipe_does_not_hold_anything_up(folder: Path) -> None:
     os.mkfifo(folder / "file")
     with SafeFolder.open(folder) as opened:
-        for use in (opened.read, opened.open_to_write, lambda name: opened.replace(name, b"new")):
+        for use in (
+            partial(opened.read, most=100),
+            opened.open_to_write,
+            lambda name: opened.replace(name, b"new"),
+        ):
             with pytest.raises(UnsafePath, match="is not a regular file"):
                 use("file")
 
@@ -89,7 +103,7 @@ def test_a_pipe_does_not_hold_anything_up(folder: Path) -> None:
 def test_a_file_with_two_names_is_read_but_not_written(folder: Path, victim: Path) -> None:
     os.link(victim / "keep", folder / "file")
     with SafeFolder.open(folder) as opened:
-        assert opened.read("file") == b"kept"
+        assert opened.read("file", 100) == b"kept"
         with pytest.raises(UnsafePath, match="hard link"):
             opened.append("file", b"more")
         opened.replace("file", b"new")  # gives the name to a new file
@@ -163,7 +177,7 @@ def test_many_who_make_a_file_at_once_lose_nothing(folder: Path) -> None:
 
 def test_an_error_names_the_whole_path(folder: Path) -> None:
     with SafeFolder.open(folder) as opened, pytest.raises(FileNotFoundError) as failed:
-        opened.read("gone")
+        opened.read("gone", 100)
     assert failed.value.filename == str(folder / "gone")
 
 

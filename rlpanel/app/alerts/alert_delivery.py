@@ -12,7 +12,12 @@ from dataclasses import dataclass
 
 from rlpanel.app.alerts.recipients import NotDelivered, Recipient
 from rlpanel.sources.files.file_access import AnyPath
-from rlpanel.store.cache.cache_folder import CacheFolder, find_cache_folders, open_writable_folders
+from rlpanel.store.cache.cache_folder import (
+    CacheFolder,
+    find_cache_folders,
+    open_writable_folders,
+    read_saved,
+)
 from rlpanel.store.cache.user_cache import warn_once
 
 log = logging.getLogger(__name__)
@@ -22,6 +27,8 @@ ROOM = 100
 #: Seconds of pause after a first failure, and the longest pause; it doubles with each further failure.
 PAUSE, LONGEST_PAUSE = 1.0, 300.0
 _FILE = "alerts"
+#: Most bytes of that file; a line has about a hundred.
+_MOST_BYTES = 16 << 20
 
 
 class SentAlerts:
@@ -161,6 +168,6 @@ class AlertQueue:
 def _lines(cache: CacheFolder) -> list[str]:
     try:
         with cache.open() as folder:
-            return folder.read(_FILE).decode("ascii", "replace").splitlines()
+            return read_saved(folder, _FILE, _MOST_BYTES).decode("ascii", "replace").splitlines()
     except OSError:
         return []

@@ -31,8 +31,10 @@ from rlpanel.app.server import health_endpoint, media_endpoint
 from rlpanel.app.server.access import Access
 from rlpanel.app.server.background_service import Service, service
 from rlpanel.app.server.compressed_files import compress_routes
+from rlpanel.app.server.forced_end import SIGNALS, forced_end
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
 from rlpanel.app.server.property_defaults import remember_defaults
+from rlpanel.app.server.service_manager import reported_state
 from rlpanel.app.server.spare_pages import SparePages
 from rlpanel.app.session_hub import hub
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE
@@ -60,7 +62,10 @@ def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
         Whether to follow live runs and send findings, as far as the settings ask for it.
     """
     folder = resolve_root(root) or Path(DEFAULT_ROOT)  # it may be created later
-    with service(hub().reader, folder, at.url) if alerts else nullcontext(Service()) as running:
+    with (
+        forced_end(),
+        service(hub().reader, folder, at.url) if alerts else nullcontext(Service()) as running,
+    ):
         health_endpoint.set_service(running)
         _run(start(root, at))
 
@@ -75,10 +80,10 @@ def _run(server: Any) -> None:
             done.set()
             server.io_loop.add_callback_from_signal(server.io_loop.stop)
 
-    for name in (signal.SIGINT, signal.SIGTERM):
+    for name in SIGNALS:
         signal.signal(name, stop)
     try:
-        with exclude_old_objects(hub()) as collect_if_due:
+        with exclude_old_objects(hub()) as collect_if_due, reported_state(server.io_loop):
             PeriodicCallback(collect_if_due, CHECK_SECONDS * 1000).start()
             server.io_loop.start()
     finally:

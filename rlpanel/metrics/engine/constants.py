@@ -179,7 +179,7 @@ def _usable(name: str, value: Any) -> Any:
         return value[:64] if isinstance(value, str) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if abs(float(value)) < 1e300 else None
+    return float(value) if abs(value) < 1e300 else None  # integers may have too many digits for a float
 
 
 def _weights(value: Any) -> Any:

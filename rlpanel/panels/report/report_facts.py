@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from rlpanel import __version__
 from rlpanel.panels.plots.alignment import STEP
@@ -13,6 +12,7 @@ from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sort_order import parse_order
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.time_text import utc_text
 
 
 def facts_html(
@@ -83,4 +83,4 @@ def _omissions(context: Context, carried: ReportSamples, *, alone: bool) -> Iter
 
 
 def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+    return utc_text(seconds, "%Y-%m-%d %H:%M UTC") or "unknown"

@@ -41,7 +41,8 @@ class RunBadge(Viewer):
         return self._pane
 
     def _draw(self, *_: Any) -> None:
-        html = badge_html(self.context.snapshot, time.time(), self._label(), self.context.failure)
+        notes = self.context.notes.problems if self.context.notes is not None else ()
+        html = badge_html(self.context.snapshot, time.time(), self._label(), self.context.failure, notes)
         if html != self._pane.object:  # called every second, mostly without a change
             self._pane.object = html
 
@@ -50,8 +51,23 @@ class RunBadge(Viewer):
         return next((info.label for info in self.context.runs if info.name == name), name)
 
 
-def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") -> str:
-    """Return the badge as HTML; ``failure`` is the reader's error message, or empty."""
+def badge_html(
+    snapshot: Snapshot, now: float, label: str, failure: str = "", others: tuple[str, ...] = ()
+) -> str:
+    """Return the badge as HTML.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    now : float
+        Seconds since the epoch.
+    label : str
+        The run's displayed name; empty without a run.
+    failure : str
+        The reader's error message, or empty.
+    others : tuple of str
+        Problems besides those of the snapshot, such as notes that were not read.
+    """
     if not label:
         return ""
     name = _name_html(label)
@@ -65,7 +81,7 @@ def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") ->
         parts = [f"{parts[0]}{step}"]
     newest = tr("{age} ago").format(age=age(now - snapshot.newest_line)) if snapshot.newest_line else ""
     error = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
-    folds = excluded_html(snapshot) + problems_html(snapshot)
+    folds = excluded_html(snapshot) + problems_html(snapshot, others)
     pill = _pill_text(_state(snapshot, now), " · ".join(parts), newest)
     return f'{name}<span class="pill">{pill}</span>{folds}{error}'
 
@@ -103,7 +119,7 @@ def _state(snapshot: Snapshot, now: float) -> str:
     return f'<span class="dot {state}"></span> <b>{tr(state)}</b>'
 
 
-def problems_html(snapshot: Snapshot) -> str:
+def problems_html(snapshot: Snapshot, others: tuple[str, ...] = ()) -> str:
     """Return collapsed lists of bad lines and unreadable files, each with its reason, as HTML."""
     bad = "".join(
         f"<li><code>{safe_text(line.file)}:{line.line or f'byte {line.offset:,}'}</code> "
@@ -121,9 +137,10 @@ def problems_html(snapshot: Snapshot) -> str:
         if snapshot.bad_count
         else ""
     )
-    problems = "".join(f"<li>{safe_text(problem)}</li>" for problem in snapshot.problems)
+    listed = (*snapshot.problems, *others)
+    problems = "".join(f"<li>{safe_text(problem)}</li>" for problem in listed)
     if problems:
-        count = len(snapshot.problems)
+        count = len(listed)
         html += _fold(
             trn("{count} problem", "{count} problems", count).format(count=count), problems, "rl-problems"
         )

@@ -84,7 +84,8 @@ def diagnose(directory: Directory) -> Diagnosis:
     paths.sort(key=lambda path: (_name_priority(path), path))
     likely = [path for path in paths if _name_priority(path) < 3][:_MAX_LISTED]
     listed = likely or paths[:_MAX_LISTED]
-    problem = directory.folder_configs.for_folder(root).problem
+    config = directory.folder_configs.for_folder(root)
+    problems = [*filter(None, [config.problem]), *map(str, config.unread)]
     if not paths:
         return Diagnosis("No files to read", "The folder holds no files except these.", left_out)
     return Diagnosis(
@@ -95,7 +96,7 @@ def diagnose(directory: Directory) -> Diagnosis:
             *(SeenFile(display_name(os.path.relpath(path, root)), _describe(path)) for path in listed),
         ),
         len(paths) - len(listed),
-        (problem,) if problem else (),
+        tuple(problems),
         next((mapping for path in likely if (mapping := _suggest_mapping(path))), ""),
     )
 

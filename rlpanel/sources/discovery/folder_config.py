@@ -17,24 +17,32 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rlpanel.errors import SettingError
+from rlpanel.errors import SettingError, describe_error
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters.key_mapping import MappedAdapter, create_mapping, parse_mapping
+from rlpanel.sources.discovery.links import is_below, named_target
+from rlpanel.sources.discovery.run_json import NAME as RUN_JSON
 from rlpanel.sources.discovery.run_json import RunJson
-from rlpanel.sources.files import file_access
-from rlpanel.sources.files.file_access import AnyPath, path_of
+from rlpanel.sources.files.file_access import AnyPath, is_remote, path_of
+from rlpanel.sources.files.small_files import Stamp, read_small, stamp_of
+from rlpanel.sources.files.unreadable import Unread, reason_of, too_many_open
 from rlpanel.sources.records.detokenize import DetokenizingAdapter, load_tokenizer
 from rlpanel.sources.records.record_types import Adapter
 
 NAME = "rlpanel.toml"
 _KEYS = {"map", "tokenizer", "reward_weights"}
+#: Larger files are not configurations and are ignored.
+_MAX_BYTES = 64 << 10
 #: Levels above the rollouts at which run.json is searched: rollouts may be in a subfolder of the run.
 _RUN_JSON_LEVELS = 1
+#: Weights below this bound are finite as floats. Maximum length of a reason, which may quote the file.
+_MOST_WEIGHT, _REASON = 1e300, 300
 
 Weights = tuple[tuple[str, float], ...]
 
@@ -50,15 +58,18 @@ class FolderConfig:
     tokenizer : str
         Path of a ``tokenizer.json``; empty if not configured.
     problem : str
-        Error in the folder's ``rlpanel.toml``; empty if it was applied or does not exist.
+        What is ignored of the folder's ``rlpanel.toml`` and ``run.json``, and why; empty if nothing is.
     weights : tuple of (str, float)
         Weights of reward functions, for logs that contain no total reward.
+    unread : tuple of Unread
+        Files of the configuration that exist but are ignored.
     """
 
     mapped: MappedAdapter | None = None
     tokenizer: str = ""
     problem: str = ""
     weights: Weights = ()
+    unread: tuple[Unread, ...] = ()
 
     def apply_to(self, adapter: Adapter) -> Adapter:
         """Return the adapter extended by the configured weights and tokenizer."""
@@ -93,55 +104,104 @@ class FolderConfigs:
 
     def __init__(self, root: AnyPath, settings: FolderConfig) -> None:
         self._root, self._settings = root, settings
-        self._cache: dict[str, tuple[tuple[int, int], FolderConfig]] = {}
+        self._cache: dict[str, tuple[Stamp, FolderConfig]] = {}
         self._run_files: dict[AnyPath, RunJson] = {}
 
     def for_folder(self, folder: str | os.PathLike[str]) -> FolderConfig:
-        """Return the configuration for the files of a folder."""
+        """Return the configuration for the files of a folder; OSError if too many files are open."""
         folders = self._upwards(path_of(folder))
-        configs = (self._load(str(parent / NAME)) for parent in folders)
+        bound = str(folders[-1])
+        configs = (self._load(parent / NAME, bound) for parent in folders)
         config = next((loaded for loaded in configs if loaded), self._settings)
-        if config.weights:
-            return config
-        return replace(config, weights=self._trainer_weights(folders[: _RUN_JSON_LEVELS + 1]))
+        weights, problem, unread = self._trainer_weights(folders[: _RUN_JSON_LEVELS + 1])
+        problems = "; ".join(filter(None, (config.problem, problem)))
+        return replace(
+            config, weights=config.weights or weights, problem=problems, unread=config.unread + unread
+        )
 
     def _upwards(self, folder: AnyPath) -> list[AnyPath]:
         """Return the folder and its parents, up to the root."""
         folders = [folder, *folder.parents]
         return folders[: folders.index(self._root) + 1] if self._root in folders else [folder]
 
-    def _trainer_weights(self, folders: list[AnyPath]) -> Weights:
-        """Return the reward weights in the first ``run.json`` that has some."""
+    def _trainer_weights(self, folders: list[AnyPath]) -> tuple[Weights, str, tuple[Unread, ...]]:
+        """Return the weights in the first ``run.json`` that has some, what is ignored, and files not read."""
+        problem, unread = "", list[Unread]()
         for folder in folders:
             file = self._run_files.setdefault(folder, RunJson(folder))
             file.refresh()
+            problem = problem or file.problem
+            unread += [file.unread] if file.unread else []
             weights = file.content.get("reward_weights")
             if isinstance(weights, dict):
-                return tuple((name, float(w)) for name, w in weights.items() if isinstance(w, (int, float)))
-        return ()
+                usable = {name: weight for name, weight in weights.items() if _is_number(weight)}
+                wrong = next((name for name in weights if name not in usable), "")
+                if wrong:
+                    problem = f"{RUN_JSON}: the weight of {wrong[:40]!r} is not a finite number; ignored"
+                return tuple((name, float(weight)) for name, weight in usable.items()), problem, tuple(unread)
+        return (), problem, tuple(unread)
 
-    def _load(self, path: str) -> FolderConfig | None:
-        try:
-            status = file_access.stat(path)
-        except OSError:
+    def _load(self, path: AnyPath, bound: str) -> FolderConfig | None:
+        stamp = stamp_of(path)
+        if stamp is None:
             return None
-        stamp = status.st_mtime_ns, status.st_size
-        cached = self._cache.get(path)
+        cached = self._cache.get(str(path))
         if cached is None or cached[0] != stamp:
-            cached = self._cache[path] = stamp, _read(path_of(path), self._settings)
+            cached = self._cache[str(path)] = stamp, _read(path, bound, self._settings)
         return cached[1]
 
 
-def _read(path: AnyPath, settings: FolderConfig) -> FolderConfig:
+def _read(path: AnyPath, bound: str, settings: FolderConfig) -> FolderConfig:
     """Return the settings, overridden by a file's content."""
     try:
-        content = tomllib.loads(path.read_text("utf-8"))
-        return _override(settings, content, path.parent)
-    except (OSError, ValueError) as error:  # SettingError and TOMLDecodeError are ValueErrors
-        return replace(settings, problem=f"{NAME} is ignored: {error}")
+        file = read_small(path, _MAX_BYTES)
+        content = tomllib.loads(file.data.decode("utf-8"))
+        return _override(settings, content, partial(_tokenizer_path, str(path.parent), bound, own=file.own))
+    except OSError as error:
+        if too_many_open(error):
+            raise
+        return replace(settings, unread=(Unread(NAME, reason_of(error)),))
+    except ValueError as error:  # SettingError and TOMLDecodeError are ValueErrors
+        return replace(settings, problem=f"{NAME} is ignored: {str(error)[:_REASON]}")
+    except MemoryError:
+        raise
+    except Exception as error:  # such as RecursionError for deeply nested lists
+        return replace(settings, problem=f"{NAME} is ignored: {describe_error(error)}")
 
 
-def _override(settings: FolderConfig, content: Mapping[str, Any], folder: AnyPath) -> FolderConfig:
+def _tokenizer_path(folder: str, bound: str, name: str, *, own: bool) -> str:
+    """Return the real path of the tokenizer that a file in ``folder`` names.
+
+    Whoever writes that file must not learn which other files the board's user can read. Only a file of that
+    user (``own``) may therefore name a path outside of ``bound``, or one that leads through a link.
+
+    Raises
+    ------
+    SettingError
+        If the path is not allowed.
+    """
+    if is_remote(folder):
+        raise SettingError("a tokenizer on another machine is not read; name a local one with --tokenizer")
+    path = os.path.join(folder, name)
+    if not own:
+        path = os.path.normpath(path)
+        if not is_below(path, bound):
+            raise SettingError(
+                f"it names a tokenizer outside of {bound}, but another user can write it; "
+                "use --tokenizer instead"
+            )
+        return path
+    try:
+        return named_target(path)
+    except FileNotFoundError:
+        return path
+    except OSError as error:
+        raise SettingError(f"the tokenizer {name!r} {reason_of(error)}") from error
+
+
+def _override(
+    settings: FolderConfig, content: Mapping[str, Any], tokenizer_path: Callable[[str], str]
+) -> FolderConfig:
     unknown = sorted(content.keys() - _KEYS)
     if unknown:
         raise SettingError(f"unknown key {unknown[0]!r}; the keys are {', '.join(sorted(_KEYS))}")
@@ -155,13 +215,18 @@ def _override(settings: FolderConfig, content: Mapping[str, Any], folder: AnyPat
     if "tokenizer" in content:
         if not isinstance(content["tokenizer"], str):
             raise SettingError("tokenizer must be the path of a tokenizer.json")
-        path = str((folder / content["tokenizer"]).resolve())
+        path = tokenizer_path(content["tokenizer"])
         load_tokenizer(path)
         config = replace(config, tokenizer=path)
     return config
 
 
 def _as_weights(table: Any) -> Weights:
-    if not isinstance(table, dict) or not all(isinstance(weight, (int, float)) for weight in table.values()):
+    if not isinstance(table, dict) or not all(map(_is_number, table.values())):
         raise SettingError("[reward_weights] must hold lines such as format = 0.5")
     return tuple((name, float(weight)) for name, weight in table.items())
+
+
+def _is_number(value: Any) -> bool:
+    """Return True for a finite number; integers may have any number of digits."""
+    return isinstance(value, (int, float)) and abs(value) < _MOST_WEIGHT

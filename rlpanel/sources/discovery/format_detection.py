@@ -5,12 +5,13 @@ A file is read again only after it changed, because a root may have thousands of
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlpanel.errors import LineError, RemoteError, SourceDamaged, SourceUnready
+from rlpanel.errors import LineError, RemoteError, SourceDamaged, SourceUnready, describe_error
 from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
 from rlpanel.sources.discovery.file_names import document_adapter
 from rlpanel.sources.discovery.folder_config import FolderConfig
@@ -18,8 +19,11 @@ from rlpanel.sources.files.decompress import open_plain
 from rlpanel.sources.files.file_access import stat
 from rlpanel.sources.files.unreadable import reason_of, too_many_open
 from rlpanel.sources.readers import json_document, parquet
+from rlpanel.sources.records.adapter_calls import accepts, read_samples
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.sources.records.record_types import Adapter
+
+log = logging.getLogger(__name__)
 
 #: Bytes and lines of a file that are searched for a line of a known format; the first line may be longer.
 SNIFF_BYTES = 1 << 20
@@ -113,6 +117,11 @@ def _read_format(
         if too_many_open(error):
             raise
         return FileFormat(_adapter_by_name(name), False, status, reason_of(error)), False
+    except MemoryError as error:
+        return FileFormat(_adapter_by_name(name), False, status, describe_error(error)), False
+    except Exception as error:  # a file must not hide the other files of its folder
+        log.debug("the format of %s cannot be detected", path, exc_info=True)
+        return FileFormat(_adapter_by_name(name), False, status, describe_error(error)), True
 
 
 def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter | None, bool, bool]:
@@ -179,16 +188,16 @@ def _adapter_by_line(
     """
     try:
         document = parse(line)
-        adapter = next((adapter for adapter in candidates if adapter.accepts(name, document)), None)
     except LineError:
         return None
+    adapter = next((adapter for adapter in candidates if accepts(adapter, name, document)), None)
     return None if adapter is None else (adapter, _has_reward(adapter, path, document))
 
 
 def _has_reward(adapter: Adapter, path: str, document: Any) -> bool:
     """Return True if a sample of a line has a finite reward; a bad line has none."""
     try:
-        records = adapter.read(document, path, full=False)
+        records = read_samples(adapter, document, path, full=False)
     except LineError:
         return False
     return any(math.isfinite(record.numbers.get("reward", math.nan)) for record in records)

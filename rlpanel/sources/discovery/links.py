@@ -12,6 +12,7 @@ import os
 import stat
 from dataclasses import dataclass
 
+from rlpanel.errors import UnsafePath
 from rlpanel.sources.discovery.file_names import display_name
 from rlpanel.sources.files.unreadable import Unread
 
@@ -66,6 +67,25 @@ def target_of(link: str, bound: str, *, follow: bool) -> Target:
     if is_below(bound, path):
         return Target(reason="it leads to a parent folder")
     return Target(path)
+
+
+def named_target(path: str) -> str:
+    """Return the real path of a file that this user named; its links must belong to this user or to root.
+
+    Raises
+    ------
+    OSError
+        If the path does not exist.
+    UnsafePath
+        If it leads through a link of another user.
+    """
+    if not hasattr(os, "geteuid"):  # Windows has no numeric owners
+        return os.path.realpath(path)
+    target, owners = _resolve(path)
+    others = [owner for owner in owners if owner not in (os.geteuid(), 0)]
+    if others:
+        raise UnsafePath(errno.EPERM, f"leads through a link of user {others[0]}", path)
+    return target
 
 
 def skipped_link(link: str, name: str, reason: str) -> Unread:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from rlpanel.errors import RemoteError, describe_error
 from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.sources.files.small_files import Stamp, read_small, stamp_of
+from rlpanel.sources.files.unreadable import Unread, reason_of, too_many_open
 
 NAME = "run.json"
 #: Larger files are not a run.json and are ignored.
@@ -24,32 +27,44 @@ class RunJson:
     ----------
     content : dict
         Contents of the file; empty if it does not exist or cannot be parsed yet.
+    problem : str
+        Reason why the content is ignored; empty if it is not.
+    unread : Unread or None
+        Reason why an existing file is not read; None if it is.
     """
 
     def __init__(self, folder: AnyPath) -> None:
         self._path = folder / NAME
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: Stamp | None = None
         self.content: dict[str, Any] = {}
+        self.problem = ""
+        self.unread: Unread | None = None
 
     def refresh(self) -> bool:
         """Read the file if it was modified; return True if its content is different now."""
         before = self.content
         try:
-            status = self._path.stat()
-            stamp = (status.st_mtime_ns, status.st_size)
+            stamp = stamp_of(self._path)
             if stamp == self._stamp:
                 return False
-            self.content = _parse(self._path) if status.st_size <= _MAX_BYTES else {}
-            self._stamp = stamp
-        except OSError:
-            self._stamp, self.content = None, {}
+            data = b"{}" if stamp is None else read_small(self._path, _MAX_BYTES).data
+            self.content, self.problem = _parse(data)
+            self._stamp, self.unread = stamp, None
+        except OSError as error:
+            if isinstance(error, RemoteError) or too_many_open(error):
+                return False  # says nothing about the file: keep what was read
+            self._stamp, self.content, self.problem = (), {}, ""  # try again, even if nothing changes
+            gone = isinstance(error, FileNotFoundError)
+            self.unread = None if gone else Unread(NAME, reason_of(error))
         return self.content != before
 
 
-def _parse(path: AnyPath) -> dict[str, Any]:
-    """Return the JSON object in the file; {} if the file is incomplete or holds something else."""
+def _parse(text: bytes) -> tuple[dict[str, Any], str]:
+    """Return the JSON object of a text, or else the reason why it is ignored."""
     try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
+        content = json.loads(text)
+    except MemoryError:
+        raise
+    except Exception as error:  # it may be incomplete, nested too deeply or hold numbers that are too long
+        return {}, f"{NAME} is ignored: {describe_error(error)}"
+    return (content, "") if isinstance(content, dict) else ({}, f"{NAME} is ignored: not a JSON object")

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Protocol, Self, cast
 
+from rlpanel.regular_files import open_regular
 from rlpanel.sources.files.remote import get_store
 from rlpanel.sources.files.remote_file import AHEAD, RemoteFile, RemoteStream, read_at
 from rlpanel.sources.files.unreadable import reason_of
@@ -22,8 +23,6 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
 _LOCAL = "file://"
 #: Bytes requested at once from a remote file that is read from its beginning.
 _STREAM = 256 << 10
-#: A link at the end of a path is not followed: the caller has resolved links and passes the real path.
-_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 class Entry(Protocol):
@@ -64,7 +63,10 @@ class Readable(Protocol):
 
 
 class LocalFile:
-    """A local file that is opened by each ``with`` block."""
+    """A regular local file that is opened by each ``with`` block.
+
+    A link at the end of its path is not followed: the caller has resolved links and passes the real path.
+    """
 
     __slots__ = ("_descriptor", "_path")
 
@@ -72,7 +74,7 @@ class LocalFile:
         self._path = path
 
     def __enter__(self) -> Self:
-        self._descriptor = os.open(self._path, _FLAGS)
+        self._descriptor = open_regular(self._path)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -111,16 +113,6 @@ class RemotePath(PurePosixPath):
     def stat(self) -> os.stat_result:
         """Return the status as of the last listing of its folder."""
         return stat(str(self))
-
-    def read_bytes(self) -> bytes:
-        """Return all bytes of the file."""
-        self.stat()  # raises for a file that the listing lacks, without a request for it
-        with stream(str(self)) as follow_file:
-            return follow_file.read()
-
-    def read_text(self, encoding: str = "utf-8") -> str:
-        """Return all text of the file."""
-        return self.read_bytes().decode(encoding)
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
         """Yield the entries of this folder whose name matches."""
@@ -169,7 +161,7 @@ def stream(path: str, ahead: int = _STREAM) -> io.BufferedReader:
     """Open a file for reading in order; a remote one requests ``ahead`` bytes at a time."""
     if is_remote(path):
         return io.BufferedReader(RemoteStream(path, ahead), ahead)
-    return open(path, "rb", opener=lambda name, _: os.open(name, _FLAGS))
+    return open(path, "rb", opener=lambda name, _: open_regular(name))
 
 
 def connection_error(path: str | os.PathLike[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -11,11 +10,12 @@ from operator import add
 
 from xxhash import xxh3_64_intdigest
 
-from rlpanel.errors import LineError, RLPanelError, SourceChanged
+from rlpanel.errors import LineError, RLPanelError, SourceChanged, describe_error
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.readers.tail import Block, ReadPosition, Tail, line_hash
+from rlpanel.sources.records.adapter_calls import read_samples
 from rlpanel.sources.records.column_reader import ColumnReader
 from rlpanel.sources.records.fields import TEXT_KEYS, build_texts
 from rlpanel.sources.records.json_parser import parse, parse_some
@@ -39,8 +39,6 @@ CHUNK_RECORDS = 1024
 KEPT_BYTES = 8 << 20
 #: Longest reason for a bad line, since a reason may quote the line.
 REASON_CHARS = 300
-
-log = logging.getLogger(__name__)
 
 
 class JsonlFile:
@@ -136,7 +134,7 @@ class JsonlFile:
         cached = self._cached_line
         if cached is not None and cached[0] == locator.hash:
             return cached[1][locator.part]
-        records = self.adapter.read(parse(line), self.name, full=True)
+        records = read_samples(self.adapter, parse(line), self.name, full=True)
         # A page of the grid requests the samples of one line one at a time.
         self._cached_line = (locator.hash, records) if len(records) > 1 and len(line) < KEPT_BYTES else None
         return records[locator.part]
@@ -242,15 +240,14 @@ class JsonlFile:
             if len(line) > self.tail.line_bytes:
                 raise LineError(self._too_long(len(line)))
             fields = parse(line)
-            records = self.adapter.read(fields, self.name, full=False)
+            records = read_samples(self.adapter, fields, self.name, full=False)
             if len(records) > MAX_SAMPLES:
                 raise LineError(f"{len(records):,} samples in one line; the limit is {MAX_SAMPLES:,}")
-        except LineError as error:
-            chunk.bad.append(BadLine(number, offset, str(error)[:REASON_CHARS]))
-            return
-        except Exception as error:  # one malformed line must not stop the reading of a run
-            log.exception("%s:%d could not be read", self.name, number)
-            reason = f"could not be read: {type(error).__name__}: {error}"
+        except MemoryError:  # the line may be good: it is read again later
+            raise
+        except Exception as error:  # no line may stop the reading of a run
+            expected = isinstance(error, LineError)
+            reason = str(error) if expected else f"cannot be read: {describe_error(error)}"
             chunk.bad.append(BadLine(number, offset, reason[:REASON_CHARS]))
             return
         chunk.good_lines += 1

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from rlpanel.errors import RemoteError, SourceChanged, SourceUnready
+from rlpanel.errors import LineError, RemoteError, SourceChanged, SourceUnready, describe_error
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.unreadable import reason_of
-from rlpanel.sources.readers.jsonl import CHUNK_RECORDS, JsonlFile
+from rlpanel.sources.readers.jsonl import CHUNK_RECORDS, REASON_CHARS, JsonlFile
 from rlpanel.sources.readers.tail import ReadPosition, Tail, line_hash, stamp_of
 from rlpanel.sources.readers.whole_file import WholeFileTail
-from rlpanel.sources.records.record_types import Chunk, Locator
+from rlpanel.sources.records.record_types import BadLine, Chunk, Locator
 
 SUFFIX = ".parquet"
 #: Rows converted to JSON at a time.
@@ -52,7 +52,11 @@ class ParquetFile(JsonlFile):
         self.generation, self.lines = self.tail.generation, 0
         chunk = Chunk(self.generation, bytes=len(content))
         for row, line in enumerate(_lines_of(table)):
-            self._add_line(line, row, chunk)
+            if isinstance(line, LineError):
+                self.lines += 1
+                chunk.bad.append(BadLine(self.lines, row, str(line)[:REASON_CHARS]))
+            else:
+                self._add_line(line, row, chunk)
             if len(chunk) >= CHUNK_RECORDS:
                 yield chunk
                 chunk = Chunk(self.generation)
@@ -68,7 +72,7 @@ class ParquetFile(JsonlFile):
             line = next(_lines_of(table.slice(locator.offset, 1)), b"")
         except OSError as error:
             raise SourceChanged(f"{self.name}: row {locator.line}: {reason_of(error)}") from error
-        if line_hash(line) != locator.hash:
+        if isinstance(line, LineError) or line_hash(line) != locator.hash:
             raise SourceChanged(f"{self.name}: row {locator.line} was rewritten since it was indexed")
         return line
 
@@ -94,8 +98,12 @@ def first_lines(path: str, most: int) -> list[bytes]:
             metadata = file.metadata
             if metadata.num_row_groups and metadata.row_group(0).total_byte_size <= _SNIFF_BYTES:
                 for batch in file.iter_batches(most, row_groups=[0]):
-                    return list(_lines_of(batch))
-    except RemoteError:
+                    lines = list(_lines_of(batch))
+                    bad = [line for line in lines if isinstance(line, LineError)]
+                    if bad and len(bad) == len(lines):
+                        raise SourceUnready(f"has no row that can be read: {bad[0]}")
+                    return [line for line in lines if isinstance(line, bytes)]
+    except (RemoteError, SourceUnready):
         raise
     except _read_errors() as error:
         raise SourceUnready(_incomplete(error)) from error
@@ -113,22 +121,57 @@ def _table_of(content: bytes, most: int) -> Any:
                 if size > most:
                     raise SourceUnready(f"has more than {most:,} bytes when unpacked, which is the limit")
                 parts.append(batch)
-            return pyarrow.Table.from_batches(parts, file.schema_arrow)
+            table = pyarrow.Table.from_batches(parts, file.schema_arrow)
+            _ = table.schema.names  # ValueError if a name is not UTF-8
+            return table
     except SourceUnready:
         raise
     except _read_errors() as error:
         raise SourceUnready(_incomplete(error)) from error
 
 
-def _lines_of(table: Any) -> Iterator[bytes]:
-    """Yield each row as JSON. Nulls are dropped, except in float columns, where they are missing numbers."""
+def _lines_of(table: Any) -> Iterator[bytes | LineError]:
+    """Yield each row as JSON, or what is wrong with it.
+
+    Nulls are dropped, except in float columns, where they are missing numbers.
+    """
     import pyarrow.types as kinds
 
     floats = {field.name for field in table.schema if kinds.is_floating(field.type)}
     for start in range(0, table.num_rows, _BATCH_ROWS):
-        for row in table.slice(start, _BATCH_ROWS).to_pylist():
-            fields = {key: value for key, value in row.items() if value is not None or key in floats}
-            yield json.dumps(fields, ensure_ascii=False, default=str).encode()
+        batch = table.slice(start, _BATCH_ROWS)
+        try:
+            rows = batch.to_pylist()
+        except MemoryError:
+            raise
+        except Exception:  # one value in one row is enough, such as a text that is not UTF-8
+            for row in range(batch.num_rows):
+                yield _line_of_values(batch.slice(row, 1), floats)
+        else:
+            yield from (_line(row, floats) for row in rows)
+
+
+def _line_of_values(row: Any, floats: set[str]) -> bytes | LineError:
+    """Return the only row of a table as JSON; the first value that cannot be read makes the row bad."""
+    values = {}
+    for name in row.schema.names:
+        try:
+            values[name] = row.column(name)[0].as_py()
+        except MemoryError:
+            raise
+        except Exception as error:
+            return LineError(f"the value of {name[:40]!r} cannot be read: {describe_error(error)}")
+    return _line(values, floats)
+
+
+def _line(row: dict[str, Any], floats: set[str]) -> bytes | LineError:
+    fields = {key: value for key, value in row.items() if value is not None or key in floats}
+    try:
+        return json.dumps(fields, ensure_ascii=False, default=str).encode()
+    except MemoryError:
+        raise
+    except Exception as error:  # a value without a text, or nested too deeply
+        return LineError(f"the row cannot be written as JSON: {describe_error(error)}")
 
 
 def _pyarrow() -> Any:

@@ -1,4 +1,7 @@
-"""Parses consecutive lines with the same keys straight into batches of columns."""
+"""Parses consecutive lines with the same keys straight into batches of columns.
+
+A line that a plan cannot read, for whatever reason, is left to the file's adapter, which says what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -88,9 +91,14 @@ class ColumnReader:
         """Return the plan for lines like this one, if the plan can give what the adapter gives."""
         document = dict(fields)
         is_completed = any(key in document for key in flat.told_by)
-        if is_completed and flat.complete is not None and not flat.complete(document):
+        try:
+            if is_completed and flat.complete is not None and not flat.complete(document):
+                return None
+            plan = ColumnPlan.from_line(document, record, flat.names)
+        except MemoryError:
+            raise
+        except Exception:
             return None
-        plan = ColumnPlan.from_line(document, record, flat.names)
         if plan is None or (plan.lazy and is_completed):  # lazy lines cannot be completed
             return None
         return plan if "step" in plan.place or self._step == record.step else None
@@ -99,16 +107,16 @@ class ColumnReader:
         plan, flat = self._plan, self._flat
         if plan is None or flat is None or plan.lazy:
             return None
-        documents = parse_lines(lines)
-        if documents is None:
-            return None
         # Without one of these keys there is nothing to complete, and the plan knows all keys of its lines.
         complete = flat.complete if plan.reads_any(flat.told_by) else None
-        if complete is not None and not all(map(complete, documents)):
-            return None
         try:
+            documents = parse_lines(lines)
+            if documents is None or (complete is not None and not all(map(complete, documents))):
+                return None
             return plan.parse_columns(documents)
-        except KeyError:
+        except MemoryError:
+            raise
+        except Exception:
             return None
 
     def _add_alone(self, plan: ColumnPlan, line: bytes, chunk: Chunk) -> bool:
@@ -119,7 +127,9 @@ class ColumnReader:
                 return False
             row = plan.parse_row(fields)
             lists = plan.parse_lists(fields) if row is not None and plan.lazy else None
-        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError):
+        except MemoryError:
+            raise
+        except Exception:
             return False
         if row is None or (plan.lazy and lists is None):
             return False

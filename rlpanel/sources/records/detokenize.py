@@ -1,17 +1,21 @@
-"""Decodes token ids to text with a Hugging Face ``load_tokenizer.json`` that the user names."""
+"""Decodes token ids to text with a Hugging Face ``tokenizer.json`` that the user names."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from rlpanel.errors import SettingError
+from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.records.record_types import Adapter, Record, repeats_rows
 
 #: Keys under which adapters keep prompt token ids, which are not part of the response's arrays.
 _PROMPT_IDS = ("prompt_token_ids", "prompt_tokens")
+#: Larger files are not read; the largest vocabularies have some 35 MB.
+_MAX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,11 @@ def _piece(vocabulary: Any, number: int) -> str:
 def load_tokenizer(path: str) -> Any:
     """Load the tokenizer from a file; the last four are cached.
 
+    Parameters
+    ----------
+    path : str
+        Real path of a regular file; no link in it is followed.
+
     Raises
     ------
     SettingError
@@ -88,7 +97,11 @@ def load_tokenizer(path: str) -> Any:
         import tokenizers
     except ImportError as error:
         raise SettingError("decoding tokens needs the tokenizers package: pip install tokenizers") from error
+    folder, name = os.path.split(path)
     try:
-        return tokenizers.Tokenizer.from_file(path)
+        with SafeFolder.open(folder) as opened:
+            content = opened.read(name, _MAX_BYTES)
+        return tokenizers.Tokenizer.from_buffer(content)
     except Exception as error:  # the library raises plain Exceptions
-        raise SettingError(f"{path} is not a valid tokenizer.json: {str(error)[:120]}") from error
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SettingError(f"{path} is not a valid tokenizer.json: {reason[:120]}") from error

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -190,6 +191,9 @@ def _standard(line: bytes, reason: str) -> Any:
     except RecursionError as error:
         raise LineError("not valid JSON: nested too deeply") from error
     except ValueError as error:
+        if str(error).startswith("Exceeds the limit"):  # Python's message for an integer
+            digits = sys.get_int_max_str_digits()
+            raise LineError(f"holds an integer of more than {digits:,} digits") from error
         raise LineError(f"not valid JSON: {reason.replace('at line 1 column', 'at column')}") from error
 
 

@@ -6,6 +6,7 @@ import os
 import time
 
 from rlpanel.errors import LineError
+from rlpanel.regular_files import too_large
 from rlpanel.sources.files import file_access
 from rlpanel.sources.records.json_parser import parse_slow
 from rlpanel.sources.records.record_types import BadLine
@@ -14,7 +15,7 @@ from rlpanel.sources.scalars.scalar_source import Points, parse_row
 #: Seconds without changes after which a file that does not parse counts as bad rather than being written.
 SETTLED = 5.0
 #: Larger files are not parsed.
-MAX_BYTES = 512 << 20
+MAX_BYTES = 128 << 20
 
 
 class TrainerState:
@@ -43,7 +44,9 @@ class TrainerState:
             status = file.stat()
             if _stamp(status) == self._stamp:
                 return Points(self._generation)
-            data = file.read(status.st_size, 0) if status.st_size <= MAX_BYTES else b"[]"
+            if status.st_size > MAX_BYTES:
+                raise too_large(status.st_size, MAX_BYTES, self.path)
+            data = file.read(status.st_size, 0)
         try:
             history = parse_slow(data).get("log_history")
             if not isinstance(history, list):

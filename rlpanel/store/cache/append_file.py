@@ -9,7 +9,8 @@ from functools import lru_cache
 import numpy as np
 import xxhash
 
-from rlpanel.safe_files import SafeFolder, write_all
+from rlpanel.regular_files import write_all
+from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files.mounts import NETWORK_FILE_SYSTEMS, file_system
 from rlpanel.store.columns.columns import Column
 from rlpanel.store.columns.page_memory import CAN_MAP, SavedBytes, mapped_content

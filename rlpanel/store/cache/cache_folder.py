@@ -23,6 +23,8 @@ from rlpanel.errors import UnsafePath
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.discovery.file_names import OWN_FOLDER
 from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.sources.files.unreadable import reason_of
+from rlpanel.store.cache.log_rights import log_rights
 from rlpanel.store.cache.user_cache import cache_folders, open_cache, warn_once
 
 try:
@@ -52,7 +54,7 @@ def find_cache_folders(run: AnyPath) -> Iterator[CacheFolder]:
     The cache in the run's folder is trusted regardless of its owner, like the run itself.
     """
     if isinstance(run, Path):
-        yield CacheFolder(run / OWN_FOLDER, partial(SafeFolder.open, run / OWN_FOLDER))
+        yield CacheFolder(run / OWN_FOLDER, partial(_open_in_run, run))
     for folder in cache_folders():
         yield CacheFolder(folder / _folder_name(run), partial(_open_in_cache, folder, run))
 
@@ -64,6 +66,17 @@ def open_writable_folders(run: AnyPath) -> Iterator[SafeFolder]:
     for cache in cache_folders():
         if folder := _open_or_none(partial(_claim_in_cache, cache, run)):
             yield folder
+
+
+def read_saved(folder: SafeFolder, name: str, most: int) -> bytes:
+    """Return a file of an open cache folder; one that exists but is not read causes a warning and OSError."""
+    try:
+        return folder.read(name, most)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        warn_once(f"{folder.path / name} is not used: {reason_of(error)}")
+        raise
 
 
 class CacheLock:
@@ -118,11 +131,18 @@ def lock_cache_folder(run: AnyPath, avoided: Container[Path] = ()) -> CacheLock 
     return None
 
 
+def _open_in_run(run: Path) -> SafeFolder:
+    folder = SafeFolder.open(run / OWN_FOLDER)
+    folder.rights = log_rights(run)
+    return folder
+
+
 def _claim_in_run(run: Path) -> SafeFolder:
     """Open or create the cache folder in the run's folder, which must exist and belong to this user."""
     with SafeFolder.open(run) as home:
         if not home.is_own:
             raise PermissionError(errno.EPERM, "belongs to another user", os.fspath(run))
+        home.rights = log_rights(run)
         return _claim(home, OWN_FOLDER, 0o755)
 
 
@@ -141,6 +161,7 @@ def _claim(parent: SafeFolder, name: str, mode: int) -> SafeFolder:
     folder = parent.subfolder(name, create=True, mode=mode)
     try:
         folder.require_own()
+        folder.narrow()
         if not folder.is_marked:
             _mark_folder(folder)
     except BaseException:

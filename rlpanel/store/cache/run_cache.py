@@ -34,6 +34,7 @@ from rlpanel.store.cache.cache_folder import (
     CacheLock,
     find_cache_folders,
     lock_cache_folder,
+    read_saved,
 )
 from rlpanel.store.cache.fingerprint import column_fingerprints, reading_fingerprint
 from rlpanel.store.cache.saved_columns import drop_outdated, new_parts, restore_column, saved_columns
@@ -52,6 +53,8 @@ MIN_LOG_BYTES = 4 << 20
 #: Attempts to load, because the writer may replace the files in the meantime.
 _READ_TRIES = 3
 MANIFEST = "manifest"
+#: Most bytes of a manifest; it has up to 3 KB for each file of the run.
+MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -95,10 +98,10 @@ class RunCache:
             for _ in range(_READ_TRIES):
                 try:
                     with location.open() as folder:
-                        return self._read(folder, folder.read(MANIFEST))
+                        return self._read(folder, read_saved(folder, MANIFEST, MOST_BYTES))
                 except FileNotFoundError:
                     continue  # a writer has replaced the column folder, or nothing was saved
-                except (OSError, ValueError, KeyError, TypeError) as error:
+                except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
                     log.info("the cache in %s is not used: %s", location.path, error)
                     break
         return None
@@ -246,7 +249,7 @@ def _digest(body: bytes) -> bytes:
 
 def _manifest_in(folder: SafeFolder) -> bytes:
     try:
-        return folder.read(MANIFEST)
+        return read_saved(folder, MANIFEST, MOST_BYTES)
     except OSError:
         return b""
 

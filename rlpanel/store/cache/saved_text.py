@@ -1,12 +1,17 @@
-"""Small files beside the saved columns of a run, for results that are shown before the run is opened."""
+"""Small files beside the saved columns of a run, for results that are shown before the run is opened.
+
+The first line of such a file is a checksum of the rest: a damaged file counts as missing.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
+import xxhash
+
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files.file_access import AnyPath
-from rlpanel.store.cache.cache_folder import find_cache_folders
+from rlpanel.store.cache.cache_folder import find_cache_folders, read_saved
 from rlpanel.store.cache.run_cache import MANIFEST
 
 #: Usual maximum number of bytes of such a file; rlpanel writes none that is longer.
@@ -14,28 +19,33 @@ MOST_BYTES = 1 << 16
 
 
 def read_saved_text(run: AnyPath, name: str, most: int = MOST_BYTES) -> str:
-    """Return the text of a file in a run's cache folder; empty if there is none of at most ``most`` bytes."""
+    """Return the text of a file in a run's cache folder; empty if there is no whole one of ``most`` bytes."""
     for location in find_cache_folders(run):
         with suppress(OSError), location.open() as folder:
-            status = folder.status(name)
-            if status is not None and status.st_size <= most:
-                return folder.read(name).decode("utf-8", "replace")
+            checksum, _, body = read_saved(folder, name, most).decode("utf-8", "replace").partition("\n")
+            if checksum == _checksum(body):
+                return body
     return ""
 
 
 def save_text(run: AnyPath, name: str, text: str, most: int = MOST_BYTES) -> bool:
     """Write a small file beside the saved columns of a run; False if no columns are saved.
 
-    No folder is created: a run that is too small to be saved stays as it is. A text of more than ``most``
+    No folder is created: a run that is too small to be saved stays as it is. A file of more than ``most``
     bytes is not written.
     """
-    data = text.encode("utf-8", "replace")
+    body = text.encode("utf-8", "replace").decode()
+    data = f"{_checksum(body)}\n{body}".encode()
     for location in find_cache_folders(run):
         with suppress(OSError), location.open() as folder:
             if len(data) <= most and _holds_columns(folder):
                 folder.replace(name, data)
                 return True
     return False
+
+
+def _checksum(body: str) -> str:
+    return xxhash.xxh3_64_hexdigest(body.encode())
 
 
 def _holds_columns(folder: SafeFolder) -> bool:

@@ -29,6 +29,8 @@ class RunFolder:
         Unreadable files and folders that may belong to the run.
     config_problem : str
         Error in the folder's ``rlpanel.toml``; empty if it was applied or does not exist.
+    ignored : tuple of Unread
+        Files of the run's configuration that cannot be read.
     """
 
     def __init__(self, path: AnyPath, root: str | os.PathLike[str], reading: Reading) -> None:
@@ -38,6 +40,7 @@ class RunFolder:
         self.problem = ""
         self.inaccessible: list[Unread] = []
         self.config_problem = ""
+        self.ignored: tuple[Unread, ...] = ()
 
     def list_files(self) -> dict[str, RolloutFileInfo] | None:
         """Return the rollout files by name; None if the folder cannot be read, and `problem` says why."""
@@ -53,7 +56,8 @@ class RunFolder:
             self.problem = f"the run's folder cannot be read: {reason_of(error)}; its last state is shown"
             return None
         self.problem = ""
-        self.config_problem = self._directory.folder_configs.for_folder(self._path).problem
+        config = self._directory.folder_configs.for_folder(self._path)
+        self.config_problem, self.ignored = config.problem, config.unread
         return {found.name: found for found in listed}
 
     def hides(self, name: str) -> bool:

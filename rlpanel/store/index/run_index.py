@@ -25,6 +25,7 @@ from rlpanel.store.backlog.backlog import Backlog, open_near_end
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult
 from rlpanel.store.backlog.throughput import Throughput
 from rlpanel.store.backlog.workers import WorkerPool
+from rlpanel.store.cache.log_rights import note_log_rights
 from rlpanel.store.cache.run_cache import MIN_LOG_BYTES, RunCache
 from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.columns.run_table import RunTable
@@ -120,6 +121,7 @@ class RunIndex:
         seen = self._folder.list_files()
         if seen is None:
             return
+        note_log_rights(self.path, (found.status for found in seen.values()))
         if self._run_json.refresh():
             self._update_constants()
         if not self._resumed:

@@ -40,7 +40,7 @@ def unread_files(folder: RunFolder, files: Iterable[RunFile]) -> tuple[Unread, .
         return (Unread("./", folder.problem),)
     of_files = [file.problem for file in files if file.problem]
     reported = {item.file for item in of_files}
-    return (*(item for item in folder.inaccessible if item.file not in reported), *of_files)
+    return (*folder.ignored, *(item for item in folder.inaccessible if item.file not in reported), *of_files)
 
 
 def list_problems(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import threading
 import time
@@ -24,6 +25,9 @@ import xxhash
 from rlpanel.errors import UnsafePath
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.sources.files.small_files import SmallFile, Stamp, read_in, read_remote_end, stamp_of
+from rlpanel.sources.files.unreadable import reason_of
+from rlpanel.store.cache.log_rights import log_rights
 from rlpanel.store.cache.user_cache import cache_folders, open_cache, warn_once
 from rlpanel.store.columns.run_table import DEAD
 from rlpanel.store.query.filter import Labels
@@ -38,6 +42,8 @@ _FOLDER = "notes"  # subfolder of the cache folder
 NOTE_COLUMNS = ("tag", "note")
 #: Maximum number of characters of a tag and of a note.
 MOST_TAG, MOST_NOTE = 40, 2000
+#: Most bytes of a file that are read, from its end: some 25,000 notes.
+MOST_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -63,27 +69,34 @@ class Notes:
     run : path
     version : int
         Increases with every change.
+    problems : tuple of str
+        Files and lines that were not read, with the reason.
     """
 
     def __init__(self, run: AnyPath) -> None:
         self.run = run
         self._lock = threading.Lock()
-        self._stamps: tuple[object, ...] = ()
+        self._stamps: tuple[Stamp | None, ...] = ()
         self._notes: dict[str, Note] = {}
         self._cached = f"{xxhash.xxh3_64_hexdigest(os.fsencode(run.resolve()))}.jsonl"
         self.version = 0
+        self.problems: tuple[str, ...] = ()
         self.refresh()
 
     def refresh(self) -> bool:
         """Read the files again if they changed; return whether they did."""
         with self._lock:
             files = list(self._files())
-            stamps = tuple(_stamp(path) for path, _ in files)
+            stamps = tuple(_stamp(path) for path, _ in files)  # before reading: later changes are noticed
             if stamps == self._stamps:
                 return False
             self._stamps = stamps
-            notes = [note for _, read in files for note in _parse_notes(read)]
+            read_files = [_read_notes(path, read) for path, read in files]
+            notes = [note for found, _ in read_files for note in found]
             self._notes = {note.uid: note for note in sorted(notes, key=lambda note: note.time)}
+            self.problems = tuple(problem for _, problems in read_files for problem in problems)
+            for problem in self.problems:
+                warn_once(f"{self.run}: {problem}")
             self.version += 1
             return True
 
@@ -163,13 +176,13 @@ class Notes:
         ]
         return np.array([row for row, _ in pairs], int), [note for _, note in pairs]
 
-    def _files(self) -> Iterator[tuple[AnyPath, Callable[[], bytes]]]:
+    def _files(self) -> Iterator[tuple[AnyPath, Callable[[], SmallFile]]]:
         """Yield every file for notes, beside the log and in the user's cache, with a function to read it."""
         beside = self.run / FILE
-        if isinstance(self.run, Path):
+        if isinstance(beside, Path):
             yield beside, partial(_read_file, partial(SafeFolder.open, self.run), FILE)
         else:
-            yield beside, beside.read_bytes
+            yield beside, partial(read_remote_end, beside, MOST_BYTES)
         for cache in cache_folders():
             yield (
                 cache / _FOLDER / self._cached,
@@ -195,6 +208,7 @@ def _column(rows: int, noted: np.ndarray, texts: list[str]) -> Labels:
 def _open_own(run: Path) -> SafeFolder:
     """Open a run's folder; PermissionError if another user owns it, which is common and gives no warning."""
     folder = SafeFolder.open(run)
+    folder.rights = log_rights(run)
     try:
         return _require_own(folder)
     except UnsafePath as error:
@@ -217,9 +231,9 @@ def _open_cache_folder(cache: Path, *, create: bool = False) -> SafeFolder:
     return _require_own(folder)
 
 
-def _read_file(open_folder: Callable[[], SafeFolder], name: str) -> bytes:
+def _read_file(open_folder: Callable[[], SafeFolder], name: str) -> SmallFile:
     with open_folder() as folder:
-        return folder.read(name)
+        return read_in(folder, name, MOST_BYTES, end=True)
 
 
 def _warn(error: OSError) -> None:
@@ -227,29 +241,54 @@ def _warn(error: OSError) -> None:
         warn_once(f"{error}: notes are not written there")
 
 
-def _stamp(path: AnyPath) -> tuple[int, int] | None:
-    """Return a file's size and modification time, which change if it does; None if there is no file."""
+def _stamp(path: AnyPath) -> Stamp | None:
     try:
-        status = path.lstat() if isinstance(path, Path) else path.stat()
+        return stamp_of(path)
     except OSError:
         return None
-    return status.st_size, status.st_mtime_ns
 
 
-def _parse_notes(read: Callable[[], bytes]) -> list[Note]:
-    """Return the notes of a file, without invalid lines such as one cut off by a full disk."""
+def _read_notes(path: AnyPath, read: Callable[[], SmallFile]) -> tuple[list[Note], list[str]]:
+    """Return the notes of a file, and what of it was not read: without a file, neither."""
     try:
-        lines = read().splitlines()
-    except OSError:
-        return []
-    return [note for note in map(_parse_note, lines) if note is not None]
+        file = read()
+    except (FileNotFoundError, NotADirectoryError):
+        return [], []
+    except OSError as error:
+        # The user's cache folder may be another user's; only an existing file is reported.
+        return [], [] if _stamp(path) is None else [f"{path.name} is ignored: {reason_of(error)}"]
+    lines, problems = file.data.splitlines(), []
+    if file.size > len(file.data):
+        lines = lines[1:]  # its beginning may be missing
+        problems = [f"{path.name} has {file.size:,} bytes: only the last {MOST_BYTES >> 20} MB are read"]
+    notes, bad = [], []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        if (note := _parse_note(line)) is not None:
+            notes.append(note)
+        else:
+            bad.append(number)
+    if bad:
+        first = f", the first is line {bad[0]:,}" if not problems else ""
+        count = (
+            "1 line holds no valid note and is"
+            if len(bad) == 1
+            else f"{len(bad):,} lines hold no valid note and are"
+        )
+        problems.append(f"{path.name}: {count} skipped{first}")
+    return notes, problems
 
 
 def _parse_note(line: bytes) -> Note | None:
+    """Return the note of a line; None for an invalid line, such as one cut off by a full disk."""
     try:
         values = json.loads(line)
         uid, tag, note = (str(values.get(name, "")) for name in ("uid", "tag", "note"))
-        int(uid.rpartition(":")[2].partition("/")[0])
-        return Note(uid, tag[:MOST_TAG], note[:MOST_NOTE], float(values.get("time", 0.0)))
-    except (ValueError, TypeError, AttributeError):
+        written = float(values.get("time", 0.0))
+        offset = int(uid.rpartition(":")[2].partition("/")[0])
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
+    if not math.isfinite(written) or abs(offset) >= 1 << 63:
+        return None
+    return Note(uid, tag[:MOST_TAG], note[:MOST_NOTE], written)

@@ -13,6 +13,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.findings.run_marks import FILE, RunMark, known_mark, mark_of, read_saved_marks
 from rlpanel.settings import FindingSettings, Reading
+from rlpanel.store.cache.saved_text import read_saved_text, save_text
 from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import write_run
@@ -101,11 +102,10 @@ def test_no_mark_is_saved_if_the_index_on_disk_is_turned_off(tmp_path: Path) -> 
 def test_a_mark_is_saved_again_if_its_severity_changes_or_after_a_minute(tmp_path: Path) -> None:
     index = opened(tmp_path / "run")
     index.save(last=True)
-    saved = index.path / ".rlpanel" / FILE
 
     def saved_after(findings: list[Finding], now: float) -> str:
         run_marks.note_findings(index, findings, now)
-        return str(json.loads(saved.read_text())["sentence"])
+        return str(json.loads(read_saved_text(index.path, FILE))["sentence"])
 
     assert saved_after([WARNING], 1000.0) == "It may break."
     other = Finding(severity="warning", sentence="It does break.")
@@ -132,6 +132,6 @@ def test_a_mark_is_saved_again_if_its_severity_changes_or_after_a_minute(tmp_pat
 def test_a_file_that_holds_no_mark_is_ignored(tmp_path: Path, text: str) -> None:
     index = opened(tmp_path / "run")
     index.save(last=True)
-    (index.path / ".rlpanel" / FILE).write_text(text)
+    save_text(index.path, FILE, text)
     assert list(read_saved_marks([index.path])) == [1]
     assert known_mark(index.path) is None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+import rlpanel
 from rlpanel.sources.discovery.directory import Directory
 from tests.factories import append, line, write_run
 
@@ -56,3 +59,38 @@ def test_a_file_that_shrank_is_judged_anew(tmp_path: Path) -> None:
     before = len(directory.files(tmp_path))
     path.write_bytes(line(1))
     assert (before, len(directory.files(tmp_path))) == (0, 1)
+
+
+#: First lines with the keys of a format and values that its adapter does not expect; a part of the reason.
+UNEXPECTED = {
+    "a score of texts": (
+        '{"input_prompt": "a", "output_response": "b", "score": ["x"]}',
+        "cannot be read as SkyRL: ValueError",
+    ),
+    "a reward of 400 digits": (
+        '{"gen_step": [0], "prompt": ["p"], "completion": ["c"], "Format": [1%s], "advantages": [0.1]}'
+        % ("0" * 400),
+        "cannot be read as columnar: OverflowError",
+    ),
+    "traces that are numbers": ('{"task": 1, "traces": [1.5], "run": 2}', "cannot be read as prime-rl: "),
+}
+
+
+@pytest.mark.parametrize("name", UNEXPECTED)
+def test_a_first_line_that_its_adapter_does_not_expect_is_a_bad_line(tmp_path: Path, name: str) -> None:
+    first, reason = UNEXPECTED[name]
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "x.jsonl").write_text(first + "\n")
+    write_run(tmp_path / "good")
+    assert {run.name for run in Directory(tmp_path).runs()} == {"bad", "good"}
+    with rlpanel.open_run(tmp_path / "bad", follow=False) as run:
+        bad = run.errors
+    assert (bad["file"][0], bad["line"][0]) == ("x.jsonl", 1)
+    assert bad["reason"][0].startswith(reason)
+
+
+def test_an_integer_of_5000_digits_costs_its_line_alone(tmp_path: Path) -> None:
+    append(tmp_path / "x.jsonl", line(1), b'{"step": 1, "prompt": "p", "x": %b}\n' % (b"9" * 5000), line(1))
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert (run.snapshot.samples, run.errors["line"].tolist()) == (2, [2])
+        assert run.errors["reason"][0] == "holds an integer of more than 4,300 digits"

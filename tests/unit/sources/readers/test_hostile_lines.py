@@ -122,7 +122,7 @@ def test_deep_nesting_anywhere_is_kept_or_said(tmp_path: Path, key: str, depth: 
     append(tmp_path / LOG, text[:-1] + filler + b"}\n", line(1))
     chunk = poll(tmp_path / LOG)
     assert len(chunk.records) + len(chunk.bad) == 2
-    assert not [bad for bad in chunk.bad if "could not be read" in bad.reason]
+    assert not [bad for bad in chunk.bad if "cannot be read" in bad.reason]
     file = JsonlFile(str(tmp_path / LOG), LOG, NATIVE)
     assert [file.fetch(locator).step for locator in chunk.locators] == [1] * len(chunk.records)
 

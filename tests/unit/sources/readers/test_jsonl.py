@@ -131,7 +131,7 @@ def test_a_fault_in_an_adapter_costs_its_line_alone(path: Path, caplog: pytest.L
     with caplog.at_level(logging.CRITICAL):
         chunk = taken(JsonlFile(str(path), path.name, Moody()))
     assert (len(chunk.records), chunk.bad[0].line) == (2, 2)
-    assert chunk.bad[0].reason.startswith("could not be read: ZeroDivisionError")
+    assert chunk.bad[0].reason.startswith("cannot be read as moody: ZeroDivisionError")
 
 
 def test_many_short_lines_come_in_several_chunks(path: Path) -> None:

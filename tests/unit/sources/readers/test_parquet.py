@@ -13,7 +13,8 @@ import rlpanel
 from rlpanel.errors import RunNotFound, SourceChanged
 from rlpanel.store.index.run_index import RunIndex
 
-REAL = Path(__file__).parents[3] / "data" / "trl"
+DATA = Path(__file__).parents[3] / "data"
+REAL = DATA / "trl"
 NAME = "completions_00001.parquet"
 #: TRL's scalars of these two steps.
 LOGGED = {
@@ -163,3 +164,20 @@ def test_a_file_larger_than_may_be_held_says_so(tmp_path: Path) -> None:
     index = RunIndex(tmp_path, "run", rlpanel.settings.Reading(line_bytes=100_000))
     assert look(index) == []
     assert "has more than 100,000 bytes when unpacked" in index.snapshot.problems[0]
+
+
+def test_a_damaged_byte_in_a_text_costs_the_rows_with_that_text_alone() -> None:
+    with rlpanel.open_run(DATA / "damaged", follow=False) as run:
+        bad, samples, texts = run.errors, run.snapshot.samples, run.samples(text=True)
+    assert (samples, len(texts), bad["line"].tolist()) == (6, 6, [6, 7])
+    assert all(bad["reason"].str.startswith("the value of 'completion' cannot be read: UnicodeDecodeError"))
+
+
+def test_a_file_without_a_row_that_can_be_read_is_named(tmp_path: Path) -> None:
+    write(tmp_path / NAME, table(1.0))
+    lone = pa.array([b"\xff"], pa.binary()).view(pa.string())
+    write(tmp_path / "other.parquet", pa.table({"step": [1], "prompt": lone}))
+    index = RunIndex(tmp_path, "run")
+    look(index)
+    assert [item.file for item in index.snapshot.unread] == ["other.parquet"]
+    assert "has no row that can be read" in index.snapshot.unread[0].reason

@@ -47,6 +47,15 @@ def test_a_link_is_neither_written_nor_read(saved: Path, tmp_path: Path) -> None
     assert (tmp_path / "other").read_text() == "secret"
 
 
+def test_a_changed_text_counts_as_missing(saved: Path) -> None:
+    save_text(saved, "facts", '{"samples": 6000}')
+    path = saved / ".rlpanel" / "facts"
+    path.write_text(path.read_text().replace("6000", "9999"))
+    assert read_saved_text(saved, "facts") == ""
+    path.write_text('{"samples": 6000}')  # as an older version wrote it
+    assert read_saved_text(saved, "facts") == ""
+
+
 def test_a_file_that_is_too_long_is_ignored(saved: Path) -> None:
     assert not save_text(saved, "findings", "x" * (MOST_BYTES + 1))
     (saved / ".rlpanel" / "findings").write_text("x" * (MOST_BYTES + 1))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 import rlpanel
-from rlpanel.store.query.sample_notes import FILE, Notes
-from tests.factories import write_run
+from rlpanel.store.query.sample_notes import FILE, MOST_BYTES, Notes
+from tests.factories import append, write_run
 
 
 @pytest.fixture(autouse=True)
@@ -65,13 +66,58 @@ def test_a_folder_that_cannot_be_written_leaves_them_in_the_cache(run: Path, cac
 
 
 @pytest.mark.parametrize(
-    "bad", [b"{", b"[]", b'{"uid": "nothing"}', b'{"uid": "a:1", "time": "x"}', b"\xff\xfe", b"null"]
+    "bad",
+    [
+        *(b"{", b"[]", b'{"uid": "nothing"}', b'{"uid": "a:1", "time": "x"}', b"\xff\xfe", b"null"),
+        b"[" * 200_000,
+        b'{"uid": "a:1", "tag": "x", "time": 1' + b"0" * 400 + b"}",
+        b'{"uid": "a:1", "tag": "x", "time": NaN}',
+        b'{"uid": "a:1' + b"0" * 400 + b'", "tag": "x"}',
+        b'{"uid": "a:1", "tag": ' + b"[" * 900 + b"]" * 900 + b', "time": Infinity}',
+    ],
+    ids=range(11),
 )
-def test_a_line_that_is_no_note_is_left_out(run: Path, bad: bytes) -> None:
+def test_a_line_that_is_no_note_is_left_out_and_counted(tmp_path: Path, bad: bytes) -> None:
+    folder = write_run(tmp_path / "run", steps=1, samples=2)
+    run = rlpanel.open_run(folder, follow=False)
+    uids = run.samples().uid
+    Notes(folder).write(uids[0], "before", "")
+    append(folder / FILE, bad + b"\n\n", bad + b"\n")
+    Notes(folder).write(uids[1], "after", "")
+    notes = Notes(folder)
+    assert notes.frame().uid.tolist() == uids.tolist()
+    assert notes.labels(run.snapshot)["tag"][1] == ["before", "after"]
+    assert notes.problems == (f"{FILE}: 2 lines hold no valid note and are skipped, the first is line 2",)
+
+
+def test_only_the_newest_notes_of_a_very_large_file_are_read(run: Path) -> None:
+    with (run / FILE).open("wb") as file:
+        file.truncate(MOST_BYTES)  # bytes that are no note
+    assert Notes(run).problems == (f"{FILE}: 1 line holds no valid note and is skipped, the first is line 1",)
+    append(run / FILE, b"\n")
     Notes(run).write("a.jsonl:0", "kept", "")
-    with (run / FILE).open("ab") as file:
-        file.write(bad + b"\n")
-    assert Notes(run).frame().uid.tolist() == ["a.jsonl:0"]
+    notes = Notes(run)
+    assert notes.frame().uid.tolist() == ["a.jsonl:0"]
+    (problem,) = notes.problems
+    assert problem.endswith("bytes: only the last 8 MB are read")
+    assert problem.startswith(f"{FILE} has 8,388,")
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"), [("pipe", "not a regular file"), ("link", "a link"), ("folder", "a folder")]
+)
+def test_anything_else_in_the_place_of_the_notes_is_named(
+    run: Path, tmp_path: Path, kind: str, reason: str
+) -> None:
+    (tmp_path / "elsewhere").write_text('{"uid": "a:0", "tag": "secret"}\n')
+    if kind == "pipe":
+        os.mkfifo(run / FILE)
+    elif kind == "link":
+        (run / FILE).symlink_to(tmp_path / "elsewhere")
+    else:
+        (run / FILE).mkdir()
+    notes = Notes(run)
+    assert (notes.tags(), notes.problems) == ([], (f"{FILE} is ignored: is {reason}",))
 
 
 def test_tags_in_use_come_by_how_often(run: Path) -> None:

@@ -1,0 +1,49 @@
+"""Calls adapters: an adapter that raises an unexpected error on a line makes that line bad, nothing else.
+
+Trainers write lines that no adapter expects: a list in the place of a number, an integer of 400 digits. All
+calls of an adapter go through this module, so that no adapter needs to check every value.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from rlpanel.errors import LineError, RLPanelError, describe_error
+from rlpanel.sources.records.record_types import Adapter, Record
+
+log = logging.getLogger(__name__)
+
+#: Maximum length of an adapter's name in a reason; some contain a path.
+_NAME = 80
+
+
+def accepts(adapter: Adapter, path: str, document: Mapping[str, Any]) -> bool:
+    """Return whether an adapter accepts a file with this first line; one that fails does not."""
+    try:
+        return adapter.accepts(path, document)
+    except MemoryError:
+        raise
+    except Exception:
+        log.debug("%s does not accept the first line of %s", adapter.name, path, exc_info=True)
+        return False
+
+
+def read_samples(adapter: Adapter, document: Any, path: str, *, full: bool) -> list[Record]:
+    """Return the samples of a line as `Adapter.read` does.
+
+    Raises
+    ------
+    LineError
+        If the line is not a sample, or the adapter fails. Too little memory is not the line's fault.
+    """
+    try:
+        return adapter.read(document, path, full=full)
+    except (RLPanelError, MemoryError):
+        raise
+    except Exception as error:
+        log.debug("%s cannot read a line of %s", adapter.name, path, exc_info=True)
+        reason = f"cannot be read as {adapter.name[:_NAME]}: {describe_error(error)}"
+    # Raised here, because the error holds frames with lazy parts of the document.
+    raise LineError(reason)

@@ -1,0 +1,74 @@
+"""Program for a child process that opens runs, and prints what each of them cost and said.
+
+``python -m tests.integration.reliability.opening_child FOLDER…`` prints one JSON object per run. The child's
+memory is limited. A run that takes longer than the limit ends it, with the stack in its stderr.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import logging
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import rlpanel
+from rlpanel.findings.run_marks import known_mark, read_saved_marks
+from rlpanel.store.index import run_index
+from rlpanel.store.index.run_facts import known_facts, read_saved_facts
+from rlpanel.store.query.sample_notes import Notes
+
+MEMORY, SECONDS = 8 << 30, 60
+
+
+class Messages(logging.Handler):
+    """Collects what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
+def opened(folder: Path, logged: Messages) -> dict[str, Any]:
+    """Open a run as commands and pages do, and return its cost and everything that was said."""
+    faulthandler.dump_traceback_later(SECONDS, exit=True)
+    logged.texts.clear()
+    began = time.process_time()
+    *_, listed = [*read_saved_facts([folder]), *read_saved_marks([folder]), rlpanel.discover(folder)]
+    facts, mark = known_facts(folder), known_mark(folder)
+    run = rlpanel.open_run(folder, follow=False, jobs=0)
+    notes = Notes(run.path)
+    notes.labels(run.snapshot)
+    found = len(run.findings)
+    faulthandler.cancel_dump_traceback_later()
+    return {
+        "seconds": time.process_time() - began,
+        "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+        "rows": run.snapshot.samples,
+        "listed": len(listed),
+        "notes": len(notes.frame()),
+        "findings": found,
+        "facts": facts and facts.samples,
+        "mark": mark and mark.step,
+        "said": [
+            *run.snapshot.problems,
+            *(f"{bad.file}:{bad.line}: {bad.reason}" for bad in run.snapshot.bad_lines),
+            *notes.problems,
+            *logged.texts,
+        ],
+    }
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    run_index.MIN_LOG_BYTES = 0  # the columns of small runs are saved, too
+    messages = Messages()
+    logging.getLogger().addHandler(messages)
+    for name in sys.argv[1:]:
+        print(json.dumps(opened(Path(name), messages)), flush=True)
