@@ -16,6 +16,7 @@ from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.files.file_access import AnyPath, RemotePath, path_of
 from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.store.backlog.workers import WorkerPool, Workers
+from rlpanel.store.index.faults import Faults
 from rlpanel.store.index.run_index import RunIndex
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any], schedul
                 wake.wait(_PROGRESS_INTERVAL)
                 wake.clear()
         index.save(last=True)
+    except Exception as error:
+        index.fail(Faults().note(index.path, f"{index.name} cannot be read", error))
     finally:
         workers.close()
         progress.end()

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import AnyPath
-from rlpanel.store.index.reader import Reader, WatchedRoot
+from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.index.watched_root import WatchedRoot
 
 log = logging.getLogger(__name__)
 

@@ -206,7 +206,8 @@ class Board:
         return parts
 
     def _apply_changes(self, changed: set[RunIndex | None]) -> None:
-        clock = {"now": time.time(), "failure": hub().reader.failure}
+        reader = hub().reader
+        clock = {"now": time.time(), "failure": reader.failure, "failing": reader.failing}
         with pn.io.hold():
             if None in changed:
                 self._refresh_runs()

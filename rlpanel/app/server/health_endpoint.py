@@ -14,11 +14,14 @@ from tornado.web import RequestHandler
 
 from rlpanel.app.server.background_service import Service
 from rlpanel.app.session_hub import hub
-from rlpanel.store.index.reader import Reader, WatchedRoot
+from rlpanel.store.index.reader import Reader
+from rlpanel.store.index.watched_root import WatchedRoot
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Seconds without a finished round after which the reader counts as hung, most likely in the file system.
 STUCK = 60.0
+#: Maximum number of runs that are named.
+MOST_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,10 @@ class Health:
         Whether the root's folder can be listed.
     runs_found : int or None
         Number of runs below the root.
+    runs_failing : int
+        Number of followed runs that cannot be read because of an unexpected error; others are read.
+    failing : dict of str to str
+        The first `MOST_NAMED` of these runs, with the reason.
     runs, sessions, spare_pages : int
         Number of followed runs, of open pages, and of pages that are built for the next visitors.
     samples, bad_lines, behind_bytes : int or None
@@ -58,6 +65,8 @@ class Health:
     root_readable: bool | None
     runs_found: int | None
     runs: int
+    runs_failing: int
+    failing: dict[str, str]
     sessions: int
     spare_pages: int
     samples: int | None
@@ -97,6 +106,7 @@ def health() -> Health:
     runs = reader.runs
     # Skip runs that were not read yet: their numbers are unknown, not 0.
     snapshots = [index.snapshot for index in runs if index.snapshot.version]
+    failing = {index.name: reason for index in runs if (reason := reader.failing.get(index.path))}
     failure = _failure(reader, root)
     return Health(
         well=not failure,
@@ -105,6 +115,8 @@ def health() -> Health:
         root_readable=not root.failure if root and root.runs is not None else None,
         runs_found=len(root.runs) if root and root.runs is not None and not root.failure else None,
         runs=len(runs),
+        runs_failing=len(failing),
+        failing=dict(list(failing.items())[:MOST_NAMED]),
         sessions=session_hub.sessions,
         spare_pages=_Current.count_spare_pages(),
         samples=_total(snapshot.all_samples for snapshot in snapshots),
@@ -148,6 +160,7 @@ _GAUGES = {
     "root_readable": "1 while the root's folder can be listed.",
     "runs_found": "Runs below the root.",
     "runs": "Runs being followed.",
+    "runs_failing": "Followed runs that cannot be read because of an unexpected error.",
     "sessions": "Open pages.",
     "spare_pages": "Pages that are built for the next visitors.",
     "samples": "Samples of the followed runs.",

@@ -105,6 +105,9 @@ class Context(param.Parameterized):
     message = param.String(default="", doc="Why the sample cannot be shown; empty if it can.")
     root = param.String(default="", doc="The folder whose runs are shown, as the user wrote it.")
     failure = param.String(default="", doc="Error that currently stops the reader; empty if there is none.")
+    failing = param.Dict(
+        default={}, doc="Reason by path of the runs that cannot be read because of an unexpected error."
+    )
     read_only = param.Boolean(default=False, constant=True, doc="Whether the viewer may write nothing.")
     noted = param.Integer(default=0, doc="Counter that rises whenever a tag or note is written.")
     others = param.List(default=[], item_type=OverlayRun, doc="The overlay runs.")

@@ -36,6 +36,7 @@ function stateOf(run, now, [live, quiet]) {
 /** Return what is known of a run as sentences, for the tooltip and for screen readers. */
 function factsOf(run, { state, age }) {
   const facts = []
+  if (run.problem) { facts.push(t("cannot be read: {reason}", { reason: run.problem })) }
   if (state) {
     facts.push(state === "live" ? t("live") : t("{state}, newest line {age} ago", { state: t(state), age }))
   }
@@ -93,7 +94,11 @@ class RunEntry {
     if (run === this.run) { return }
     this.run = run
     this.first.querySelector(".mark")?.remove()
-    if (run.severity) {
+    if (run.problem) {
+      const mark = element("span", "mark alarm", "✕")
+      Object.assign(mark, { role: "img", ariaLabel: t("cannot be read") })
+      this.first.append(mark)
+    } else if (run.severity) {
       const mark = element("span", `mark ${run.severity}`, MARKS[run.severity])
       Object.assign(mark, { role: "img", ariaLabel: run.severity })
       this.first.append(mark)

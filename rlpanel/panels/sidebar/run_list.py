@@ -76,10 +76,11 @@ class RunList(Viewer):
         self.context = context
         self._choices = RunChoices(sizing_mode="stretch_width", margin=(0, 8), css_classes=["rl-runs"])
         self._choices.on_msg(lambda event: self._on_message(event.data))
-        self._known: dict[str, tuple[RunInfo, RunFacts | TailFacts | None, RunMark | None, Entry]] = {}
+        self._known: dict[str, tuple[RunInfo, RunFacts | TailFacts | None, RunMark | None, str, Entry]] = {}
         self._updated = 0.0
         self._saved: BackgroundTask[int] = BackgroundTask(self._draw)
         context.param.watch(self._on_clock, "now")
+        context.param.watch(self._draw, "failing")
         context.param.watch(self._on_runs, "runs")
         context.selection.param.watch(self._draw, ["run", "over"])
         self._on_runs()
@@ -125,9 +126,10 @@ class RunList(Viewer):
             info = context.infos.get(listed.name, listed)
             facts = known_facts(info.path) or known_tail(info)
             mark, label = known_mark(info.path), labels[info.name]
+            problem = context.failing.get(info.path, "")
             before = known.get(info.name)
-            if before is None or before[:3] != (info, facts, mark) or before[3]["label"] != label:
-                before = info, facts, mark, entry_of(label, info, facts, mark)
+            if before is None or before[:4] != (info, facts, mark, problem) or before[4]["label"] != label:
+                before = info, facts, mark, problem, entry_of(label, info, facts, mark, problem)
             self._known[info.name] = before
         entries = [entry for *_, entry in self._known.values()]
         if selected and selected not in labels:
@@ -171,7 +173,9 @@ class RunList(Viewer):
         selection.over = over
 
 
-def entry_of(label: str, info: RunInfo, facts: RunFacts | TailFacts | None, mark: RunMark | None) -> Entry:
+def entry_of(
+    label: str, info: RunInfo, facts: RunFacts | TailFacts | None, mark: RunMark | None, problem: str = ""
+) -> Entry:
     """Return a run as the browser gets it; what is not known is left out.
 
     Parameters
@@ -183,8 +187,12 @@ def entry_of(label: str, info: RunInfo, facts: RunFacts | TailFacts | None, mark
         Counts of facts that are older than the files are lower bounds, because logs grow. If the files
         shrank, they were replaced, and the facts are left out.
     mark : RunMark, optional
+    problem : str
+        Reason why the run cannot be read; empty if it can.
     """
     entry: Entry = {"name": info.name, "label": label, "time": round(info.modified, 1)}
+    if problem:
+        entry["problem"] = problem
     if isinstance(facts, TailFacts):
         entry["step"], entry["tail"] = facts.step, True
         if facts.reward is not None:

@@ -12,6 +12,7 @@ from typing import Any
 from rlpanel.errors import LineError, SourceUnready
 from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.discovery.file_names import display_name, is_rollout_name
+from rlpanel.sources.discovery.folder_walk import MAX_DEPTH
 from rlpanel.sources.discovery.format_detection import first_lines
 from rlpanel.sources.files.file_access import AnyPath, is_remote, scan, stat
 from rlpanel.sources.files.unreadable import reason_of
@@ -138,20 +139,22 @@ def _missing(root: AnyPath) -> Diagnosis:
 
 def _walk(folder: str) -> Iterator[str]:
     """Yield all files below a folder, except hidden ones and links."""
-    try:
-        entries = sorted(scan(folder), key=lambda entry: entry.name)
-    except OSError:
-        return
-    folders = []
-    for entry in entries:
-        if entry.name.startswith("."):
+    waiting = [(folder, 0)]
+    while waiting:
+        folder, depth = waiting.pop()
+        try:
+            entries = sorted(scan(folder), key=lambda entry: entry.name) if depth <= MAX_DEPTH else []
+        except OSError:
             continue
-        if entry.is_dir(follow_symlinks=False):
-            folders.append(entry.path)
-        elif not entry.is_symlink():
-            yield entry.path
-    for path in folders:
-        yield from _walk(path)
+        folders = []
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                folders.append((entry.path, depth + 1))
+            elif not entry.is_symlink():
+                yield entry.path
+        waiting += reversed(folders)
 
 
 def _name_priority(path: str) -> int:

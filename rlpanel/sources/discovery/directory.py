@@ -7,11 +7,12 @@ folder are ignored. Links are followed inside the root, and out of it only if th
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from rlpanel.errors import RunNotFound
+from rlpanel.errors import RunNotFound, describe_error
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery import step_folders
 from rlpanel.sources.discovery.file_names import (
@@ -27,6 +28,8 @@ from rlpanel.sources.discovery.links import skipped_link, target_of
 from rlpanel.sources.files.file_access import AnyPath, is_remote, path_of, scan
 from rlpanel.sources.files.unreadable import Unread, reason_of, too_many_open
 from rlpanel.sources.records.record_types import Adapter
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ class Directory:
         members: dict[str, tuple[FolderTree, list[_Rollout]]] = {}
         unread: list[Unread] = []
         for folder in self._walk.folders(unread):
-            for rollout in self._rollouts(folder):
+            for rollout in self._listed(folder, unread):
                 members.setdefault(rollout.run_folder, (folder.tree, []))[1].append(rollout)
         self.left_out = tuple(sorted(unread, key=lambda skipped: (skipped.file.count("/"), skipped.file)))
         infos = [_info(path, tree, rollouts) for path, (tree, rollouts) in members.items()]
@@ -128,7 +131,7 @@ class Directory:
     def has_runs(self) -> bool:
         """Return True if there is a run. The search ends there; `left_out` is complete up to there."""
         unread: list[Unread] = []
-        has_run = any(True for folder in self._walk.folders(unread) for _ in self._rollouts(folder))
+        has_run = any(True for folder in self._walk.folders(unread) for _ in self._listed(folder, unread))
         self.left_out = tuple(unread)
         return has_run
 
@@ -201,6 +204,16 @@ class Directory:
         """Return the folder that `runs` reaches through links under this name; empty if it reaches none."""
         linked = self._walk.resolve_name(name)
         return linked[0] if linked and self._list_run(*linked)[0] else ""
+
+    def _listed(self, folder: ListedFolder, unread: list[Unread]) -> Iterator[_Rollout]:
+        """Yield the rollout files of a folder; an unexpected error hides no other folder."""
+        try:
+            yield from self._rollouts(folder)
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:
+            log.debug("%s cannot be listed", folder.path, exc_info=True)
+            unread.append(Unread(folder.tree.name_of(folder.path) + "/", describe_error(error)))
 
     def _rollouts(
         self, folder: ListedFolder, unread: list[Unread] | None = None, run_folder: str = ""

@@ -15,6 +15,9 @@ from rlpanel.sources.discovery.links import is_below, skipped_link, target_of
 from rlpanel.sources.files.file_access import Entry, is_remote, scan
 from rlpanel.sources.files.unreadable import Unread, reason_of, too_many_open
 
+#: Levels below a root that are searched. Thousands are possible, and each level takes longer than the last.
+MAX_DEPTH = 64
+
 
 @dataclass(frozen=True)
 class FolderTree:
@@ -116,20 +119,25 @@ class FolderWalk:
         self, folder: str, tree: FolderTree, visited: set[tuple[int, int]], unread: list[Unread]
     ) -> Iterator[ListedFolder]:
         """Yield a folder of a tree and the folders below it, except those already visited on another path."""
-        try:
-            if self._is_visited(folder, visited):
-                return
-            entries = scan(folder)
-        except OSError as error:
-            if too_many_open(error):
-                raise
-            if not isinstance(error, FileNotFoundError):
-                unread.append(Unread(tree.name_of(folder) + "/", reason_of(error)))
-            return
-        yield ListedFolder(folder, entries, tree)
-        for entry in sorted(entries, key=lambda e: e.name):
-            if _is_searchable_folder(entry):
-                yield from self._walk(entry.path, tree, visited, unread)
+        waiting = [(folder, 0)]
+        while waiting:
+            folder, depth = waiting.pop()
+            if depth > MAX_DEPTH:
+                unread.append(Unread(tree.name_of(folder) + "/", f"more than {MAX_DEPTH} folders deep"))
+                continue
+            try:
+                if self._is_visited(folder, visited):
+                    continue
+                entries = scan(folder)
+            except OSError as error:
+                if too_many_open(error):
+                    raise
+                if not isinstance(error, FileNotFoundError):
+                    unread.append(Unread(tree.name_of(folder) + "/", reason_of(error)))
+                continue
+            yield ListedFolder(folder, entries, tree)
+            below = sorted((entry for entry in entries if _is_searchable_folder(entry)), key=lambda e: e.name)
+            waiting += [(entry.path, depth + 1) for entry in reversed(below)]
 
     def _is_visited(self, folder: str, visited: set[tuple[int, int]]) -> bool:
         """Return True if a folder was visited before, and mark it. Only links lead to a folder twice."""

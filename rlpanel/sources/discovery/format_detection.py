@@ -195,10 +195,10 @@ def _adapter_by_line(
 
 
 def _has_reward(adapter: Adapter, path: str, document: Any) -> bool:
-    """Return True if a sample of a line has a finite reward; a bad line has none."""
+    """Return True if a sample of a line has a finite reward; a line that cannot be read has none."""
     try:
         records = read_samples(adapter, document, path, full=False)
-    except LineError:
+    except (LineError, MemoryError):
         return False
     return any(math.isfinite(record.numbers.get("reward", math.nan)) for record in records)
 

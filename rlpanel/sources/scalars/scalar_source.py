@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from rlpanel.errors import LineError
+from rlpanel.errors import LineError, describe_error
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import BadLine
 
@@ -62,8 +62,18 @@ def parse_row(document: Mapping[str, Any]) -> Row:
     Raises
     ------
     LineError
-        If the object has no step.
+        If the object has no step, or cannot be read for another reason.
     """
+    try:
+        return _parse_row(document)
+    except (LineError, MemoryError):
+        raise
+    except Exception as error:
+        reason = describe_error(error)
+    raise LineError(f"cannot be read: {reason}")
+
+
+def _parse_row(document: Mapping[str, Any]) -> Row:
     key = next((key for key in STEP_KEYS if document.get(key) is not None), None)
     if key is None:
         raise LineError("no 'step'")

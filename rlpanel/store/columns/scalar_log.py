@@ -7,12 +7,14 @@ wins (see `rlpanel.sources.scalars.find_scalars`), and within a file the later l
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rlpanel.errors import describe_error
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sources.files.unreadable import Unread, reason_of
 from rlpanel.sources.records.record_types import BadLine
@@ -22,6 +24,8 @@ from rlpanel.store.columns.columns import Column
 
 if TYPE_CHECKING:
     import pandas as pd
+
+log = logging.getLogger(__name__)
 
 #: Limit for scalar names: a log with ever new names must not fill the memory.
 MAX_NAMES = 2048
@@ -256,6 +260,12 @@ class ScalarLog:
             points = file.reader.poll(budget)
         except OSError as error:
             file.problem = str(Unread(file.reader.name, reason_of(error)))
+            file.more = False
+        except MemoryError:
+            raise
+        except Exception as error:  # the trainer's scalars must not stop the reading of the samples
+            log.debug("%s cannot be read", file.reader.path, exc_info=True)
+            file.problem = str(Unread(file.reader.name, describe_error(error), "what comes before is kept"))
             file.more = False
         else:
             file.problem = ""

@@ -8,16 +8,16 @@ import threading
 import time
 from collections.abc import Callable
 
+from rlpanel.errors import describe_error
 from rlpanel.settings import Reading
-from rlpanel.sources.discovery.diagnose import Diagnosis, diagnose
-from rlpanel.sources.discovery.directory import Directory, RunInfo
-from rlpanel.sources.files.file_access import AnyPath, connection_error, listing_error, path_of
-from rlpanel.sources.files.unreadable import Unread
+from rlpanel.sources.files.file_access import AnyPath, path_of
 from rlpanel.store.backlog.workers import Workers
+from rlpanel.store.index.faults import Faults
 from rlpanel.store.index.folder_watches import FolderWatches
 from rlpanel.store.index.main_thread import MainThread
 from rlpanel.store.index.rescan_timer import IntervalTimer, RescanTimer
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.index.watched_root import WatchedRoot
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -28,8 +28,8 @@ _CATCH_UP_NOTICE = 0.1
 _PATIENCE, _LOOK_EVERY = 0.3, 0.02
 #: While polling, the interval is divided by this if the last round brought changes.
 _SPEEDUP = 5
-#: Seconds to wait after an error, so that a persistent one does not cause a busy loop.
-_FAULT_PAUSE = 0.2
+#: Seconds to wait after an error outside of any run, at first and at most.
+_ROUND_REST = 0.2, 5.0
 
 Listener = Callable[["RunIndex | None"], None]
 
@@ -40,7 +40,9 @@ class Reader:
     Attributes
     ----------
     failure : str
-        Error of the last round; empty if it succeeded.
+        Error of the last round, outside of any run; empty if it succeeded.
+    failing : dict of path to str
+        Runs that cannot be read because of an unexpected error, with the reason. Others are read.
     lines, bytes, rounds : int
         Number of samples and bad lines, of bytes read, and of rounds, since the process started.
     workers : Workers
@@ -50,11 +52,12 @@ class Reader:
     def __init__(self, reading: Reading | None = None) -> None:
         self.reading = reading or Reading.from_environment()
         self.failure = ""
+        self.failing: dict[AnyPath, str] = {}
         self.lines = self.bytes = self.rounds = 0
         self._last_round = time.monotonic()
         self._lock = threading.Lock()
         self._wake = threading.Event()
-        self._stopping = False
+        self._stop = threading.Event()
         self._runs: dict[AnyPath, RunIndex] = {}
         self._users: dict[AnyPath, int] = {}
         self._roots: dict[AnyPath, WatchedRoot] = {}
@@ -69,6 +72,8 @@ class Reader:
         self._files_moved = False  # whether files were added or removed since the last rescan
         self._rescan_timer = RescanTimer()
         self._main_thread = MainThread()
+        self._run_faults, self._root_faults, self._save_faults = Faults(), Faults(), Faults()
+        self._round_faults = Faults(*_ROUND_REST)
 
     # -- for any thread --------------------------------------------------------------------------
 
@@ -134,7 +139,7 @@ class Reader:
 
     def stop(self) -> None:
         """Stop the thread and the file watches, and wait up to five seconds for them to end."""
-        self._stopping = True
+        self._stop.set()
         self._wake.set()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -159,22 +164,22 @@ class Reader:
     @property
     def stopped(self) -> bool:
         """True once `stop` was called; a stopped reader cannot be started again."""
-        return self._stopping
+        return self._stop.is_set()
 
     # -- the thread ------------------------------------------------------------------------------
 
     def _start(self) -> None:
         with self._lock:
-            if self._thread is None and not self._stopping:
+            if self._thread is None and not self._stop.is_set():
                 self._thread = threading.Thread(target=self._loop, name="rlpanel-reader", daemon=True)
                 self._thread.start()
         self._wake.set()
 
     def _loop(self) -> None:
         waiting, last_round = False, 0.0
-        while not self._stopping:
+        while not self._stop.is_set():
             # The wait has a time limit for rescans that are due, and for file systems that lose events.
-            if not waiting and self._wake.wait(self._interval()):
+            if not waiting and self._wake.wait(min(self._interval(), self._run_faults.next_attempt)):
                 # Debounce: a line after a pause is read at once, a stream of lines is read in batches.
                 time.sleep(max(0.0, last_round + self.reading.debounce - time.monotonic()))
             self._wake.clear()
@@ -188,15 +193,15 @@ class Reader:
         self.workers.close()
 
     def _safe_round(self) -> bool:
-        """Run one round. An error is stored and logged, and the next round tries again."""
+        """Run one round. An error outside of any run is stored, and the next round tries again."""
         try:
             waiting = self._round()
-            self.failure = ""
         except Exception as error:
-            log.exception("the reader failed; it tries again")
-            self.failure = f"{type(error).__name__}: {error}"
-            time.sleep(_FAULT_PAUSE)
+            self.failure = self._round_faults.note(None, "the reader failed and tries again", error)
+            self._stop.wait(self._round_faults.rest(None))
             return False
+        self._round_faults.clear(None)
+        self.failure = ""
         return waiting
 
     def _round(self) -> bool:
@@ -214,20 +219,24 @@ class Reader:
         rescan_runs = self._runs_due(max(self._interval(), self._rescan_timer.interval)) or early
         began = time.monotonic()
         for root in roots:
-            if (rescan_roots or root.runs is None) and root.refresh():
-                self._notify(None)
-        rescanned = [path for path in runs if rescan_runs or path in new_runs]
+            if (rescan_roots or root.runs is None) and not self._root_faults.rest(root.path):
+                self._refresh(root)
+        self._forget_faults(runs, new_runs)
+        failed = {path for path in runs if self._run_faults.reason(path)}
+        ready = {path: index for path, index in runs.items() if not self._run_faults.rest(path)}
+        rescanned = [path for path in ready if rescan_runs or path in new_runs or path in failed]
         for path in rescanned:
-            runs[path].rescan()
+            if not self._rescan(ready[path], failed=path in failed):
+                del ready[path]
         if rescan_runs:
             self._files_moved = False
             self._rescan_timer.record(time.monotonic() - began)
         waiting = False
         versions = [index.version for index in runs.values()]
-        for path, index in runs.items():
+        for path, index in ready.items():
             if index.has_backlog:
                 self._give_way()
-            waiting |= self._read(index, None if path in rescanned else dirty)
+            waiting |= self._read_safely(index, None if path in rescanned else dirty)
         if all(index.needs_no_workers for index in runs.values()):
             self.workers.close()
         self._had_changes = versions != [index.version for index in runs.values()]
@@ -237,7 +246,7 @@ class Reader:
     def _give_way(self) -> None:
         """Wait while the main thread builds or draws pages, but not so long that new lines are late."""
         deadline = time.monotonic() + _PATIENCE
-        while self._main_thread.is_busy and time.monotonic() < deadline and not self._stopping:
+        while self._main_thread.is_busy and time.monotonic() < deadline and not self._stop.is_set():
             time.sleep(_LOOK_EVERY)
 
     def _save(self, runs: dict[AnyPath, RunIndex]) -> None:
@@ -245,16 +254,77 @@ class Reader:
         with self._lock:
             dropped, self._dropped = self._dropped, []
         for index in dropped:
-            index.close()
+            try:
+                index.close()
+            except Exception as error:  # nobody looks at it any more
+                self._save_faults.note(index.path, f"{index.name} cannot be closed", error)
         for index in runs.values():
-            index.save()
+            try:
+                index.save()
+            except Exception as error:
+                index.stop_saving(describe_error(error))
+                self._save_faults.note(index.path, f"{index.name} is not saved", error)
+
+    # -- errors of one run or root ---------------------------------------------------------------
+
+    def _refresh(self, root: WatchedRoot) -> None:
+        """List the runs of a root again; an error concerns that root only."""
+        try:
+            changed = root.refresh()
+        except Exception as error:
+            root.failure = self._root_faults.note(root.path, f"{root.path} cannot be listed", error)
+            return
+        self._root_faults.clear(root.path)
+        if changed:
+            self._notify(None)
+
+    def _rescan(self, index: RunIndex, *, failed: bool) -> bool:
+        """Update the files of a run, and start anew if it has ``failed``; False after an error."""
+        try:
+            if failed:
+                index.restart()
+            index.rescan()
+        except Exception as error:
+            self._fail(index, error)
+            return False
+        return True
+
+    def _read_safely(self, index: RunIndex, dirty: set[str] | None) -> bool:
+        """Read a run as `_read` does; an error is shown in that run only."""
+        try:
+            waiting = self._read(index, dirty)
+        except Exception as error:
+            self._fail(index, error)
+            return False
+        if index.path in self.failing:
+            self._run_faults.clear(index.path)
+            self._forget_failing(index.path)
+        return waiting
+
+    def _fail(self, index: RunIndex, error: Exception) -> None:
+        """Show in a run that it cannot be read; it is tried again after a while."""
+        what = f"{index.name} cannot be read (other runs are not affected)"
+        reason = self._run_faults.note(index.path, what, error)
+        index.fail(reason)
+        self.failing = {**self.failing, index.path: reason}
+        self._notify(index)
+
+    def _forget_faults(self, runs: dict[AnyPath, RunIndex], new_runs: set[AnyPath]) -> None:
+        """Forget the errors of runs that were closed, also if they were opened again."""
+        for path in [path for path in self.failing if path not in runs or path in new_runs]:
+            self._run_faults.forget(path)
+            self._forget_failing(path)
+
+    def _forget_failing(self, path: AnyPath) -> None:
+        # Other threads read the dictionary, so it is replaced.
+        self.failing = {other: reason for other, reason in self.failing.items() if other != path}
 
     def _read(self, index: RunIndex, dirty: set[str] | None) -> bool:
         """Read a run's new lines for `_CATCH_UP_NOTICE` seconds; True if there are unread lines left."""
         before, bytes_before, version = index.snapshot, index.bytes_read, index.version
         deadline = time.monotonic() + _CATCH_UP_NOTICE
         index.read(dirty, _CATCH_UP_NOTICE)
-        while index.busy and time.monotonic() < deadline and not self._stopping:
+        while index.busy and time.monotonic() < deadline and not self._stop.is_set():
             index.read(set(), deadline - time.monotonic())
         if index.version == 0:
             index.commit()  # a run without samples is published, too
@@ -286,41 +356,3 @@ class Reader:
         if self._watches.events:
             return self.reading.rescan_interval
         return self.reading.poll_interval / (_SPEEDUP if self._had_changes else 1)
-
-
-class WatchedRoot:
-    """Root folder with the list of runs below it, as of the last refresh; None before the first.
-
-    Attributes
-    ----------
-    survey : Diagnosis or None
-        Description of the folder's content if it holds no runs.
-    failure : str
-        Reason why the last refresh could not list the root; empty if it could.
-    left_out : tuple of Unread
-        Folders that cannot be listed, and links that are not followed, with the reason.
-    """
-
-    def __init__(self, path: AnyPath, reading: Reading | None = None) -> None:
-        self.path = path
-        self.directory = Directory(path, reading)
-        self.runs: list[RunInfo] | None = None
-        self.survey: Diagnosis | None = None
-        self.failure = ""
-        self.left_out: tuple[Unread, ...] = ()
-
-    def refresh(self) -> bool:
-        """List the runs again; True if runs were added, removed or changed."""
-        self.failure = listing_error(self.path)
-        try:
-            runs = self.directory.runs()
-        except OSError as error:  # such as too many open files: the runs still exist
-            log.debug("%s cannot be listed now: %s", self.path, error)
-            return False
-        if self.runs and connection_error(self.path):
-            return False  # the remote does not answer; keep the last list
-        diagnosis = None if runs else diagnose(self.directory)
-        state = runs, diagnosis, self.directory.left_out
-        changed = state != (self.runs, self.survey, self.left_out)
-        self.runs, self.survey, self.left_out = state
-        return changed

@@ -83,19 +83,25 @@ class RunIndex:
         self.path = path_of(path)
         self.name = name
         self.reading = reading or Reading()
-        self._memories: dict[str, SplitMemory] = {}
-        self.view = RunView(Snapshot(name), self._memories)
         self.version = 0
         self.bytes_read = 0
-        self._folder = RunFolder(self.path, root or self.path, self.reading)
-        self._scalars = ScalarLog(self.path, path_of(root or self.path))
+        self._root, self._workers = path_of(root or self.path), workers
+        self._training = Training.from_environment().given()
+        self._former: dict[str, RunFile] = {}  # files from before the last `restart`
+        self._begin()
+        self.view = RunView(Snapshot(name), self._memories)
+
+    def _begin(self) -> None:
+        """Start without any row."""
+        self._memories: dict[str, SplitMemory] = {}
+        self._folder = RunFolder(self.path, self._root, self.reading)
+        self._scalars = ScalarLog(self.path, self._root)
         self._files: dict[str, RunFile] = {}
         self._numbered: list[RunFile] = []
-        self._backlog, self._workers = Backlog(workers), workers
+        self._backlog = Backlog(self._workers)
         self._throughput = Throughput()
         self._table = RunTable()
         self._run_json = RunJson(self.path)
-        self._training = Training.from_environment().given()
         self._update_constants()
         self._bad_lines: tuple[BadLineAt, ...] | None = ()
         self._newest_line = 0.0
@@ -105,9 +111,10 @@ class RunIndex:
         self._cache = RunCache(self.path, self.reading.line_bytes) if self.reading.cache else None
         self._resumed = False
         self._backfill: ColumnBackfill | None = None
+        self._not_saved = ""  # reason why the rows are not saved, if that failed in an unexpected way
         self._saved_version = 0  # version of the last save
         self._final = -1, ""  # version of the last snapshot, and hash of its rows, if the cache holds them
-        self._trimmed_at = 0  # `bytes_read` when memory was last returned to the system
+        self._trimmed_at = self.bytes_read  # `bytes_read` when memory was last returned to the system
         self._renumbered = False  # whether line numbers of saved rows have changed since
 
     # -- reading ---------------------------------------------------------------------------------
@@ -246,11 +253,46 @@ class RunIndex:
         self.save(last=True)
         self._backlog.cancel()
 
+    def fail(self, reason: str) -> None:
+        """Publish the last rows as those of a run that cannot be read, with the reason.
+
+        Call it after an unexpected error. Nothing is saved until `restart`, because that error may have left
+        things half done.
+        """
+        problem = f"the run cannot be read: {reason}; its last state is shown"
+        self._backlog.cancel()
+        self._close_cache()
+        before, self.version = self.snapshot, self._next_version
+        snapshot = replace(
+            before,
+            version=self.version,
+            problems=(problem,),
+            unread=(Unread("./", problem, ""),),
+            progress=replace(before.progress, caught_up=True, halted=False),
+        )
+        self.view = self.view.with_snapshot(snapshot)
+
+    def restart(self) -> None:
+        """Read the run anew after `fail`; the next commit publishes what was read."""
+        self._former |= self._files
+        self._begin()
+
+    def stop_saving(self, reason: str) -> None:
+        """Go on without saving, after an unexpected error; the next snapshot gives the reason."""
+        self._not_saved = f"the columns are not saved: {reason}"
+        self._close_cache()
+
     def reader(self, name: str) -> JsonlFile:
         """Return the reader of a file. Thread-safe, for fetching single lines."""
-        return self._files[name].reader
+        file = self._files.get(name)
+        return (file or self._former[name]).reader
 
     # -- internals -------------------------------------------------------------------------------
+
+    def _close_cache(self) -> None:
+        cache, self._cache = self._cache, None
+        if cache is not None:
+            cache.close()
 
     @property
     def _is_due(self) -> bool:
@@ -436,7 +478,10 @@ class RunIndex:
             progress=measure_progress(
                 self._folder, self._numbered, self._scalars, self._backlog, self._backfill, self._throughput
             ),
-            problems=list_problems(self._folder, unread, self._table.stage.left_out, self._scalars),
+            problems=(
+                *list_problems(self._folder, unread, self._table.stage.left_out, self._scalars),
+                *filter(None, [self._not_saved]),
+            ),
             unread=unread,
         )
 

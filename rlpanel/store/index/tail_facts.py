@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlpanel.errors import RLPanelError
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import Directory, RunInfo
 from rlpanel.sources.discovery.open_file import open_file
@@ -77,7 +76,7 @@ def tail_facts(run: RunInfo, reading: Reading | None = None) -> TailFacts | None
         reader = open_file(newest, reading)
         # Other readers need the whole file: it is compressed, or a table or document.
         records = _last_records(reader, newest.status.st_size) if type(reader) is JsonlFile else []
-    except (OSError, RLPanelError):  # the list says nothing; an error is shown when the run is opened
+    except Exception:  # the list says nothing; an error is shown when the run is opened
         return None
     trained = [record for record in records if record.labels.get(SPLIT_COLUMN, TRAIN) == TRAIN]
     if not trained:

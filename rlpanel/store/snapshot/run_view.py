@@ -68,6 +68,10 @@ class RunView:
             return self
         return self._splits.setdefault(split, RunView(snapshot, self._memories, self._release))
 
+    def with_snapshot(self, snapshot: Snapshot) -> RunView:
+        """Return the view of another snapshot that has the same rows."""
+        return RunView(snapshot, self._memories, self._release)
+
     def release(self) -> None:
         """Release the memory of saved rows that were read; they stay readable.
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.sources.discovery.directory import discover
+from rlpanel.sources.discovery.diagnose import diagnose
+from rlpanel.sources.discovery.directory import Directory, discover
 from rlpanel.sources.discovery.folder_walk import FolderWalk
 from tests.factories import write_run
 from tests.unit.sources.readers.faults import public_folder, unreadable
@@ -57,3 +58,17 @@ def test_a_name_below_the_root_keeps_the_tree_of_the_root(tmp_path: Path, name: 
     (tmp_path / name).mkdir(parents=True)
     walk = FolderWalk(str(tmp_path), follow=True)
     assert walk.resolve_name(name) == (str(tmp_path / name), walk.tree)
+
+
+def test_folders_nested_without_end_hide_nothing(tmp_path: Path) -> None:
+    place = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1800):  # more than Python's stack has room for
+        os.mkdir("d", dir_fd=place)
+        above, place = place, os.open("d", os.O_RDONLY, dir_fd=place)
+        os.close(above)
+    os.close(place)
+    write_run(tmp_path / "run")
+    directory = Directory(tmp_path)
+    assert [run.name for run in directory.runs()] == ["run"]
+    assert directory.left_out[0].reason == "more than 64 folders deep"
+    assert diagnose(directory).title == "No rollout log here"
