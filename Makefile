@@ -6,6 +6,8 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 # Of what comes with torch, or is tested only once, little is imported; the rest need not be compiled.
 OTHER_PIP := python -m pip install -qq --disable-pip-version-check --no-input --no-compile
+# `make PINS= ...` installs the newest version of everything, as a workflow does each week.
+PINS ?= -c tests/constraints.txt
 TRAIN_PIP := .venv-train/bin/$(OTHER_PIP)
 # Without `remote`: no unit test needs it, and pip tries many versions until they fit its oldest one.
 TESTED := test,parquet,tokenizers,tensorboard,dask,sql,mcp
@@ -26,9 +28,11 @@ SMOKE := -n 2 --dist loadfile tests/ui/test_threads.py \
     tests/ui/test_live.py::test_every_open_browser_follows \
     tests/ui/test_hostile.py::test_nothing_that_a_log_says_is_run \
     tests/ui/test_url.py::test_what_is_chosen_survives_a_reload
-# What `make oldest` and `make newest` test.
+# What `make oldest` and `make newest` test; or why they do not.
 PARTS := OTHER SMOKE
-RUN_PARTS = set -ex; $(foreach part,$(PARTS),$(1)/bin/python -m pytest $($(part));)
+RUN_PARTS = if [ -e .venv-$@/bin/python ]; \
+    then set -ex; $(foreach part,$(PARTS),.venv-$@/bin/python -m pytest $($(part));) \
+    else echo "make $@: left out, $$($(BIN)/python -m tests.pythons why_no_$@)"; fi
 
 .PHONY: demo test lint format unit integration ui slow versions oldest newest test-train upstream bench docs \
     messages dist browser clean
@@ -86,12 +90,11 @@ versions:
 
 # The lower bound of every dependency, on the oldest Python that is found.
 oldest: .venv-oldest/stamp browser
-	@$(call RUN_PARTS,.venv-oldest)
+	@$(RUN_PARTS)
 
-# The newest version of every dependency, on the newest Python that is found. Panel 1.10 needs Python 3.12.
+# The newest version of every dependency in PINS, on the newest Python that is found. Panel 1.10 needs Python 3.12.
 newest: .venv-newest/stamp browser
-	@if [ -e .venv-newest/bin/python ]; then $(call RUN_PARTS,.venv-newest) \
-	else echo "not tested: no Python newer than .venv's, from 3.12 to 3.14, on PATH or in pyenv"; fi
+	@$(RUN_PARTS)
 
 # The files of a release, checked as PyPI checks them.
 dist: .venv/dev.stamp
@@ -123,9 +126,9 @@ clean:
 	@$(PIP) -e .
 	@touch $@
 
-.venv/dev.stamp: pyproject.toml .venv/python.stamp
+.venv/dev.stamp: pyproject.toml tests/constraints.txt .venv/python.stamp
 	@echo "installing rlpanel and its tools into .venv ..."
-	@$(PIP) -e ".[test,dev,docs,release,parquet,tokenizers,tensorboard,remote,dask,notebook,timeline,sql,mcp]"
+	@$(PIP) $(PINS) -e ".[test,dev,docs,release,parquet,tokenizers,tensorboard,remote,dask,notebook,timeline,sql,mcp]"
 	@touch $@ .venv/run.stamp
 
 # The oldest Tornado that is supported, beside the newest: the check of Host and Origin is tested with both.
@@ -135,16 +138,17 @@ clean:
 	@touch $@
 
 .venv-oldest/stamp: pyproject.toml .venv/dev.stamp
-	@$$($(BIN)/python -m tests.pythons oldest) -m venv --clear .venv-oldest
+	@rm -rf .venv-oldest
+	@mkdir .venv-oldest
 	@$(BIN)/python -m tests.lowest > .venv-oldest/constraints.txt
-	@.venv-oldest/bin/$(OTHER_PIP) -c .venv-oldest/constraints.txt -e ".[$(TESTED)]"
-	@touch $@
+	@python=$$($(BIN)/python -m tests.pythons oldest); [ -z "$$python" ] || { $$python -m venv .venv-oldest && \
+	    .venv-oldest/bin/$(OTHER_PIP) -c .venv-oldest/constraints.txt -e ".[$(TESTED)]" && touch $@; }
 
 .venv-newest/stamp: pyproject.toml .venv/dev.stamp
 	@rm -rf .venv-newest
 	@mkdir .venv-newest
 	@python=$$($(BIN)/python -m tests.pythons newest); [ -z "$$python" ] || { \
-	    $$python -m venv .venv-newest && .venv-newest/bin/$(OTHER_PIP) -e ".[$(TESTED)]" && touch $@; }
+	    $$python -m venv .venv-newest && .venv-newest/bin/$(OTHER_PIP) $(PINS) -e ".[$(TESTED)]" && touch $@; }
 
 # torch first: what follows would otherwise bring another build of it. trl 1.12 is the last with a PPO trainer;
 # it works with the same packages, so it lies beside them instead of in a third environment.

@@ -1,4 +1,7 @@
-"""Pip constraints that pin each dependency to its lower bound; `make oldest` runs the tests with them."""
+"""Pip constraints that pin each dependency to its lower bound; `make oldest` runs the tests with them.
+
+The tools of the tests have the same version as in `.venv`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
+PINS = Path(__file__).parent / "constraints.txt"
 #: Extras that the tests use.
 NEEDED = ("parquet", "tokenizers", "tensorboard", "remote", "dask", "sql", "mcp")
 
@@ -26,6 +30,9 @@ def main() -> None:
     extras = project["optional-dependencies"]
     names = project["dependencies"] + [line for name in NEEDED for line in extras[name]]
     sys.stdout.writelines(f"{lowest(Requirement(name))}\n" for name in names)
+    tools = {Requirement(name).name for name in extras["test"]}
+    pins = [line for line in PINS.read_text("utf-8").splitlines() if not line.startswith("#")]
+    sys.stdout.writelines(f"{pin}\n" for pin in pins if Requirement(pin).name in tools)
 
 
 if __name__ == "__main__":

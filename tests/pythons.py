@@ -14,12 +14,17 @@ from pathlib import Path
 
 #: Minor versions of Python 3 that are tested.
 TESTED = range(11, 15)
+#: Those with builds of the lower bounds: NumPy 2.0 and pandas 2.2.2 have none for Python 3.13.
+WITH_OLDEST = range(11, 13)
+#: The first one that the newest Panel and Bokeh run on.
+WITH_NEWEST = 12
 #: Fails in an interpreter that cannot make a virtual environment, such as Debian's without python3-venv.
 _PROBE = "import ensurepip, sys, venv; print(*sys.version_info[:2], sep='.')"
 
 
 def candidates(minor: int) -> Iterator[str]:
-    """Yield paths of interpreters of a minor version, on PATH and installed by pyenv, which may not work."""
+    """Yield paths where a minor version may be: the running Python, on PATH, and installed by pyenv."""
+    yield sys.executable
     if path := shutil.which(f"python3.{minor}"):
         yield path
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
@@ -41,15 +46,32 @@ def first_working(minors: range) -> str | None:
     return next(found, None)
 
 
-def oldest() -> str:
-    """Return the oldest supported interpreter; the running one if no older is found."""
-    return first_working(range(TESTED.start, sys.version_info.minor)) or sys.executable
+def oldest() -> str | None:
+    """Return the oldest supported interpreter that has builds of the oldest versions of the dependencies."""
+    return first_working(WITH_OLDEST)
 
 
-def newest() -> str | None:
+def newest(running: int = sys.version_info.minor) -> str | None:
     """Return the newest supported interpreter; None if the running one is the newest."""
-    return first_working(range(TESTED.stop - 1, sys.version_info.minor, -1))
+    return first_working(range(TESTED.stop - 1, running, -1))
+
+
+def why_no_oldest() -> str:
+    """Return the reason why the lower bounds of the dependencies are not tested."""
+    first, last = WITH_OLDEST[0], WITH_OLDEST[-1]
+    return (
+        f"no Python 3.{first} or 3.{last} on PATH or in pyenv: "
+        f"the oldest NumPy and pandas have no builds for Python 3.{last + 1}"
+    )
+
+
+def why_no_newest(running: int = sys.version_info.minor) -> str:
+    """Return the reason why no Python newer than the running one is tested."""
+    if running >= WITH_NEWEST:
+        return f"no Python newer than 3.{running} on PATH or in pyenv: .venv has the newest versions"
+    return f"no Python 3.{WITH_NEWEST} or newer on PATH or in pyenv, which the newest Panel and Bokeh need"
 
 
 if __name__ == "__main__":
-    print({"oldest": oldest, "newest": newest}[sys.argv[1]]() or "")
+    answers = (oldest, newest, why_no_oldest, why_no_newest)
+    print({each.__name__: each for each in answers}[sys.argv[1]]() or "")

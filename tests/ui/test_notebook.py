@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, FloatRect, Locator, Page, expect
 
 from tests.factories import append, write_run
 from tests.ui.lab import ROOT, Lab
@@ -93,6 +93,37 @@ def test_views_say_that_their_kernel_was_restarted(context: BrowserContext, tmp_
         expect(ages).to_have_count(2)
         expect(marks).to_have_count(0)
     assert faults == []
+
+
+@pytest.mark.parametrize("width", [1440, 1000])
+def test_the_board_has_its_height_in_a_cell(page: Page, tmp_path: Path, width: int) -> None:
+    write_run(tmp_path / "runs" / "a")
+    cells = ("import rlpanel\nrlpanel.board('runs')", "rlpanel.board('runs', height=500)")
+    (tmp_path / "cells.ipynb").write_text(json.dumps(notebook(*cells)))
+    page.set_viewport_size({"width": width, "height": 3000})
+    with Lab(tmp_path) as lab:
+        page.goto(f"{lab.url}/tree/cells.ipynb")
+        expect(page.locator(".jp-CodeCell").first).to_be_visible()
+        assert page.evaluate(RUN_ALL), "every cell runs"
+        boards = page.locator(".jp-OutputArea-output:has(.rl-page)")
+        expect(boards.locator(".rl-samples .tabulator-row").first).to_be_visible()
+        expect(boards).to_have_count(2)
+        for board, height in zip(boards.all(), (800, 500), strict=True):
+            output = box(board)
+            assert height <= output["height"] <= height + 20
+            shown, header = box(board.locator(".rl-page")), box(board.locator(".rl-header"))
+            assert output["height"] - 40 <= shown["height"] <= output["height"]
+            assert shown["width"] > 0.97 * output["width"]
+            assert box(board.locator(".rl-main"))["height"] > height - header["height"] - 40
+        # Panel reports a layout that it changes.
+        expect(page.locator(".jp-OutputArea-output[data-mime-type*=stderr]")).to_have_count(0)
+
+
+def box(element: Locator) -> FloatRect:
+    """Return the place and size of an element that is shown."""
+    found = element.bounding_box()
+    assert found
+    return found
 
 
 def notebook(*cells: str) -> dict[str, object]:

@@ -166,6 +166,18 @@ def test_the_tabs_stand_on_one_line(board: BoardPage, width: int) -> None:
     assert len(tops) == 1
 
 
+def test_the_grid_keeps_rows_in_a_narrow_notebook_cell(board: BoardPage) -> None:
+    resize(board, 332, 800)
+    board.go(run="grpo").settled(60)
+    grid = board.page.locator(".rl-samples")
+    expect(grid.locator(".tabulator-tableholder .tabulator-row").first).to_be_visible()
+    end = grid.evaluate("(node) => node.getBoundingClientRect().bottom")
+    table = grid.locator(".tabulator").bounding_box()
+    assert table
+    assert table["height"] >= 120
+    assert top_of(board.page.locator(".rl-right")) > end
+
+
 @pytest.mark.parametrize("width", [390, 1024, 1440, 1920])
 def test_no_number_is_cut_at_the_edge_of_the_grid(board: BoardPage, width: int) -> None:
     resize(board, width, 900)

@@ -111,5 +111,20 @@ def test_what_is_installed_is_within_the_bounds(line: str) -> None:
     assert not wanted or version(requirement.name) in requirement.specifier
 
 
+@pytest.mark.parametrize("python", [line[-4:] for line in PROJECT["classifiers"] if "Python :: 3." in line])
+def test_make_test_installs_one_version_of_each_package(python: str) -> None:
+    unused = ("docs", "release", "bench")
+    extras = [line for name, lines in EXTRAS.items() if name not in unused for line in lines]
+    wanted = {found.name: found for found in map(Requirement, [*PROJECT["dependencies"], *extras])}
+    lines = (ROOT / "tests" / "constraints.txt").read_text("utf-8").splitlines()
+    pins = [Requirement(line) for line in lines if not line.startswith("#")]
+    used = [pin for pin in pins if pin.marker is None or pin.marker.evaluate({"python_version": python})]
+    assert sorted(pin.name for pin in used) == sorted(wanted)
+    for pin in used:
+        [exactly] = pin.specifier
+        assert exactly.operator == "=="
+        assert exactly.version in wanted[pin.name].specifier
+
+
 def test_the_changelog_tells_of_this_version() -> None:
     assert f"\n## {rlpanel.__version__} " in (ROOT / "CHANGELOG.md").read_text()

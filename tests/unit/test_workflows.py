@@ -71,6 +71,10 @@ def test_the_tests_run_on_each_supported_python() -> None:
     matrix = workflow("checks")["jobs"]["tests"]["strategy"]["matrix"]
     supported = [line.split(" :: ")[-1] for line in project["classifiers"] if "Python :: 3." in line]
     assert matrix["python"] == supported
+    ends = [supported[0], supported[-1]]
+    assert workflow("checks")["jobs"]["lint"]["strategy"]["matrix"]["python"] == ends
+    newest = workflow("upstream")["jobs"]["newest"]
+    assert (newest["strategy"]["matrix"]["python"], newest["env"]) == (ends, {"PINS": ""})
     assert project["requires-python"] == f">={supported[0]}"
     contributing = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     assert f"supports Python {supported[0]} to {supported[-1]}" in contributing

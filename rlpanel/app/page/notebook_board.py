@@ -14,11 +14,8 @@ from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load_scripts
 from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
 
-#: Height in pixels: a notebook cell has no height that the board could fill.
-HEIGHT = 900
 
-
-def board(root: str | os.PathLike[str] | None = None) -> pn.Column:
+def board(root: str | os.PathLike[str] | None = None, *, height: int = 800) -> pn.Column:
     """Return the board for the runs below ``root``, to be embedded in a notebook or page.
 
     It does not use the window's keys and URL, which belong to the surrounding notebook or page.
@@ -27,6 +24,8 @@ def board(root: str | os.PathLike[str] | None = None) -> pn.Column:
     ----------
     root : path, optional
         The folder that holds runs; ``$RLPANEL_ROOT``, then ``./rollout_samples`` by default.
+    height : int
+        Height in pixels: a notebook cell has no height that the board could fill.
 
     Returns
     -------
@@ -37,8 +36,7 @@ def board(root: str | os.PathLike[str] | None = None) -> pn.Column:
     controller, loop = Board(resolve_root(root)), current_loop()
     layout = Layout(controller, owns_window=False)
     PartQueue(None, layout.steps(None)).start()
-    layout.root.height = HEIGHT
-    frame = NotebookFrame(layout.root, None, controller.context.selection.dark)
+    frame = NotebookFrame(layout.root, None, controller.context.selection.dark, height=height)
     if pn.state.curdoc is not None:
         pn.state.curdoc.theme = theme.PLOTS
     if loop is not None:

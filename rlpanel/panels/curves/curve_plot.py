@@ -201,8 +201,7 @@ def _legend_label(column: str) -> str:
 
 
 def _legend(items: list[LegendItem]) -> Legend:
-    return Legend(
-        items=items,
+    legend = Legend(
         click_policy="hide",
         orientation="horizontal",
         location="left",
@@ -217,3 +216,5 @@ def _legend(items: list[LegendItem]) -> Legend:
         background_fill_alpha=0,
         border_line_alpha=0,
     )
+    legend.items = items  # Bokeh 3.10 does not declare it as an argument
+    return legend

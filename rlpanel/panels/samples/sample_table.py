@@ -158,15 +158,15 @@ class SampleTable(ClickTable):
             for name in col_names
         ]
 
-    # -- encoded names in the browser --------------------------------------------------------------
+    # -- encoded names in the browser; Panel 1.10 has a class of its own for columns -----------------
 
-    def _get_columns(self) -> list[TableColumn]:
-        columns = super()._get_columns()
+    def _get_columns(self) -> list[Any]:
+        columns: list[Any] = super()._get_columns()
         for column in columns:
             column.field = field_of(column.field)
         return columns
 
-    def _get_configuration(self, columns: list[TableColumn]) -> dict[str, Any]:
+    def _get_configuration(self, columns: list[Any]) -> dict[str, Any]:
         # Panel looks up a column's settings by its field, so it needs the log's names here.
         named: list[Any] = [
             SimpleNamespace(field=name_of(column.field), editor=column.editor) for column in columns

@@ -106,10 +106,10 @@ class SessionLoop:
         if self._document is None:
             callback()
             return
-        locked = partial(_run_locked, callback)
+        locked: Any = partial(_run_locked, callback)  # its type differs between versions of Bokeh
         if getattr(self._session, "session", None) is None:
             # The page is still being built, on a thread; its session starts with the callbacks added here.
-            self._document.add_next_tick_callback(partial(locked, self._document))  # type: ignore[arg-type]
+            self._document.add_next_tick_callback(partial(locked, self._document))
         else:
             task = self._loop.create_task(
                 self._session.with_locked_document(locked), context=contextvars.Context()
