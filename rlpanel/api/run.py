@@ -319,13 +319,19 @@ class Run:
         return sample_frame(self._index, self.view, step, text=text, older=older)
 
     def sql(
-        self, query: str, *, rows: int = SqlLimits.rows, seconds: float = SqlLimits.seconds
+        self,
+        query: str,
+        *,
+        rows: int = SqlLimits.rows,
+        seconds: float = SqlLimits.seconds,
+        size: int = SqlLimits.size,
     ) -> pd.DataFrame:
         """Return the rows of one SQL ``SELECT`` statement over the run.
 
         Its tables are ``samples``, ``steps``, ``groups`` and ``findings``; ``tokens(FIRST, LAST)`` has the
         tokens of a range of steps. A value that was not logged is NULL. The query cannot read files or
-        settings, nor change anything. Needs the extra ``sql``; see docs/sql.md.
+        settings, nor change anything. Another process runs it, with limits of time and memory. Needs the
+        extra ``sql``; see docs/sql.md.
 
         Parameters
         ----------
@@ -334,6 +340,8 @@ class Run:
             Most rows of the result; a larger result is an error.
         seconds : float
             Time after which the query is cancelled.
+        size : int
+            Most bytes of the result; a larger result is an error.
 
         Raises
         ------
@@ -342,7 +350,8 @@ class Run:
         """
         from rlpanel.sql.run_query import run_query
 
-        return run_query(self._index, self.view, query, SqlLimits(rows=rows, seconds=seconds))
+        limits = SqlLimits(rows=rows, seconds=seconds, size=size)
+        return run_query(self._index, self.view, query, limits)
 
     def arrow(self, columns: Collection[str] | None = None) -> Any:
         """Return the samples as a ``pyarrow.Table``, one row per sample, for polars and other tools.

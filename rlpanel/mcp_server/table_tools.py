@@ -32,6 +32,8 @@ from rlpanel.tables.cut_texts import TextLimit
 
 #: Most rows of one answer, whatever an agent asks for.
 MOST_ROWS = 500
+#: Most bytes of the rows of a query, of which an answer holds a small part.
+_SQL_BYTES = 8 << 20
 
 _Tool = TypeVar("_Tool", bound=Callable[..., str])
 
@@ -236,7 +238,8 @@ class TableTools:
         split: Split = "",
     ) -> str:
         """Run one SQL SELECT over samples, steps, groups, findings, tokens(FIRST, LAST); see docs/sql."""
-        return answer(sql_rows.sql(self._pool.run(run, split), query, rows=MOST_ROWS), self._limits)
+        found = self._pool.run(run, split)
+        return answer(sql_rows.sql(found, query, rows=MOST_ROWS, size=_SQL_BYTES), self._limits)
 
     def link(
         self,

@@ -1,44 +1,34 @@
-"""A duckdb database in memory without access to anything outside, and limited execution of queries."""
+"""A duckdb database in memory without access to anything outside, and the rows of a query in parts."""
 
 from __future__ import annotations
 
 import os
 import re
-import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
-
-import pandas as pd
 
 from rlpanel import schema
 from rlpanel.errors import QueryError
-from rlpanel.sql.sql_limits import SqlLimits
+from rlpanel.sql.sql_limits import SqlLimits, binary_size
 
 if TYPE_CHECKING:
+    import pandas as pd
     from duckdb import DuckDBPyConnection
 
-#: Most threads of one query; the process does other work as well.
+#: Most threads of one query; the machine does other work as well.
 _THREADS = 4
 #: Number of vectors of 2,048 rows that are fetched at a time.
 _VECTORS = 32
-#: Seconds between two requests to end a query.
-_PULSE = 0.1
 #: Names of texts, which are no columns.
 _TEXTS = re.compile(rf'Referenced column "({"|".join(schema.TEXTS)})" not found')
+#: What duckdb says when it gets no memory.
+_NO_MEMORY = re.compile("out of memory|bad.?alloc|allocation failure", re.IGNORECASE)
 
 
 def connect(limits: SqlLimits) -> DuckDBPyConnection:
-    """Open an empty database in memory, with no access to files, network, extensions or Python variables.
+    """Open an empty database in memory, with no access to files, network, extensions or Python variables."""
+    import duckdb
 
-    Raises
-    ------
-    QueryError
-        If duckdb is not installed.
-    """
-    try:
-        import duckdb
-    except ImportError as error:
-        raise QueryError('SQL needs the package duckdb: pip install "rlpanel[sql]"') from error
     connection = duckdb.connect(
         ":memory:",
         config={
@@ -62,70 +52,36 @@ def lock(connection: DuckDBPyConnection) -> None:
     connection.execute("set lock_configuration = true")
 
 
-def fetch_rows(connection: DuckDBPyConnection, text: str, limits: SqlLimits) -> pd.DataFrame:
-    """Run a query within limits.
+def fetch_parts(connection: DuckDBPyConnection, text: str, limits: SqlLimits) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a query in parts; the last part is empty.
 
     Raises
     ------
     QueryError
-        If it fails or exceeds a limit.
-    KeyboardInterrupt
-        After Ctrl-C; the query is cancelled.
+        If the query fails, or has more rows or needs more memory than the limits allow.
     """
     import duckdb
 
-    # On a thread: duckdb does not notice Ctrl-C while it waits for the first rows.
-    with ThreadPoolExecutor(1) as thread:
-        begun, ended = threading.Event(), threading.Event()
-        try:
-            # Ctrl-C may come at any moment from here on, also before there is a result to wait for.
-            result = thread.submit(_fetch_noting, begun, ended, connection, text, limits.rows)
-            return result.result(limits.seconds)
-        except (TimeoutError, KeyboardInterrupt) as error:
-            _cancel(connection, begun, ended)
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            raise QueryError(
-                f"the query was cancelled after {limits.seconds:g} s: read fewer rows"
-            ) from error
-        except duckdb.Error as error:
-            raise QueryError(_explained(str(error))) from error
-
-
-def _cancel(connection: DuckDBPyConnection, begun: threading.Event, ended: threading.Event) -> None:
-    """Cancel a query, and return when it has ended, or if it does not begin."""
-    while begun.wait(_PULSE) and not ended.wait(_PULSE):
-        connection.interrupt()
-
-
-def _fetch_noting(
-    begun: threading.Event, ended: threading.Event, connection: DuckDBPyConnection, text: str, most: int
-) -> pd.DataFrame:
-    """Run a query as `_fetch` does, and set the events when it begins and ends."""
-    begun.set()
     try:
-        return _fetch(connection, text, most)
-    finally:
-        ended.set()
+        result = connection.execute(text)
+        total = 0
+        while True:
+            part = result.fetch_df_chunk(_VECTORS)
+            total += len(part)
+            if total > limits.rows:
+                raise QueryError(f"the result has more than {limits.rows:,} rows: add LIMIT, or aggregate")
+            yield part
+            if not len(part):
+                return
+    except (duckdb.Error, MemoryError) as error:
+        raise QueryError(explained(error, limits)) from error
 
 
-def _fetch(connection: DuckDBPyConnection, text: str, most: int) -> pd.DataFrame:
-    """Run a query; the rows are fetched in parts, so that a result above the limit is never complete."""
-    result = connection.execute(text)
-    parts = [result.fetch_df_chunk(_VECTORS)]
-    total = len(parts[0])
-    while len(parts[-1]):
-        if total > most:
-            raise QueryError(f"the result has more than {most:,} rows: add LIMIT, or aggregate")
-        parts.append(result.fetch_df_chunk(_VECTORS))
-        total += len(parts[-1])
-    return pd.concat(parts[:-1], ignore_index=True) if len(parts) > 1 else parts[0]
-
-
-def _explained(message: str) -> str:
-    """Add what to do to an error of duckdb."""
-    if "Out of Memory" in message:
-        return f"the query needs too much memory: {message.splitlines()[0]}"
+def explained(error: Exception, limits: SqlLimits) -> str:
+    """Return what an error of duckdb means and what to do."""
+    message = str(error)
+    if isinstance(error, MemoryError) or _NO_MEMORY.search(message):
+        return f"the query needs more than {binary_size(limits.memory)} of memory: read less, or aggregate"
     if found := _TEXTS.search(message):
         return (
             f"{found.group(1)} is no column: texts stay in the files. rlpanel search finds samples by their "

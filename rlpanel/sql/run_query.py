@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
 
 from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.findings.findings_table import finding_dict
 from rlpanel.settings import FindingSettings
-from rlpanel.sql.locked_database import connect, fetch_rows, lock
-from rlpanel.sql.sample_relation import Relation, clean_text, sample_relation
+from rlpanel.sql.sample_relation import Relation, distinct_names, sample_relation, unread
 from rlpanel.sql.sql_limits import SqlLimits
-from rlpanel.sql.statement import TOKENS, Statement, parse
+from rlpanel.sql.sql_process import sql_process
+from rlpanel.sql.statement import TOKENS, Statement
 from rlpanel.sql.step_tokens import step_tokens
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.group_frame import group_frame
@@ -37,27 +38,22 @@ _HIDDEN = "rlpanel_data_"
 
 
 def run_query(index: RunIndex, view: RunView, text: str, limits: SqlLimits) -> pd.DataFrame:
-    """Return the rows of one SELECT statement over a run.
+    """Return the rows of one SELECT statement over a run; another process runs it.
 
     Raises
     ------
     QueryError
         If the query is not valid, not allowed or exceeds a limit, or duckdb is not installed.
     """
-    connection = connect(limits)
-    try:
-        statement = parse(connection, text)
-        relations = _relations(index, view, statement, limits)
-        for name, make in relations.items():
-            relation = make()
-            source = f"{_HIDDEN}{name}"
-            connection.register(source, relation.frame())
+    with sql_process(limits) as process:
+        statement = process.parse(text)
+        views = []
+        for name, make in _relations(index, view, statement, limits).items():
+            relation, source = make(), f"{_HIDDEN}{name}"
             head = f"create macro {TOKENS}(first, last := null) as table" if name == TOKENS else ""
-            connection.execute(f"{head or f'create view {name} as'} {relation.select(source)}")
-        lock(connection)
-        return fetch_rows(connection, text, limits)
-    finally:
-        connection.close()
+            sql = f"{head or f'create view {name} as'} {relation.select(source)}"
+            views.append((source, sql, relation))
+        return process.rows(views)
 
 
 def _relations(
@@ -66,15 +62,16 @@ def _relations(
     """Return a function for each table that the query names, which makes the table."""
     makers: dict[str, Callable[[], Relation]] = {
         "samples": lambda: sample_relation(view, statement.reads),
-        "steps": lambda: _relation(view.step_frame()),
-        "groups": lambda: _relation(_groups(view)),
+        "steps": lambda: _relation(view.step_frame(), statement.reads),
+        "groups": lambda: _relation(_groups(view), statement.reads),
         "findings": lambda: _findings(index, view),
     }
     chosen = {name: make for name, make in makers.items() if name in statement.tables}
     if statement.steps:
 
         def tokens() -> Relation:
-            made = _relation(step_tokens(index, view, statement.steps, statement.reads, limits.seconds))
+            found = step_tokens(index, view, statement.steps, statement.reads, limits.seconds)
+            made = _relation(found, lambda name: name == "step" or statement.reads(name))
             made.where = f"{made.columns['step']} between first and coalesce(last, first)"
             return made
 
@@ -82,14 +79,26 @@ def _relations(
     return chosen
 
 
-def _relation(frame: pd.DataFrame) -> Relation:
+def _relation(frame: pd.DataFrame, reads: Callable[[str], bool]) -> Relation:
+    """Return a frame as a relation; only its first column and those that the query reads are there."""
     made = Relation()
-    for name in frame.columns:
-        values = frame[name]
+    names = [str(name) for name in frame.columns]
+    for at, shown in enumerate(distinct_names(names)):
+        values = frame.iloc[:, at]
         is_text = values.dtype == object or pd.api.types.is_string_dtype(values)
-        column = made.add(values.to_numpy(object) if is_text else values.to_numpy())
-        made.columns[str(name)] = f"cast({column} as varchar)" if is_text else column
+        if at and not reads(shown):
+            made.columns[shown] = unread("varchar" if is_text else "double")
+        elif is_text:
+            made.columns[shown] = made.add_texts(*_coded(values))
+        else:
+            made.columns[shown] = made.add(values.to_numpy())
     return made
+
+
+def _coded(values: pd.Series) -> tuple[np.ndarray, list[str]]:
+    """Return texts as codes, -1 for a missing one, and the different texts."""
+    codes, texts = pd.factorize(values.to_numpy(object))
+    return codes.astype(np.int32), [str(text) for text in texts]
 
 
 def _groups(view: RunView) -> pd.DataFrame:
@@ -107,8 +116,8 @@ def _findings(index: RunIndex, view: RunView) -> Relation:
     for name, kind in FINDING_COLUMNS.items():
         values = [row[name] for row in rows]
         if kind == "varchar":
-            column = pd.Series([clean_text(value) if value else None for value in values], dtype=object)
+            made.columns[name] = made.add_texts(*_coded(pd.Series([v or None for v in values], dtype=object)))
         else:
-            column = pd.Series(values, dtype="Int64" if kind == "bigint" else "bool")
-        made.columns[name] = f"cast({made.add(column)} as {kind})"
+            numbers = np.array([np.nan if value is None else value for value in values], float)
+            made.columns[name] = f"cast({made.add(numbers)} as {kind})"
     return made

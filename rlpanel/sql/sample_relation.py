@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,11 @@ class Relation:
         self.arrays[name] = values
         return name
 
-    def frame(self) -> pd.DataFrame:
-        """Return the arrays as a data frame, without copying them."""
-        return pd.DataFrame(self.arrays, copy=False)
+    def add_texts(self, codes: np.ndarray, texts: Sequence[str]) -> str:
+        """Add texts by their codes, and return the expression of the column; code -1 is missing."""
+        values = category(codes, texts)
+        # duckdb has no enumeration without texts.
+        return f"cast({self.add(values)} as varchar)" if len(values.categories) else "cast(null as varchar)"
 
     def select(self, source: str) -> str:
         """Return the query of the view over the registered table ``source``."""
@@ -63,32 +66,48 @@ def sample_relation(view: RunView, reads: Callable[[str], bool]) -> Relation:
     ----------
     view : RunView
     reads : function
-        Tells if the query may read a column. Labels and columns that compare the samples of a group are made
-        only then.
+        Tells if the query may read a column. Others get no array.
     """
     snapshot, made = view.snapshot, Relation()
     if not snapshot.alive.all():
         made.where = made.add(snapshot.alive)
-    names, codes = snapshot.files, snapshot.metadata("file")
-    if reads(UID):
-        file, offset = made.add(category(codes, names)), made.add(snapshot.metadata("offset"))
-        part = made.add(snapshot.metadata("part"))
-        text = f"cast({file} as varchar) || ':' || {offset}"
-        made.columns[UID] = f"{text} || case when {part} > 0 then '/' || {part} else '' end"
-    made.columns[STEP] = made.add(snapshot.metadata("step"))
-    made.columns[RANK] = f"nullif({made.add(snapshot.metadata('rank'))}, -1)"
-    if reads(LINE):
-        made.columns[LINE] = f"nullif({made.add(snapshot.lines(np.arange(snapshot.rows)))}, 0)"
-    made.columns[PROMPT_KEY] = f"format('{{:016x}}', {made.add(snapshot.metadata('prompt_hash'))})"
+    makers: dict[str, tuple[str, Callable[[], str]]] = {
+        UID: ("varchar", lambda: _uid(made, view)),
+        STEP: ("bigint", lambda: made.add(snapshot.metadata("step"))),
+        RANK: ("bigint", lambda: f"nullif({made.add(snapshot.metadata('rank'))}, -1)"),
+        LINE: ("bigint", lambda: f"nullif({made.add(snapshot.lines(np.arange(snapshot.rows)))}, 0)"),
+        PROMPT_KEY: ("varchar", lambda: f"format('{{:016x}}', {made.add(snapshot.metadata('prompt_hash'))})"),
+    }
     for name in snapshot.labels:
         shown = f"{name}_text" if snapshot.is_stored(name) else name
-        if reads(shown) and shown not in _PLACE:
-            codes, texts = snapshot.label_codes(name)
-            made.columns[shown] = f"cast({made.add(category(codes, texts))} as varchar)"
+        makers.setdefault(shown, ("varchar", partial(_label, made, view, name)))
     for name in number_names(view):
-        if name not in made.columns and (name not in view.derived or reads(name)):
-            made.columns[name] = made.add(view.number(name))
+        makers.setdefault(name, ("double", partial(_number, made, view, name)))
+    for shown, (kind, make) in zip(distinct_names(makers), makers.values(), strict=True):
+        # The steps are always there, because they tell how many rows there are.
+        made.columns[shown] = make() if shown == STEP or reads(shown) else unread(kind)
     return made
+
+
+def _uid(made: Relation, view: RunView) -> str:
+    """Add what a uid consists of, and return its expression."""
+    snapshot = view.snapshot
+    file = made.add_texts(snapshot.metadata("file"), snapshot.files)
+    offset, part = made.add(snapshot.metadata("offset")), made.add(snapshot.metadata("part"))
+    return f"{file} || ':' || {offset} || case when {part} > 0 then '/' || {part} else '' end"
+
+
+def _label(made: Relation, view: RunView, name: str) -> str:
+    return made.add_texts(*view.snapshot.label_codes(name))
+
+
+def _number(made: Relation, view: RunView, name: str) -> str:
+    return made.add(view.number(name))
+
+
+def unread(kind: str) -> str:
+    """Return the expression of a column that the query does not read; reading it would be an error."""
+    return f"cast(error('this column was not prepared') as {kind})"
 
 
 def number_names(view: RunView) -> list[str]:

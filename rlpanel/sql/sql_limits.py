@@ -16,10 +16,23 @@ class SqlLimits:
     seconds : float
         Time until the query is cancelled.
     memory : int
-        Bytes that duckdb may use besides the columns, which are not copied. A single very long text that a
-        query makes may exceed it for a moment.
+        Bytes that the query's process may use besides the columns.
+    size : int
+        Most bytes of the result.
     """
 
     rows: int = 1_000_000
     seconds: float = 30.0
     memory: int = 1 << 30
+    size: int = 512 << 20
+
+
+def binary_size(size: int) -> str:
+    """Return a limit as text.
+
+    Examples
+    --------
+    >>> binary_size(1 << 30), binary_size(64 << 20)
+    ('1 GiB', '64 MiB')
+    """
+    return f"{size / 2**30:,.4g} GiB" if size >= 1 << 30 else f"{size / 2**20:,.4g} MiB"

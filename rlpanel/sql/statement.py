@@ -21,7 +21,7 @@ TABLES = ("samples", "steps", "groups", "findings")
 TOKENS = "tokens"
 #: Table functions that a query may call. Others read files or settings, or take addresses in memory.
 _TABLE_FUNCTIONS = frozenset({TOKENS, "unnest", "range", "generate_series"})
-#: Functions that tell of the process, wait, run texts as SQL, or make long texts that no limit counts.
+#: Functions that tell of the process, wait, run texts as SQL, or serve to fill the memory.
 _FORBIDDEN = frozenset(
     {
         *("current_setting", "getvariable", "getenv", "write_log", "parse_duckdb_log_message"),
@@ -135,7 +135,9 @@ def _names(nodes: list[Mapping[str, Any]]) -> frozenset[str] | None:
     names: set[str] = set()
     tables: set[str] = {*TABLES, TOKENS}
     for node in nodes:
-        if node.get("class") == "STAR" or node.get("type") == "SHOW_REF" or node.get("ref_type") == "NATURAL":
+        if node.get("class") in {"STAR", "POSITIONAL_REFERENCE"} or node.get("type") == "SHOW_REF":
+            return None
+        if node.get("ref_type") == "NATURAL" or node.get("column_name_alias"):
             return None
         names |= {str(name).lower() for name in node.get("using_columns") or ()}
         names |= {str(name).lower() for name in node.get("column_names") or ()}

@@ -20,7 +20,14 @@ SQL = TableSpec(
 )
 
 
-def sql(run: Run, query: str, *, rows: int = SqlLimits.rows, seconds: float = SqlLimits.seconds) -> Table:
+def sql(
+    run: Run,
+    query: str,
+    *,
+    rows: int = SqlLimits.rows,
+    seconds: float = SqlLimits.seconds,
+    size: int = SqlLimits.size,
+) -> Table:
     """Return the rows of one SQL ``SELECT`` statement; see `Run.sql`.
 
     Raises
@@ -28,7 +35,7 @@ def sql(run: Run, query: str, *, rows: int = SqlLimits.rows, seconds: float = Sq
     QueryError
         If the query is not valid, not allowed or exceeds a limit, or duckdb is not installed.
     """
-    found = run.sql(query, rows=rows, seconds=seconds)
+    found = run.sql(query, rows=rows, seconds=seconds, size=size)
     columns = [TableColumn(str(name), _type(found[name]), "Column of the query.") for name in found.columns]
     return SQL.table(_rows(found), others=columns, about={"run": run.name, "query": query})
 
