@@ -91,7 +91,8 @@ def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any], schedul
     progress = TerminalProgress(index.name)
     try:
         index.rescan()
-        while index.read(seconds=_PROGRESS_INTERVAL):
+        # What a file gains after its turn belongs to the next reading: its files are not checked again.
+        while index.read(set(), _PROGRESS_INTERVAL):
             progress(index.snapshot.progress)
             index.save()
             if not index.busy:
@@ -116,7 +117,7 @@ def _run_folder(path: AnyPath) -> AnyPath:
         raise RunNotFound(f"{path} is not a folder{hint}")
     directory = Directory(path)
     try:
-        if directory.files(path):
+        if directory.is_run(path):
             return path
     except OSError as error:
         raise RunNotFound(f"{path} cannot be read: {reason_of(error)}") from error

@@ -115,8 +115,8 @@ class Run:
 
         Raises
         ------
-        KeyError
-            If the column was never logged.
+        SettingError
+            If the column was never logged; the message names the columns that were.
         """
         return quantile_frame(self.view, column, q)
 
@@ -131,8 +131,8 @@ class Run:
 
         Raises
         ------
-        KeyError
-            If the column was never logged.
+        SettingError
+            If the column was never logged; the message names the columns that were.
         """
         return histogram_frame(self.view, column, bins)
 

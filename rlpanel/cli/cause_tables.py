@@ -62,11 +62,12 @@ def check(
     """Read a run once and print what the rules find in its complete steps, for scripts and CI.
 
     The exit code is 1 if a finding is at least as severe as --fail-on, 2 after an error, and 3 if there is no
-    such finding but a file of the run was not read; otherwise it is 0.
+    such finding but a file of the run was not read, or a rule failed; otherwise it is 0.
     """
     set_reader_environment(keys, tokenizer, follow_links)
     from rlpanel.api.open_run import open_run
     from rlpanel.cli.output.findings_text import print_findings
+    from rlpanel.findings.check import FAILED
     from rlpanel.tables.finding_rows import findings as findings_table
 
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
@@ -78,9 +79,11 @@ def check(
     else:
         print_findings(table)
     say_unread(unread)
-    if any(finding["severity"] in _FAILING[fail_on] for finding in table.rows):
+    # A rule that failed may have hidden anything, but it found nothing.
+    failed = [finding for finding in table.rows if finding["rule"] == FAILED]
+    if any(finding["severity"] in _FAILING[fail_on] for finding in table.rows if finding not in failed):
         raise typer.Exit(FOUND)
-    if unread:
+    if unread or failed:
         raise typer.Exit(INCOMPLETE)
 
 

@@ -8,5 +8,5 @@ OK = 0
 FOUND = 1
 #: An error; its message is on stderr.
 ERROR = 2
-#: The output is right for what was read, but a file of the run was not read.
+#: The output is right for what was read, but a file of the run was not read, or a rule failed.
 INCOMPLETE = 3

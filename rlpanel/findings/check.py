@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import logging
+import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
 from rlpanel.findings.causes import merged
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.findings.engine.place_series import PlaceSeries
-from rlpanel.findings.engine.rule import RULES
+from rlpanel.findings.engine.rule import RULES, Rule
 from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.step_blocks import BLOCK_ROWS
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.run_view import RunView
+
+#: Name in the place of the rule's in the finding of a rule that failed; its subject is the rule.
+FAILED = "rule_failed"
+#: Most characters of an error, which may quote a value of the log.
+_LONGEST_REASON = 200
 
 logger = logging.getLogger(__name__)
 
@@ -32,15 +40,17 @@ class CheckResult:
         The findings of rules that do not depend on the clock.
     place_series : PlaceSeries, optional
         Means by place and step, which the next check reuses for steps that do not change.
-    failed : bool
-        True if a rule raised an error, so that its findings are missing in `steady`.
     """
 
     findings: list[Finding]
     data_version: tuple[int, int]
     steady: list[Finding]
     place_series: PlaceSeries | None = None
-    failed: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """True if a rule raised an error, so that its findings are missing in `steady`."""
+        return any(finding.rule == FAILED for finding in self.steady)
 
 
 def check(
@@ -60,19 +70,19 @@ def check(
     Returns
     -------
     CheckResult
-        Alarms come first, then the newest. A rule that raises an error is logged and reports nothing, so that
-        the findings of the other rules are still shown.
+        Alarms come first, then the newest. A rule that raises an error has a finding that says so, see
+        `failure`; the other rules still run.
     """
     context = RuleContext(view, thresholds, now, previous.place_series if previous is not None else None)
     data_version = view.snapshot.version, len(context.steps)
     if previous is not None and previous.data_version == data_version:
-        steady, series, failed = previous.steady, previous.place_series, previous.failed
+        steady, series = previous.steady, previous.place_series
     else:
-        found, failed = _run_rules(context, clock=False)
-        steady = merged(found, context.steps)
+        steady = merged(_run_rules(context, clock=False), context.steps)
         series = context.place_series.release() if len(context.steps) else None
-    results = sorted([*steady, *_run_rules(context, clock=True)[0]], key=_urgency)
-    return CheckResult(results, data_version, steady, series, failed)
+    results = sorted([*steady, *_run_rules(context, clock=True)], key=_urgency)
+    _log_failures(view.snapshot.name, results, previous)
+    return CheckResult(results, data_version, steady, series)
 
 
 def _urgency(finding: Finding) -> tuple[int, int]:
@@ -85,18 +95,39 @@ def findings(view: RunView, thresholds: FindingSettings, now: float) -> list[Fin
     return check(view, thresholds, now).findings
 
 
-def _run_rules(context: RuleContext, *, clock: bool) -> tuple[list[Finding], bool]:
-    """Run the rules that depend on the clock, or those that do not; also return whether one failed."""
+def failure(rule: Rule, error: Exception) -> Finding:
+    """Return the finding that stands for a rule that raised an error: what it would find is not known."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
+    return Finding(
+        severity="warning",
+        sentence=f"The rule {rule.name} ({rule.label}) failed, so its findings are missing: {reason}",
+        evidence=(f"It failed in {Path(place.filename).name}, line {place.lineno}.",),
+        advice="This is a fault of rlpanel: report it with this line. The other rules were checked.",
+        subject=rule.name,
+        rule=FAILED,
+        title="Rule failed",
+    )
+
+
+def _run_rules(context: RuleContext, *, clock: bool) -> list[Finding]:
+    """Run the rules that depend on the clock, or those that do not."""
     results: list[Finding] = []
-    failed = False
     if not len(context.steps):
-        return results, failed
+        return results
     for rule in (rule for rule in RULES.values() if rule.clock == clock):
         try:
-            results += rule.check(context)
-        except Exception:
-            failed = True
-            logger.exception("the rule %s failed on run %s", rule.name, context.snapshot.name)
+            results += list(rule.check(context))
+        except Exception as error:
+            results.append(failure(rule, error))
         if len(context.rows) > BLOCK_ROWS:
             context.view.release()
-    return results, failed
+    return results
+
+
+def _log_failures(run: str, results: Sequence[Finding], previous: CheckResult | None) -> None:
+    """Log each rule that failed, once while it keeps failing for the same reason."""
+    known = {finding.sentence for finding in previous.findings} if previous is not None else set()
+    for finding in results:
+        if finding.rule == FAILED and finding.sentence not in known:
+            logger.error("run %s: %s %s", run, finding.sentence, finding.evidence[0])

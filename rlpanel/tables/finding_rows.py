@@ -15,7 +15,9 @@ FINDINGS = TableSpec(
     "findings",
     "What the rules find in the complete steps of a run: alarms first, then the newest.",
     (
-        TableColumn("rule", "text", "Name of the rule."),
+        TableColumn(
+            "rule", "text", "Name of the rule; rule_failed for one that failed, which subject names."
+        ),
         TableColumn("title", "text", "Title of the rule."),
         TableColumn("subject", "text", "Distinguishes findings of a rule, such as a column or a rank."),
         TableColumn(

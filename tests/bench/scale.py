@@ -1,12 +1,12 @@
 """Measures the board with very large runs.
 
-    python -m tests.bench.scale [million] [ten] [ranks] [--samples N] [--record]
+    python -m tests.bench.scale [million] [ten] [ranks] [files] [--samples N] [--record]
 
 ``million`` opens a run of a million samples with 24 tokens each in a headless Chromium, before and after
 its index is saved, next to a small run. ``ten`` does the same with ten million samples, which take 19 GB of
-the disk for temporary files. ``ranks`` follows 1,024 files that grow slowly. ``--samples`` sets another
-number of samples for ``million`` and ``ten``. Times are wall-clock times, with the server's CPU time where
-it is given; ``--record`` writes them to RESULTS.md.
+the disk for temporary files. ``ranks`` follows 1,024 files that grow slowly, and ``files`` reads runs of up
+to 30,000 files. ``--samples`` sets another number of samples for ``million`` and ``ten``. Times are
+wall-clock times, with the server's CPU time where it is given; ``--record`` writes them to RESULTS.md.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.bench.latency import CLOCKS, chromium, served
 from tests.bench.results import record
+from tests.bench.scale_files import files
 from tests.bench.scale_log import SAMPLES_PER_STEP, write_large_log
 from tests.bench.scale_memory import MemoryWatch, memory
 from tests.bench.scale_ranks import ranks
@@ -267,11 +268,11 @@ def _both(found: dict[str, float]) -> str:
 def main() -> None:
     """Run the named parts, print, and record the results if requested."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="*", default=[*SAMPLES, "ranks"])
+    parser.add_argument("parts", nargs="*", default=[*SAMPLES, "ranks", "files"])
     parser.add_argument("--samples", type=int, help="number of samples instead of a million or ten")
     parser.add_argument("--record", action="store_true", help="write the figures into RESULTS.md")
     given = parser.parse_args()
-    parts: dict[str, Callable[[Path], Iterator[Row]]] = {"ranks": ranks}
+    parts: dict[str, Callable[[Path], Iterator[Row]]] = {"ranks": ranks, "files": files}
     for run, samples in SAMPLES.items():
         parts[run] = partial(large, run=run, samples=given.samples or samples)
     for name in given.parts:

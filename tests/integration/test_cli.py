@@ -21,6 +21,9 @@ import pandas as pd
 import pytest
 
 import rlpanel
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.rule import RULES, Rule
+from rlpanel.findings.engine.rule_context import RuleContext
 from tests.factories import append, line, sample, write_run
 from tests.integration.cli.command_line import Done, run_in
 from tests.waiting import wait_until
@@ -148,6 +151,28 @@ def test_check_prints_one_json_object(tmp_path: Path) -> None:
     assert found == {"run": "run", "path": str(run), "split": "train", "steps": 8, "unread": []}
     assert (finding["rule"], finding["severity"], finding["onset"]) == ("truncated", "alarm", 1)
     assert (finding["filter"], finding["metric"]) == ("ended == 0", "truncated_share")
+
+
+@pytest.mark.parametrize("level", ["alarm", "warning", "never"])
+def test_check_names_a_rule_that_failed_and_exits_with_3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str
+) -> None:
+    def broken(context: RuleContext) -> Iterator[Finding]:
+        raise ValueError("no such column")
+        yield
+
+    monkeypatch.setitem(RULES, "broken", Rule("broken", "Broken", broken, (), ""))
+    run = write_run(tmp_path / "run", steps=8, samples=32, tokens=False)
+    done = say("check", run, "--fail-on", level)
+    assert done.returncode == 3
+    assert "no findings" not in done.stdout
+    assert "The rule broken (Broken) failed" in done.stdout
+    assert "ValueError: no such column" in done.stdout
+    assert "Traceback" not in done.stderr
+    (finding,) = json.loads(say("check", run, "--json").stdout)["findings"]
+    assert (finding["rule"], finding["subject"]) == ("rule_failed", "broken")
+    cut_off = write_truncated_run(tmp_path / "cut_off")
+    assert [say("check", cut_off, "--fail-on", each).returncode for each in ("alarm", "never")] == [1, 3]
 
 
 def test_check_of_a_split_checks_its_samples_only(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
@@ -12,9 +13,12 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from playwright.sync_api import expect
 
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.rule import RULES, Rule
+from rlpanel.findings.engine.rule_context import RuleContext
 from tests.conftest import VIEWPORT
 from tests.factories import append, sample, write_run
-from tests.ui.board import BoardPage, cells_of
+from tests.ui.board import BoardPage, ServerLog, cells_of
 from tests.ui.conftest import OpenBoard
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ def runs(root: Path, grpo_run: Path) -> None:
     """The recorded run, a run whose labels are markup, and a run without findings."""
     shutil.copytree(grpo_run, root / "grpo")
     write_run(root / "healthy", steps=3)
+    write_run(root / "unchecked", steps=3)
     write_unused(root / "failed", "environment_error")
     write_unused(root / "unused", "ok")
     folder = root / "markup"
@@ -225,6 +230,26 @@ def test_a_run_without_findings_says_so(board: BoardPage) -> None:
     badge_of(board).click()
     expect(board.page.locator(".rl-findings .list")).to_have_text("No findings in the complete steps.")
     board.press("Escape")
+
+
+def test_a_rule_that_failed_is_named_by_the_badge(
+    board: BoardPage, monkeypatch: pytest.MonkeyPatch, server_log: ServerLog
+) -> None:
+    def broken(context: RuleContext) -> Iterator[Finding]:
+        raise ValueError("no such column")
+        yield
+
+    monkeypatch.setitem(RULES, "broken", Rule("broken", "Broken", broken, (), ""))
+    board.settled().go(run="unchecked").settled(3)
+    expect(badge_of(board)).to_contain_text("1 warning")
+    badge_of(board).click()
+    shown = board.page.locator(".rl-findings .finding").first
+    expect(shown).to_contain_text("Rule failed")
+    expect(shown).to_contain_text("The rule broken (Broken) failed")
+    expect(shown).to_contain_text("ValueError: no such column")
+    board.press("Escape")
+    (logged,) = server_log.take()
+    assert "The rule broken (Broken) failed" in logged
 
 
 def test_texts_of_the_log_stay_texts(board: BoardPage) -> None:

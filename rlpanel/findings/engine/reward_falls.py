@@ -25,12 +25,15 @@ def parts(context: RuleContext) -> list[str]:
 
 
 def fall(context: RuleContext, column: str) -> Change | None:
-    """Return a sustained fall of a reward."""
+    """Return a sustained fall of a reward; None without one, or if the run does not have it."""
+    signal = column_signal(column)
+    if not context.available(signal):
+        return None
     effect, relative = (_EFFECT, _RELATIVE) if column == "reward" else (_PART_EFFECT, _PART_RELATIVE)
     if column == "valid_reward":
         effect, relative = _EFFECT, _RELATIVE
     least = effect * spread(context, column)
-    change = sustained(context, column_signal(column), least, sign=-1)
+    change = sustained(context, signal, least, sign=-1)
     if change is None or not np.isfinite(change.before):
         return None
     far_enough = change.before - change.after > relative * abs(change.before)

@@ -135,6 +135,27 @@ class Directory:
         self.left_out = tuple(unread)
         return has_run
 
+    def is_run(self, folder: str | os.PathLike[str]) -> bool:
+        """Return True if a folder has rollout files of its own; the search ends at the first.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be listed.
+        """
+        run_folder = os.fspath(folder)
+
+        def refuse(path: str, error: OSError) -> None:
+            if too_many_open(error):
+                raise error
+
+        places = step_folders.candidate_folders(run_folder, scan(run_folder), refuse)
+        return any(
+            rollout.run_folder == run_folder
+            for place, entries in places
+            for rollout in self._rollouts(ListedFolder(place, entries, self._walk.tree))
+        )
+
     def files(self, folder: str | os.PathLike[str]) -> list[RolloutFileInfo]:
         """Return the rollout files of one run, sorted by name; raises OSError as `find_files` does."""
         return self.find_files(folder)[0]

@@ -1,18 +1,43 @@
-"""State of one file of a run, and the choice of the files to read next."""
+"""State of one file of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import add, sub
+from typing import NamedTuple
 
 from rlpanel.sources.files.unreadable import Unread
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.readers.tail import ReadPosition
 from rlpanel.sources.records.record_types import BadLine
-from rlpanel.store.backlog.backlog import reading_order
 from rlpanel.store.backlog.range_reader import MAX_BAD_LINES
 from rlpanel.store.cache.saved_state import FileState, OpenFileState
 from rlpanel.store.snapshot.snapshot import BadLineAt
+
+
+class ReadCounts(NamedTuple):
+    """What was read of a file, or of several together.
+
+    Attributes
+    ----------
+    read, size : int
+        Bytes read, and bytes on disk when the file was last checked.
+    bad, blank : int
+        Number of bad and of blank lines.
+    """
+
+    read: int = 0
+    size: int = 0
+    bad: int = 0
+    blank: int = 0
+
+    def __add__(self, other: ReadCounts) -> ReadCounts:  # type: ignore[override]
+        """Return the sum."""
+        return ReadCounts(*map(add, self, other))
+
+    def __sub__(self, other: ReadCounts) -> ReadCounts:
+        """Return the difference."""
+        return ReadCounts(*map(sub, self, other))
 
 
 @dataclass
@@ -28,7 +53,7 @@ class RunFile:
     bad : list of BadLineAt
         The first bad lines; their line number is 0 while the number of lines before is unknown.
     more : bool
-        True if there may be unread lines.
+        True if there may be unread lines; `RunFiles.wait` sets it outside of the file's turn.
     modified : float
         Modification time, as of the last listing of the folder.
     problem : Unread or None
@@ -49,6 +74,13 @@ class RunFile:
     problem: Unread | None = None
     retry: bool = False
     gone: bool = False
+
+    @property
+    def counts(self) -> ReadCounts:
+        """What was read of the file; nothing once it is gone."""
+        tail = self.reader.tail
+        done, size = (0, 0) if self.gone else (tail.bytes_done, tail.size)
+        return ReadCounts(done, size, self.bad_count, self.blank_count)
 
     def update_generation(self) -> bool:
         """Adopt the reader's generation; return whether it changed, that is, the file was replaced."""
@@ -87,28 +119,3 @@ class RunFile:
         """Restore bad lines and counts from the cache."""
         self.bad = [BadLineAt(self.reader.name, *bad) for bad in state.bad]
         self.bad_count, self.blank_count = state.bad_count, state.blank_count
-
-
-def files_to_read(files: Iterable[RunFile], only: set[str] | None) -> tuple[list[RunFile], list[RunFile]]:
-    """Return the files that changed, and the unchanged ones with unread lines, newest first.
-
-    Parameters
-    ----------
-    files : iterable of RunFile
-    only : set of str or None
-        Paths that may have changed; None checks all files.
-    """
-    changed, waiting = [], []
-    for file in files:
-        if file.gone:
-            continue
-        listed = only is not None and file.reader.path in only
-        if file.more:
-            (changed if listed else waiting).append(file)
-        elif (listed or only is None or file.problem) and (file.retry or file.reader.tail.changed()):
-            changed.append(file)
-    # Files written at about the same time take turns: the one with fewer bytes read goes first.
-    waiting.sort(
-        key=lambda file: (*reading_order(file.reader.name, file.modified), file.reader.tail.bytes_done)
-    )
-    return changed, waiting

@@ -32,7 +32,8 @@ from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.index.column_backfill import ColumnBackfill
 from rlpanel.store.index.run_facts import note_facts, save_facts
-from rlpanel.store.index.run_file import RunFile, files_to_read
+from rlpanel.store.index.run_file import RunFile
+from rlpanel.store.index.run_files import RunFiles
 from rlpanel.store.index.run_folder import RunFolder
 from rlpanel.store.index.run_status import RunStatus, list_problems, measure_progress, unread_files
 from rlpanel.store.index.saved_rows import restore_run, saved_run
@@ -96,8 +97,7 @@ class RunIndex:
         self._memories: dict[str, SplitMemory] = {}
         self._folder = RunFolder(self.path, self._root, self.reading)
         self._scalars = ScalarLog(self.path, self._root)
-        self._files: dict[str, RunFile] = {}
-        self._numbered: list[RunFile] = []
+        self._files = RunFiles()
         self._backlog = Backlog(self._workers)
         self._throughput = Throughput()
         self._table = RunTable()
@@ -137,6 +137,7 @@ class RunIndex:
             self._add_file(name, found)
         self._drop_missing(seen)
         self._start_backlog(seen)
+        self._files.sort()
         if self._backfill is not None:
             self._backfill.stuck = False
         self._scalars.rescan()
@@ -149,17 +150,11 @@ class RunIndex:
         only : set of str, optional
             Paths on disk that changed; files with unread lines are read as well. All by default.
         seconds : float
-            Time limit for starting on unchanged files with unread lines, the newest first.
+            Time limit for starting on further files, see `RunFiles.turns`.
         """
-        deadline = time.monotonic() + seconds
         if not self._folder.problem:
-            changed, waiting = files_to_read(self._numbered, only)
-            for file in changed:
+            for file in self._files.turns(only, seconds):
                 self._read_file(file)
-            for file in waiting:
-                self._read_file(file)
-                if time.monotonic() > deadline:
-                    break
             for byte_range, result in self._backlog.results():
                 self._add_range(byte_range, result)
             self._run_backfill()
@@ -177,7 +172,7 @@ class RunIndex:
     def busy(self) -> bool:
         """True if another `read` makes progress at once and waits for no process."""
         backfills = self._backfill is not None and not self._backfill.stuck
-        more = backfills or self._scalars.more or any(file.more and not file.gone for file in self._numbered)
+        more = backfills or self._scalars.more or self._files.has_waiting
         return not self._folder.problem and (more or self._backlog.busy)
 
     @property
@@ -231,7 +226,7 @@ class RunIndex:
         if is_worthwhile and self._saved_version != self.version and (last or cache.due):
             if self._changed:
                 self.commit()
-            if cache.save(saved_run(self._table, self._numbered, self._backlog, self._newest_line)):
+            if cache.save(saved_run(self._table, self._files.numbered, self._backlog, self._newest_line)):
                 self._saved_version, self._renumbered = self.version, False
                 save_facts(self.path)
         if last:
@@ -274,7 +269,7 @@ class RunIndex:
 
     def restart(self) -> None:
         """Read the run anew after `fail`; the next commit publishes what was read."""
-        self._former |= self._files
+        self._former |= self._files.by_name
         self._begin()
 
     def stop_saving(self, reason: str) -> None:
@@ -284,7 +279,7 @@ class RunIndex:
 
     def reader(self, name: str) -> JsonlFile:
         """Return the reader of a file. Thread-safe, for fetching single lines."""
-        file = self._files.get(name)
+        file = self._files.by_name.get(name)
         return (file or self._former[name]).reader
 
     # -- internals -------------------------------------------------------------------------------
@@ -309,20 +304,20 @@ class RunIndex:
 
     def _add_file(self, name: str, found: RolloutFileInfo) -> RunFile:
         """Add a file that was found in the folder, or update it if it is known already."""
-        file = self._files.get(name)
+        file = self._files.by_name.get(name)
         if file is None:
-            reader = open_file(found, self.reading)
-            file = self._files[name] = RunFile(len(self._files), reader)
-            self._numbered.append(file)
+            file = self._files.add(name, open_file(found, self.reading))
             self._table.files.append(name)
             self._changed = True
         elif file.gone:
-            file.gone, file.more = False, True
+            file.gone = False
+            self._files.wait(file)
         file.modified = found.status.st_mtime
         if found.adapter.name != file.reader.adapter.name:
             # The user has changed which adapter reads this file.
-            file.reader.adapter, file.more = found.adapter, True
+            file.reader.adapter = found.adapter
             file.reader.tail.reset()
+            self._files.wait(file)
         if repeats_rows(found.adapter):
             self._table.tables.add(file.number)
         else:
@@ -333,7 +328,7 @@ class RunIndex:
         """Discard the rows of deleted files; files that an unreadable folder may hide keep theirs."""
         gone = [
             file
-            for name, file in self._files.items()
+            for name, file in self._files.by_name.items()
             if name not in seen and not file.gone and not self._folder.hides(name)
         ]
         for file in gone:
@@ -345,7 +340,7 @@ class RunIndex:
         unread = [
             (file, found.status)
             for name, found in seen.items()
-            if (file := self._files[name]).number not in self._backlog
+            if (file := self._files.by_name[name]).number not in self._backlog
             and found.status.st_size > file.reader.tail.bytes_done
         ]
         waiting = sum(status.st_size - file.reader.tail.bytes_done for file, status in unread)
@@ -353,7 +348,7 @@ class RunIndex:
             return
         opened = [open_near_end(file.number, file.reader, status, len(unread)) for file, status in unread]
         for file, _ in unread:
-            file.more = True  # this check has consumed the file's change: the next one would not report it
+            self._files.wait(file)  # this check has consumed the file's change: the next would not report it
         self._invalidate(
             [file for file, _ in unread if file.update_generation()]
         )  # replaced since they were read
@@ -365,11 +360,12 @@ class RunIndex:
 
     def _add_range(self, byte_range: ByteRange, result: RangeResult | OSError) -> None:
         """Add the result of a range of a file in the backlog."""
-        file = self._numbered[byte_range.file]
+        file = self._files.numbered[byte_range.file]
+        self._files.touch(file)
         if isinstance(result, OSError) or result.outdated:
             self._backlog.drop(byte_range.file)
             file.reader.tail.reset()  # reading the file from its start reports the problem
-            file.more = True
+            self._files.wait(file)
             return
         self.bytes_read += result.bytes
         file.blank_count += result.blank_count
@@ -399,10 +395,10 @@ class RunIndex:
         self._backlog.constants = constants
         self._changed = True
         if before.at_ingest != constants.at_ingest:
-            files = [file for file in self._files.values() if not file.gone]
+            files = [file for file in self._files.numbered if not file.gone]
             for file in files:
                 file.reader.tail.reset()
-                file.more = True
+                self._files.wait(file)
             self._invalidate(files)
 
     def _resume(self, seen: dict[str, RolloutFileInfo]) -> None:
@@ -420,7 +416,7 @@ class RunIndex:
         """Continue to backfill the columns of new metrics, for rows that were saved without them."""
         if self._backfill is None:
             return
-        files = list(self._files.values())
+        files = self._files.numbered
         if self._backfill.run(lambda number: files[number].reader, self._next_version):
             self._backfill, self._changed = None, True
 
@@ -446,6 +442,7 @@ class RunIndex:
             return
         for file in files:
             file.reset()
+            self._files.touch(file)
             self._backlog.drop(file.number)
         self._bad_lines = None
         self._changed = True
@@ -473,10 +470,10 @@ class RunIndex:
 
     def _status(self) -> RunStatus:
         """Return the current progress and problems."""
-        unread = unread_files(self._folder, self._numbered)
+        unread = unread_files(self._folder, self._files)
         return RunStatus(
             progress=measure_progress(
-                self._folder, self._numbered, self._scalars, self._backlog, self._backfill, self._throughput
+                self._folder, self._files, self._scalars, self._backlog, self._backfill, self._throughput
             ),
             problems=(
                 *list_problems(self._folder, unread, self._table.stage.left_out, self._scalars),
@@ -492,12 +489,12 @@ class RunIndex:
 
     def _build_snapshot(self) -> Snapshot:
         if self._bad_lines is None:
-            self._bad_lines = tuple(bad for file in self._numbered for bad in file.bad)
+            self._bad_lines = tuple(bad for file in self._files.numbered for bad in file.bad)
         return build_snapshot(
             self.name,
             self.version,
             self._table,
-            self._numbered,
+            self._files.total,
             self._scalars,
             bad_lines=self._bad_lines,
             newest_line=self._newest_line,

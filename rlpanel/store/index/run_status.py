@@ -12,7 +12,7 @@ from rlpanel.store.backlog.throughput import Throughput
 from rlpanel.store.columns.row_builder import MAX_COLUMNS
 from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.index.column_backfill import ColumnBackfill
-from rlpanel.store.index.run_file import RunFile
+from rlpanel.store.index.run_files import RunFiles
 from rlpanel.store.index.run_folder import RunFolder
 from rlpanel.store.snapshot.read_progress import Progress
 
@@ -34,11 +34,11 @@ class RunStatus:
     unread: tuple[Unread, ...]
 
 
-def unread_files(folder: RunFolder, files: Iterable[RunFile]) -> tuple[Unread, ...]:
+def unread_files(folder: RunFolder, files: RunFiles) -> tuple[Unread, ...]:
     """Return the files and folders of the run that cannot be read at the moment, each once."""
     if folder.problem:
         return (Unread("./", folder.problem),)
-    of_files = [file.problem for file in files if file.problem]
+    of_files = files.problems
     reported = {item.file for item in of_files}
     return (*folder.ignored, *(item for item in folder.inaccessible if item.file not in reported), *of_files)
 
@@ -70,23 +70,23 @@ def list_problems(
 
 def measure_progress(
     folder: RunFolder,
-    files: Iterable[RunFile],
+    files: RunFiles,
     scalars: ScalarLog,
     backlog: Backlog,
     backfill: ColumnBackfill | None,
     throughput: Throughput,
 ) -> Progress:
     """Return how much of a run was read; ``throughput`` records it too."""
-    files = [file for file in files if not file.gone]
-    read = sum(file.reader.tail.bytes_done for file in files) - backlog.bytes
+    total = files.total
+    read = total.read - backlog.bytes
     read -= backfill.waiting if backfill else 0
     halted = backlog.halted
     backfills = backfill is not None and not backfill.stuck
     has_backlog = bool(backlog) and not halted
-    has_unread = has_backlog or scalars.more or any(file.more for file in files)
+    has_unread = has_backlog or scalars.more or files.has_waiting
     return Progress(
         bytes_read=read,
-        bytes_total=sum(file.reader.tail.size for file in files),
+        bytes_total=total.size,
         caught_up=bool(folder.problem) or not (has_unread or backfills),
         halted=halted,
         rate=throughput.rate(time.monotonic(), read),

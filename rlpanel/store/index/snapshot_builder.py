@@ -10,7 +10,7 @@ from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.columns.splits import default_split, display_name
 from rlpanel.store.columns.step_stats import Steps
-from rlpanel.store.index.run_file import RunFile
+from rlpanel.store.index.run_file import ReadCounts
 from rlpanel.store.index.run_status import RunStatus
 from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
 
@@ -19,7 +19,7 @@ def build_snapshot(
     name: str,
     version: int,
     table: RunTable,
-    files: Sequence[RunFile],
+    counts: ReadCounts,
     scalars: ScalarLog,
     *,
     bad_lines: Sequence[BadLineAt],
@@ -35,11 +35,11 @@ def build_snapshot(
     version : int
     table : RunTable
         Its rows are all added, none are staged.
-    files : sequence of RunFile
-        In the order of their numbers.
+    counts : ReadCounts
+        What was read of all files.
     scalars : ScalarLog
     bad_lines : sequence of BadLineAt
-        The bad lines kept by ``files``; those of the scalar files are added.
+        The bad lines kept by the files; those of the scalar files are added.
     newest_line : float
         Time when the newest line was written, in seconds since the epoch.
     status : RunStatus
@@ -56,8 +56,8 @@ def build_snapshot(
         state=_frozen_state(table),
         files=tuple(table.files),
         bad_lines=(*bad_lines, *_bad_scalar_lines(scalars)),
-        bad_count=sum(file.bad_count for file in files) + scalars.bad_count,
-        blank_count=sum(file.blank_count for file in files),
+        bad_count=counts.bad + scalars.bad_count,
+        blank_count=counts.blank,
         problems=status.problems,
         unread=status.unread,
         ranks=len(table.ranks),
