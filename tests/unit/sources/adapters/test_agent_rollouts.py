@@ -22,6 +22,7 @@ from rlpanel.store.index.run_index import RunIndex
 UPSTREAM = Path(__file__).parents[3] / "data" / "upstream"
 RLLM, SKYRL = UPSTREAM / "rllm-9beb6e0f", UPSTREAM / "skyrl-a9564572e"
 TINKER, GYM = UPSTREAM / "tinker-cookbook-9dfcc3a2", UPSTREAM / "nemo-gym-07d6b0d07"
+GYM_0_7 = UPSTREAM / "nemo-gym-0.7.0"
 MILES = UPSTREAM / "miles-31f1ca961"
 
 
@@ -33,6 +34,12 @@ def samples(folder: Path) -> list[Sample]:
         parts = [run.split(name) for name in run.splits] or [run]
         read = [part.sample(uid) for part in parts for uid in part.samples()["uid"]]
     return sorted(read, key=lambda sample: (sample.file, sample.offset, sample.uid))
+
+
+def statuses(folder: Path) -> dict[str, list[str]]:
+    """Status of each sample by split, as the statistics count them."""
+    with rlpanel.open_run(folder, follow=False) as run:
+        return {name: run.split(name).samples()["status"].tolist() for name in run.splits}
 
 
 def spoken(sample: Sample) -> list[tuple[str, str, list[str]]]:
@@ -232,7 +239,7 @@ def test_items_of_the_responses_api_are_a_conversation() -> None:
     assert [message["role"] for message in called.messages[:2]] == ["developer", "user"]
     assert called.messages[2]["tool_calls"][0]["id"] == called.messages[3]["tool_call_id"]
     assert [role for role, *_ in spoken(asked)] == ["assistant", "user", "assistant"]
-    assert (called.step, called.group, called.reward, called.status) == (0, "1", 2.0, "ok")
+    assert (called.step, called.group, called.reward, called.status) == (0, "example:1", 2.0, "ok")
     assert (cut.finish_reason, cut.truncated, cut.status) == ("max_output_tokens", 1.0, "truncated")
     assert cut.response is not None
     assert cut.response.startswith("Okay, let's tackle this problem."), "reasoning is kept"
@@ -307,6 +314,68 @@ def test_failed_gym_rollouts_have_a_status_and_no_reward(tmp_path: Path) -> None
     assert late.status == "timeout"
     assert math.isnan(judged.reward)
     assert math.isnan(late.reward)
+
+
+def test_masked_and_failed_gym_rollouts_do_not_enter_the_means() -> None:
+    """Gym's own mean is over the rows that are not masked: their reward is a valid measurement."""
+    assert {name: len(found) for name, found in statuses(GYM_0_7).items()} == {"train": 5, "discarded": 3}
+    *valid, masked, run_error, judged = samples(GYM_0_7)
+    assert [each.reward for each in valid] == [1.0, 0.0, 1.0, 0.0, 0.75]
+    assert (valid[4].columns["rewards/correct"], valid[4].columns["rewards/brief"]) == (1.0, 0.5)
+    assert all(math.isnan(each.reward) for each in (masked, run_error, judged))
+    assert [(each.status, each.status_reason) for each in (masked, run_error, judged)] == [
+        ("environment_error", "sandbox_error: container OOM"),
+        ("environment_error", "agent_run_error: 500, message='Internal Server Error'"),
+        ("environment_error", "judge_failed: judge: 503"),
+    ]
+    assert (run_error.prompt, run_error.response, run_error.group) == (None, None, "1")
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"mask_sample": True}, ("discarded", "discarded", "mask_sample", math.nan)),
+        ({"instance_config": {"mask_sample": True}}, ("discarded", "discarded", "mask_sample", math.nan)),
+        ({"mask_sample": True, "failure_kind": "agent_timeout"},
+         ("discarded", "timeout", "agent_timeout", math.nan)),
+        ({"mask_sample": True, "split": "eval"}, ("discarded eval", "discarded", "mask_sample", math.nan)),
+        ({"failure_kind": "sandbox_error", "failure_reason": "OOM"},
+         ("train", "tool_error", "sandbox_error: OOM", 1.0)),
+        ({"failure_kind": "eval_timeout"}, ("train", "timeout", "eval_timeout", 1.0)),
+        ({"mask_sample": False}, ("train", "ok", None, 1.0)),
+    ],
+)  # fmt: skip
+def test_only_a_mask_takes_the_reward_of_a_gym_rollout(
+    tmp_path: Path, fields: dict[str, Any], expected: tuple[str, str, str | None, float]
+) -> None:
+    write(tmp_path / "rollouts.jsonl", gym([said("4")], **fields))
+    (sample,) = samples(tmp_path)
+    found = sample.split or "train", sample.status, sample.status_reason, sample.reward
+    assert found == pytest.approx(expected, nan_ok=True)
+
+
+def test_a_sidecar_with_failures_that_have_no_rollout_is_read(tmp_path: Path) -> None:
+    failure = {"_ng_failure_class": "environment_server_failed", "_ng_failure_stage": "agent",
+               "_ng_failure_message": "model error", "_ng_task_index": 3}  # fmt: skip
+    part = {"_ng_failure_partial_response": {"output": [said("I add.")]}}
+    write(tmp_path / "math_rollouts_failures.jsonl", failure, failure | part)
+    early, late = samples(tmp_path)
+    reason = "environment_server_failed in agent: model error"
+    assert [(each.status, each.status_reason, each.group) for each in (early, late)] == [
+        ("environment_error", reason, "math:3")
+    ] * 2
+    assert (early.response, late.response) == (None, "I add.")
+
+
+def test_gym_files_of_two_data_sets_have_groups_of_their_own(tmp_path: Path) -> None:
+    """`_ng_task_index` counts from 0 in each file; `task_source` names the data set in newer files."""
+    for name in ("aime_rollouts", "aime_rollouts_failures", "gsm8k_rollouts"):
+        failed = {"_ng_failure_class": "judge_failed"} if name.endswith("failures") else {}
+        write(tmp_path / f"{name}.jsonl", *(gym([said("4")], _ng_task_index=at, **failed) for at in (0, 1)))
+    write(tmp_path / "rollouts.jsonl", gym([said("4")], _ng_task_index=0, task_source="mbpp"))
+    assert [each.group for each in samples(tmp_path)] == [
+        "aime:0", "aime:1", "aime:0", "aime:1", "gsm8k:0", "gsm8k:1", "mbpp:0",
+    ]  # fmt: skip
 
 
 # -- miles ---------------------------------------------------------------------------------------------
