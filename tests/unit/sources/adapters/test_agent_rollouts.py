@@ -200,7 +200,7 @@ def test_a_tinker_trajectory_is_a_sample_of_its_iteration() -> None:
         for each in (evaluated, searched, cut, plain, other)
     ]
     assert facts == [
-        (0, "eval", "0", 0.5, 8.0),
+        (0, "eval", "gsm8k:0", 0.5, 8.0),
         (0, "train", "0", 1.0, 17.0),
         (0, "train", "0", -0.1, 30.0),
         (0, "train", "1", 0.5, 8.0),
@@ -214,6 +214,19 @@ def test_a_tinker_trajectory_is_a_sample_of_its_iteration() -> None:
     assert searched.columns["context_tokens"] == 60 - 40 - 12, "what the second observation adds"
     assert searched.columns["metrics/correct"] == 1.0
     assert {each.step for each in samples(TINKER)} == {0, 10}
+
+
+def test_groups_of_two_tinker_evaluations_are_separate(tmp_path: Path) -> None:
+    """`group_idx` starts at 0 in the file of each data set."""
+    line = {"iteration": 2, "total_reward": 1.0, "steps": [], "group_idx": 0, "traj_idx": 0}
+    for split in ("eval/aime", "eval/gsm8k", "train"):
+        path = tmp_path / "iteration_000002" / f"{split.replace('/', '_')}_rollout_summaries.jsonl"
+        write(path, line | {"split": split}, line | {"split": split, "traj_idx": 1})
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        evaluated = run.split("eval").groups(2)
+        assert sorted(evaluated["group"]) == ["aime:0", "gsm8k:0"]
+        assert evaluated["samples"].tolist() == [2, 2]
+        assert run.groups(2)["group"].tolist() == ["0"]
 
 
 def test_what_a_tinker_environment_logged_of_a_conversation_is_the_response() -> None:
