@@ -394,6 +394,18 @@ def test_gym_files_of_two_data_sets_have_groups_of_their_own(tmp_path: Path) -> 
 # -- miles ---------------------------------------------------------------------------------------------
 
 
+def test_a_miles_sample_that_was_aborted_is_not_trained_on(tmp_path: Path) -> None:
+    """It is left out as in the converted dump of the same rollout."""
+    line = {"sample_index": 0, "group_index": 0, "prompt": "2 + 2?", "messages": [{"role": "assistant"}]}
+    states = ("aborted", "completed", "truncated")
+    for name in ("0", "eval_0"):
+        write(tmp_path / f"trajectory/{name}.jsonl", *(line | {"status": state} for state in states))
+    assert statuses(tmp_path) == {
+        "train": ["ok", "truncated"], "discarded": ["discarded"],
+        "eval": ["ok", "truncated"], "discarded eval": ["discarded"],
+    }  # fmt: skip
+
+
 def test_miles_conversations_are_read_and_tokens_only_where_there_are_none() -> None:
     (info,) = rlpanel.discover(MILES)
     read = samples(MILES)
