@@ -49,8 +49,10 @@ def _fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from _score(value)
         else:
             yield _NAMES.get(key, key), value
-    if document.get("stop_reason") == "length":
-        yield "truncated", 1
+    reason = document.get("stop_reason")
+    if reason is not None:
+        yield "truncated", int(reason == "length")
+    if reason == "length":
         yield "status", "truncated"
     extras = to_python(document.get("env_extras")) or {}
     specs = [extras.get(key) for key in _TRUTHS] if isinstance(extras, dict) else []

@@ -42,6 +42,18 @@ def statuses(folder: Path) -> dict[str, list[str]]:
         return {name: run.split(name).samples()["status"].tolist() for name in run.splits}
 
 
+@pytest.mark.parametrize(
+    ("folder", "step", "share"), [(RLLM, 3, 1 / 3), (SKYRL, 5, 1 / 3), (GYM_0_7, 0, 0.4)]
+)
+def test_a_sample_that_ended_by_itself_counts_in_the_share_of_truncated_ones(
+    folder: Path, step: int, share: float
+) -> None:
+    """A column with ones only has the mean 1 however few samples were cut."""
+    with rlpanel.open_run(folder, follow=False) as run:
+        steps = run.split(next(iter(run.splits))).steps.set_index("step")
+    assert steps.loc[step, "truncated_mean"] == pytest.approx(share)
+
+
 def spoken(sample: Sample) -> list[tuple[str, str, list[str]]]:
     """Role, content and tool calls of a sample's response."""
     return [_brief(message) for message in sample.messages[sample.prompt_messages :]]
