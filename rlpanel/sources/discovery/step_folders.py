@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from rlpanel.sources.adapters.miles import repeated_columns
-from rlpanel.sources.adapters.prime_rl import STEP, PrimeRL, superseded
-from rlpanel.sources.adapters.prime_rl_discarded import discarded
-from rlpanel.sources.adapters.prime_rl_tokens import PrimeTokens, join_exports
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of, scan
+from rlpanel.sources.prime.prime_rl import STEP, PrimeRL, superseded
+from rlpanel.sources.prime.prime_rl_discarded import discarded
+from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens, join_exports
 from rlpanel.sources.records.record_types import Adapter
 
 #: Names of subfolders that may be part of the run that contains them.

@@ -139,7 +139,7 @@ def test_nemos_environment_message_is_no_part_of_the_response() -> None:
 
 def test_the_reward_of_a_nemo_batch_that_was_filtered_is_that_of_its_own_sample() -> None:
     """`rewards` is cut from the batch before DAPO's filter: its first values belong to other samples."""
-    with read(UPSTREAM / "nemo-rl-7ea279abf-dapo") as run:
+    with read(UPSTREAM / "dapo-nemo-rl-7ea279abf") as run:
         frame = run.samples()
         samples = [run.sample(uid) for uid in frame["uid"]]
     right = ["(right)" in sample.response for sample in samples]

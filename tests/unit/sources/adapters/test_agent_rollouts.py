@@ -22,7 +22,7 @@ from rlpanel.store.index.run_index import RunIndex
 UPSTREAM = Path(__file__).parents[3] / "data" / "upstream"
 RLLM, SKYRL = UPSTREAM / "rllm-9beb6e0f", UPSTREAM / "skyrl-a9564572e"
 TINKER, GYM = UPSTREAM / "tinker-cookbook-9dfcc3a2", UPSTREAM / "nemo-gym-07d6b0d07"
-GYM_0_7 = UPSTREAM / "nemo-gym-0.7.0"
+GYM_0_7 = UPSTREAM / "gym-0.7.0"
 MILES = UPSTREAM / "miles-31f1ca961"
 
 

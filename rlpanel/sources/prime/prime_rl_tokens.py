@@ -17,8 +17,8 @@ import numpy as np
 import xxhash
 
 from rlpanel.errors import LineError
-from rlpanel.sources.adapters.prime_rl import PrimeRL, branches, traces_of
 from rlpanel.sources.files.file_access import AnyPath, path_of, read, stream
+from rlpanel.sources.prime.prime_rl import PrimeRL, branches, traces_of
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse, to_float_array, to_python
 from rlpanel.sources.records.record_types import Adapter, Record
