@@ -49,9 +49,11 @@ class PrimeRL:
     """Adapter for prime-rl's episodes."""
 
     name = "prime-rl"
-    looks = "rollouts/step_{N}/{train,eval}/{all,effective}/traces.jsonl with 'traces' and 'task' (prime-rl)"
+    looks = "rollouts/step_{N}/{train,eval}/{all,effective}/traces.jsonl, traces/stream/{N}.jsonl or "
+    looks += "traces.jsonl with 'traces' and 'task' (prime-rl, verifiers)"
     path_in_run = re.compile(
         r"(?:rollouts/)?(?:step_\d+/)?(?:train/|eval/)?(?:all/|effective/)?traces\.jsonl$"
+        r"|(?<![^/])(?:(?:(?:monitors/)?file/)?traces/)?stream(?:/\d+)?\.jsonl(?:\.zst)?$"
     )
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
@@ -63,7 +65,7 @@ class PrimeRL:
         episode = {key: to_python(value) for key, value in document.items()}
         step = step_of(episode, path)
         return [
-            branch_record(branch, step, list(_episode_fields(episode, trace, path)), path, full=full)
+            branch_record(branch, step, list(episode_fields(episode, trace, path)), path, full=full)
             for trace in traces_of(episode)
             for branch in branches(trace.get("nodes", []))
         ]
@@ -125,7 +127,7 @@ def traces_of(episode: Mapping[str, Any]) -> list[dict[str, Any]]:
     return traces or [{}]
 
 
-def _episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: str) -> Iterator[Field]:
+def episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: str) -> Iterator[Field]:
     """Yield the fields that all samples of a trace share."""
     run = episode.get("run") or {}
     work = run.get("work") or {}
