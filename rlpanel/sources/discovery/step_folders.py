@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from rlpanel.sources.adapters.miles import repeated_columns
+from rlpanel.sources.adapters.skyrl import SkyRL, join_steps
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of, scan
 from rlpanel.sources.prime.prime_rl import STEP, PrimeRL, superseded
 from rlpanel.sources.prime.prime_rl_discarded import discarded
@@ -78,6 +79,8 @@ def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Ada
             arranged[name] = join_exports(folders[_step(name)])
         elif (followed := follow_annotations(folder, name)) is not None:
             arranged[name] = followed
+    for name in [name for name, adapter in arranged.items() if isinstance(adapter, SkyRL)]:
+        arranged[name] = join_steps(folder / name)
     return arranged | {name: discarded(folder, final) for name, final in finals.items()}
 
 

@@ -202,6 +202,33 @@ def test_a_skyrl_evaluation_outside_of_training_has_step_0(tmp_path: Path) -> No
     assert (sample.step, sample.reward) == (0, 1.0)
 
 
+def steps_of(*turns: str, reward: float) -> list[dict[str, Any]]:
+    """Lines of a trajectory: each prompt holds what was said before, and the last has the reward."""
+    said = ["<user>Find the key.", *(f"<a>{turn}<obs>ok" for turn in turns)]
+    return [
+        {"input_prompt": "".join(said[: at + 1]), "output_response": turn, "stop_reason": "stop",
+         "score": [0.0, reward if at == len(turns) - 1 else 0.0], "env_extras": {}}
+        for at, turn in enumerate(turns)
+    ]  # fmt: skip
+
+
+def test_the_steps_of_a_skyrl_trajectory_have_one_episode(tmp_path: Path) -> None:
+    tries = [steps_of("look", "open", reward=1.0), steps_of("look", "open", reward=1.0)]
+    tries += [steps_of("give up", reward=0.0), steps_of("", reward=0.0), steps_of("", reward=0.0)]
+    lines = [line for each in tries for line in each]
+    write(tmp_path / "dumped_evals" / "global_step_5_evals" / "rooms.jsonl", *lines)
+    write(tmp_path / "dumped_evals" / "global_step_5_evals" / "plain.jsonl", *lines[4:])
+    plain = [each for each in samples(tmp_path) if "plain" in each.file]
+    steps = [each for each in samples(tmp_path) if "rooms" in each.file]
+    names = [each.episode for each in steps]
+    assert [names.index(name) for name in names] == [0, 0, 2, 2, 4, 5, 6], "equal trajectories stay apart"
+    assert {(each.episode or "").partition(":")[0] for each in steps} == {"rooms"}
+    assert {each.episode for each in plain} == {None}, "without steps there is nothing to join"
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        frame = run.samples()
+    assert sorted(frame["episode"].dropna()) == sorted(map(str, names)), "the table has them, too"
+
+
 # -- tinker-cookbook -----------------------------------------------------------------------------------
 
 
