@@ -253,6 +253,10 @@ def _tokens(nodes: list[Node]) -> Iterator[Field]:
     for key, name in _ARRAYS.items():
         if all(node.get(key) is not None for node in nodes if any(node.get("mask") or ())):
             yield name, [value for node in nodes for value in node.get(key) or ()]
+    # The loss still holds these tokens, only without their policy gradient: it is not the loss mask.
+    decided = [value for node in nodes for value in node.get("is_masked") or () if value is not None]
+    if decided:
+        yield "is_masked", sum(map(bool, decided)) / len(decided)
 
 
 def _masked_tokens(node: Node) -> Iterator[tuple[int, bool]]:

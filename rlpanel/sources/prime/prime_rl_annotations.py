@@ -3,8 +3,8 @@
 Each line is an update of one trace, and the newest wins. ``info`` holds the orchestrator's facts:
 ``effective`` (the trace is in a batch that was trained on), ``ship.step`` (the batch's step) and
 ``advantage``. ``branches`` hold arrays that cover all tokens of a branch, null where they are unknown: the
-orchestrator's advantages, and the trainer's logprobs and entropies. Simpler lines have ``step``, ``subset``
-and ``advantage`` themselves.
+orchestrator's advantages, and the trainer's logprobs, entropies and ``is_masked`` (the loss had no policy
+gradient for the token). Simpler lines have ``step``, ``subset`` and ``advantage`` themselves.
 
 A producer's lines are in ``{producer}.jsonl`` or in numbered files of a folder with its name, which are
 compressed when they are full. ``stream.index.jsonl`` says in which file of the stream a trace is.
@@ -34,7 +34,7 @@ _FILE = re.compile(r"(?!.*\.index\.jsonl)[^.].*\.jsonl(?:\.zst)?")
 #: Longest line that is read, and bytes that are kept of a file for the lines that follow.
 _LINE_BYTES, _WINDOW = 64 << 20, 4 << 20
 #: Arrays of a branch, which become those of its messages.
-_STREAMS = ("advantages", "trainer_logprobs", "entropies")
+_STREAMS = ("advantages", "trainer_logprobs", "entropies", "is_masked")
 
 Facts = dict[str, Any]
 
@@ -269,11 +269,12 @@ def _fold(nodes: list[dict[str, Any]], found: Any) -> None:
     """
     ways = paths([node.get("parent") for node in nodes])
     for branch in found if isinstance(found, list) else ():
-        index = branch.get("index")
+        index = branch.get("index") if isinstance(branch, dict) else None
         if not isinstance(index, int) or not 0 <= index < len(ways):
             continue
         for name in _STREAMS:
-            _fold_array([nodes[at] for at in ways[index]], name, branch.get(name) or [])
+            if isinstance(values := branch.get(name), list):
+                _fold_array([nodes[at] for at in ways[index]], name, values)
 
 
 def _fold_array(nodes: list[dict[str, Any]], name: str, values: list[Any]) -> None:
@@ -284,6 +285,7 @@ def _fold_array(nodes: list[dict[str, Any]], name: str, values: list[Any]) -> No
             return
         mask = node.get("mask") or ()
         own = [value for value, sampled in zip(values[start:end], mask, strict=False) if sampled]
-        if own and None not in own:
+        # Tokens that another loss trains have no decision; every other array must be complete.
+        if any(value is not None for value in own) and (None not in own or name == "is_masked"):
             node[name] = own
         start = end

@@ -106,9 +106,10 @@ def _step(info: Mapping[str, Any], episode: Mapping[str, Any], path: str, *, eva
     An evaluation belongs to the step that it was dispatched for.
     """
     for event in () if evaluated else ("ship", "arrival"):
-        step = (info.get(event) or {}).get("step")
-        if step is not None:
-            return int(step)
+        found = info.get(event)
+        step = found.get("step") if isinstance(found, dict) else None
+        if isinstance(step, int):
+            return step
     step = step_of(episode, path)
     try:
         return int(step)

@@ -65,7 +65,8 @@ def trained(name: str, index: int = 0) -> dict[str, Any]:
     plan = [None, None] if index else [-0.25, -0.25]
     logprobs = [None, None, *plan, None, -0.75]
     entropies = [None if value is None else 0.5 for value in logprobs]
-    branch = {"index": index, "trainer_logprobs": logprobs, "entropies": entropies}
+    masked = [None, None, True, None, None, False]
+    branch = {"index": index, "trainer_logprobs": logprobs, "entropies": entropies, "is_masked": masked}
     return {"version": 1, "trace_id": name, "info": {}, "branches": [branch]}
 
 
@@ -108,6 +109,7 @@ def test_a_trace_enters_training_with_the_step_of_its_batch_once_it_is_shipped(t
         "logprobs": [-0.25, -0.25, -0.75], "entropy": [0.5] * 3,
     }  # fmt: skip
     assert (sample.advantage, sample.columns["dispatch_step"], sample.columns["lag"]) == (0.5, 4.0, 2.0)
+    assert sample.columns["is_masked"] == 0.5, "of the tokens whose policy gradient was decided"
     assert [each.step for each in samples(tmp_path, "eval")] == [4], "evaluations keep the step of dispatch"
     (left,) = samples(tmp_path, "discarded")
     assert (left.status, left.status_reason) == (
@@ -198,6 +200,7 @@ def test_a_broken_update_costs_that_update_only(tmp_path: Path) -> None:
     put(notes, shipped("kept", 6, 0.5))
     append(notes, b'{"trace_id": "other", "info": \n[]\n{"trace_id": 7}\n')
     put(notes, shipped("other", 7, -0.5))
+    put(notes, {"trace_id": "kept", "info": {"arrival": 3}, "branches": [7, {"index": 0, "entropies": 5}]})
     append(notes, b'{"trace_id": "kept", "info": {"advantage"')
     assert [(each.step, each.advantage) for each in samples(tmp_path)] == [(6, 0.5), (7, -0.5)]
 
