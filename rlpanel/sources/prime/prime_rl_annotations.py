@@ -267,7 +267,7 @@ def _fold(nodes: list[dict[str, Any]], found: Any) -> None:
 
     A message that an array does not cover, or for one of whose sampled tokens it is null, keeps what it has.
     """
-    ways = paths([node.get("parent") for node in nodes])
+    ways = paths(nodes)
     for branch in found if isinstance(found, list) else ():
         index = branch.get("index") if isinstance(branch, dict) else None
         if not isinstance(index, int) or not 0 <= index < len(ways):

@@ -7,7 +7,7 @@ that the agent attempted and did not continue from is not trained (verifiers' ``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,15 +53,13 @@ def branches(nodes: list[Node]) -> list[Branch]:
     LineError
         If a node's parent is not an earlier node.
     """
-    parents = [node.get("parent") for node in nodes]
-    if any(parent is not None and not 0 <= parent < index for index, parent in enumerate(parents)):
-        raise LineError("a message's 'parent' is not an earlier message")
+    ways = paths(nodes)
     if not any(node.get("sampled") for node in nodes):
         return [Branch(0, nodes, True, [True] * len(nodes))]
     used = {link.get("node") for node in nodes for link in _links(node) if link.get("type") == "compaction"}
     found: list[Branch] = []
     earlier: set[int] = set()  # sampled nodes that a branch before trains
-    for index, path in enumerate(paths(parents)):
+    for index, path in enumerate(ways):
         attempt = any(link.get("type") == "compaction_attempt" for link in _links(nodes[path[-1]]))
         sampled = {at for at in path if nodes[at].get("sampled") and any(nodes[at].get("mask") or ())}
         trainable = (not attempt or path[-1] in used) and not (sampled and sampled <= earlier)
@@ -73,15 +71,25 @@ def branches(nodes: list[Node]) -> list[Branch]:
     return found
 
 
-def paths(parents: list[int | None]) -> list[list[int]]:
-    """Return the nodes from a root to each leaf, in the order of the leaves."""
+def paths(nodes: Sequence[Node]) -> list[list[int]]:
+    """Return the nodes from a root to each leaf, in the order of the leaves.
+
+    Raises
+    ------
+    LineError
+        If a node's parent is not an earlier node.
+    """
+    parents = [node.get("parent") for node in nodes]
+    for index, parent in enumerate(parents):
+        if parent is not None and not (isinstance(parent, int) and 0 <= parent < index):
+            raise LineError("a message's 'parent' is not an earlier message")
     found = []
     for leaf in sorted(set(range(len(parents))) - set(parents)):
         path: list[int] = []
-        index: int | None = leaf
-        while index is not None:
-            path.append(index)
-            index = parents[index]
+        at: int | None = leaf
+        while at is not None:
+            path.append(at)
+            at = parents[at]
         found.append(path[::-1])
     return found
 

@@ -205,6 +205,18 @@ def test_a_broken_update_costs_that_update_only(tmp_path: Path) -> None:
     assert [(each.step, each.advantage) for each in samples(tmp_path)] == [(6, 0.5), (7, -0.5)]
 
 
+def test_a_trace_whose_messages_go_in_a_circle_is_a_bad_line(tmp_path: Path) -> None:
+    circle = episode("circle", 1.0)
+    for at, parent in enumerate((1, 0, 1)):
+        circle["traces"][0]["nodes"][at]["parent"] = parent
+    put(tmp_path / TRACES / "stream" / "00000.jsonl", episode("kept", 1.0), circle)
+    names = "kept", "circle"
+    put(tmp_path / TRACES / "annotations" / "orch.jsonl", *(shipped(name, 6, 0.5) for name in names))
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.errors["reason"].tolist() == ["a message's 'parent' is not an earlier message"]
+        assert len(run.samples()) == 1
+
+
 def test_annotations_behind_a_link_are_not_read(tmp_path: Path) -> None:
     put(tmp_path / "run" / TRACES / "stream" / "00000.jsonl", episode("kept", 1.0))
     put(tmp_path / "outside" / "orch" / "00000.jsonl", shipped("kept", 6, 0.5))
