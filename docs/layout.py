@@ -32,9 +32,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # Files and records.
     "sources/records": (),
     "sources/files": (),
-    "sources/adapters": ("sources/records", "sources/files"),
+    "sources/prime": ("sources/records", "sources/files"),
+    "sources/adapters": ("sources/records", "sources/files", "sources/prime"),
     "sources/readers": ("sources/records", "sources/files", "sources/adapters"),
-    "sources/discovery": ("sources/records", "sources/files", "sources/adapters", "sources/readers"),
+    "sources/discovery": (
+        *("sources/records", "sources/files", "sources/prime", "sources/adapters", "sources/readers"),
+    ),
     "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),
     "sources": ("sources/files", "sources/discovery", "sources/scalars"),
     # Formulas.

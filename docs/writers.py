@@ -24,7 +24,7 @@ class Writer:
     package : str
         Package that the tests install; empty if files were recorded.
     folder : str
-        Start of the name of the folder with recorded files; the rest is the trainer's commit.
+        Start of the name of the folder with recorded files; the rest is the trainer's release or commit.
     """
 
     trainer: str
@@ -35,11 +35,12 @@ class Writer:
 
     @property
     def version(self) -> str:
-        """The release that the tests install, or the commit whose files were recorded."""
+        """The release that the tests install, or the release or commit whose files were recorded."""
         if self.package:
             return _releases()[self.package]
         (folder,) = _RECORDED.glob(f"{self.folder}-*")
-        return f"commit {folder.name.removeprefix(f'{self.folder}-')}"
+        version = folder.name.removeprefix(f"{self.folder}-")
+        return version if "." in version else f"commit {version}"
 
 
 WRITERS = (
@@ -117,9 +118,9 @@ WRITERS = (
     ),
     Writer(
         "NeMo Gym",
-        "nothing: lines of its example files",
-        "conversations with tool calls, rewards, status",
-        folder="nemo-gym",
+        "`RolloutCollectionHelper.run_from_config` without its dispatch; lines of its example files",
+        "conversations with tool calls, rewards, masked rewards, failures, status",
+        folder="gym",
     ),
     Writer(
         "miles",

@@ -12,8 +12,6 @@ from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.adapters.nemo_gym import NemoGym
 from rlpanel.sources.adapters.nemo_rl import NemoRL
 from rlpanel.sources.adapters.open_instruct import OpenInstruct
-from rlpanel.sources.adapters.prime_rl import PrimeRL
-from rlpanel.sources.adapters.prime_rl_tokens import PrimeTokens
 from rlpanel.sources.adapters.rllm import RLLM
 from rlpanel.sources.adapters.roll_agentic import RollAgentic
 from rlpanel.sources.adapters.skyrl import SkyRL
@@ -21,6 +19,8 @@ from rlpanel.sources.adapters.swift_ray import SwiftRay
 from rlpanel.sources.adapters.tinker_cookbook import TinkerCookbook
 from rlpanel.sources.adapters.trl import Trl
 from rlpanel.sources.adapters.verl import Verl
+from rlpanel.sources.prime.prime_rl import PrimeRL
+from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens
 from rlpanel.sources.records.record_types import Adapter
 
 #: Reads a file that is named after a rank while none of its lines can be read.

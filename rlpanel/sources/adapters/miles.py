@@ -20,7 +20,7 @@ from rlpanel.sources.records.record_types import Record
 _CONVERSATIONS = re.compile(r"(?:^|/)(eval_)?(\d{1,15})\.jsonl$")
 _COLUMNS = re.compile(r"(?:^|/)rollout_(eval_)?(\d{1,15})\.parquet$")
 _NAMES = {"group_index": "group", "status": "finish_reason"}
-_STATUS = {"completed": "ok", "truncated": "truncated", "failed": "tool_error"}
+_STATUS = {"completed": "ok", "truncated": "truncated", "failed": "tool_error", "aborted": "discarded"}
 
 Fields = Iterator[tuple[str, Any]]
 

@@ -5,6 +5,9 @@ padded on the right to the longest in the batch. The response's arrays are where
 within ``input_lengths``. ``prev_logprobs`` are the policy's before the update, ``generation_logprobs`` the
 engine's.
 
+With dynamic sampling (DAPO) only ``filtered_rewards`` belongs to the line's sample: ``rewards`` is taken from
+the batch before filtering. A sample whose ``sample_loss_mask`` is 0 took no part in the loss.
+
 ``content`` holds all messages: of training without roles, of validation with them. After each turn of the
 policy follows the environment's message, such as "Environment: correct", also after the last one.
 """
@@ -29,7 +32,9 @@ _ARRAYS = {
     "generation_logprobs": "rollout_logprobs",
     "advantages": "advantages",
 }
-_OWN_COLUMNS = frozenset({*_ARRAYS, "idx", "content", "rewards", "token_loss_mask", "input_lengths"})
+#: Keys of the reward, the one that belongs to the sample first.
+_REWARDS = ("filtered_rewards", "rewards")
+_OWN_COLUMNS = frozenset({*_ARRAYS, *_REWARDS, "idx", "content", "token_loss_mask", "input_lengths"})
 
 
 class NemoRL:
@@ -40,20 +45,24 @@ class NemoRL:
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the file's name and the line's keys are those of NeMo-RL."""
-        return bool(_FILE.search(path)) and {"content", "rewards"} <= document.keys()
+        return bool(_FILE.search(path)) and "content" in document and _reward_key(document) is not None
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
         """Read the line's only sample."""
         match = _FILE.search(path)
         if match is None:
             raise LineError("the file's name contains no step: train_data_step{N}.jsonl was expected")
-        for key in ("content", "rewards"):
-            if key not in document:
-                raise LineError(f"no {key!r}")
+        if "content" not in document or _reward_key(document) is None:
+            raise LineError("no 'rewards'" if "content" in document else "no 'content'")
         values = _unwrapped(document)
         split = "eval" if match[1] == "val" else "train"
         fields = [*_fields(values), ("split", split)]
         return [build_record(match[2], fields, path, full=full)]
+
+
+def _reward_key(document: Mapping[str, Any]) -> str | None:
+    """Return the key of the sample's reward; None if the line has none."""
+    return next((key for key in _REWARDS if key in document), None)
 
 
 def _unwrapped(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +76,7 @@ def _unwrapped(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fields(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from _texts(to_python(values["content"]), values)
-    yield "reward", values["rewards"]
+    yield "reward", next(values[key] for key in _REWARDS if key in values)
     for key, value in values.items():
         if key not in _OWN_COLUMNS:
             yield key, value
@@ -109,6 +118,8 @@ def _arrays(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, name in _ARRAYS.items():
         if values.get(key) is not None:
             yield name, _masked(key, values[key], mask, tokens)
+    if values.get("sample_loss_mask") == 0:
+        yield "loss_mask", [0.0] * int(np.count_nonzero(mask))
 
 
 def _mask(values: dict[str, Any]) -> np.ndarray:

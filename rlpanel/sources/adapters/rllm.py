@@ -105,8 +105,7 @@ def _outcome(episode: Mapping[str, Any]) -> Fields:
         error = (episode.get("metadata") or {}).get("error") or {}
         details = error.values() if isinstance(error, dict) else [error]
         yield "status_reason", str(next((text for text in details if text), reason))[:LABEL_MAX]
-    if str(reason).endswith("_length_exceeded"):
-        yield "truncated", 1
+    yield "truncated", int(str(reason).endswith("_length_exceeded"))
 
 
 def _trajectory_fields(trajectory: Mapping[str, Any], episode: Mapping[str, Any]) -> Fields:

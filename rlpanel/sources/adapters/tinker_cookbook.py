@@ -62,14 +62,16 @@ class TinkerCookbook:
 
 
 def _fields(summary: Mapping[str, Any], steps: list[Step]) -> Fields:
-    split = str(summary.get("split", "train"))
-    yield "split", split.partition("/")[0]
-    if "/" in split:
-        yield "dataset", split.partition("/")[2]
+    split, _, dataset = str(summary.get("split", "train")).partition("/")
+    yield "split", split
+    if dataset:
+        yield "dataset", dataset
     yield "reward", summary["total_reward"]
-    yield "group", summary.get("group_idx")
+    if (group := summary.get("group_idx")) is not None:
+        # Each file counts its groups from 0, and each evaluated data set has one.
+        yield "group", f"{dataset}:{group}" if dataset else group
     yield "policy_version", summary.get("sampling_client_step")
-    if split.partition("/")[0] == "train":
+    if split == "train":
         yield "trainer_version", summary["iteration"]  # iteration N trains what N updates have made
     for key in _PLAIN:
         if summary.get(key) is not None:

@@ -1,8 +1,8 @@
 """Reads verl's ``{step}.jsonl`` in ``trainer.rollout_data_dir`` or ``trainer.validation_data_dir``.
 
 One line per sample; the file is written in one go, and again by a resumed run. The V1 trainer's ``uid`` is
-``{prompt}_{session}_{turn}``. The older trainer writes no uid, but every reward-extra key. There are no token
-arrays.
+``{prompt}_{session}_{turn}``; a session is an episode, whose outputs are the turns. The older trainer writes
+no uid, but every reward-extra key. There are no token arrays.
 
 The V1 trainer appends rows with reward 0 to fill a batch. They are no samples; only their uid tells them.
 """
@@ -29,7 +29,8 @@ def _sample_of(uid: Any) -> dict[str, Any]:
     match = _UID.fullmatch(uid) if isinstance(uid, str) else None
     if match is None:
         return {}
-    return {"group": match[1], "rollout_session": int(match[2]), "turn": int(match[3])}
+    episode = f"{match[1]}_{match[2]}"
+    return {"group": match[1], "episode": episode, "rollout_session": int(match[2]), "turn": int(match[3])}
 
 
 def _is_padding(uid: Any) -> bool:

@@ -11,15 +11,18 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from rlpanel.sources.adapters.miles import repeated_columns
-from rlpanel.sources.adapters.prime_rl import STEP, PrimeRL, superseded
-from rlpanel.sources.adapters.prime_rl_discarded import discarded
-from rlpanel.sources.adapters.prime_rl_tokens import PrimeTokens, join_exports
+from rlpanel.sources.adapters.skyrl import SkyRL, join_steps
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of, scan
+from rlpanel.sources.prime.prime_rl import STEP, PrimeRL, superseded
+from rlpanel.sources.prime.prime_rl_discarded import discarded
+from rlpanel.sources.prime.prime_rl_stream import follow_annotations
+from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens, join_exports
 from rlpanel.sources.records.record_types import Adapter
 
 #: Names of subfolders that may be part of the run that contains them.
 _PARTS = re.compile(
     r"\d+|step_\d+|rollouts|token_exports|train|eval|all|effective"  # AReaL, prime-rl, NeMo Gym
+    r"|monitors|file|traces|stream"  # prime-rl
     r"|episodes|[a-z]+_step_\d+_epoch_\d+"  # rLLM
     r"|dumped_evals|global_step_\d+_evals|eval_only"  # SkyRL
     r"|iteration_\d+"  # tinker-cookbook
@@ -74,6 +77,10 @@ def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Ada
     for name in traces & arranged.keys():
         if "/train/" in f"/{name}" and _step(name) in folders:
             arranged[name] = join_exports(folders[_step(name)])
+        elif (followed := follow_annotations(folder, name)) is not None:
+            arranged[name] = followed
+    for name in [name for name, adapter in arranged.items() if isinstance(adapter, SkyRL)]:
+        arranged[name] = join_steps(folder / name)
     return arranged | {name: discarded(folder, final) for name, final in finals.items()}
 
 

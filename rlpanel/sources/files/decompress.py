@@ -162,6 +162,11 @@ class DecompressedStream(io.RawIOBase):
         self._file.seek(compressed_offset)
         self._decompressor = Decompressor(path, compressed_offset, plain_offset)
 
+    @property
+    def starts(self) -> list[tuple[int, int]]:
+        """Positions at which decompression can begin, as far as the file was read; see `Decompressor`."""
+        return self._decompressor.starts
+
     def readable(self) -> bool:
         """Return True."""
         return True

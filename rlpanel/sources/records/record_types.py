@@ -197,9 +197,9 @@ class Adapter(Protocol):
 
     Notes
     -----
-    Three further attributes are optional: ``path_in_run`` (see `discovery.step_folders`), ``flat_format``
-    (see `FlatFormat`), and ``repeats_rows``, which is true if a line may begin with the last samples of the
-    line before (see `repeats_rows`).
+    Further attributes are optional: ``path_in_run`` (see `discovery.step_folders`), ``flat_format`` (see
+    `FlatFormat`), ``repeats_rows``, which is true if a line may begin with the last samples of the line
+    before (see `repeats_rows`), and ``place`` (see `place`).
     """
 
     @property
@@ -240,6 +240,14 @@ def repeats_rows(adapter: Adapter) -> bool:
 def flat_format(adapter: Adapter) -> FlatFormat | None:
     """Return how the lines of the format can be read many at a time; None if they cannot."""
     return getattr(adapter, "flat_format", None)
+
+
+def place(adapter: Adapter, records: list[Record], offset: int) -> list[Record]:
+    """Let the adapter add what the line's place in its file tells, and return the records."""
+    add = getattr(adapter, "place", None)
+    if add is not None:
+        add(records, offset)
+    return records
 
 
 class RolloutFile(Protocol):

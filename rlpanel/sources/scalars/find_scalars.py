@@ -25,11 +25,13 @@ _EVENTS = "events.out.tfevents."
 _CHECKPOINT = re.compile(r"checkpoint-(\d{1,15})")
 #: Folders that hold TensorBoard files, with at most one level of subfolders for runs.
 _TENSORBOARD_FOLDERS = ("runs", "logs", "tensorboard", "tb")
+#: Folder of the file monitor of prime-rl, which holds its metrics and its traces.
+_MONITOR = ("monitors", "file")
 #: Names of folders that hold only a run's rollouts; its scalars are then in the parent folder.
 _PARTS = frozenset(
     {
         "completions", "eval", "generations", "rollout", "rollout_data", "rollout_samples", "rollouts",
-        "samples", "train", "val", "validation",
+        "samples", "traces", "train", "val", "validation",
     }
 )  # fmt: skip
 
@@ -57,7 +59,7 @@ def is_scalar_name(name: str) -> bool:
 
 def find_scalars(folder: AnyPath, root: AnyPath) -> list[FoundScalars]:
     """Return the scalar files of the run in ``folder`` that are inside ``root``, in ascending rank."""
-    matches = _scalar_files(folder)
+    matches = _scalar_files(folder) or _scalar_files(folder.joinpath(*_MONITOR))
     if not matches and folder.name in _PARTS and folder.parent.is_relative_to(root):
         matches = _scalar_files(folder.parent)
     real = ((file, path_of(file.path).resolve()) for file in matches)

@@ -39,7 +39,9 @@ class ScalarLines:
             self._lines += 1
             if line and not line.isspace():
                 try:
-                    points.rows.append(parse_row(parse(line)))
+                    row = parse(line)
+                    if "step" not in row or row["step"] is not None:  # prime-rl logs some over time alone
+                        points.rows.append(parse_row(row))
                 except LineError as error:
                     points.bad.append(BadLine(self._lines, offset, str(error)))
             offset += len(line) + 1

@@ -137,6 +137,28 @@ def test_nemos_environment_message_is_no_part_of_the_response() -> None:
     assert frame["grpo_advantage"].abs().min() > 0.5  # the rewards of a prompt's group differ
 
 
+def test_the_reward_of_a_nemo_batch_that_was_filtered_is_that_of_its_own_sample() -> None:
+    """`rewards` is cut from the batch before DAPO's filter: its first values belong to other samples."""
+    with read(UPSTREAM / "dapo-nemo-rl-7ea279abf") as run:
+        frame = run.samples()
+        samples = [run.sample(uid) for uid in frame["uid"]]
+    right = ["(right)" in sample.response for sample in samples]
+    assert (right, sum(right)) == ([sample.reward == 1.0 for sample in samples], 5)
+    assert not {"rewards", "filtered_rewards"} & set(frame)
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.0])
+def test_a_nemo_sample_outside_of_the_loss_has_a_mask_of_zeros(tmp_path: Path, kept: float) -> None:
+    """Overlong samples and those that NeMo Gym masks keep their reward, which their group's mean includes."""
+    (tmp_path / "train_data_step1.jsonl").write_bytes(lines(nemo(sample_loss_mask=[kept])))
+    with read(tmp_path) as run:
+        frame = run.samples()
+        sample = run.sample(frame["uid"][0])
+    mask = None if sample.loss_mask is None else sample.loss_mask.tolist()
+    assert (mask, sample.reward) == ((None, 0.5) if kept else ([0.0, 0.0], 0.5))
+    assert frame["response_tokens"].tolist() == [2.0]
+
+
 @pytest.mark.parametrize(
     ("content", "mask", "prompt", "response"),
     [

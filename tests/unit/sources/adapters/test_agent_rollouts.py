@@ -22,6 +22,7 @@ from rlpanel.store.index.run_index import RunIndex
 UPSTREAM = Path(__file__).parents[3] / "data" / "upstream"
 RLLM, SKYRL = UPSTREAM / "rllm-9beb6e0f", UPSTREAM / "skyrl-a9564572e"
 TINKER, GYM = UPSTREAM / "tinker-cookbook-9dfcc3a2", UPSTREAM / "nemo-gym-07d6b0d07"
+GYM_0_7 = UPSTREAM / "gym-0.7.0"
 MILES = UPSTREAM / "miles-31f1ca961"
 
 
@@ -33,6 +34,24 @@ def samples(folder: Path) -> list[Sample]:
         parts = [run.split(name) for name in run.splits] or [run]
         read = [part.sample(uid) for part in parts for uid in part.samples()["uid"]]
     return sorted(read, key=lambda sample: (sample.file, sample.offset, sample.uid))
+
+
+def statuses(folder: Path) -> dict[str, list[str]]:
+    """Status of each sample by split, as the statistics count them."""
+    with rlpanel.open_run(folder, follow=False) as run:
+        return {name: run.split(name).samples()["status"].tolist() for name in run.splits}
+
+
+@pytest.mark.parametrize(
+    ("folder", "step", "share"), [(RLLM, 3, 1 / 3), (SKYRL, 5, 1 / 3), (GYM_0_7, 0, 0.4)]
+)
+def test_a_sample_that_ended_by_itself_counts_in_the_share_of_truncated_ones(
+    folder: Path, step: int, share: float
+) -> None:
+    """A column with ones only has the mean 1 however few samples were cut."""
+    with rlpanel.open_run(folder, follow=False) as run:
+        steps = run.split(next(iter(run.splits))).steps.set_index("step")
+    assert steps.loc[step, "truncated_mean"] == pytest.approx(share)
 
 
 def spoken(sample: Sample) -> list[tuple[str, str, list[str]]]:
@@ -183,6 +202,33 @@ def test_a_skyrl_evaluation_outside_of_training_has_step_0(tmp_path: Path) -> No
     assert (sample.step, sample.reward) == (0, 1.0)
 
 
+def steps_of(*turns: str, reward: float) -> list[dict[str, Any]]:
+    """Lines of a trajectory: each prompt holds what was said before, and the last has the reward."""
+    said = ["<user>Find the key.", *(f"<a>{turn}<obs>ok" for turn in turns)]
+    return [
+        {"input_prompt": "".join(said[: at + 1]), "output_response": turn, "stop_reason": "stop",
+         "score": [0.0, reward if at == len(turns) - 1 else 0.0], "env_extras": {}}
+        for at, turn in enumerate(turns)
+    ]  # fmt: skip
+
+
+def test_the_steps_of_a_skyrl_trajectory_have_one_episode(tmp_path: Path) -> None:
+    tries = [steps_of("look", "open", reward=1.0), steps_of("look", "open", reward=1.0)]
+    tries += [steps_of("give up", reward=0.0), steps_of("", reward=0.0), steps_of("", reward=0.0)]
+    lines = [line for each in tries for line in each]
+    write(tmp_path / "dumped_evals" / "global_step_5_evals" / "rooms.jsonl", *lines)
+    write(tmp_path / "dumped_evals" / "global_step_5_evals" / "plain.jsonl", *lines[4:])
+    plain = [each for each in samples(tmp_path) if "plain" in each.file]
+    steps = [each for each in samples(tmp_path) if "rooms" in each.file]
+    names = [each.episode for each in steps]
+    assert [names.index(name) for name in names] == [0, 0, 2, 2, 4, 5, 6], "equal trajectories stay apart"
+    assert {(each.episode or "").partition(":")[0] for each in steps} == {"rooms"}
+    assert {each.episode for each in plain} == {None}, "without steps there is nothing to join"
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        frame = run.samples()
+    assert sorted(frame["episode"].dropna()) == sorted(map(str, names)), "the table has them, too"
+
+
 # -- tinker-cookbook -----------------------------------------------------------------------------------
 
 
@@ -193,7 +239,7 @@ def test_a_tinker_trajectory_is_a_sample_of_its_iteration() -> None:
         for each in (evaluated, searched, cut, plain, other)
     ]
     assert facts == [
-        (0, "eval", "0", 0.5, 8.0),
+        (0, "eval", "gsm8k:0", 0.5, 8.0),
         (0, "train", "0", 1.0, 17.0),
         (0, "train", "0", -0.1, 30.0),
         (0, "train", "1", 0.5, 8.0),
@@ -207,6 +253,19 @@ def test_a_tinker_trajectory_is_a_sample_of_its_iteration() -> None:
     assert searched.columns["context_tokens"] == 60 - 40 - 12, "what the second observation adds"
     assert searched.columns["metrics/correct"] == 1.0
     assert {each.step for each in samples(TINKER)} == {0, 10}
+
+
+def test_groups_of_two_tinker_evaluations_are_separate(tmp_path: Path) -> None:
+    """`group_idx` starts at 0 in the file of each data set."""
+    line = {"iteration": 2, "total_reward": 1.0, "steps": [], "group_idx": 0, "traj_idx": 0}
+    for split in ("eval/aime", "eval/gsm8k", "train"):
+        path = tmp_path / "iteration_000002" / f"{split.replace('/', '_')}_rollout_summaries.jsonl"
+        write(path, line | {"split": split}, line | {"split": split, "traj_idx": 1})
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        evaluated = run.split("eval").groups(2)
+        assert sorted(evaluated["group"]) == ["aime:0", "gsm8k:0"]
+        assert evaluated["samples"].tolist() == [2, 2]
+        assert run.groups(2)["group"].tolist() == ["0"]
 
 
 def test_what_a_tinker_environment_logged_of_a_conversation_is_the_response() -> None:
@@ -232,7 +291,7 @@ def test_items_of_the_responses_api_are_a_conversation() -> None:
     assert [message["role"] for message in called.messages[:2]] == ["developer", "user"]
     assert called.messages[2]["tool_calls"][0]["id"] == called.messages[3]["tool_call_id"]
     assert [role for role, *_ in spoken(asked)] == ["assistant", "user", "assistant"]
-    assert (called.step, called.group, called.reward, called.status) == (0, "1", 2.0, "ok")
+    assert (called.step, called.group, called.reward, called.status) == (0, "example:1", 2.0, "ok")
     assert (cut.finish_reason, cut.truncated, cut.status) == ("max_output_tokens", 1.0, "truncated")
     assert cut.response is not None
     assert cut.response.startswith("Okay, let's tackle this problem."), "reasoning is kept"
@@ -309,7 +368,81 @@ def test_failed_gym_rollouts_have_a_status_and_no_reward(tmp_path: Path) -> None
     assert math.isnan(late.reward)
 
 
+def test_masked_and_failed_gym_rollouts_do_not_enter_the_means() -> None:
+    """Gym's own mean is over the rows that are not masked: their reward is a valid measurement."""
+    assert {name: len(found) for name, found in statuses(GYM_0_7).items()} == {"train": 5, "discarded": 3}
+    *valid, masked, run_error, judged = samples(GYM_0_7)
+    assert [each.reward for each in valid] == [1.0, 0.0, 1.0, 0.0, 0.75]
+    assert (valid[4].columns["rewards/correct"], valid[4].columns["rewards/brief"]) == (1.0, 0.5)
+    assert all(math.isnan(each.reward) for each in (masked, run_error, judged))
+    assert [(each.status, each.status_reason) for each in (masked, run_error, judged)] == [
+        ("environment_error", "sandbox_error: container OOM"),
+        ("environment_error", "agent_run_error: 500, message='Internal Server Error'"),
+        ("environment_error", "judge_failed: judge: 503"),
+    ]
+    assert (run_error.prompt, run_error.response, run_error.group) == (None, None, "1")
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"mask_sample": True}, ("discarded", "discarded", "mask_sample", math.nan)),
+        ({"instance_config": {"mask_sample": True}}, ("discarded", "discarded", "mask_sample", math.nan)),
+        ({"mask_sample": True, "failure_kind": "agent_timeout"},
+         ("discarded", "timeout", "agent_timeout", math.nan)),
+        ({"mask_sample": True, "split": "eval"}, ("discarded eval", "discarded", "mask_sample", math.nan)),
+        ({"failure_kind": "sandbox_error", "failure_reason": "OOM"},
+         ("train", "tool_error", "sandbox_error: OOM", 1.0)),
+        ({"failure_kind": "eval_timeout"}, ("train", "timeout", "eval_timeout", 1.0)),
+        ({"mask_sample": False}, ("train", "ok", None, 1.0)),
+    ],
+)  # fmt: skip
+def test_only_a_mask_takes_the_reward_of_a_gym_rollout(
+    tmp_path: Path, fields: dict[str, Any], expected: tuple[str, str, str | None, float]
+) -> None:
+    write(tmp_path / "rollouts.jsonl", gym([said("4")], **fields))
+    (sample,) = samples(tmp_path)
+    found = sample.split or "train", sample.status, sample.status_reason, sample.reward
+    assert found == pytest.approx(expected, nan_ok=True)
+
+
+def test_a_sidecar_with_failures_that_have_no_rollout_is_read(tmp_path: Path) -> None:
+    failure = {"_ng_failure_class": "environment_server_failed", "_ng_failure_stage": "agent",
+               "_ng_failure_message": "model error", "_ng_task_index": 3}  # fmt: skip
+    part = {"_ng_failure_partial_response": {"output": [said("I add.")]}}
+    write(tmp_path / "math_rollouts_failures.jsonl", failure, failure | part)
+    early, late = samples(tmp_path)
+    reason = "environment_server_failed in agent: model error"
+    assert [(each.status, each.status_reason, each.group) for each in (early, late)] == [
+        ("environment_error", reason, "math:3")
+    ] * 2
+    assert (early.response, late.response) == (None, "I add.")
+
+
+def test_gym_files_of_two_data_sets_have_groups_of_their_own(tmp_path: Path) -> None:
+    """`_ng_task_index` counts from 0 in each file; `task_source` names the data set in newer files."""
+    for name in ("aime_rollouts", "aime_rollouts_failures", "gsm8k_rollouts"):
+        failed = {"_ng_failure_class": "judge_failed"} if name.endswith("failures") else {}
+        write(tmp_path / f"{name}.jsonl", *(gym([said("4")], _ng_task_index=at, **failed) for at in (0, 1)))
+    write(tmp_path / "rollouts.jsonl", gym([said("4")], _ng_task_index=0, task_source="mbpp"))
+    assert [each.group for each in samples(tmp_path)] == [
+        "aime:0", "aime:1", "aime:0", "aime:1", "gsm8k:0", "gsm8k:1", "mbpp:0",
+    ]  # fmt: skip
+
+
 # -- miles ---------------------------------------------------------------------------------------------
+
+
+def test_a_miles_sample_that_was_aborted_is_not_trained_on(tmp_path: Path) -> None:
+    """It is left out as in the converted dump of the same rollout."""
+    line = {"sample_index": 0, "group_index": 0, "prompt": "2 + 2?", "messages": [{"role": "assistant"}]}
+    states = ("aborted", "completed", "truncated")
+    for name in ("0", "eval_0"):
+        write(tmp_path / f"trajectory/{name}.jsonl", *(line | {"status": state} for state in states))
+    assert statuses(tmp_path) == {
+        "train": ["ok", "truncated"], "discarded": ["discarded"],
+        "eval": ["ok", "truncated"], "discarded eval": ["discarded"],
+    }  # fmt: skip
 
 
 def test_miles_conversations_are_read_and_tokens_only_where_there_are_none() -> None:

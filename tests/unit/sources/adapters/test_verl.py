@@ -52,17 +52,17 @@ def test_a_step_file_seen_half_written_is_whole_when_it_is(tmp_path: Path) -> No
     assert (half, rewards(index)) == ([(1, 0.0)], [(1, 0.0), (1, 1.0)])
 
 
-def test_a_uid_gives_group_session_and_turn(tmp_path: Path) -> None:
+def test_a_uid_gives_group_episode_session_and_turn(tmp_path: Path) -> None:
     uids = ["a_b_0_0", "a_b_1_0", "a_b_1_11", "own"]
     (tmp_path / "5.jsonl").write_bytes(b"".join(verl(5, 1.0, uid=uid) for uid in uids))
     with read(tmp_path) as run:
         frame = run.samples()
-    columns = frame[["group", "rollout_session", "turn", "logged_uid"]].astype(object)
+    columns = frame[["group", "episode", "rollout_session", "turn", "logged_uid"]].astype(object)
     assert columns.where(columns.notna(), None).values.tolist() == [
-        ["a_b", 0, 0, "a_b_0_0"],
-        ["a_b", 1, 0, "a_b_1_0"],
-        ["a_b", 1, 11, "a_b_1_11"],
-        [None, None, None, "own"],
+        ["a_b", "a_b_0", 0, 0, "a_b_0_0"],
+        ["a_b", "a_b_1", 1, 0, "a_b_1_0"],
+        ["a_b", "a_b_1", 1, 11, "a_b_1_11"],
+        [None, None, None, None, "own"],
     ]
 
 

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.adapters.prime_rl import DISCARDED, PrimeRL, traces_of
 from rlpanel.sources.files.file_access import AnyPath, stream
+from rlpanel.sources.prime.prime_rl import DISCARDED, PrimeRL, traces_of
 from rlpanel.sources.records.json_parser import parse, to_python
 from rlpanel.sources.records.record_types import Adapter, Record
 

@@ -17,8 +17,9 @@ import numpy as np
 import xxhash
 
 from rlpanel.errors import LineError
-from rlpanel.sources.adapters.prime_rl import PrimeRL, branches, traces_of
 from rlpanel.sources.files.file_access import AnyPath, path_of, read, stream
+from rlpanel.sources.prime.prime_rl import PrimeRL, traces_of
+from rlpanel.sources.prime.prime_rl_branches import branches
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse, to_float_array, to_python
 from rlpanel.sources.records.record_types import Adapter, Record
@@ -104,7 +105,7 @@ class JoinedTraces:
         """Read an episode's samples; those that were not trained on have no trainer arrays."""
         episode = {key: to_python(value) for key, value in document.items()}
         records = PrimeRL().read(episode, path, full=full)
-        paths = [nodes for trace in traces_of(episode) for nodes in branches(trace.get("nodes", []))]
+        paths = [each.nodes for trace in traces_of(episode) for each in branches(trace.get("nodes", []))]
         for record, nodes in zip(records, paths, strict=True):
             ids = [token for node in nodes for token in node.get("token_ids") or ()]
             location = _locations(self.exports, self.stamp).get(_key(ids))

@@ -1,12 +1,13 @@
 """Reads prime-rl's ``rollouts/step_{N}/{train,eval}/{all,effective}/traces.jsonl``, one line per episode.
 
-An episode holds traces. A trace is a graph of messages, and each path from a root to a leaf is a sample. Only
-tokens that the policy sampled belong to the response's arrays. Other parts (tool answers, templates) are in
-its text without numbers. Lines are appended.
+An episode holds traces. A trace is a graph of messages, and each path from a root to a leaf is a sample (see
+`prime_rl_branches`). Only tokens that the policy sampled belong to the response's arrays. Other parts (tool
+answers, templates) are in its text without numbers. Lines are appended.
 
 ``all`` holds every episode that arrived, ``effective`` those that were trained on, written when the batch is
 final; see `prime_rl_discarded` for the difference of the two. An episode or trace that failed has no reward:
-its status and the error say what happened. Traces of agents that are not trained are in the split discarded.
+its status and the error say what happened. Traces of agents that are not trained, and branches that are not,
+are in the split discarded. ``traces.jsonl`` of verifiers' evaluations has the same lines and no step.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
+from rlpanel.sources.prime.prime_rl_branches import Branch, Node, branches
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
@@ -25,12 +27,21 @@ from rlpanel.sources.records.record_types import Record
 DISCARDED = "discarded"
 STEP = re.compile(r"(?:^|/)step_(\d{1,15})/")
 _FIRST, _FINAL = "/all/traces.jsonl", "/effective/traces.jsonl"
-_ARRAYS = {"logprobs": "rollout_logprobs", "reference_logprobs": "ref_logprobs", "advantages": "advantages"}
+_ARRAYS = {
+    "logprobs": "rollout_logprobs",
+    "trainer_logprobs": "logprobs",
+    "reference_logprobs": "ref_logprobs",
+    "advantages": "advantages",
+    "entropies": "entropy",
+}
+#: Reasons to stop that verifiers counts as truncation.
+_LIMITS = frozenset(
+    {"max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens", "compaction_failed"}
+)
 
 #: Phases of rlpanel by those of a trace's timing; the agent's own span holds generation and harness.
 _PHASES = {"boot": "environment", "setup": "environment", "finalize": "environment", "scoring": "score"}
 
-Node = Mapping[str, Any]
 Field = tuple[str, Any]
 
 
@@ -38,9 +49,11 @@ class PrimeRL:
     """Adapter for prime-rl's episodes."""
 
     name = "prime-rl"
-    looks = "rollouts/step_{N}/{train,eval}/{all,effective}/traces.jsonl with 'traces' and 'task' (prime-rl)"
+    looks = "rollouts/step_{N}/{train,eval}/{all,effective}/traces.jsonl, traces/stream/{N}.jsonl or "
+    looks += "traces.jsonl with 'traces' and 'task' (prime-rl, verifiers)"
     path_in_run = re.compile(
         r"(?:rollouts/)?(?:step_\d+/)?(?:train/|eval/)?(?:all/|effective/)?traces\.jsonl$"
+        r"|(?<![^/])(?:(?:(?:monitors/)?file/)?traces/)?stream(?:/\d+)?\.jsonl(?:\.zst)?$"
     )
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
@@ -52,11 +65,30 @@ class PrimeRL:
         episode = {key: to_python(value) for key, value in document.items()}
         step = step_of(episode, path)
         return [
-            build_record(step, fields, path, full=full)
+            branch_record(branch, step, list(episode_fields(episode, trace, path)), path, full=full)
             for trace in traces_of(episode)
-            for nodes in branches(trace.get("nodes", []))
-            if (fields := [*_episode_fields(episode, trace, path), *_texts(nodes), *_tokens(nodes)])
+            for branch in branches(trace.get("nodes", []))
         ]
+
+
+def branch_record(branch: Branch, step: Any, shared: list[Field], path: str, *, full: bool) -> Record:
+    """Build the record of a branch from its messages and the fields that all samples of the trace share."""
+    fields = [*shared, *_texts(branch.nodes), *_tokens(branch.nodes)]
+    mask = branch.loss_mask
+    if dict(shared).get("split") != "train":
+        return build_record(step, fields, path, full=full)
+    if not branch.trainable:
+        reason = "the branch was not trained: a summary that was not used, or no message of its own"
+        fields += [("split", DISCARDED), ("status", DISCARDED), ("status_reason", reason)]
+        fields = [(name, value) for name, value in fields if name != "trainer_version"]
+    elif mask is not None:
+        fields.append(("loss_mask", mask))
+    record = build_record(step, fields, path, full=full)
+    if "loss_mask" in record.arrays:
+        between = dict(fields).get("context_tokens", 0)
+        record.numbers["context_tokens"] += between
+        record.numbers["trajectory_tokens"] += between
+    return record
 
 
 def superseded(names: set[str]) -> dict[str, str]:
@@ -66,10 +98,16 @@ def superseded(names: set[str]) -> dict[str, str]:
 
 
 def step_of(document: Mapping[str, Any], path: str) -> Any:
-    """Return the step in the file's path, or else the step at which the episode was dispatched."""
+    """Return the step in the file's path, or else the step at which the episode was dispatched.
+
+    An evaluation that belongs to no training has step 0.
+    """
     if match := STEP.search(path):
         return int(match[1])
-    work = (document.get("run") or {}).get("work") or {}
+    run = document.get("run") or {}
+    work = run.get("work") or {}
+    if "step" not in work and run.get("type") == "eval":
+        return 0
     if "step" not in work:
         raise LineError("no step: neither a folder step_{N} nor 'run.work.step'")
     return work["step"]
@@ -89,35 +127,13 @@ def traces_of(episode: Mapping[str, Any]) -> list[dict[str, Any]]:
     return traces or [{}]
 
 
-def branches(nodes: list[Node]) -> Iterator[list[Node]]:
-    """Yield each path from a root to a leaf that contains a message of the policy, or else all nodes.
-
-    Raises
-    ------
-    LineError
-        If a node's parent is not an earlier node.
-    """
-    parents = [node.get("parent") for node in nodes]
-    if any(parent is not None and not 0 <= parent < index for index, parent in enumerate(parents)):
-        raise LineError("a message's 'parent' is not an earlier message")
-    if not any(node.get("sampled") for node in nodes):
-        yield nodes
-    for leaf in sorted(set(range(len(nodes))) - set(parents)):
-        path: list[Node] = []
-        index: int | None = leaf
-        while index is not None:
-            path.append(nodes[index])
-            index = parents[index]
-        if any(node.get("sampled") for node in path):
-            yield path[::-1]
-
-
-def _episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: str) -> Iterator[Field]:
+def episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: str) -> Iterator[Field]:
     """Yield the fields that all samples of a trace share."""
-    work = (episode.get("run") or {}).get("work") or {}
+    run = episode.get("run") or {}
+    work = run.get("work") or {}
     env, agent = episode.get("env") or {}, trace.get("agent") or {}
     error = _error(episode, trace)
-    evaluation = "/eval/" in f"/{path}" or work.get("type") == "eval"
+    evaluation = "/eval/" in f"/{path}" or (work.get("type") or run.get("type")) == "eval"
     yield "group", (episode.get("group") or {}).get("id")
     yield "env", env.get("name") or env.get("id")
     yield "episode", episode.get("id")
@@ -125,11 +141,17 @@ def _episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: 
     yield "finish_reason", trace.get("stop_condition")
     unused = bool(error) or agent.get("trainable") is False
     yield "split", "eval" if evaluation else DISCARDED if unused else "train"
-    yield "status", _status(error)
+    late = bool((trace or episode).get("is_timeout"))
+    truncated = _is_truncated(trace)
+    if truncated is not None:
+        yield "truncated", int(truncated)
+    yield "status", _status(error, late=late, truncated=bool(truncated))
     if error:
         yield "status_reason", ": ".join(filter(None, (error.get("type"), error.get("message"))))[:LABEL_MAX]
     else:
         yield from _reward_fields(trace.get("rewards") or {})
+        if late or truncated:
+            yield "status_reason", trace.get("stop_condition")
     if "step" in work:
         yield "dispatch_step", work["step"]
     policy = work.get("policy") or {}
@@ -154,6 +176,8 @@ def _error(episode: Mapping[str, Any], trace: Mapping[str, Any]) -> Mapping[str,
         errors = part.get("errors")
         if errors and (not part.get("ok") or not trace):
             return errors[-1] if isinstance(errors[-1], dict) else {"message": str(errors[-1])}
+    if trace.get("ok") is False:
+        return {"message": trace.get("stop_condition") or "not ok"}
     return None if trace else {"message": "an episode without traces"}
 
 
@@ -179,12 +203,25 @@ def _timing(logged: Mapping[str, Any]) -> dict[str, Any] | None:
     return timing | {"start": begin, "total": max(end for _, _, end in spans) - begin}
 
 
-def _status(error: Mapping[str, Any] | None) -> str:
-    """Return the status that an error's type stands for."""
+def _is_truncated(trace: Mapping[str, Any]) -> bool | None:
+    """Return whether a limit ended a trace, or the last answer of its model; None if that is not logged."""
+    stop, calls = trace.get("stop_condition"), trace.get("calls") or ()
+    if stop in _LIMITS:
+        return True
+    last = next((call for call in reversed(calls) if call.get("error") is None), None)
+    if last is not None and last.get("finish_reason") is not None:
+        return bool(last["finish_reason"] == "length")
+    return None if stop is None else False
+
+
+def _status(error: Mapping[str, Any] | None, *, late: bool, truncated: bool) -> str:
+    """Return the status that an error's type stands for, or how a trace without an error ended."""
+    kind = str((error or {}).get("type")).lower()
+    if late or "timeout" in kind:
+        return "timeout"
     if error is None:
-        return "ok"
-    kind = str(error.get("type")).lower()
-    return "timeout" if "timeout" in kind else "tool_error" if "tool" in kind else "environment_error"
+        return "truncated" if truncated else "ok"
+    return "tool_error" if "tool" in kind else "environment_error"
 
 
 def _reward_fields(rewards: Mapping[str, Any]) -> Iterator[Field]:
@@ -216,6 +253,10 @@ def _tokens(nodes: list[Node]) -> Iterator[Field]:
     for key, name in _ARRAYS.items():
         if all(node.get(key) is not None for node in nodes if any(node.get("mask") or ())):
             yield name, [value for node in nodes for value in node.get(key) or ()]
+    # The loss still holds these tokens, only without their policy gradient: it is not the loss mask.
+    decided = [value for node in nodes for value in node.get("is_masked") or () if value is not None]
+    if decided:
+        yield "is_masked", sum(map(bool, decided)) / len(decided)
 
 
 def _masked_tokens(node: Node) -> Iterator[tuple[int, bool]]:

@@ -1,0 +1,117 @@
+"""Reads prime-rl's stream of episodes, ``monitors/file/traces/stream/{N}.jsonl``, with its annotations.
+
+Each episode is written once, when it arrives. Whether it was trained on, and in which step, is known later:
+see `prime_rl_annotations`. Until then, and for ever if it was dropped, a trace is in the split discarded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from rlpanel.errors import LineError
+from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.sources.prime.prime_rl import (
+    DISCARDED,
+    Field,
+    PrimeRL,
+    branch_record,
+    episode_fields,
+    step_of,
+    traces_of,
+)
+from rlpanel.sources.prime.prime_rl_annotations import annotations_at, annotations_of
+from rlpanel.sources.prime.prime_rl_branches import branches
+from rlpanel.sources.records.json_parser import to_python
+from rlpanel.sources.records.record_types import Adapter, Record
+
+_STREAM = re.compile(r"(?:^|(?<=/))(?:stream/(\d{1,9})|stream|(\d{5}))\.jsonl(?:\.zst)?$")
+_WAITING = "not in a batch that was trained on, until now"
+_UNKNOWN = "no folder 'annotations' beside the stream says whether it was trained on"
+
+
+@dataclass(frozen=True)
+class AnnotatedTraces:
+    """Adapter for a file of the stream.
+
+    Attributes
+    ----------
+    folder : str
+        Folder with the annotations; empty if it is not in the run.
+    version : str
+        Version of what the annotations say about traces of this file.
+    """
+
+    folder: str
+    version: str
+    looks = PrimeRL.looks
+    path_in_run = PrimeRL.path_in_run
+
+    @property
+    def name(self) -> str:
+        """Name that is unique for this version of the annotations."""
+        return f"{PrimeRL.name} with {self.folder}/annotations of {self.version}"
+
+    def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
+        """Return True if the line is an episode."""
+        return PrimeRL().accepts(path, document)
+
+    def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
+        """Read an episode's samples with what was learned about their traces."""
+        episode = {key: to_python(value) for key, value in document.items()}
+        known = annotations_at(self.folder, self.version) if self.folder else None
+        unknown = _WAITING if known is not None and known.found else _UNKNOWN
+        records = []
+        for logged in traces_of(episode):
+            trace = known.annotated(logged) if known is not None and logged else logged
+            info = trace.get("info") or {}
+            fields = [*episode_fields(episode, trace, path), *_learned(info)]
+            split = dict(fields).get("split")
+            step = _step(info, episode, path, evaluated=split == "eval")
+            if split == "train" and not info.get("effective"):
+                fields += [("split", DISCARDED), ("status", DISCARDED), ("status_reason", unknown)]
+            elif split == "train":
+                # prime-rl counts steps from 1 and starts with version 0: step N trains version N - 1.
+                fields.append(("trainer_version", step - 1))
+            ways = branches(trace.get("nodes", []))
+            records += [branch_record(way, step, fields, path, full=full) for way in ways]
+        return records
+
+
+def follow_annotations(run_folder: AnyPath, name: str) -> Adapter | None:
+    """Return the adapter of a file of the stream, by its name below the run; None for other files."""
+    match = _STREAM.search(name)
+    if match is None:
+        return None
+    if match[2]:  # the run is the folder of the stream itself, and the annotations are outside of it
+        return AnnotatedTraces("", "")
+    parent = PurePosixPath(name).parent
+    folder = str(run_folder / (parent.parent if match[1] else parent))
+    known = annotations_of(folder)
+    known.refresh()
+    return AnnotatedTraces(folder, f"{known.version(int(match[1] or 0))}{'' if known.found else ' (none)'}")
+
+
+def _learned(info: Mapping[str, Any]) -> Iterator[Field]:
+    if info.get("advantage") is not None:
+        yield "advantage", info["advantage"]
+
+
+def _step(info: Mapping[str, Any], episode: Mapping[str, Any], path: str, *, evaluated: bool) -> int:
+    """Return the step of the batch; until it is known that of the arrival, or else of the dispatch.
+
+    An evaluation belongs to the step that it was dispatched for.
+    """
+    for event in () if evaluated else ("ship", "arrival"):
+        found = info.get(event)
+        step = found.get("step") if isinstance(found, dict) else None
+        if isinstance(step, int):
+            return step
+    step = step_of(episode, path)
+    try:
+        return int(step)
+    except (TypeError, ValueError):
+        raise LineError(f"the step is not a number: {str(step)[:40]!r}") from None
