@@ -69,7 +69,8 @@ def pack_sample(sample: Sample | None, *, pad_token: str = "", kl_estimator: str
     if not arrays:
         notes.append(tr("No token values are logged: no logprobs, rewards, values or advantages."))
     if ids is not None:
-        packed["ids"] = np.nan_to_num(ids, nan=-1).astype("<i4").tobytes()
+        usable = (ids >= 0) & (ids < 2**31)  # others, and NaN for null, are sent as -1
+        packed["ids"] = np.where(usable, ids, -1).astype("<i4").tobytes()
     masked, mask_notes = _pack_loss_mask(sample.loss_mask, cells)
     packed |= masked
     return packed | _pack_rows(rows, arrays) | {"notes": notes + mask_notes}

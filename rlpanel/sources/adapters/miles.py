@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
+from rlpanel.sources.records.field_values import whole_numbers
 from rlpanel.sources.records.fields import build_record
-from rlpanel.sources.records.json_parser import to_float_array, to_python
+from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
 
 _CONVERSATIONS = re.compile(r"(?:^|/)(eval_)?(\d{1,15})\.jsonl$")
@@ -97,7 +98,7 @@ def _conversation_fields(document: Mapping[str, Any]) -> Fields:
 
 
 def _token_fields(document: Mapping[str, Any]) -> Fields:
-    tokens = to_float_array(document["tokens"]).astype(int).tolist()
+    tokens = whole_numbers(document["tokens"])
     length = int(document["response_length"])
     border = len(tokens) - length
     yield "sample_index", document.get("sample_index")

@@ -20,6 +20,7 @@ from rlpanel.errors import LineError
 from rlpanel.sources.files.file_access import AnyPath, path_of, read, stream
 from rlpanel.sources.prime.prime_rl import PrimeRL, traces_of
 from rlpanel.sources.prime.prime_rl_branches import branches
+from rlpanel.sources.records.field_values import whole_numbers
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse, to_float_array, to_python
 from rlpanel.sources.records.record_types import Adapter, Record
@@ -58,7 +59,7 @@ def _other_fields(document: Mapping[str, Any], mask: np.ndarray) -> Iterator[tup
     ids = to_float_array(document["token_ids"])
     yield "response_token_ids", ids[mask].tolist()
     first = int(np.argmax(mask)) if mask.any() else len(mask)
-    yield "prompt_token_ids", ids[:first].astype(int).tolist()
+    yield "prompt_token_ids", whole_numbers(ids[:first].tolist())
     for key in ("rank", "micro_step", "env_name"):
         if document.get(key) is not None:
             yield key, document[key]

@@ -6,9 +6,11 @@ import math
 import reprlib
 from typing import Any
 
+import numpy as np
+
 from rlpanel import schema
 from rlpanel.errors import LineError
-from rlpanel.sources.records.json_parser import to_python
+from rlpanel.sources.records.json_parser import to_float_array, to_python
 
 #: From 2^53 on a float cannot tell neighbouring integers apart.
 STEP_LIMIT = 2**53
@@ -59,6 +61,14 @@ def item_count(value: Any) -> int:
     if isinstance(value, list) or hasattr(value, "as_list"):
         return len(value)
     raise ValueError("is not an array")
+
+
+def whole_numbers(value: Any) -> list[int]:
+    """Return an array of integers, such as token ids; raise ValueError for another value."""
+    numbers = to_float_array(value)
+    if not (np.abs(numbers) < STEP_LIMIT).all():
+        raise ValueError("holds a value that is not an integer")
+    return numbers.astype(int).tolist()
 
 
 def as_text(value: Any) -> str:

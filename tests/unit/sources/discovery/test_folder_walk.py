@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,15 +62,25 @@ def test_a_name_below_the_root_keeps_the_tree_of_the_root(tmp_path: Path, name: 
     assert walk.resolve_name(name) == (str(tmp_path / name), walk.tree)
 
 
-def test_folders_nested_without_end_hide_nothing(tmp_path: Path) -> None:
-    place = os.open(tmp_path, os.O_RDONLY)
-    for _ in range(1800):  # more than Python's stack has room for
+@pytest.fixture
+def endless(tmp_path: Path) -> Iterator[Path]:
+    """A folder that holds more levels of folders than Python's stack has room for."""
+    made = tmp_path / "endless"
+    made.mkdir()
+    place = os.open(made, os.O_RDONLY)
+    for _ in range(1800):
         os.mkdir("d", dir_fd=place)
         above, place = place, os.open("d", os.O_RDONLY, dir_fd=place)
         os.close(above)
     os.close(place)
+    yield made
+    subprocess.run(["rm", "-rf", made], check=True)  # `shutil.rmtree`, which pytest uses, is recursive
+
+
+def test_folders_nested_without_end_hide_nothing(tmp_path: Path, endless: Path) -> None:
     write_run(tmp_path / "run")
     directory = Directory(tmp_path)
     assert [run.name for run in directory.runs()] == ["run"]
+    assert directory.left_out[0].file.startswith(f"{endless.name}/d/d/")
     assert directory.left_out[0].reason == "more than 64 folders deep"
     assert diagnose(directory).title == "No rollout log here"
