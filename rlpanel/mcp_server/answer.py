@@ -25,6 +25,8 @@ _UNSAFE = re.compile(
 )
 #: Characters to which texts are cut if a single row is too large.
 _CUTS = (2000, 500, 100, 20)
+#: Most characters of the message of an error.
+_ERROR_CHARS = 2000
 #: Values to which lists are cut then.
 _ITEMS = 20
 
@@ -107,6 +109,21 @@ def _text(
         facts["left_out"] = len(table.rows) - len(rows)
     untrusted = {"about": table.about if about is None else about, "rows": rows}
     return safe_json({**facts, "notice": NOTICE, "untrusted": untrusted})
+
+
+def refusal(sentence: str, message: str) -> str:
+    """Return the text of an error.
+
+    Parameters
+    ----------
+    sentence : str
+        What is wrong, without any text of a log.
+    message : str
+        The whole message, which may quote the log or the agent's own text.
+    """
+    return safe_json(
+        {"error": sentence, "notice": NOTICE, "untrusted": {"message": cut(message, _ERROR_CHARS)}}
+    )
 
 
 def cut(value: Any, chars: int) -> Any:

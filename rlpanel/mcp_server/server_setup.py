@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import json
-from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING
 
 import rlpanel
-from rlpanel.errors import RLPanelError, SettingError
-from rlpanel.mcp_server.answer import NOTICE, AnswerLimits, cut, safe_json
+from rlpanel.errors import SettingError
+from rlpanel.mcp_server.answer import NOTICE, AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.tables.catalogue import TABLES
 from rlpanel.tables.json_schema import row_schema
@@ -28,8 +26,6 @@ PAGES = {
 INSTRUCTIONS = f"""rlpanel reads logs of reinforcement learning of language models, one run per folder.
 Call runs first, then findings of a run, then steps. To find the cause, look at samples, sample_tokens, groups
 and contrast. docs://agents tells more. {NOTICE} Report to people with the addresses that link returns."""
-#: Most characters of an error, which may quote the log.
-_ERROR_CHARS = 2000
 
 
 def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: bool) -> MCPServer:
@@ -51,38 +47,22 @@ def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: boo
         If the package mcp is not installed.
     """
     try:
-        from mcp.server.mcpserver import MCPServer
+        import mcp.server.mcpserver  # noqa: F401
     except ImportError as error:
         raise SettingError('the server needs the package mcp: pip install "rlpanel[mcp]"') from error
-    from mcp.types import ToolAnnotations
-
     from rlpanel.mcp_server.table_tools import READING, WRITING, NoteTools, TableTools
+    from rlpanel.mcp_server.tool_server import ToolServer
 
-    server = MCPServer("rlpanel", version=rlpanel.__version__, instructions=INSTRUCTIONS, log_level="WARNING")
-    reading = TableTools(pool, limits, board)
+    server = ToolServer(
+        "rlpanel", version=rlpanel.__version__, instructions=INSTRUCTIONS, log_level="WARNING"
+    )
+    reading, writing = TableTools(pool, limits, board), NoteTools(pool, limits)
     for name in READING:
-        hints = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        server.add_tool(_guarded(getattr(reading, name)), annotations=hints, structured_output=False)
-    writing = NoteTools(pool, limits)
+        server.add(getattr(reading, name), reads=True)
     for name in WRITING if notes else ():
-        hints = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
-        server.add_tool(_guarded(getattr(writing, name)), annotations=hints, structured_output=False)
+        server.add(getattr(writing, name), reads=False)
     _add_resources(server)
     return server
-
-
-def _guarded(tool: Callable[..., str]) -> Callable[..., str]:
-    """Return a tool whose expected errors reach the agent, cut and with unsafe characters as escapes."""
-    from mcp.server.mcpserver.exceptions import ToolError
-
-    @functools.wraps(tool)
-    def call(*args: object, **options: object) -> str:
-        try:
-            return tool(*args, **options)
-        except RLPanelError as error:
-            raise ToolError(safe_json(cut(str(error), _ERROR_CHARS))) from error
-
-    return call
 
 
 def _add_resources(server: MCPServer) -> None:

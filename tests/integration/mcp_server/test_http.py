@@ -15,6 +15,7 @@ pytest.importorskip("mcp")
 
 from tests.factories import write_run
 from tests.integration.mcp_server.asking import CHECKOUT, Answers, ask_http, http_server
+from tests.integration.mcp_server.hostile_names import CALLS, ORDER, check_refusal, write_hostile
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +56,17 @@ def test_a_client_with_the_token_is_answered(server: tuple[int, str]) -> None:
         assert "no run" in await answers.error("findings", run="../x")
 
     ask_http(*server, script)
+
+
+def test_errors_quote_hostile_names_as_untrusted(tmp_path: Path) -> None:
+    write_hostile(tmp_path / "runs")
+
+    async def script(answers: Answers) -> None:
+        quoted = [check_refusal(await answers.error(tool, **arguments)) for tool, arguments in CALLS]
+        assert any(ORDER in message for message in quoted)
+
+    with http_server(tmp_path / "runs", "--notes") as server:
+        ask_http(*server, script)
 
 
 def test_the_token_is_random_and_long(server: tuple[int, str]) -> None:

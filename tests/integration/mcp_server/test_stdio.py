@@ -14,6 +14,7 @@ from rlpanel.mcp_server.answer import NOTICE, estimated_tokens
 from rlpanel.mcp_server.table_tools import READING, WRITING
 from tests.factories import append, line, write_run
 from tests.integration.mcp_server.asking import Answers, ask
+from tests.integration.mcp_server.hostile_names import CALLS, ORDER, check_refusal, write_hostile
 
 pytestmark = pytest.mark.slow
 
@@ -113,6 +114,23 @@ def test_mistakes_are_explained(root: Path) -> None:
         )
         assert "500" in await answers.error("samples", run="exp", limit=501)
         assert "no split" in await answers.error("steps", run="exp", split="eval")
+
+    ask(root, script)
+
+
+def test_errors_quote_hostile_names_as_untrusted(tmp_path: Path) -> None:
+    write_hostile(tmp_path / "runs")
+
+    async def script(answers: Answers) -> None:
+        quoted = [check_refusal(await answers.error(tool, **arguments)) for tool, arguments in CALLS]
+        assert any(ORDER in message for message in quoted)
+
+    ask(tmp_path / "runs", script, "--notes")
+
+
+def test_an_unknown_argument_is_an_error(root: Path) -> None:
+    async def script(answers: Answers) -> None:
+        assert "the nearest is step" in await answers.error("samples", run="exp", steps=1)
 
     ask(root, script)
 
