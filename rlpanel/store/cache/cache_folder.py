@@ -161,9 +161,9 @@ def _claim(parent: SafeFolder, name: str, mode: int) -> SafeFolder:
     folder = parent.subfolder(name, create=True, mode=mode)
     try:
         folder.require_own()
-        folder.narrow()
         if not folder.is_marked:
             _mark_folder(folder)
+        folder.narrow()
     except BaseException:
         folder.close()
         raise
