@@ -23,6 +23,7 @@ import numpy as np
 
 import rlpanel
 from rlpanel.errors import RLPanelError
+from rlpanel.findings.check import FAILED
 from rlpanel.panels.conversation.conversation_payload import pack_conversation
 
 #: Larger files are left out.
@@ -191,7 +192,11 @@ def _open(folder: Path) -> None:
             _ = run.errors
             if not run.snapshot.rows:
                 return
-            _ = run.samples(text=True), run.view.step_frame(), run.findings
+            _ = run.samples(text=True), run.view.step_frame()
+            found = run.findings
+            rules = found.sentence[found.rule == FAILED].tolist() if len(found) else []
+            if rules:
+                raise AssertionError(rules[0])
             for uid in run.snapshot.uids(np.arange(min(run.snapshot.rows, 4))):
                 pack_conversation(run.sample(uid))
     except RLPanelError:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
 from rlpanel.findings.causes import merged
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
@@ -117,7 +119,9 @@ def _run_rules(context: RuleContext, *, clock: bool) -> list[Finding]:
         return results
     for rule in (rule for rule in RULES.values() if rule.clock == clock):
         try:
-            results += list(rule.check(context))
+            # Values near the largest float overflow in means; what is not finite is no finding.
+            with np.errstate(all="ignore"):
+                results += list(rule.check(context))
         except Exception as error:
             results.append(failure(rule, error))
         if len(context.rows) > BLOCK_ROWS:

@@ -59,7 +59,10 @@ def _differing_rank(context: RuleContext, compared: _Compared) -> Iterator[Findi
     gap, error = _gaps(table, positive=compared.signal.kind == "positive")
     least = compared.least
     if compared.signal.kind != "positive":
-        least *= float(np.nanmedian(context.snapshot.steps.std(compared.column)[: len(context.steps)]))
+        spread = context.snapshot.steps.std(compared.column)[: len(context.steps)]
+        if not np.isfinite(spread).any():  # nothing to compare a difference with
+            return
+        least *= float(np.nanmedian(spread))
     found = max(
         (_clearest(gap, error, least, min(width, gap.shape[1])) for width in _WINDOWS),
         key=lambda each: float(each[0].max()),
