@@ -94,6 +94,16 @@ class ColumnBatch:
         self.add_columns([[] for _ in self.columns])
         return self.columns
 
+    def singles(self) -> list[ColumnBatch]:
+        """Return a batch for each sample."""
+        rows = self.rows if self.plan.lazy else list(zip(*self.as_columns(), strict=True))
+        return [
+            ColumnBatch(
+                self.plan, self.path, self.step, [], [row], self.sizes[at : at + 1], self.arrays[at : at + 1]
+            )
+            for at, row in enumerate(rows)
+        ]
+
     def records(self) -> list[Record]:
         """Return the samples as individual records."""
         batch = join_batches([self])

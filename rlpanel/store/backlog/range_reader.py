@@ -111,6 +111,9 @@ def index_range(byte_range: ByteRange) -> RangeResult:
     result.newlines = file.lines
     result.outdated = file.tail.offset != end
     result.rows = builder.flush_raw()
+    rejected = [line for _, line in builder.rejected]
+    result.bad += rejected[: MAX_BAD_LINES - len(result.bad)]
+    result.bad_count += len(rejected)
     result.left_out = builder.left_out
     return result
 

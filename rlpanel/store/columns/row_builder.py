@@ -6,27 +6,39 @@ cache when they are reduced.
 
 from __future__ import annotations
 
+import logging
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
 
+from rlpanel.errors import describe_error
 from rlpanel.metrics.engine.column_info import computed_columns
 from rlpanel.metrics.engine.compute import derive_columns, reduce_ragged
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.metrics.engine.ragged import Ragged, ragged_fields
 from rlpanel.metrics.logprob_shift import shift_columns
 from rlpanel.sources.records.column_batch import ColumnBatch, SampleBatch, join_batches
-from rlpanel.sources.records.record_types import Chunk, Locator, Record, SampleSequence, empty_locators
+from rlpanel.sources.records.record_types import (
+    BadLine,
+    Chunk,
+    Locator,
+    Record,
+    SampleSequence,
+    empty_locators,
+)
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.failed_rows import separate_failed
 from rlpanel.store.columns.page_memory import raise_trim_threshold
 from rlpanel.store.columns.text_columns import text_columns
 from rlpanel.store.columns.tool_names import ToolNames
+
+log = logging.getLogger(__name__)
 
 #: A batch is converted when it has this many records, or lines of this many bytes.
 BATCH_RECORDS = 1024
@@ -48,6 +60,15 @@ class Rows:
     def __len__(self) -> int:
         return len(self.metadata["step"])
 
+    def row(self, number: int) -> Rows:
+        """Return one of the rows."""
+        at = slice(number, number + 1)
+        return Rows(
+            {name: values[at] for name, values in self.metadata.items()},
+            {name: values[at] for name, values in self.numbers.items()},
+            {name: values[at] for name, values in self.labels.items()},
+        )
+
 
 class RowBuilder:
     """Collects chunks of records and builds rows from them.
@@ -58,12 +79,15 @@ class RowBuilder:
         The first logged column beyond `MAX_COLUMNS`; empty if all fit.
     constants : Constants
         Training constants that the metrics of new rows are computed with.
+    rejected : list of (int, BadLine)
+        Lines, each with the number of its file, whose samples no columns can be computed of.
     """
 
     def __init__(self) -> None:
         raise_trim_threshold()
         self.left_out = ""
         self.constants: Constants = USUAL_CONSTANTS
+        self.rejected: list[tuple[int, BadLine]] = []
         self._number_names: set[str] = set()
         self._label_names: set[str] = set()
         self._tools = ToolNames()
@@ -105,22 +129,39 @@ class RowBuilder:
         """Return the collected rows without derived columns, and start over; None if empty."""
         self._convert()
         parts, self._parts = self._parts, []
-        if not parts:
-            return None
-        return Rows(
-            {name: np.concatenate([part.metadata[name] for part in parts]) for name in Columns.METADATA},
-            _join_numbers(parts),
-            _join_labels(parts),
-        )
+        return _join(parts) if parts else None
 
     def flush(self) -> Rows | None:
         """Return the collected rows with derived columns, and start over; None if empty."""
         rows = self.flush_raw()
         if rows is None:
             return None
-        return Rows(
-            rows.metadata, {**rows.numbers, **derive_columns(rows.numbers, self.constants)}, rows.labels
-        )
+        try:
+            return self._with_derived(rows)
+        except MemoryError:
+            raise
+        except Exception:  # of one row, perhaps
+            singles = map(rows.row, range(len(rows)))
+            tried = [self._tried(partial(self._with_derived, row), row.metadata) for row in singles]
+            parts = [row for row in tried if row is not None]
+            return _join(parts) if parts else None
+
+    def _with_derived(self, rows: Rows) -> Rows:
+        derived = derive_columns(rows.numbers, self.constants)
+        return Rows(rows.metadata, {**rows.numbers, **derived}, rows.labels)
+
+    def _tried(self, compute: Callable[[], Rows], place: Mapping[str, np.ndarray]) -> Rows | None:
+        """Return the columns of the row at a place; None, and the row is rejected, if that fails."""
+        try:
+            return compute()
+        except MemoryError:
+            raise
+        except Exception as error:
+            log.debug("no columns of a line", exc_info=True)
+            line, offset, file = (int(place[name][0]) for name in ("line", "offset", "file"))
+            reason = f"no columns can be computed of it: {describe_error(error)}"
+            self.rejected.append((file, BadLine(line, offset, reason)))
+            return None
 
     def _clear(self) -> None:
         self._files: list[int] = []
@@ -132,15 +173,37 @@ class RowBuilder:
         """Convert the collected records into columns and release them."""
         start, locators = 0, _locator_columns(self._files, self._locators)
         for group in _group_batches(self._batches):
-            if isinstance(group[0], ColumnBatch):
-                numbers, labels, metadata = self._from_batch(join_batches(group))
-            else:
-                numbers, labels, metadata = self._from_records(group)
-            end = start + len(metadata["step"])
-            metadata |= {name: values[start:end] for name, values in locators.items()}
-            self._parts.append(Rows(metadata, numbers, labels))
+            end = start + sum(len(part) if isinstance(part, ColumnBatch) else 1 for part in group)
+            places = {name: values[start:end] for name, values in locators.items()}
+            try:
+                self._parts.append(self._rows(group, places))
+            except MemoryError:
+                raise
+            except Exception:  # of one sample, perhaps
+                self._convert_singly(group, places)
             start = end
         self._clear()
+
+    def _convert_singly(self, group: _Group, places: Mapping[str, np.ndarray]) -> None:
+        """Convert samples one by one; those that cannot be converted are rejected."""
+        singles: list[_Group] = [
+            [single]
+            for part in group
+            for single in (part.singles() if isinstance(part, ColumnBatch) else [part])
+        ]
+        for number, single in enumerate(singles):
+            place = {name: values[number : number + 1] for name, values in places.items()}
+            row = self._tried(partial(self._rows, single, place), place)
+            if row is not None:
+                self._parts.append(row)
+
+    def _rows(self, group: _Group, places: Mapping[str, np.ndarray]) -> Rows:
+        """Return the rows of samples of one kind, whose lines are at these places."""
+        if isinstance(group[0], ColumnBatch):
+            numbers, labels, metadata = self._from_batch(join_batches(group))
+        else:
+            numbers, labels, metadata = self._from_records(group)
+        return Rows({**metadata, **places}, numbers, labels)
 
     def _from_batch(self, batch: SampleBatch) -> _BuiltColumns:
         """Build columns from a batch that the parser returned as columns."""
@@ -208,6 +271,7 @@ class RowBuilder:
 
 _TEXTS = ("prompt", "response")
 #: Number columns, label columns, and columns that every row has.
+_Group = list[Any]  # column batches of one plan, or records
 _BuiltColumns = tuple[dict[str, np.ndarray], Mapping[str, Sequence[str | None]], dict[str, np.ndarray]]
 
 
@@ -284,6 +348,12 @@ def _number_columns(records: Sequence[Record], names: Mapping[str, str]) -> dict
 
 def _label_columns(records: Sequence[Record], names: Mapping[str, str]) -> dict[str, list[str | None]]:
     return {name: [record.labels.get(key) for record in records] for name, key in names.items()}
+
+
+def _join(parts: Sequence[Rows]) -> Rows:
+    """Concatenate the rows of all parts."""
+    metadata = {name: np.concatenate([part.metadata[name] for part in parts]) for name in Columns.METADATA}
+    return Rows(metadata, _join_numbers(parts), _join_labels(parts))
 
 
 def _join_numbers(parts: Sequence[Rows]) -> dict[str, np.ndarray]:

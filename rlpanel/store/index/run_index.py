@@ -20,7 +20,7 @@ from rlpanel.sources.discovery.run_json import RunJson
 from rlpanel.sources.files.file_access import path_of
 from rlpanel.sources.files.unreadable import Unread, reason_of
 from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.records.record_types import Chunk, repeats_rows
+from rlpanel.sources.records.record_types import BadLine, Chunk, repeats_rows
 from rlpanel.store.backlog.backlog import Backlog, open_near_end
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult
 from rlpanel.store.backlog.throughput import Throughput
@@ -197,6 +197,7 @@ class RunIndex:
     def commit(self) -> None:
         """Publish everything read so far as a new snapshot."""
         self._table.add_staged(self._next_version)
+        self._add_rejected()
         self.version += 1
         self._changed = self._has_new_lines = False
         self._committed_at = time.monotonic()
@@ -440,6 +441,8 @@ class RunIndex:
         """Discard everything read from these files, because they were replaced or deleted."""
         if not files:
             return
+        self._table.add_staged(self._next_version)
+        self._add_rejected()
         for file in files:
             file.reset()
             self._files.touch(file)
@@ -455,18 +458,31 @@ class RunIndex:
         file.more = chunk.more
         self.bytes_read += chunk.bytes
         file.blank_count += chunk.blank_lines
-        bad = chunk.bad
-        if file.number in self._backlog:
-            self._backlog.add_live_bad_lines(file.number, chunk.bad)
-            bad = [replace(line, line=0) for line in bad]
         if len(chunk):
             self._table.add_chunk(file.number, chunk, self._next_version)
-        if bad:
-            file.add_bad_lines(bad, len(bad))
-            self._bad_lines = None
+        self._add_bad_lines(file, chunk.bad)
         if len(chunk) or chunk.bad:
             self._newest_line = max(self._newest_line, min(file.reader.tail.modified, time.time()))
             self._changed = self._has_new_lines = True
+
+    def _add_bad_lines(self, file: RunFile, bad: list[BadLine]) -> None:
+        """Add bad lines of a file, without their numbers while these are not known."""
+        if not bad:
+            return
+        if file.number in self._backlog:
+            self._backlog.add_live_bad_lines(file.number, bad)
+            bad = [replace(line, line=0) for line in bad]
+        file.add_bad_lines(bad, len(bad))
+        self._bad_lines = None
+
+    def _add_rejected(self) -> None:
+        """Add the lines whose samples could not be converted to columns to the bad lines of their files."""
+        stage = self._table.stage
+        rejected, stage.rejected = stage.rejected, []
+        for number, line in rejected:
+            known = number not in self._backlog  # otherwise its number is counted from the start of a range
+            self._numbered[number].add_bad_lines([line if known else replace(line, line=0)], 1)
+            self._bad_lines = None
 
     def _status(self) -> RunStatus:
         """Return the current progress and problems."""

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from tests.factories import append, line, write_run
+from tests.fragile_adapter import FRAGILE, Fragile
+from tests.integration.cli.command_line import run_in
 from tests.integration.http_client import ask
 from tests.integration.server_process import ServerProcess
 from tests.viewer import Viewer
@@ -101,3 +103,14 @@ def test_a_bad_run_stops_no_other_run(root: Path, server: ServerProcess, case: s
 
     asyncio.run(look())
     assert len(server.output) - begun < MOST_LINES, server.output
+
+
+@pytest.mark.parametrize("command", ["index", "steps", "check"])
+def test_a_command_that_reads_a_run_once_names_the_error_and_exits_with_3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    Fragile.register(monkeypatch).fails_at = "read"
+    append(tmp_path / "x.jsonl", FRAGILE % 1)
+    done = run_in(tmp_path, "rlpanel", command, ".")
+    assert done.returncode == 3, done
+    assert "not read: ./: the run cannot be read: not enough memory" in done.stderr

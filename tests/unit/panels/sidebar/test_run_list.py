@@ -73,6 +73,14 @@ def test_an_entry_says_what_is_known() -> None:
     }
 
 
+def test_a_run_that_cannot_be_read_says_so_while_that_lasts(runs: RunList) -> None:
+    runs.context.failing = {info("exp/run-1").path: "not enough memory"}
+    entry = runs._choices.changes[0]
+    assert (entry["name"], entry["problem"]) == ("exp/run-1", "not enough memory")
+    runs.context.failing = {}
+    assert not runs._choices.changes
+
+
 def test_a_run_without_rewards_has_none_in_its_entry() -> None:
     entry = entry_of("a", info("a"), replace(FACTS, reward=None, trend=()), None)
     assert not {"reward", "trend", "severity"} & set(entry)

@@ -3,59 +3,22 @@
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import rlpanel
 from rlpanel.settings import Reading
-from rlpanel.sources.adapters import ADAPTERS
-from rlpanel.sources.discovery import format_detection
-from rlpanel.sources.records.record_types import Record
 from rlpanel.store.index.reader import Reader
 from tests.factories import append, line, write_run
+from tests.fragile_adapter import FRAGILE, Fragile
 from tests.waiting import wait_until
-
-FRAGILE = b'{"fragile": %d}\n'
-
-
-class Fragile:
-    """Adapter with errors that no guard of a line takes for an error of that line.
-
-    Attributes
-    ----------
-    fails_at : str
-        Where it fails: ``list`` while files are listed, ``read`` while lines are read; empty if nowhere.
-    """
-
-    name = looks = "fragile"
-
-    def __init__(self) -> None:
-        self.fails_at = ""
-
-    @property
-    def path_in_run(self) -> re.Pattern[str]:
-        if self.fails_at == "list":
-            raise ValueError("no\nplace")
-        return re.compile("never")
-
-    def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        return "fragile" in document
-
-    def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        if self.fails_at == "read":
-            raise MemoryError
-        return [Record(step=document["fragile"], numbers={"reward": 1.0})]
 
 
 @pytest.fixture
 def fragile(monkeypatch: pytest.MonkeyPatch) -> Fragile:
-    made = Fragile()
-    monkeypatch.setattr(format_detection, "ADAPTERS", (made, *ADAPTERS))
-    return made
+    return Fragile.register(monkeypatch)
 
 
 @pytest.fixture
