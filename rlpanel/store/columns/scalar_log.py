@@ -126,7 +126,7 @@ class _File:
     bad: list[BadLine] = field(default_factory=list)
     bad_count: int = 0
     more: bool = True
-    problem: str = ""
+    problem: Unread | None = None
 
     def take(self, points: Points, room: int) -> str:
         """Add points; return the first name that exceeds the limit of ``room`` names, or an empty text."""
@@ -215,9 +215,14 @@ class ScalarLog:
         return any(file.more for file in self._files.values())
 
     @property
+    def unread(self) -> list[Unread]:
+        """The files that cannot be read at the moment."""
+        return [file.problem for file in self._files.values() if file.problem]
+
+    @property
     def problems(self) -> list[str]:
-        """Messages about what cannot be read at the moment."""
-        problems = [file.problem for file in self._files.values() if file.problem]
+        """Messages about what is left out, besides the files of `unread`."""
+        problems = []
         if self._missing_package is not None:
             extra = self._missing_package.missing_package
             problems.append(
@@ -259,16 +264,16 @@ class ScalarLog:
         try:
             points = file.reader.poll(budget)
         except OSError as error:
-            file.problem = str(Unread(file.reader.name, reason_of(error)))
+            file.problem = Unread(file.reader.name, reason_of(error))
             file.more = False
         except MemoryError:
             raise
         except Exception as error:  # the trainer's scalars must not stop the reading of the samples
             log.debug("%s cannot be read", file.reader.path, exc_info=True)
-            file.problem = str(Unread(file.reader.name, describe_error(error), "what comes before is kept"))
+            file.problem = Unread(file.reader.name, describe_error(error), "what comes before is kept")
             file.more = False
         else:
-            file.problem = ""
+            file.problem = None
             void = points.generation != file.generation
             self._left_out = file.take(points, MAX_NAMES) or self._left_out
             self._changed |= bool(points.rows or points.bad or void)

@@ -486,7 +486,7 @@ class RunIndex:
 
     def _status(self) -> RunStatus:
         """Return the current progress and problems."""
-        unread = unread_files(self._folder, self._files)
+        unread = unread_files(self._folder, self._files, self._scalars)
         return RunStatus(
             progress=measure_progress(
                 self._folder, self._files, self._scalars, self._backlog, self._backfill, self._throughput

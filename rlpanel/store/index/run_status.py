@@ -34,11 +34,11 @@ class RunStatus:
     unread: tuple[Unread, ...]
 
 
-def unread_files(folder: RunFolder, files: RunFiles) -> tuple[Unread, ...]:
+def unread_files(folder: RunFolder, files: RunFiles, scalars: ScalarLog) -> tuple[Unread, ...]:
     """Return the files and folders of the run that cannot be read at the moment, each once."""
     if folder.problem:
         return (Unread("./", folder.problem),)
-    of_files = files.problems
+    of_files = [*files.problems, *scalars.unread]
     reported = {item.file for item in of_files}
     return (*folder.ignored, *(item for item in folder.inaccessible if item.file not in reported), *of_files)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import rlpanel
+from rlpanel.cli.resource_usage import peak_memory
 from rlpanel.findings.run_marks import known_mark, read_saved_marks
 from rlpanel.store.index import run_index
 from rlpanel.store.index.run_facts import known_facts, read_saved_facts
@@ -49,7 +50,7 @@ def opened(folder: Path, logged: Messages) -> dict[str, Any]:
     faulthandler.cancel_dump_traceback_later()
     return {
         "seconds": time.process_time() - began,
-        "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+        "megabytes": (peak_memory() or 0) >> 20,
         "rows": run.snapshot.samples,
         "listed": len(listed),
         "notes": len(notes.frame()),

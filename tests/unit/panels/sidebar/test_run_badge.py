@@ -12,6 +12,17 @@ from rlpanel.panels.sidebar.run_badge import badge_html
 from tests.factories import write_run
 
 
+def test_problems_of_other_files_are_listed_with_those_of_the_run(tmp_path: Path) -> None:
+    (write_run(tmp_path / "a", steps=1) / "rlpanel.toml").symlink_to("elsewhere")
+    snapshot = rlpanel.open_run(tmp_path / "a", follow=False).snapshot
+    html = badge_html(snapshot, snapshot.newest_line, "a", others=("2 lines <hold> no valid note",))
+    assert "2 problems" in html
+    assert re.findall(r"<li>(.*?)</li>", html) == [
+        "rlpanel.toml: is a link; it will be read once this is resolved",
+        "2 lines &lt;hold&gt; no valid note",
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "front", "back"),
     [
