@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,6 +30,7 @@ def export(
     sort: str = "",
     samples: int = SAMPLES,
     uid: str = "",
+    write: Callable[[bytes], object] | None = None,
 ) -> int:
     """Read a run once, write its HTML report and return the report's size in bytes.
 
@@ -50,6 +51,8 @@ def export(
         Maximum number of samples.
     uid : str
         Export only this sample, without the run's curves.
+    write : function, optional
+        Writes bytes to the standard output; by default unchanged.
 
     Raises
     ------
@@ -58,7 +61,7 @@ def export(
     """
     with _opened(run, split) as opened:
         page = report_of(opened, step=step, filter=filter, sort=sort, samples=samples, uid=uid)
-    return _write(html, [page])
+    return _write(html, [page], write)
 
 
 def export_rows(
@@ -72,6 +75,7 @@ def export_rows(
     sort: str = "",
     samples: int | None = None,
     uid: str = "",
+    write: Callable[[bytes], object] | None = None,
 ) -> int:
     """Read a run once, write its samples as rows and return the file's size in bytes.
 
@@ -83,7 +87,7 @@ def export_rows(
         Export only this step; all steps by default.
     samples : int, optional
         Maximum number of samples; all by default.
-    run, file, split, filter, sort, uid
+    run, file, split, filter, sort, uid, write
         As `export`.
 
     Raises
@@ -96,7 +100,7 @@ def export_rows(
     with _opened(run, split) as opened:
         rows = rows_of(opened, step=step, filter=filter, sort=sort, uid=uid)[:samples]
         parts = export_parts(opened.index, opened.view, rows, Notes(opened.path), kind)
-        return _write(file, (part.data for part in parts))
+        return _write(file, (part.data for part in parts), write)
 
 
 @contextmanager
@@ -116,12 +120,15 @@ def rows_of(run: Run, *, step: int | None, filter: str = "", sort: str = "", uid
     return run_query(context).rows
 
 
-def _write(path: Path, parts: Iterable[bytes]) -> int:
+def _write(path: Path, parts: Iterable[bytes], write: Callable[[bytes], object] | None) -> int:
     """Create or replace a file, or write to the standard output; return the number of bytes."""
     try:
         if not is_stdout(path):
             return replace_file(path, parts)
-        size = sum(sys.stdout.buffer.write(part) for part in parts)
+        put, size = write or sys.stdout.buffer.write, 0
+        for part in parts:
+            put(part)
+            size += len(part)
         sys.stdout.flush()
         return size
     except UnsafePath as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,6 +66,7 @@ def check(
     set_reader_environment(keys, tokenizer, follow_links)
     from rlpanel.api.open_run import open_run
     from rlpanel.cli.output.findings_text import print_findings
+    from rlpanel.cli.output.table_output import json_text
     from rlpanel.findings.check import FAILED
     from rlpanel.tables.finding_rows import findings as findings_table
 
@@ -75,7 +75,8 @@ def check(
         unread = opened.snapshot.unread
     if as_json:
         about: dict[str, Any] = {name: table.about[name] for name in ("run", "path", "split", "steps")}
-        typer.echo(json.dumps(about | {"findings": table.rows, "unread": table.about["unread"]}))
+        document = about | {"findings": table.rows, "unread": table.about["unread"]}
+        typer.echo(json_text(document, ascii_only=True))
     else:
         print_findings(table)
     say_unread(unread)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from rlpanel.cli.output.terminal_messages import printable
+
 app = typer.Typer(no_args_is_help=True, help="Convert files that the board cannot read to JSON lines.")
 
 
@@ -26,7 +28,8 @@ def slime(
     target = out or folder / "rlpanel"
     result = convert(folder, out, trusted=trusted)
     skipped = f", {result.kept:,} existed already" if result.kept else ""
-    typer.echo(
+    said = (
         f"{result.samples:,} samples in {result.files:,} files written to {target}{skipped}. "
         f"Next: rlpanel serve {target}"
     )
+    typer.echo(printable(said))

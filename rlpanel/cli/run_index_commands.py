@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +25,8 @@ from rlpanel.cli.options import (
     Scheduler,
     Tokenizer,
 )
+from rlpanel.cli.output.table_output import json_text, write_file_part
+from rlpanel.cli.output.terminal_messages import printable
 from rlpanel.cli.reader_settings import listed, say_unread, set_reader_environment
 from rlpanel.cli.resource_usage import cpu_seconds, peak_memory
 
@@ -56,7 +58,7 @@ def index(
         "peak_memory_bytes": peak_memory(),
     }
     if as_json:
-        typer.echo(json.dumps(stats | {"unread": listed(unread)}))
+        typer.echo(json_text(stats | {"unread": listed(unread)}, ascii_only=True))
     else:
         for name, value in (stats | {"files_not_read": len(unread)}).items():
             text = "unknown" if value is None else f"{value:,}"
@@ -106,12 +108,15 @@ def export(
     from rlpanel.app.run_export import export_rows, is_stdout
     from rlpanel.panels.report.report import SAMPLES
 
+    if kind == "parquet" and is_stdout(file) and sys.stdout.isatty():
+        raise typer.BadParameter("parquet is not text: name a file, or write it into a pipe")
     query: dict[str, Any] = {"split": split, "step": step, "filter": filter, "sort": sort, "uid": sample}
     if kind == "HTML":
-        size = export_html(run, file, samples=samples or SAMPLES, **query)
+        size = export_html(run, file, samples=samples or SAMPLES, write=write_file_part, **query)
     else:
-        size = export_rows(run, file, "CSV, raw" if raw else kind, samples=samples, **query)
-    typer.echo(f"{file}: {size / 1e6:.1f} MB", err=is_stdout(file))
+        kind = "CSV, raw" if raw else kind
+        size = export_rows(run, file, kind, samples=samples, write=write_file_part, **query)
+    typer.echo(printable(f"{file}: {size / 1e6:.1f} MB"), err=is_stdout(file))
 
 
 def _output(files: dict[str, Path | None]) -> tuple[str, Path]:

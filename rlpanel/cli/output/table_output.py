@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rlpanel.cli.output.terminal_messages import printable, say, uses_color
+from rlpanel.cli.output.terminal_messages import harmless_lines, say, uses_color
 from rlpanel.errors import OutputError
 
 if TYPE_CHECKING:
@@ -82,9 +82,11 @@ def text_of(table: Table, form: str, *, raw: bool = False) -> list[str]:
     return [plain_text(table)]
 
 
-def json_text(value: Any) -> str:
+def json_text(value: Any, *, ascii_only: bool = False) -> str:
     """Return a value as JSON in one line, with the characters that a terminal obeys as escapes."""
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", json.dumps(value, ensure_ascii=False))
+    return _UNSAFE.sub(
+        lambda match: f"\\u{ord(match.group()):04x}", json.dumps(value, ensure_ascii=ascii_only)
+    )
 
 
 def _csv_text(table: Table, *, raw: bool) -> str:
@@ -98,17 +100,21 @@ def _csv_text(table: Table, *, raw: bool) -> str:
     writer.writerow([escape(name) for name in names])
     writer.writerows([[escape(_csv_cell(row[name])) for name in names] for row in table.rows])
     text = buffer.getvalue()
-    if not sys.stdout.isatty():
-        return text
-    return "".join(
-        f"{printable(line)}\n" for line in text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    )
+    return harmless_lines(text) if sys.stdout.isatty() else text
 
 
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     return json_text(value) if isinstance(value, (list, dict)) else value
+
+
+def write_file_part(data: bytes) -> None:
+    """Write a part of a text file to the standard output: exactly, but to a terminal without its controls."""
+    if sys.stdout.isatty():
+        _write(harmless_lines(data.decode("utf-8", "replace")))
+    else:
+        sys.stdout.buffer.write(data)
 
 
 def _write(text: str) -> None:

@@ -18,6 +18,11 @@ def uses_color() -> bool:
     return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
+def harmless_lines(text: str) -> str:
+    """Return lines of a file for a terminal, each without the characters that control it."""
+    return "\n".join(map(printable, text.replace("\r\n", "\n").split("\n")))
+
+
 def printable(text: str) -> str:
     """Replace control and invisible characters by spaces, so that text of a log cannot control a terminal."""
     return "".join(char if char.isprintable() else " " for char in text)

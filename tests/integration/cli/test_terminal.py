@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.factories import write_run
-from tests.integration.cli.command_line import run_in
+from tests.integration.cli.command_line import environment, run_in, shown_at_terminal
 
 #: Escape sequences, a bell, a C1 control character, text in reverse order, a carriage return, markup of rich.
 HOSTILE = (
@@ -35,6 +35,15 @@ COMMANDS = [
     "steps run --columns nothing",
     "samples run --filter nothing==1",
 ]
+#: Commands that write files, to the terminal.
+EXPORTS = ["export run --csv -", "export run --csv - --raw", "export run --jsonl /dev/stdout"]
+#: Commands of which only a real terminal shows what arrives there.
+MORE = [
+    *("export run --html -", "check run --json", "index run", "index run --json", "link run --sample {uid}"),
+    *("steps run --json", "samples run --csv --text", "sql run 'select * from samples'", "tag run {uid} a"),
+    *("sql run 'select * from nosuch'", "export nosuch --csv -", "export run --parquet -"),
+]
+UID = "rollout_data_rank_0.jsonl:0"
 
 
 @pytest.fixture(scope="module")
@@ -57,19 +66,39 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         line["response_tokens"] = [f"{token}\x1b[31m\x9b" for token in line["response_tokens"]]
         line["truncated"] = 1
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    uid = "rollout_data_rank_0.jsonl:0"
-    assert run_in(folder, f"rlpanel note run {uid}", HOSTILE).returncode == 0
+    assert run_in(folder, f"rlpanel note run {UID}", HOSTILE).returncode == 0
     return folder
 
 
 @pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "pipe"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_text_of_a_log_controls_the_terminal(hostile: Path, command: str, terminal: bool) -> None:
-    line = "rlpanel " + command.format(uid="rollout_data_rank_0.jsonl:0")
+    line = "rlpanel " + command.format(uid=UID)
     done = run_in(hostile, line, terminal=terminal)
     for text in (done.stdout, done.stderr):
         assert all(char.isprintable() or char == "\n" for char in text), repr(text)
     assert done.stdout or done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [EXPORTS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in [*EXPORTS[1:], *MORE, *COMMANDS])],
+)
+def test_no_text_of_a_log_controls_a_real_terminal(hostile: Path, command: str) -> None:
+    shown = shown_at_terminal(hostile, "rlpanel " + command.format(uid=UID))
+    assert shown.strip()
+    assert {char for char in shown if not char.isprintable()} == {"\n"}
+
+
+@pytest.mark.slow
+def test_an_export_into_a_pipe_is_exact(hostile: Path) -> None:
+    command = [sys.executable, "-m", "rlpanel", "export", "run", "--jsonl", "-"]
+    done = subprocess.run(command, cwd=hostile, capture_output=True, check=True, env=environment())
+    assert HOSTILE in {json.loads(line)["response"] for line in done.stdout.splitlines()}
+    done = subprocess.run(
+        [*command[:-2], "--csv", "-"], cwd=hostile, capture_output=True, check=True, env=environment()
+    )
+    assert HOSTILE.encode() in done.stdout
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
