@@ -206,6 +206,12 @@ class Reading(_FromEnvironment):
         bounds=(0.0, 2.0),
         doc="Minimum seconds between two reads while file events arrive.",
     )
+    line_rest = param.Number(
+        default=3.0,
+        bounds=(0.05, 3600.0),
+        doc="Seconds for which a file must not grow until its last line is read although its newline is "
+        "missing. Commands that read a run once do not wait.",
+    )
     turn_bytes = param.Integer(
         default=4 << 20,
         bounds=(1 << 10, 1 << 30),

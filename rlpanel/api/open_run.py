@@ -91,13 +91,16 @@ def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any], schedul
     progress = TerminalProgress(index.name)
     try:
         index.rescan()
-        # What a file gains after its turn belongs to the next reading: its files are not checked again.
-        while index.read(set(), _PROGRESS_INTERVAL):
-            progress(index.snapshot.progress)
-            index.save()
-            if not index.busy:
-                wake.wait(_PROGRESS_INTERVAL)
-                wake.clear()
+        for is_last in (False, True):
+            if is_last:
+                index.read_last_lines()
+            # What a file gains after its turn belongs to the next reading: it is not checked again.
+            while index.read(set(), _PROGRESS_INTERVAL):
+                progress(index.snapshot.progress)
+                index.save()
+                if not index.busy:
+                    wake.wait(_PROGRESS_INTERVAL)
+                    wake.clear()
         index.save(last=True)
     except Exception as error:
         index.fail(Faults().note(index.path, f"{index.name} cannot be read", error))

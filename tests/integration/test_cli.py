@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -151,6 +152,32 @@ def test_check_prints_one_json_object(tmp_path: Path) -> None:
     assert found == {"run": "run", "path": str(run), "split": "train", "steps": 8, "unread": []}
     assert (finding["rule"], finding["severity"], finding["onset"]) == ("truncated", "alarm", 1)
     assert (finding["filter"], finding["metric"]) == ("ended == 0", "truncated_share")
+
+
+def test_commands_read_a_last_line_without_a_newline(tmp_path: Path) -> None:
+    """The only line of the only file makes it a run."""
+    append(tmp_path / "rollouts.jsonl", line(1, index=3).rstrip(b"\n"))
+    shown = say("samples", tmp_path, "--text", "--jsonl")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert [json.loads(row)["response"] for row in shown.stdout.splitlines()] == [
+        sample(1, index=3)["response"]
+    ]
+
+
+@pytest.mark.parametrize("command", ["index", "steps", "samples", "check", "findings"])
+def test_commands_name_what_is_missing_at_the_end_of_a_file(tmp_path: Path, command: str) -> None:
+    run = write_run(tmp_path / "run", steps=8, samples=32, tokens=False)
+    append(run / "rollout_data_rank_0.jsonl", line(9)[:70])
+    (run / "rollout_data_rank_1.jsonl.gz").write_bytes(gzip.compress(line(8, rank=1) * 3)[:-20])
+    append(run / "rollout_data_rank_2.jsonl", bytes(30) + line(8, rank=2))
+    done = say(command, run)
+    assert done.returncode == 3
+    for expected in (
+        "rollout_data_rank_0.jsonl: the last line is incomplete (70 bytes)",
+        "rollout_data_rank_1.jsonl.gz: is cut off",
+        "rollout_data_rank_2.jsonl: 30 zero bytes",
+    ):
+        assert expected in done.stderr
 
 
 @pytest.mark.parametrize("level", ["alarm", "warning", "never"])

@@ -20,7 +20,7 @@ from rlpanel.sources.files.file_access import stat
 from rlpanel.sources.files.unreadable import reason_of, too_many_open
 from rlpanel.sources.readers import json_document, parquet
 from rlpanel.sources.records.adapter_calls import accepts, read_samples
-from rlpanel.sources.records.json_parser import parse
+from rlpanel.sources.records.json_parser import is_whole, parse
 from rlpanel.sources.records.record_types import Adapter
 
 log = logging.getLogger(__name__)
@@ -152,7 +152,11 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter 
 
 
 def first_lines(path: str) -> tuple[list[bytes], bool]:
-    """Return the first complete non-blank lines, and whether they are enough to decide the format."""
+    """Return the first complete non-blank lines, and whether they are enough to decide the format.
+
+    The last line is complete without a newline if it is a whole JSON value. Zero bytes around lines are left
+    out.
+    """
     if path.endswith(parquet.SUFFIX):
         return parquet.first_lines(path, SNIFF_LINES), True
     if path.endswith(json_document.SUFFIX):
@@ -163,10 +167,12 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
         while bytes_read < SNIFF_BYTES and len(lines) < SNIFF_LINES:
             line = file.readline(SNIFF_LINE_BYTES)
             bytes_read += len(line)
+            text = line.rstrip(b"\n").strip(b"\0")
             if not line.endswith(b"\n"):
+                lines += [text] if text and is_whole(text) else []
                 return lines, len(line) == SNIFF_LINE_BYTES
-            if not line.isspace():
-                lines.append(line)
+            if text and not text.isspace():
+                lines.append(text)
     return lines, True
 
 

@@ -13,7 +13,7 @@ from rlpanel.errors import SourceDamaged
 from rlpanel.sources.files.decompress import PIECE_BYTES, DecompressedStream, Decompressor
 from rlpanel.sources.files.file_access import Readable
 from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.readers.tail import BEFORE, HEAD, Block, ReadPosition, Tail
+from rlpanel.sources.readers.tail import BEFORE, HEAD, Block, ReadPosition, Tail, stamp_of
 
 #: A line more than this many times longer than ``line_bytes`` is a decompression bomb; reading stops there.
 _BOMB = 4
@@ -36,6 +36,27 @@ class CompressedTail(Tail):
         return self.decompressor.compressed_offset
 
     @property
+    def partial(self) -> int:
+        """Number of plain bytes of the incomplete line at the end."""
+        return self._partial_bytes
+
+    @property
+    def cut_off(self) -> bool:
+        """True if a frame is incomplete, once all bytes were read."""
+        return self._fault is None and not self.decompressor.at_frame_boundary
+
+    def peek_end(self) -> bytes | None:
+        """Return the incomplete line at the end; None if the file has changed since it was read."""
+        with self._file as file:
+            return b"".join(self._held) if stamp_of(file.stat()) == self._stamp else None
+
+    def take_end(self, line: bytes) -> None:
+        """Continue after the incomplete line, which `peek_end` has returned."""
+        self.offset += len(line)
+        self._held.clear()
+        self._partial_bytes, self.open_end = 0, True
+
+    @property
     def _verified_end(self) -> int:
         return self.decompressor.compressed_offset
 
@@ -54,6 +75,11 @@ class CompressedTail(Tail):
             if self._fault is not None:
                 raise self._fault
             fresh, more = self._plain(file, budget)
+        if fresh is not None and fresh and self.open_end:
+            if fresh[:1] != b"\n":  # the line that was taken goes on
+                self.reset()
+                return self._empty_block(more=True)
+            self.open_end, self.offset, fresh = False, self.offset + 1, fresh[1:]
         if fresh is None:
             return self._empty_block(more=True)
         return self._lines(fresh, more)
@@ -83,6 +109,10 @@ class CompressedTail(Tail):
         self.decompressor.starts = list(mark.starts)
         self._window_start = mark.offset, mark.compressed_offset
         return super().resume(mark)
+
+    def _goes_on(self, file: Readable) -> bool:
+        """Return False: what comes after the offset is known once it is decompressed."""
+        return False
 
     def _clear(self) -> None:
         self.decompressor = Decompressor(self.path)

@@ -10,7 +10,14 @@ from operator import add
 
 from xxhash import xxh3_64_intdigest
 
-from rlpanel.errors import LineError, RLPanelError, SourceChanged, describe_error
+from rlpanel.errors import (
+    LineError,
+    RLPanelError,
+    SourceChanged,
+    SourceDamaged,
+    SourceUnready,
+    describe_error,
+)
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.unreadable import reason_of
@@ -18,12 +25,13 @@ from rlpanel.sources.readers.tail import Block, ReadPosition, Tail, line_hash
 from rlpanel.sources.records.adapter_calls import read_samples
 from rlpanel.sources.records.column_reader import ColumnReader
 from rlpanel.sources.records.fields import TEXT_KEYS, build_texts
-from rlpanel.sources.records.json_parser import parse, parse_some
+from rlpanel.sources.records.json_parser import is_whole, parse, parse_some
 from rlpanel.sources.records.record_types import (
     MAX_SAMPLES,
     Adapter,
     BadLine,
     Chunk,
+    Hole,
     Locator,
     Record,
     flat_format,
@@ -108,6 +116,37 @@ class JsonlFile:
                 yield chunk
                 chunk = Chunk(block.generation, more=True)
         yield chunk
+
+    def read_end(self) -> Iterator[Chunk]:
+        """Yield the samples of the last line although its newline is missing, if the line is whole.
+
+        To be called when all complete lines were read. If the file has changed since, nothing is read, and
+        the chunk that is yielded has ``more`` set.
+
+        Raises
+        ------
+        OSError
+            If the line is incomplete, the file is cut off or cannot be read.
+        """
+        tail, chunk = self.tail, Chunk(self.generation)
+        line = tail.peek_end() if tail.partial <= tail.line_bytes else b"-"
+        if line is None:
+            chunk.more = True
+            yield chunk
+            return
+        text = line.strip(b"\0")
+        is_read = bool(text) and is_whole(text)
+        if is_read:
+            tail.take_end(line)
+            self._add_line(line, tail.offset - len(line), chunk)
+            chunk.bytes = len(line)
+        yield chunk
+        if tail.cut_off:
+            raise SourceDamaged("is cut off, or still being written: its compressed data ends in the middle")
+        if not is_read and tail.partial and not text:
+            raise SourceUnready(f"it ends with {tail.partial:,} zero bytes")
+        if not is_read and text.strip():
+            raise SourceUnready(f"the last line is incomplete ({tail.partial:,} bytes)")
 
     def mark(self, generation: int) -> ReadPosition | None:
         """Return the reading position; None if it is not in ``generation`` or cannot be continued from."""
@@ -251,6 +290,13 @@ class JsonlFile:
         except Exception as error:  # no line may stop the reading of a run
             expected = isinstance(error, LineError)
             reason = str(error) if expected else f"cannot be read: {describe_error(error)}"
+            if expected and b"\0" in line:
+                bare = self._note_hole(line, offset, chunk)
+                if len(bare) < len(line) and is_whole(bare):
+                    self.lines -= 1
+                    self._add_line(bare, offset + line.index(bare[:1]), chunk)
+                    return
+                reason = f"{line.count(0):,} zero bytes in the line; {reason}"
             chunk.bad.append(BadLine(number, offset, reason[:REASON_CHARS]))
             return
         chunk.good_lines += 1
@@ -262,6 +308,12 @@ class JsonlFile:
             if self._column_reader.add_line(line, chunk):
                 return
         chunk.add(records)
+
+    @staticmethod
+    def _note_hole(line: bytes, offset: int, chunk: Chunk) -> bytes:
+        """Note the zero bytes of a line, and return the line without those around it."""
+        chunk.hole = chunk.hole.joined(Hole(line.count(0), offset))
+        return line.strip(b"\0")
 
     def _too_long(self, length: int) -> str:
         return f"the line has {length:,} bytes; the limit is {self.tail.line_bytes:,}"

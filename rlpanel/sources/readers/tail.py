@@ -2,8 +2,11 @@
 
 Writers may append, truncate, rewrite or replace the file at any moment. The rules:
 
-- A line counts once its newline is written; the incomplete line at the end waits.
-- ``offset`` is always just after a newline. Each byte before it was returned exactly once in this generation.
+- A line counts once its newline is written; the incomplete line at the end waits. The caller may take it as
+  it is (`Tail.take_end`) if the file does not grow any more. If its newline is written later, nothing else
+  changes; if the line goes on, a new generation starts.
+- ``offset`` is just after a newline or a line that was taken. Each byte before it was returned exactly once
+  in this generation.
 - Another inode, a smaller size, or other bytes at the head or just before ``offset`` start a new generation:
   all rows returned before are invalid, and reading starts again at 0.
 - One call reads about ``budget`` bytes. A longer line is scanned over several calls, so each call makes
@@ -76,7 +79,7 @@ class ReadPosition:
     ``offset`` bytes and ``lines`` lines were returned. ``stamp`` comes from the file's stat; ``head`` and
     ``before`` are its bytes at the head and before the position. For a compressed file ``offset`` counts
     plain bytes, ``compressed_offset`` counts bytes on disk, and ``starts`` are positions where decompression
-    can begin (see `rlpanel.sources.files.decompress.Decompressor`).
+    can begin (see `rlpanel.sources.files.decompress.Decompressor`). ``open_end`` as in `Tail`.
     """
 
     offset: int
@@ -86,8 +89,9 @@ class ReadPosition:
     before: bytes
     compressed_offset: int = 0
     starts: tuple[tuple[int, int], ...] = ()
+    open_end: bool = False
 
-    def plain(self) -> tuple[int, int, tuple[int, ...], str, str, int, tuple[tuple[int, int], ...]]:
+    def plain(self) -> tuple[int, int, tuple[int, ...], str, str, int, tuple[tuple[int, int], ...], bool]:
         """Return the fields as JSON values."""
         return (
             self.offset,
@@ -97,12 +101,13 @@ class ReadPosition:
             self.before.hex(),
             self.compressed_offset,
             self.starts,
+            self.open_end,
         )
 
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> ReadPosition:
         """Create a mark from the result of `plain`; ValueError or TypeError if it is invalid."""
-        offset, lines, stamp, head, before, compressed_offset, starts = plain
+        offset, lines, stamp, head, before, compressed_offset, starts, open_end = plain
         return cls(
             int(offset),
             int(lines),
@@ -111,6 +116,7 @@ class ReadPosition:
             bytes.fromhex(before),
             int(compressed_offset),
             tuple((int(plain), int(packed)) for plain, packed in starts),
+            bool(open_end),
         )
 
 
@@ -133,6 +139,8 @@ class Tail:
         Offset of the next line; size of the file when it was last checked.
     modified : float
         Modification time when the file was last checked, in seconds since the epoch.
+    open_end : bool
+        True if the line before ``offset`` was taken although its newline was not written yet.
     """
 
     def __init__(self, path: str, line_bytes: int = 64 << 20, end: int | None = None) -> None:
@@ -144,6 +152,7 @@ class Tail:
         self.offset = 0
         self.size = 0
         self.modified = 0.0
+        self.open_end = False
         self._scanned = 0  # bytes after offset that are known to contain no newline
         self._stamp: tuple[int, ...] = ()
         self._head = b""
@@ -160,6 +169,8 @@ class Tail:
         """
         with self._file as file:
             self._check(file)
+            if self._goes_on(file):
+                return self._empty_block(more=True)
             position = self.offset + self._scanned
             # Never read past the checked size: later bytes belong to the next call.
             fresh = file.read(min(budget, self.size - position), position)
@@ -182,6 +193,35 @@ class Tail:
         return self.offset
 
     @property
+    def partial(self) -> int:
+        """Number of bytes of the incomplete line at the end, once all complete lines were read."""
+        return self._scanned
+
+    @property
+    def cut_off(self) -> bool:
+        """True if the last bytes of the file cannot be decoded without further ones."""
+        return False
+
+    def peek_end(self) -> bytes | None:
+        """Return the incomplete line at the end; None if the file has changed since it was read.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be opened or read.
+        """
+        with self._file as file:
+            if stamp_of(file.stat()) != self._stamp:
+                return None
+            line = file.read(self._scanned, self.offset)
+            return line if stamp_of(file.stat()) == self._stamp else None
+
+    def take_end(self, line: bytes) -> None:
+        """Continue after the incomplete line, which `peek_end` has returned."""
+        self._take_lines(line, len(line))
+        self.open_end = True
+
+    @property
     def _verified_end(self) -> int:
         """Offset on disk up to which the file's bytes are known."""
         return self.offset
@@ -199,6 +239,7 @@ class Tail:
         with self._file as file:
             if self._check(file):
                 return False
+            self.open_end = False
             self._advance(offset - self.offset)
             self._record_signature(file)
             if offset and (offset > self.size or self._before[-1:] != b"\n"):
@@ -218,6 +259,7 @@ class Tail:
         """Start a new generation: rows returned before are invalid."""
         self.generation += 1
         self.offset = self.size = self._scanned = 0
+        self.open_end = False
         self._head = self._before = self._partial_end = b""
         self._stamp = ()
 
@@ -225,7 +267,7 @@ class Tail:
         """Return the position after ``lines`` lines; None if a mark is not enough to continue from there."""
         if not self._stamp:
             return None
-        return ReadPosition(self.offset, lines, self._stamp, self._head, self._before)
+        return ReadPosition(self.offset, lines, self._stamp, self._head, self._before, open_end=self.open_end)
 
     def resume(self, mark: ReadPosition) -> bool:
         """Continue at a mark; False if the marked file was replaced or truncated."""
@@ -235,7 +277,8 @@ class Tail:
                 self._stamp = (file.stat().st_dev, *mark.stamp[1:])
                 self.offset, self._head, self._before = mark.offset, mark.head, mark.before
                 self.size, self.modified = mark.stamp[2], mark.stamp[3] / 1e9
-                same_file = not self._check(file)
+                self.open_end = mark.open_end
+                same_file = not self._check(file) and not self._goes_on(file)
         except OSError:
             same_file = False
         if not same_file:
@@ -257,6 +300,21 @@ class Tail:
             self._scanned, self._partial_end, invalid = 0, b"", True
         self._stamp, self.size, self.modified = stamp, self._bound(status.st_size), status.st_mtime
         return invalid
+
+    def _goes_on(self, file: Readable) -> bool:
+        """Start again if a line that was taken goes on; pass over its newline once that is written.
+
+        Returns True if the bytes read before are invalid.
+        """
+        after = file.read(1, self.offset) if self.open_end else b""
+        if not after:
+            return False
+        if after != b"\n":
+            self.reset()
+            return True
+        self._take_lines(after, 1)
+        self.open_end = False
+        return False
 
     def _bound(self, size: int) -> int:
         return size if self._end is None else min(size, self._end)

@@ -175,6 +175,16 @@ def parse_value(text: str) -> Any:
     return _parse_any(text.encode())
 
 
+def is_whole(line: bytes) -> bool:
+    """Return True if a line is a whole JSON value; what was cut off is not."""
+    try:
+        _check_lists(line)
+        _parse_any(line)
+    except LineError:
+        return False
+    return True
+
+
 def _parse_any(text: bytes) -> Any:
     try:
         return jiter.from_json(text, cache_mode="none", allow_inf_nan=True)

@@ -84,6 +84,30 @@ class BadLine:
     reason: str
 
 
+class Hole(NamedTuple):
+    """Zero bytes in or beside lines, as a crash of the machine or a lost write leaves them.
+
+    Attributes
+    ----------
+    bytes : int
+        Number of zero bytes; 0 if there are none.
+    offset : int
+        Byte offset of the first line with them.
+    """
+
+    bytes: int = 0
+    offset: int = 0
+
+    def joined(self, other: Hole) -> Hole:
+        """Return both together."""
+        if not (self.bytes and other.bytes):
+            return self if self.bytes else other
+        return Hole(self.bytes + other.bytes, min(self.offset, other.offset))
+
+
+NO_HOLE = Hole()
+
+
 class SampleSequence(Protocol):
     """A sequence of samples that can give them as records."""
 
@@ -120,6 +144,7 @@ class Chunk:
         The samples in the same order: lists of records, or batches of columns.
     more : bool
         True if the byte budget was used up, so complete lines may still be unread.
+    hole : Hole
     """
 
     generation: int = 0
@@ -130,6 +155,7 @@ class Chunk:
     blank_lines: int = 0
     bytes: int = 0
     more: bool = False
+    hole: Hole = NO_HOLE
 
     def __len__(self) -> int:
         return len(self.raw_locators) // len(Locator._fields)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.sources.files import file_access
 from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.records.record_types import Adapter, BadLine
+from rlpanel.sources.records.record_types import NO_HOLE, Adapter, BadLine, Hole
 from rlpanel.store.columns.row_builder import RowBuilder, Rows
 
 #: Bytes per range: small enough not to delay live lines, large enough to be worth sending to a process.
@@ -67,6 +67,7 @@ class RangeResult:
     bad : list of BadLine
         The first bad lines; their line numbers are relative to the range.
     newlines, bad_count, blank_count, bytes : int
+    hole : Hole
     left_out : str
         The first logged column beyond the limit on columns; empty if all fit.
     outdated : bool
@@ -81,6 +82,7 @@ class RangeResult:
     bytes: int = 0
     left_out: str = ""
     outdated: bool = False
+    hole: Hole = NO_HOLE
 
 
 def index_range(byte_range: ByteRange) -> RangeResult:
@@ -108,6 +110,7 @@ def index_range(byte_range: ByteRange) -> RangeResult:
             result.bad += chunk.bad[: MAX_BAD_LINES - len(result.bad)]
             result.bad_count += len(chunk.bad)
             result.blank_count += chunk.blank_lines
+            result.hole = result.hole.joined(chunk.hole)
     result.newlines = file.lines
     result.outdated = file.tail.offset != end
     result.rows = builder.flush_raw()

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rlpanel.sources.readers.tail import ReadPosition
+from rlpanel.sources.records.record_types import NO_HOLE, Hole
 from rlpanel.store.columns.columns import Columns
 
 
@@ -49,12 +50,14 @@ class FileState:
     blank_count: int
     bad: list[tuple[int, int, str]]
     unsettled: OpenFileState | None = None
+    hole: Hole = NO_HOLE
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> FileState:
         """Convert from parsed JSON."""
+        hole = Hole(*map(int, plain["hole"]))
         mark, unsettled = ReadPosition.from_json(plain["mark"]), OpenFileState.from_json(plain["unsettled"])
-        return cls(**{**plain, "mark": mark, "unsettled": unsettled})
+        return cls(**{**plain, "mark": mark, "unsettled": unsettled, "hole": hole})
 
     def to_json(self) -> dict[str, Any]:
         """Convert to what JSON can hold."""

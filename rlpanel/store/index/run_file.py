@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rlpanel.sources.files.unreadable import Unread
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.readers.tail import ReadPosition
-from rlpanel.sources.records.record_types import BadLine
+from rlpanel.sources.records.record_types import NO_HOLE, BadLine, Hole
 from rlpanel.store.backlog.range_reader import MAX_BAD_LINES
 from rlpanel.store.cache.saved_state import FileState, OpenFileState
 from rlpanel.store.snapshot.snapshot import BadLineAt
@@ -58,6 +58,8 @@ class RunFile:
         Modification time, as of the last listing of the folder.
     problem : Unread or None
         Reason why the file cannot be read at the moment; None if it can.
+    hole : Hole
+        Zero bytes in or beside its lines.
     retry : bool
         True if the unchanged file is read again, because the problem may be temporary.
     gone : bool
@@ -72,6 +74,7 @@ class RunFile:
     more: bool = True
     modified: float = 0.0
     problem: Unread | None = None
+    hole: Hole = NO_HOLE
     retry: bool = False
     gone: bool = False
 
@@ -82,6 +85,18 @@ class RunFile:
         done, size = (0, 0) if self.gone else (tail.bytes_done, tail.size)
         return ReadCounts(done, size, self.bad_count, self.blank_count)
 
+    @property
+    def unread(self) -> Unread | None:
+        """Why a part of the file was not read; None if all was."""
+        if self.problem is not None or not self.hole.bytes or self.gone:
+            return self.problem
+        return Unread(
+            self.reader.name,
+            f"{self.hole.bytes:,} zero bytes in or beside its lines, the first at byte {self.hole.offset:,}, "
+            "as after a crash of the machine or a lost write",
+            "whole lines beside them were read",
+        )
+
     def update_generation(self) -> bool:
         """Adopt the reader's generation; return whether it changed, that is, the file was replaced."""
         before, self.generation = self.generation, self.reader.generation
@@ -89,7 +104,7 @@ class RunFile:
 
     def reset(self) -> None:
         """Discard the bad lines and counts read so far."""
-        self.bad, self.bad_count, self.blank_count = [], 0, 0
+        self.bad, self.bad_count, self.blank_count, self.hole = [], 0, 0, NO_HOLE
 
     def mark_gone(self) -> None:
         """Mark the file as deleted, so that it is read from its start if it comes back."""
@@ -113,9 +128,11 @@ class RunFile:
         bad = [(line.line, line.offset, line.reason) for line in self.bad]
         adapter = self.reader.adapter.name
         counts = self.bad_count, self.blank_count
-        return FileState(self.reader.name, self.number, adapter, since, mark, *counts, bad, unsettled)
+        return FileState(
+            self.reader.name, self.number, adapter, since, mark, *counts, bad, unsettled, self.hole
+        )
 
     def restore(self, state: FileState) -> None:
         """Restore bad lines and counts from the cache."""
         self.bad = [BadLineAt(self.reader.name, *bad) for bad in state.bad]
-        self.bad_count, self.blank_count = state.bad_count, state.blank_count
+        self.bad_count, self.blank_count, self.hole = state.bad_count, state.blank_count, state.hole

@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 from rlpanel.sources.files.unreadable import Unread
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.backlog.backlog import reading_order
+from rlpanel.store.index.resting_files import RestingFiles
 from rlpanel.store.index.run_file import ReadCounts, RunFile
 
 #: Sort key of a waiting file, and its number.
@@ -22,14 +23,20 @@ _Entry = tuple[float, int, int, int]
 class RunFiles:
     """Files by name and by number; `turns` chooses those to read.
 
+    Parameters
+    ----------
+    rest : float
+        Seconds for which a file must not grow until its last line is read without a newline.
+
     Attributes
     ----------
     by_name : dict of str to RunFile
     numbered : list of RunFile
         All files in the order of their numbers.
+    resting : RestingFiles
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rest: float) -> None:
         self.by_name: dict[str, RunFile] = {}
         self.numbered: list[RunFile] = []
         self._by_path: dict[str, list[RunFile]] = {}
@@ -40,6 +47,7 @@ class RunFiles:
         self._counted: list[ReadCounts] = []
         self._total = ReadCounts()
         self._problems: dict[int, Unread] = {}
+        self.resting = RestingFiles(rest)
 
     def add(self, name: str, reader: JsonlFile) -> RunFile:
         """Add a file, which has unread lines."""
@@ -95,6 +103,7 @@ class RunFiles:
             for file in taken.values():
                 self.touch(file)
                 self._queue(file)
+                self.resting.note(file)
 
     @property
     def has_waiting(self) -> bool:
@@ -111,7 +120,7 @@ class RunFiles:
 
     @property
     def problems(self) -> list[Unread]:
-        """Why files cannot be read at the moment, in the order of their numbers."""
+        """Why files were not read, or not as a whole, in the order of their numbers."""
         self._add_up()
         return [self._problems[number] for number in sorted(self._problems)]
 
@@ -121,8 +130,8 @@ class RunFiles:
             counts = file.counts
             self._total += counts - self._counted[number]
             self._counted[number] = counts
-            if file.problem is not None:
-                self._problems[number] = file.problem
+            if (unread := file.unread) is not None:
+                self._problems[number] = unread
             else:
                 self._problems.pop(number, None)
         self._touched.clear()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 from rlpanel.errors import SourceDamaged, SourceUnready
@@ -97,7 +98,7 @@ class RunIndex:
         self._memories: dict[str, SplitMemory] = {}
         self._folder = RunFolder(self.path, self._root, self.reading)
         self._scalars = ScalarLog(self.path, self._root)
-        self._files = RunFiles()
+        self._files = RunFiles(self.reading.line_rest)
         self._backlog = Backlog(self._workers)
         self._throughput = Throughput()
         self._table = RunTable()
@@ -154,7 +155,8 @@ class RunIndex:
         """
         if not self._folder.problem:
             for file in self._files.turns(only, seconds):
-                self._read_file(file)
+                self._read_file(file, file.reader.poll(self.reading.turn_bytes))
+            self._read_ends(all_files=False)
             for byte_range, result in self._backlog.results():
                 self._add_range(byte_range, result)
             self._run_backfill()
@@ -162,6 +164,16 @@ class RunIndex:
         if self._is_due and (self._changed or self._status_changed()):
             self.commit()
         return not self.snapshot.progress.caught_up
+
+    def read_last_lines(self) -> None:
+        """Read last lines without a newline now, for a run that is read once; report what is incomplete.
+
+        A file that has changed since has unread lines again.
+        """
+        if not self._folder.problem:
+            self._read_ends(all_files=True)
+        if self._changed or self._status_changed():
+            self.commit()
 
     @property
     def snapshot(self) -> Snapshot:
@@ -342,6 +354,7 @@ class RunIndex:
             (file, found.status)
             for name, found in seen.items()
             if (file := self._files.by_name[name]).number not in self._backlog
+            and not file.reader.tail.open_end  # its next bytes belong to the line before
             and found.status.st_size > file.reader.tail.bytes_done
         ]
         waiting = sum(status.st_size - file.reader.tail.bytes_done for file, status in unread)
@@ -370,6 +383,7 @@ class RunIndex:
             return
         self.bytes_read += result.bytes
         file.blank_count += result.blank_count
+        file.hole = file.hole.joined(result.hole)
         self._changed = True
         if result.rows is not None:
             self._table.add_rows(result.rows, self._next_version)
@@ -421,10 +435,20 @@ class RunIndex:
         if self._backfill.run(lambda number: files[number].reader, self._next_version):
             self._backfill, self._changed = None, True
 
-    def _read_file(self, file: RunFile) -> None:
-        """Read at most ``turn_bytes`` of one file."""
+    def _read_ends(self, *, all_files: bool) -> None:
+        """Read the last lines of files that have rested, or of all files; see `RestingFiles.due`."""
+        for file, reported in self._files.resting.due(all_files=all_files):
+            self._read_file(file, file.reader.read_end())
+            if not (reported or file.retry):
+                file.problem = None  # the writer may be about to complete it
+            if file.more:
+                self._files.wait(file)
+            self._files.touch(file)
+
+    def _read_file(self, file: RunFile, chunks: Iterator[Chunk]) -> None:
+        """Add what a file's reader yields, and note why it cannot be read."""
         try:
-            for chunk in file.reader.poll(self.reading.turn_bytes):
+            for chunk in chunks:
                 self._add_chunk(file, chunk)
             file.problem, file.retry = None, False
         except SourceDamaged as error:
@@ -458,6 +482,7 @@ class RunIndex:
         file.more = chunk.more
         self.bytes_read += chunk.bytes
         file.blank_count += chunk.blank_lines
+        file.hole = file.hole.joined(chunk.hole)
         if len(chunk):
             self._table.add_chunk(file.number, chunk, self._next_version)
         self._add_bad_lines(file, chunk.bad)
@@ -481,7 +506,9 @@ class RunIndex:
         rejected, stage.rejected = stage.rejected, []
         for number, line in rejected:
             known = number not in self._backlog  # otherwise its number is counted from the start of a range
-            self._numbered[number].add_bad_lines([line if known else replace(line, line=0)], 1)
+            file = self._files.numbered[number]
+            file.add_bad_lines([line if known else replace(line, line=0)], 1)
+            self._files.touch(file)
             self._bad_lines = None
 
     def _status(self) -> RunStatus:

@@ -131,6 +131,16 @@ def test_a_half_line_waits_for_its_end(bucket: Bucket, name: str, tmp_path: Path
     assert_same(look(found), local(tmp_path / "run", rollout_data_rank_0=b"".join([*STEP1, STEP2[0]])))
 
 
+def test_a_last_line_whose_newline_comes_later_counts_once(bucket: Bucket, name: str, tmp_path: Path) -> None:
+    bucket.put(f"{name}/{RANK0}", *STEP1, STEP2[0].rstrip(b"\n"))
+    found = RunIndex(url(name), "run", Reading(line_rest=3600.0))
+    assert look(found).samples == 8
+    found.read_last_lines()
+    assert (found.snapshot.samples, found.snapshot.unread) == (9, ())
+    bucket.put(f"{name}/{RANK0}", *STEP1, *STEP2)
+    assert_same(look(found), local(tmp_path / "run", rollout_data_rank_0=b"".join([*STEP1, *STEP2])))
+
+
 @pytest.mark.parametrize("longer", [False, True], ids=["as long", "longer"])
 def test_another_object_in_its_place_replaces_all_rows(
     bucket: Bucket, name: str, tmp_path: Path, longer: bool

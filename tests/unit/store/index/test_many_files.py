@@ -96,7 +96,7 @@ class Failure(Exception):
 
 
 def test_a_file_whose_reading_failed_has_another_turn(tmp_path: Path) -> None:
-    files = RunFiles()
+    files = RunFiles(rest=3.0)
     for name in ("a", "b"):
         append(tmp_path / name, LINE)
         files.add(name, JsonlFile(str(tmp_path / name), name, Native()))
@@ -112,7 +112,7 @@ def test_a_file_whose_reading_failed_has_another_turn(tmp_path: Path) -> None:
 
 
 def test_changed_files_come_first_and_the_newest_of_the_others_next(tmp_path: Path) -> None:
-    files = RunFiles()
+    files = RunFiles(rest=3.0)
     for name, modified in (("old", 0.0), ("new", 6000.0), ("changed", 0.0)):
         append(tmp_path / name, LINE)
         files.add(name, JsonlFile(str(tmp_path / name), name, Native())).modified = modified
