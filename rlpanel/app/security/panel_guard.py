@@ -35,7 +35,7 @@ def is_imported_component(module: str, name: str) -> bool:
 
 _panel_parse_url_path = ComponentResourceHandler.parse_url_path
 _panel_prepare = WSHandler.prepare
-_bokeh_get_session = SessionHandler.get_session
+_bokeh_get_session: Any = SessionHandler.get_session
 
 
 def _parse_url_path(self: ComponentResourceHandler, path: str) -> str:
