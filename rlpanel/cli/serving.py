@@ -87,6 +87,7 @@ def serve_board(root: AnyPath | None, at: Access, token: str | None = None, *, a
     from rlpanel.app.security.token_auth import new_token
 
     host, port = at.host, at.port
+    is_given = token is not None
     if token is None:
         token = "" if is_loopback(host) else new_token()
     at = replace(at, token=token)
@@ -95,7 +96,9 @@ def serve_board(root: AnyPath | None, at: Access, token: str | None = None, *, a
     if at.read_only:
         set_environment({"CACHE": "0"})
     if token:
-        say(f"rlpanel: open the board with its token: {' or '.join(at.printed_urls)}", typer.colors.GREEN)
+        # A token that was given stays where it was: the output may be kept, as in the journal of a service.
+        urls, of = (at.login_urls, "the given token") if is_given else (at.printed_urls, "its token")
+        say(f"rlpanel: open the board with {of}: {' or '.join(urls)}", typer.colors.GREEN)
     elif not is_loopback(host):
         say(
             f"rlpanel: WARNING: {host} is not a loopback address and the board requires no token: whoever "

@@ -25,7 +25,7 @@ class TokenGate:
     """
 
     def __init__(self, app: Any, token: str) -> None:
-        self._app, self._wanted = app, f"Bearer {token}".encode()
+        self._app, self._wanted = app, token.encode()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one connection."""
@@ -39,7 +39,8 @@ class TokenGate:
     def _has_token(self, scope: Any) -> bool:
         """Compare in constant time."""
         given = [value for name, value in scope["headers"] if name == b"authorization"]
-        return len(given) == 1 and hmac.compare_digest(given[0], self._wanted)
+        scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._wanted)
 
 
 def http_app(server: MCPServer, host: str, port: int, token: str) -> TokenGate:

@@ -20,6 +20,8 @@ from typing import Any
 from rlpanel.errors import RLPanelError, RunNotFound
 from rlpanel.safe_files import SafeFolder
 
+#: First version of torch whose ``weights_only=True`` has no known way to run code of the file.
+SAFE_TORCH = (2, 10)
 _NAME = re.compile(r"(eval_)?(\d+)\.pt")
 _ARRAYS = {
     "rollout_log_probs": "rollout_logprobs",
@@ -114,6 +116,12 @@ def _load(path: Path, *, trusted: bool) -> dict[str, Any]:
         raise RLPanelError(
             "slime's dumps are torch files: install torch to convert them (pip install torch)"
         ) from error
+    if not trusted and _version(torch) < SAFE_TORCH:
+        raise RLPanelError(
+            f"torch {torch.__version__} can run code of a dump even if it is told not to (CVE-2025-32434, "
+            f"CVE-2026-24747): install torch {'.'.join(map(str, SAFE_TORCH))} or newer; if you trust who "
+            "wrote the dumps, add --trusted"
+        )
     try:
         dump = torch.load(path, map_location="cpu", weights_only=not trusted)
     except Exception as error:  # torch raises many kinds
@@ -122,6 +130,12 @@ def _load(path: Path, *, trusted: bool) -> dict[str, Any]:
     if not isinstance(dump, dict) or not isinstance(dump.get("samples"), list):
         raise RLPanelError(f"{path} has no list of samples; is it a dump of slime?")
     return dump
+
+
+def _version(torch: Any) -> tuple[int, ...]:
+    """Return the first two numbers of torch's version; zeros if it has none."""
+    found = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def rows(rollout: Mapping[str, Any], trained: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:

@@ -31,6 +31,7 @@ from urllib.request import urlopen
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from rlpanel.app.demo import write_recording
+from rlpanel.app.server.spare_pages import MAX_QUERY
 from tests.bench.latency import chromium, served, wait_for
 from tests.bench.results import record
 from tests.bench.tokens import worked
@@ -216,8 +217,8 @@ def bare_page(figures: int, tables: int = 0) -> Iterator[str]:
 
 def page_url(url: str, kind: str) -> str:
     """Return the address of a page that the server gets in a way of `KINDS`."""
-    if kind == ON_DEMAND:  # a page with a session of its own is never built ahead
-        return f"{url}/?run=ppo&bokeh-session-id=visit{next(_visits)}"
+    if kind == ON_DEMAND:  # a page with such a long address is never built ahead
+        return f"{url}/?run=ppo&visit={next(_visits)}{'0' * MAX_QUERY}"
     deadline = time.monotonic() + 60
     wanted = 2 if kind == ADAPTED else 1  # until both are built, the server is busy
     while json.load(urlopen(f"{url}/health"))["spare_pages"] < wanted and time.monotonic() < deadline:

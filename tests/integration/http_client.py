@@ -44,13 +44,13 @@ def ask(
         connection.close()
 
 
-def upgrade(url: str, headers: dict[str, str] | None = None, path: str = "/ws") -> int:
-    """Request a websocket and return the status, 101 if the server agrees."""
+def upgrade(url: str, headers: dict[str, str] | None = None, path: str = "/ws", token: str = "none") -> int:
+    """Request a websocket with the token of a page, and return the status, 101 if the server agrees."""
     needed = {
         "Upgrade": "websocket",
         "Connection": "Upgrade",
         "Sec-WebSocket-Version": "13",
         "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
-        "Sec-WebSocket-Protocol": "bokeh, none",
+        "Sec-WebSocket-Protocol": f"bokeh, {token}",
     }
     return ask(url, path, headers=needed | (headers or {})).status

@@ -14,6 +14,7 @@ import numpy as np
 from playwright.sync_api import expect
 
 from rlpanel.app.server.access import Access
+from rlpanel.app.server.page_handlers import PageHandler
 from rlpanel.app.server.server import start
 from rlpanel.app.server.spare_pages import SparePages
 from rlpanel.panels.ui.field_names import field_of
@@ -59,8 +60,13 @@ class Served:
     @property
     def spares(self) -> SparePages:
         """The server's spare pages."""
-        rules = self._server._tornado.default_router.rules
-        return next(rule.matcher for rule in rules if isinstance(rule.matcher, SparePages))
+        rules = self._server._tornado.wildcard_router.rules
+        return next(rule.target_kwargs["spares"] for rule in rules if rule.target is PageHandler)
+
+    @property
+    def pages(self) -> list[Any]:
+        """The sessions of the server's pages."""
+        return list(self._server.get_sessions())
 
     def wait_for_spare(self) -> Any:
         """Wait for a complete spare page, and return its session."""

@@ -28,18 +28,18 @@ _TEMPLATE = """
 <title>{{ title | e }}</title>
 <link rel="icon" type="image/png" sizes="32x32" href="{{ dist_url }}images/favicon.ico">
 <style>{{ rlpanel_style }}</style>
-<script>document.documentElement.lang = "{{ rlpanel_language }}"</script>
-<script>globalThis.rlpanelLabels = {{ rlpanel_labels }}</script>
-<script>{{ rlpanel_theme_script }}</script>
+<script nonce="{{ rlpanel_nonce }}">document.documentElement.lang = "{{ rlpanel_language }}"</script>
+<script nonce="{{ rlpanel_nonce }}">globalThis.rlpanelLabels = {{ rlpanel_labels }}</script>
+<script nonce="{{ rlpanel_nonce }}">{{ rlpanel_theme_script }}</script>
 {% endblock %}
 {% block inner_body %}
 <div id="rl-first">{{ rlpanel_first_view }}</div>
 {%- for doc in docs %}{% for root in doc.roots %}{{ embed(root) }}{% endfor %}{% endfor %}
-<script>{{ rlpanel_import_script }}</script>
+<script nonce="{{ rlpanel_nonce }}">{{ rlpanel_import_script }}</script>
 {{ rlpanel_resources(bokeh_css) }}
-{{ rlpanel_resources(bokeh_js) }}
-<script>{{ rlpanel_view_script }}</script>
-{{ plot_script }}
+{{ rlpanel_allowed(rlpanel_resources(bokeh_js), rlpanel_nonce) }}
+<script nonce="{{ rlpanel_nonce }}">{{ rlpanel_view_script }}</script>
+{{ rlpanel_allowed(plot_script, rlpanel_nonce) }}
 {% endblock %}
 """
 #: Scripts that change classes of views, after these are loaded and before they are used.
@@ -89,6 +89,8 @@ def apply_template(document: Document, first_view: str) -> None:
         rlpanel_language=document_language(document),
         rlpanel_labels=browser_labels(document_language(document)),
         rlpanel_resources=_without_unused,
+        rlpanel_allowed=_with_nonce,
+        rlpanel_nonce="",
     )
     set_first_view(document, first_view)
 
@@ -96,6 +98,16 @@ def apply_template(document: Document, first_view: str) -> None:
 def set_first_view(document: Document, first_view: str) -> None:
     """Set the HTML that is shown until the board is drawn; its texts must already be escaped."""
     document.template_variables["rlpanel_first_view"] = first_view
+
+
+def set_nonce(document: Document, nonce: str) -> None:
+    """Set the value by which the content security policy recognises the page's own inline scripts."""
+    document.template_variables["rlpanel_nonce"] = nonce
+
+
+def _with_nonce(tags: str, nonce: str) -> str:
+    """Let the content security policy allow the scripts of Bokeh's own tags, which hold no text of a log."""
+    return re.sub(r"^(\s*)<script(?=[\s>])", rf'\1<script nonce="{nonce}"', tags, flags=re.MULTILINE)
 
 
 def _without_unused(tags: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from rlpanel.app.security.client_network import network_of
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class LoginThrottle:
     def wait(self, address: str) -> float:
         """Return the seconds before this address may try again; 0 if it may try now."""
         now = self._clock()
-        failures = self._addresses.get(_network(address), _Failures())
+        failures = self._addresses.get(network_of(address), _Failures())
         over = failures.count - FREE
         own = failures.last + min(2.0 ** min(over, 10), LONGEST) - now if over >= 0 else 0.0
         crowded = len(self._recent) == MOST and now - self._recent[0] < WINDOW
@@ -54,7 +55,7 @@ class LoginThrottle:
 
     def failed(self, address: str) -> None:
         """Count a wrong token; the first one of an address is logged, the following ones are not."""
-        now, key = self._clock(), _network(address)
+        now, key = self._clock(), network_of(address)
         failures = self._addresses.get(key)
         if failures is None or now - failures.last > FORGOTTEN:
             failures = self._addresses[key] = _Failures()
@@ -68,7 +69,7 @@ class LoginThrottle:
 
     def succeeded(self, address: str) -> None:
         """Forget the wrong tokens of an address that brought the right one."""
-        self._addresses.pop(_network(address), None)
+        self._addresses.pop(network_of(address), None)
 
     def _log(self, key: str) -> None:
         self._logged += 1
@@ -76,14 +77,3 @@ class LoginThrottle:
             log.warning("wrong token from %s; further wrong tokens of this address are not logged", key)
         if self._logged == LOGGED:
             log.warning("wrong tokens came from %d addresses; further addresses are not logged", LOGGED)
-
-
-def _network(address: str) -> str:
-    """Return the address, or the /64 network of an IPv6 address: one client owns all of it."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address[:64]
-    if parsed.version == 4:
-        return str(parsed)
-    return str(ipaddress.ip_network((parsed, 64), strict=False))

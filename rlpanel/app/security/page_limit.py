@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Collection
+
+from rlpanel.app.security.client_network import network_of
 
 #: Seconds after which a refused browser may try again; a page that was closed is gone by then.
 RETRY_AFTER = 30
@@ -19,33 +20,35 @@ class PageLimit:
     ----------
     most : int
         Most pages that are open at once; 0 means without a limit.
-    pages : callable
-        Returns the ids of the pages that are open or being built.
+    addresses : callable
+        Returns the address of the client of each page that is open or being built.
+    shared : bool
+        Whether one address may have half of the pages only. The addresses must not be those of a proxy.
     """
 
-    def __init__(self, most: int, pages: Callable[[], Collection[str]]) -> None:
-        self._most, self._pages = most, pages
-        self._admitted: deque[float] = deque()
-        self._known: set[str] = set()
+    def __init__(self, most: int, addresses: Callable[[], Collection[str]], shared: bool = False) -> None:
+        self._most, self._addresses = most, addresses
+        self._share = max(1, most // 2) if shared else most
+        self._held: list[tuple[float, str]] = []
 
-    def admit(self) -> bool:
-        """Return True, and hold a place for the page, if one more may be opened."""
+    def admit(self, address: str) -> bool:
+        """Return True, and hold a place for the page, if one more may be opened for an address."""
         if not self._most:
             return True
-        pages, now = set(self._pages()), time.monotonic()
-        self._release(len(pages - self._known), now)
-        self._known = pages
-        if len(pages) + len(self._admitted) >= self._most:
+        now, network = time.monotonic(), network_of(address)
+        self._held = [(since, of) for since, of in self._held if now - since <= HELD]
+        taken = [*map(network_of, self._addresses()), *(of for _, of in self._held)]
+        if len(taken) >= self._most or taken.count(network) >= self._share:
             return False
-        self._admitted.append(now)
+        self._held.append((now, network))
         return True
 
-    def _release(self, built: int, now: float) -> None:
-        """Give up the places held for pages that are now among the open ones, and those held for too long."""
-        for _ in range(min(built, len(self._admitted))):
-            self._admitted.popleft()
-        while self._admitted and now - self._admitted[0] > HELD:
-            self._admitted.popleft()
+    def settle(self, address: str) -> None:
+        """Give up the place held for a page of an address, which is among the open ones from now on."""
+        network = network_of(address)
+        place = next((held for held in self._held if held[1] == network), None)
+        if place is not None:
+            self._held.remove(place)
 
     @property
     def sentence(self) -> str:

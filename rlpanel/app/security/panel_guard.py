@@ -1,6 +1,6 @@
-"""Fixes two security problems of Panel's own server, for ``panel serve dashboards/board.py``.
+"""Fixes three security problems of Panel's own server, for ``panel serve dashboards/board.py``.
 
-`request_guard` is not active under ``panel serve``, so this module replaces two methods of Panel's handlers.
+`request_guard` is not active under ``panel serve``, so this module replaces three methods of the handlers.
 It takes effect when the first page is built, because Bokeh runs the script only then; with ``--warm`` that is
 at the start. On a shared machine use ``rlpanel serve``.
 """
@@ -11,10 +11,12 @@ import sys
 from typing import Any
 
 import param
+from bokeh.server.views.session_handler import SessionHandler
 from panel.io.server import ComponentResourceHandler, WSHandler
 from tornado.web import HTTPError
 
 from rlpanel.app.security.allowed_hosts import LOOPBACK_NAMES, host_name
+from rlpanel.app.security.page_sessions import names_session
 
 
 def install() -> None:
@@ -22,6 +24,7 @@ def install() -> None:
     if ComponentResourceHandler.parse_url_path is not _parse_url_path:
         ComponentResourceHandler.parse_url_path = _parse_url_path  # type: ignore[method-assign]
         WSHandler.prepare = _prepare  # type: ignore[method-assign]
+        SessionHandler.get_session = _get_session  # type: ignore[method-assign]
 
 
 def is_imported_component(module: str, name: str) -> bool:
@@ -32,6 +35,7 @@ def is_imported_component(module: str, name: str) -> bool:
 
 _panel_parse_url_path = ComponentResourceHandler.parse_url_path
 _panel_prepare = WSHandler.prepare
+_bokeh_get_session: Any = SessionHandler.get_session
 
 
 def _parse_url_path(self: ComponentResourceHandler, path: str) -> str:
@@ -43,6 +47,13 @@ def _parse_url_path(self: ComponentResourceHandler, path: str) -> str:
     if not is_imported_component(module, rest.partition("/")[0]):
         raise HTTPError(404)
     return _panel_parse_url_path(self, path)
+
+
+async def _get_session(self: SessionHandler) -> Any:
+    """Refuse requests that choose their session: a link could put its viewer into that of somebody else."""
+    if names_session(self.request):
+        raise HTTPError(400, reason="The server chooses the session of a page")
+    return await _bokeh_get_session(self)
 
 
 async def _prepare(self: WSHandler) -> None:

@@ -20,6 +20,7 @@ from tornado.web import RequestHandler
 from rlpanel.app.security import login_page
 from rlpanel.app.security.allowed_hosts import AllowedHosts
 from rlpanel.app.security.page_limit import RETRY_AFTER, PageLimit
+from rlpanel.app.security.page_sessions import names_session
 from rlpanel.app.security.token_auth import TokenAuth, bearer_of
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,10 @@ ROUTES: dict[str, tuple[RouteAccess, str]] = {
         "Proxies and containers probe it without a token; it then reveals only whether the reader works.",
     ),
     "/login$": (RouteAccess.OPEN, "The login form; the route exists only if a token is set."),
+    "/logout$": (
+        RouteAccess.LOGIN,
+        "Ends the session of the browser; the route exists only if a token is set.",
+    ),
     "/favicon.ico$": (RouteAccess.OPEN, "An icon that is the same everywhere; the login page shows it."),
     "/components/(.*)$": (
         RouteAccess.CLOSED,
@@ -129,6 +134,7 @@ class RequestGuard(Matcher):
         return (
             self._foreign_host(request)
             or self._foreign_page(request)
+            or _chosen_session(request)
             or self._wrong_bearer(request)
             or self._no_access(request)
             or self._crowded(request)
@@ -185,7 +191,8 @@ class RequestGuard(Matcher):
         return _refuse(302, "", Location=f".{login_page.PATH}?{query}")
 
     def _crowded(self, request: HTTPServerRequest) -> Refusal | None:
-        if request.path not in ("", "/") or self._limit.admit():
+        opens_page = request.path in ("", "/") and request.method == "GET"
+        if not opens_page or self._limit.admit(request.remote_ip or ""):
             return None
         return _refuse(503, self._limit.sentence, **{"Retry-After": str(RETRY_AFTER)})
 
@@ -219,6 +226,15 @@ def access_of(rule: Rule) -> RouteAccess:
         log.warning("the route %r is closed: rlpanel does not know it", pattern)
         return RouteAccess.CLOSED
     return ROUTES[pattern][0]
+
+
+def _chosen_session(request: HTTPServerRequest) -> Refusal | None:
+    """Refuse requests that choose their session: a link could put its viewer into that of somebody else."""
+    if not names_session(request):
+        return None
+    return _refuse(
+        400, "The server chooses the session of a page. Open the address without bokeh-session-id."
+    )
 
 
 def _refuse(status: int, text: str, **headers: str) -> Refusal:

@@ -1,7 +1,8 @@
 """Token authentication: a login turns the token into a signed session cookie.
 
 The cookie holds a random value, never the token. It is signed with a key derived from the token. So a session
-survives a restart with the same token, and it ends when the token changes.
+survives a restart with the same token, and it ends when the token changes. A logout ends it at once, also for
+a copy of the cookie; which sessions were ended is remembered until the server stops.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import hmac
 import math
 import secrets
+import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -20,7 +22,7 @@ from rlpanel.app.security.login_throttle import LoginThrottle
 from rlpanel.errors import SettingError
 
 #: Days that a browser stays signed in.
-DAYS = 30
+DAYS = 7
 #: Fewest characters of a token.
 SHORTEST = 16
 
@@ -74,6 +76,7 @@ class TokenAuth:
         self._key = hashlib.scrypt(self._token, salt=b"rlpanel session", n=2**14, r=8, p=1).hex()
         self.cookie = f"rlpanel_session_{port}"
         self.throttle = LoginThrottle()
+        self._ended: dict[str, float] = {}
 
     def is_token(self, guess: bytes) -> bool:
         """Compare in constant time."""
@@ -96,16 +99,25 @@ class TokenAuth:
         """Return the value of a new session cookie."""
         return create_signed_value(self._key, self.cookie, secrets.token_urlsafe(24))
 
-    def has_session(self, request: HTTPServerRequest) -> bool:
-        """Return True if the request carries a valid session cookie."""
+    def login_of(self, request: HTTPServerRequest) -> str | None:
+        """Return what identifies the login of a request: its session or the token; None without a login."""
         cookie = request.cookies.get(self.cookie)
         value = cookie.value if cookie is not None else None
-        return decode_signed_value(self._key, self.cookie, value, max_age_days=DAYS) is not None
+        session = decode_signed_value(self._key, self.cookie, value, max_age_days=DAYS)
+        if session is not None and session.decode() not in self._ended:
+            return session.decode()
+        bearer = bearer_of(request.headers)
+        return "token" if bearer is not None and self.is_token(bearer) else None
 
     def may_read(self, request: HTTPServerRequest) -> bool:
         """Return True if the request carries a session cookie or the token as a bearer header."""
-        bearer = bearer_of(request.headers)
-        return self.has_session(request) or (bearer is not None and self.is_token(bearer))
+        return self.login_of(request) is not None
+
+    def end_session(self, login: str) -> None:
+        """Refuse the session of a login from now on."""
+        now = time.time()
+        self._ended = {each: at for each, at in self._ended.items() if now - at < DAYS * 86400}
+        self._ended[login] = now
 
 
 def bearer_of(headers: Mapping[str, str]) -> bytes | None:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from rlpanel.app.security import login_page
 from rlpanel.app.security.allowed_hosts import WILDCARDS
-from rlpanel.app.security.security_headers import page_headers
+from rlpanel.app.security.security_headers import check_origins
 from rlpanel.app.security.token_auth import check_length
 
 
@@ -60,7 +60,7 @@ class Access:
 
     def __post_init__(self) -> None:
         check_length(self.token)
-        page_headers(self.embed_in)
+        check_origins(self.embed_in)
 
     @property
     def login_path(self) -> str:
@@ -69,9 +69,17 @@ class Access:
 
     @property
     def printed_urls(self) -> list[str]:
-        """URLs to print: one for other machines and, for a wildcard address, one for this machine."""
-        local = [f"http://localhost:{self.port}"] if self.host in WILDCARDS else []
-        return [f"{url}{self.login_path}" for url in (self.url, *local)]
+        """URLs with the token: one for other machines and, for a wildcard address, one for this machine."""
+        return [f"{url}{self.login_path}" for url in self._hosts]
+
+    @property
+    def login_urls(self) -> list[str]:
+        """URLs of the page that asks for the token."""
+        return [f"{url}{login_page.PATH}" for url in self._hosts]
+
+    @property
+    def _hosts(self) -> tuple[str, ...]:
+        return (self.url, *([f"http://localhost:{self.port}"] if self.host in WILDCARDS else []))
 
     @property
     def url(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -15,7 +16,6 @@ from typing import Any
 import panel as pn
 from bokeh.settings import settings
 from tornado.ioloop import PeriodicCallback
-from tornado.routing import Rule
 from tornado.web import RequestHandler
 
 from rlpanel.app.media_addresses import ADDRESSES
@@ -23,9 +23,11 @@ from rlpanel.app.page.page import DEFAULT_ROOT, resolve_root, session_page
 from rlpanel.app.page.page_template import SYSTEM_COOKIE, THEME_COOKIE
 from rlpanel.app.security import login_page
 from rlpanel.app.security.allowed_hosts import AllowedHosts
+from rlpanel.app.security.bounded_server import bounded_servers, raise_descriptor_limit
 from rlpanel.app.security.page_limit import PageLimit
+from rlpanel.app.security.page_sessions import PageSessions
 from rlpanel.app.security.request_guard import RefusalHandler, RequestGuard, guard_rule
-from rlpanel.app.security.security_headers import SafetyHeaders, page_headers
+from rlpanel.app.security.security_headers import SafetyHeaders
 from rlpanel.app.security.token_auth import TokenAuth
 from rlpanel.app.server import health_endpoint, media_endpoint
 from rlpanel.app.server.access import Access
@@ -33,6 +35,7 @@ from rlpanel.app.server.background_service import Service, service
 from rlpanel.app.server.compressed_files import compress_routes
 from rlpanel.app.server.forced_end import SIGNALS, forced_end
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
+from rlpanel.app.server.page_handlers import MAX_MESSAGE, PageSocket, own_routes
 from rlpanel.app.server.property_defaults import remember_defaults
 from rlpanel.app.server.service_manager import reported_state
 from rlpanel.app.server.spare_pages import SparePages
@@ -46,8 +49,9 @@ log = logging.getLogger(__name__)
 #: Python's thread switch interval in seconds. After each system call the event loop waits for a busy reader
 #: thread to release the interpreter; with Python's default of ten times as much, pages respond slowly.
 SWITCH = 0.0005
-#: Limits of requests: bytes of a body (only the login form has one), and timeouts in seconds.
-_LIMITS = {"max_body_size": 64 << 10, "body_timeout": 30.0, "idle_connection_timeout": 300.0}
+#: Limits of requests: bytes of a body (only the login form has one), and seconds for the body and for the
+#: headers, counted from the last request.
+_LIMITS = {"max_body_size": 64 << 10, "body_timeout": 30.0, "idle_connection_timeout": 30.0}
 
 
 def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
@@ -61,6 +65,7 @@ def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
     alerts : bool
         Whether to follow live runs and send findings, as far as the settings ask for it.
     """
+    raise_descriptor_limit()
     folder = resolve_root(root) or Path(DEFAULT_ROOT)  # it may be created later
     with (
         forced_end(),
@@ -93,7 +98,6 @@ def _run(server: Any) -> None:
 
 def start(root: AnyPath | None, at: Access) -> Any:
     """Start a server without blocking; the caller runs its event loop."""
-    headers = page_headers(at.embed_in)
     return_free_memory()
     remember_defaults()
     # Bokeh traverses all models of a page again, and inspects the signature of each callback, only to find
@@ -102,50 +106,55 @@ def start(root: AnyPath | None, at: Access) -> Any:
     settings.perform_error_diagnostics = False
     session_root = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
     auth = TokenAuth(at.token, at.port) if at.token else None
+    sessions = PageSessions(auth, lambda: _pages(server._tornado, spares))
     routes = [
         *health_endpoint.PATTERNS,
         *media_endpoint.PATTERNS,
-        *([(login_page.PATH, login_page.LoginHandler, {"auth": auth})] if auth else []),
+        *(login_page.routes(auth, sessions.end) if auth else []),
     ]
-    server = pn.serve(
-        {"/": lambda: session_page(session_root, read_only=at.read_only)},
-        title="rlpanel",
-        address=at.host,
-        port=at.port,
-        show=False,
-        start=False,
-        extra_patterns=routes,
-        threaded=False,
-        verbose=True,
-        unused_session_lifetime_milliseconds=int(at.linger * 1000),
-        check_unused_sessions_milliseconds=int(at.linger * 1000),
-        use_xheaders=bool(at.origins),  # a proxy reports whether the viewer uses https
-        http_server_kwargs=dict(_LIMITS),
-        # Others would be contained in the page, and scripts could read the session cookie.
-        include_headers=["Accept-Language"],
-        include_cookies=[THEME_COOKIE, SYSTEM_COOKIE, LANGUAGE_COOKIE],
-        auth=auth,
-        log_function=_log_request,
-    )
+    with bounded_servers():
+        server = pn.serve(
+            {"/": lambda: session_page(session_root, read_only=at.read_only)},
+            title="rlpanel",
+            address=at.host,
+            port=at.port,
+            show=False,
+            start=False,
+            extra_patterns=routes,
+            threaded=False,
+            verbose=True,
+            unused_session_lifetime_milliseconds=int(at.linger * 1000),
+            check_unused_sessions_milliseconds=int(at.linger * 1000),
+            use_xheaders=bool(at.origins),  # a proxy reports whether the viewer uses https
+            http_server_kwargs=dict(_LIMITS),
+            websocket_max_message_size=MAX_MESSAGE,
+            sign_sessions=True,
+            secret_key=secrets.token_bytes(32),
+            # Others would be contained in the page, and scripts could read the session cookie.
+            include_headers=["Accept-Language"],
+            include_cookies=[THEME_COOKIE, SYSTEM_COOKIE, LANGUAGE_COOKIE],
+            auth=auth,
+            log_function=_log_request,
+        )
+    spares = SparePages(server._tornado, at.spare_pages, at.linger)
+    health_endpoint.set_spare_pages(lambda: spares.ready)
+    limit = PageLimit(at.max_pages, sessions.addresses, shared=bool(at.origins))
     compress_routes(server._tornado.wildcard_router.rules)
+    own_routes(server._tornado.wildcard_router.rules, sessions, limit, spares)
     ADDRESSES.served = True
-    _guard(server, at, auth)
-    server._tornado.add_transform(partial(SafetyHeaders, headers=headers))
+    _guard(server._tornado, at, auth, limit)
+    server._tornado.add_transform(partial(SafetyHeaders, embed_in=at.embed_in))
     server.start()  # starts the periodic session tasks: pings and removal of expired sessions
     if at.show:
         server.io_loop.add_callback(server.show, at.login_path)
     return server
 
 
-def _guard(server: Any, at: Access, auth: TokenAuth | None) -> None:
-    """Put the request guard and the spare pages before all routes of a Bokeh server's application."""
-    application = server._tornado
+def _guard(application: Any, at: Access, auth: TokenAuth | None, limit: PageLimit) -> None:
+    """Put the request guard before all routes of a Bokeh server's application."""
     rules = list(application.wildcard_router.rules)
-    spares = SparePages(application, at.spare_pages, at.linger)
-    health_endpoint.set_spare_pages(lambda: spares.ready)
-    limit = PageLimit(at.max_pages, partial(_pages, application, spares))
     guard = RequestGuard(rules, AllowedHosts(at.host, at.origins), auth, limit, bool(at.embed_in))
-    application.default_router.rules[:0] = [guard_rule(guard), Rule(spares, RefusalHandler)]
+    application.default_router.rules.insert(0, guard_rule(guard))
     # The guard has checked Host and Origin. Bokeh's own check refuses a tunnel's port and lacks IPv6 support.
     application.websocket_origins.add("*")
 
@@ -159,6 +168,7 @@ def _pages(application: Any, spares: SparePages) -> list[str]:
 
 def _log_request(handler: RequestHandler) -> None:
     """Log server errors only; refused requests of strangers would fill the log."""
-    if handler.get_status() >= 500 and not isinstance(handler, RefusalHandler):
+    refused = isinstance(handler, RefusalHandler | PageSocket)
+    if handler.get_status() >= 500 and not refused:
         request = handler.request
         log.error("%d %s %s", handler.get_status(), request.method, request.path[:200])

@@ -19,7 +19,6 @@ from typing import Any
 from bokeh.server.session import ServerSession
 from bokeh.util.token import generate_session_id
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
-from tornado.routing import Matcher
 
 from rlpanel.app.page.page_template import THEME_COOKIE, last_theme
 from rlpanel.app.page.served_page import ServedPage, page_of, serialize_ahead
@@ -62,8 +61,6 @@ class PageKey:
         headers = request.headers
         if request.path not in ("", "/") or request.method != "GET" or len(request.query) > MAX_QUERY:
             return None
-        if "Bokeh-Session-Id" in headers or {"bokeh-session-id", "bokeh-token"} & request.arguments.keys():
-            return None
         cookies = {name: morsel.value for name, morsel in request.cookies.items()}
         language = preferred_language(cookies.get(LANGUAGE_COOKIE), headers.get("Accept-Language"))
         return cls(request.query, language, last_theme(cookies))
@@ -79,8 +76,8 @@ class PageKey:
         )
 
 
-class SparePages(Matcher):
-    """Matches no request; put its rule behind the guard's: it gives requests for pages a spare page.
+class SparePages:
+    """Builds pages ahead, and gives each of them to one request.
 
     Parameters
     ----------
@@ -111,17 +108,18 @@ class SparePages(Matcher):
         """Number of spare pages that are complete."""
         return len(self._complete & self._spares.keys())
 
-    def match(self, request: HTTPServerRequest) -> None:
-        """Let the request for a page have the session of a spare page."""
+    def take(self, request: HTTPServerRequest) -> str:
+        """Return the session of a spare page, which no other request gets; empty if there is none."""
         key = PageKey.of(request) if self._most else None
         if key is None:
-            return
+            return ""
         session = self._take(key) or self._adapt(key)
-        if session is not None:
-            request.headers["Bokeh-Session-Id"] = session.id
-            self.ids.discard(session.id)
-            self._call_later(self._linger, session.unblock_expiration)
         self._want(key)
+        if session is None:
+            return ""
+        self.ids.discard(session.id)
+        self._call_later(self._linger, session.unblock_expiration)
+        return str(session.id)
 
     def _want(self, key: PageKey) -> None:
         """Let a page be built for this key when the server is idle."""
@@ -207,7 +205,7 @@ class SparePages(Matcher):
         context = application._applications["/"]
         name = generate_session_id(secret_key=application.secret_key, signed=application.sign_sessions)
         self.ids = {name, *(self.ids & context._sessions.keys())}
-        # Without a token of its own, Bokeh makes one that is valid from when the page is sent.
+        # It gets a token when it is given away: tokens are valid for some minutes only.
         session: ServerSession = await context.create_session_if_needed(name, key.request(), None)
         session.block_expiration()
         page = page_of(session.document)

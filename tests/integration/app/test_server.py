@@ -73,7 +73,7 @@ def cookie_of(answer: http.client.HTTPResponse) -> str:
 def test_every_answer_forbids_other_origins(open_server: Served, path: str) -> None:
     answer = ask(open_server, path)
     policy = answer.getheader("Content-Security-Policy") or ""
-    assert "default-src 'self'" in policy
+    assert policy.startswith("default-src 'self'; " if path == "/" else "default-src 'none'; ")
     assert "frame-ancestors 'self'" in policy
     assert answer.getheader("X-Content-Type-Options") == "nosniff"
     assert not re.search(r"https?://|\*", policy)

@@ -95,7 +95,8 @@ def test_two_authorizations_are_refused(server: tuple[int, str]) -> None:
 
 def test_the_right_request_is_accepted(server: tuple[int, str]) -> None:
     port, token = server
-    assert status(port, {"Authorization": f"Bearer {token}"}) == 200
+    for scheme in ("Bearer", "bearer", "BEARER"):  # RFC 9110: a scheme in any case
+        assert status(port, {"Authorization": f"{scheme} {token}"}) == 200
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.factories import write_run
 from tests.integration.http_client import ask, upgrade
+from tests.integration.security.page_client import page_token
 from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.ui.board import PATIENCE, BoardPage
 from tests.waiting import wait_until
@@ -35,6 +36,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     write_run(folder / "run", steps=2, ranks=1, samples=3)
     with ServerProcess(folder, "--origin", "board.lab", "--origin", "other.lab:8443") as server:
         yield server
+
+
+def opens_websocket(server: ServerProcess, headers: dict[str, str]) -> bool:
+    """Return whether a new page may connect with such headers."""
+    return upgrade(server.url, headers, token=page_token(server.url)) == 101
 
 
 def foreign_names(port: int) -> list[str]:
@@ -80,30 +86,31 @@ def test_a_refused_host_is_told_what_to_do_and_logged_once(served: ServerProcess
 def test_own_names_are_answered_at_any_port(served: ServerProcess, host: str) -> None:
     """A tunnel may use another port on the viewer's machine."""
     assert ask(served.url, "/health", headers={"Host": host}).status == 200
-    assert upgrade(served.url, {"Host": host, "Origin": f"http://{host}"}) == 101
+    assert opens_websocket(served, {"Host": host, "Origin": f"http://{host}"})
 
 
 @pytest.mark.parametrize("origin", ["https://board.lab", "https://board.lab:443", "https://other.lab:8443"])
 def test_a_named_proxy_may_change_the_host(served: ServerProcess, origin: str) -> None:
-    assert upgrade(served.url, {"Origin": origin}) == 101
+    assert opens_websocket(served, {"Origin": origin})
 
 
 def test_a_websocket_of_another_origin_is_refused(served: ServerProcess) -> None:
     own = f"127.0.0.1:{served.port}"
     foreign = [f"http://{name}" for name in foreign_names(served.port)]
     foreign += ["null", "file://", f"ftp://{own}", "http://localhost:3000", f"http://{own}.evil.example", "x"]
-    assert [upgrade(served.url, {"Host": own, "Origin": origin}) for origin in foreign] == [403] * len(
-        foreign
-    )
-    assert upgrade(served.url, {"Host": own, "Origin": f"http://{own}"}) == 101
-    assert upgrade(served.url, {"Host": own}) == 101  # a script, which has no cookies of a viewer
+    token = page_token(served.url)
+    for origin in foreign:
+        assert upgrade(served.url, {"Host": own, "Origin": origin}, token=token) == 403
+    assert opens_websocket(served, {"Host": own, "Origin": f"http://{own}"})
+    assert opens_websocket(served, {"Host": own})  # a script, which has no cookies of a viewer
 
 
 def test_the_same_origin_by_tornados_rule_alone_is_not_enough(served: ServerProcess) -> None:
     """Tornado 6.6 accepts a websocket if the browser sends same-origin, or if Origin equals Host."""
-    name = f"evil.example:{served.port}"
+    name, token = f"evil.example:{served.port}", page_token(served.url)
     for headers in ({"Sec-Fetch-Site": "same-origin"}, {}):
-        assert upgrade(served.url, {"Host": name, "Origin": f"http://{name}", **headers}) == 403
+        foreign = {"Host": name, "Origin": f"http://{name}", **headers}
+        assert upgrade(served.url, foreign, token=token) == 403
 
 
 def test_with_the_oldest_tornado_foreign_names_and_pages_are_refused(root: Path) -> None:
@@ -116,9 +123,10 @@ def test_with_the_oldest_tornado_foreign_names_and_pages_are_refused(root: Path)
         wait_until(lambda: "True" in server.output, PATIENCE, "the version of Tornado")
         rebound, own = f"evil.example:{server.port}", f"127.0.0.1:{server.port}"
         assert ask(server.url, "/", headers={"Host": rebound}).status == 403
-        assert upgrade(server.url, {"Host": rebound, "Origin": f"http://{rebound}"}) == 403
-        assert upgrade(server.url, {"Host": own, "Origin": f"http://{rebound}"}) == 403
-        assert upgrade(server.url, {"Host": own, "Origin": f"http://{own}"}) == 101
+        token = page_token(server.url)
+        for host in (rebound, own):
+            assert upgrade(server.url, {"Host": host, "Origin": f"http://{rebound}"}, token=token) == 403
+        assert opens_websocket(server, {"Host": own, "Origin": f"http://{own}"})
 
 
 def test_listening_on_all_addresses_the_address_itself_is_a_name(root: Path) -> None:

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
+from rlpanel.app.server.access import Access
 from tests.factories import write_run
 from tests.integration.http_client import Answer, ask
 from tests.integration.server_process import ServerProcess
@@ -106,7 +107,7 @@ def test_a_cookie_that_somebody_changed_opens_nothing(shared: ServerProcess, pos
 def test_the_printed_address_signs_in_and_sends_the_token_in_no_address(
     shared: ServerProcess, context: BrowserContext
 ) -> None:
-    printed = wait_until(lambda: re.findall(r"http\S+", "\n".join(shared.output)), PATIENCE)[0]
+    printed = Access(port=shared.port, token=TOKEN).printed_urls[0]
     assert "#token=" in printed
     page = context.new_page()
     asked: list[str] = []
@@ -118,6 +119,17 @@ def test_the_printed_address_signs_in_and_sends_the_token_in_no_address(
     assert "battery" not in page.url
     assert ask(shared.url, f"/login?{urlencode({'token': TOKEN})}").cookie == ""
     page.close()
+
+
+@pytest.mark.parametrize("given", ["environment", "option"])
+def test_a_given_token_is_not_printed(root: Path, given: str) -> None:
+    """The output may be kept: in the journal of a service, or in the log of a job."""
+    arguments = ["--token", TOKEN] if given == "option" else []
+    env = {"RLPANEL_TOKEN": TOKEN if given == "environment" else None}
+    with ServerProcess(root, *arguments, env=env) as server:
+        said = wait_until(lambda: [line for line in server.output if "open the board" in line])[0]
+        assert said.endswith(f"open the board with the given token: http://127.0.0.1:{server.port}/login")
+        assert not any("battery" in line or "#token" in line for line in server.output)
 
 
 class _Proxy(BaseHTTPRequestHandler):
@@ -178,7 +190,7 @@ def test_wrong_tokens_are_slowed_down_and_logged_once(server: ServerProcess) -> 
     waiting = sign_in(server)
     assert waiting.status == 429
     assert 1 <= int(waiting.headers["Retry-After"]) <= 30
-    said = [line for line in server.output if "token" in line and "#token=" not in line]
+    said = [line for line in server.output if "wrong token" in line]
     assert len(said) == 1, said
     assert "127.0.0.1" in said[0]
     # A viewer who mistyped waits and then gets in; viewers with a session do not notice anything.

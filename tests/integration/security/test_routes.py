@@ -20,6 +20,7 @@ from rlpanel.app.security.request_guard import ROUTES, RouteAccess, access_of
 from rlpanel.app.server.access import Access
 from rlpanel.app.server.server import start
 from tests.integration.http_client import ask, upgrade
+from tests.integration.security.page_client import page_token
 from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.ui.board import free_port
 from tests.waiting import wait_until
@@ -91,8 +92,10 @@ def test_what_is_closed_is_closed_to_viewers_too(guarded: ServerProcess, path: s
 
 
 def test_the_websocket_is_behind_the_login(guarded: ServerProcess) -> None:
-    assert upgrade(guarded.url) == 403
-    assert upgrade(guarded.url, {"Authorization": f"Bearer {TOKEN}"}) == 101
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    token = page_token(guarded.url, headers=bearer)
+    assert upgrade(guarded.url, token=token) == 403
+    assert upgrade(guarded.url, bearer, token=token) == 101
 
 
 def test_the_page_does_not_carry_cookies_and_headers_of_the_request(guarded: ServerProcess) -> None:

@@ -76,7 +76,8 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCap
         path.chmod(0o640)
     # A module in place of torch that reads JSON, because slime's files are torch pickles.
     (tmp_path / "modules" / "torch.py").write_text(
-        "import json, pathlib\ndef load(path, **_):\n    return json.loads(pathlib.Path(path).read_text())\n"
+        "import json, pathlib\n__version__ = '2.10.0'\n"
+        "def load(path, **_):\n    return json.loads(pathlib.Path(path).read_text())\n"
     )
     monkeypatch.syspath_prepend(tmp_path / "modules")
     monkeypatch.delitem(sys.modules, "torch", raising=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.errors import RunNotFound
+from rlpanel.errors import RLPanelError, RunNotFound
 from rlpanel.sources.slime_convert import convert, rows
 
 
@@ -83,3 +84,38 @@ def test_eval_files_are_eval(tmp_path: Path) -> None:
 def test_a_folder_without_dumps_says_which_to_give(tmp_path: Path) -> None:
     with pytest.raises(RunNotFound, match="--dump-details"):
         convert(tmp_path, tmp_path / "out")
+
+
+#: Stands for an installed torch: says which file it would load, and how.
+TORCH = """
+__version__ = "VERSION"
+def load(path, map_location, weights_only):
+    return {"samples": [], "rollout_id": 1} if OPENS else 1 / 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "trusted", "opens"),
+    [
+        ("2.5.1+cpu", False, False),
+        ("2.9.1", False, False),
+        ("unknown", False, False),
+        ("2.5.1", True, True),
+        ("2.10.0+cu128", False, True),
+        ("3.0.0a0+git", False, True),
+    ],
+)
+def test_a_torch_that_can_run_code_of_a_dump_is_refused_without_trust(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, trusted: bool, opens: bool
+) -> None:
+    (tmp_path / "torch.py").write_text(TORCH.replace("VERSION", version).replace("OPENS", str(opens)))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    (tmp_path / "dump" / "rollout_data").mkdir(parents=True)
+    (tmp_path / "dump" / "rollout_data" / "1.pt").write_bytes(b"")
+    if opens:
+        assert convert(tmp_path / "dump", trusted=trusted).files == 1
+    else:
+        with pytest.raises(RLPanelError, match=r"CVE-2025-32434.*--trusted"):
+            convert(tmp_path / "dump", trusted=trusted)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)

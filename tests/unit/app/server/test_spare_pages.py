@@ -45,12 +45,9 @@ def test_nothing_else_of_a_request_enters_the_spare_page() -> None:
     [
         request("/ws?run=a"),
         request(method="POST"),
-        request("/?bokeh-session-id=mine"),
-        request("/?bokeh-token=mine"),
-        request(**{"Bokeh-Session-Id": "mine"}),
         request("/?run=" + "a" * MAX_QUERY),
     ],
-    ids=["websocket", "method", "session", "token", "header", "long"],
+    ids=["websocket", "method", "long"],
 )
 def test_other_requests_get_no_spare_page(other: HTTPServerRequest) -> None:
     assert PageKey.of(other) is None

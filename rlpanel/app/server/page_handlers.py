@@ -1,0 +1,167 @@
+"""Handlers of the page and of its websocket: each page has a session that only its own viewer can use."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from bokeh.server.session import ServerSession
+from bokeh.util.token import (
+    check_token_signature,
+    generate_jwt_token,
+    generate_session_id,
+    get_session_id,
+    get_token_payload,
+)
+from panel.io.server import DocHandler, WSHandler
+
+from rlpanel.app.page.page_template import set_nonce
+from rlpanel.app.security.page_limit import PageLimit
+from rlpanel.app.security.page_sessions import SESSION_HEADER, PageSessions
+from rlpanel.app.security.security_headers import POLICY_HEADER, page_policy
+from rlpanel.app.server.page_messages import MessageFailures, MessageReader, WrongMessage, apply_message
+from rlpanel.app.server.spare_pages import SparePages
+
+#: Largest message of a page in bytes. The longest ones carry a note, a search or an address.
+MAX_MESSAGE = 1 << 20
+#: Codes that close a websocket: a message against the protocol, and a request that is not allowed.
+_WRONG_MESSAGE, _NOT_ALLOWED = 1007, 1008
+
+
+def own_routes(rules: Iterable[Any], sessions: PageSessions, limit: PageLimit, spares: SparePages) -> None:
+    """Let the page and its websocket be answered by the handlers of this module.
+
+    Parameters
+    ----------
+    rules : iterable of tornado.routing.Rule
+    sessions : PageSessions
+    limit : PageLimit
+    spares : SparePages
+    """
+    for rule in rules:
+        if rule.target is DocHandler:
+            rule.target = PageHandler
+            rule.target_kwargs = rule.target_kwargs | {"sessions": sessions, "limit": limit, "spares": spares}
+        elif rule.target is WSHandler:
+            rule.target = PageSocket
+            rule.target_kwargs = rule.target_kwargs | {"sessions": sessions, "limit": limit}
+
+
+class PageHandler(DocHandler):
+    """Sends a page with a new session, or with that of a spare page. A client cannot choose it."""
+
+    def initialize(self, sessions: PageSessions, limit: PageLimit, spares: SparePages, **others: Any) -> None:
+        """Take the handler's parameters (called by Tornado)."""
+        super().initialize(**others)
+        self._sessions, self._limit, self._spares = sessions, limit, spares
+
+    async def get_session(self) -> ServerSession:  # type: ignore[override]
+        """Return the session of the page; called by Panel once for each request."""
+        application: Any = self.application
+        spare = self._spares.take(self.request)
+        keys = {"secret_key": application.secret_key, "signed": application.sign_sessions}
+        session_id = spare or generate_session_id(**keys)
+        self._sessions.give(session_id, self.request)
+        self._limit.settle(self.request.remote_ip or "")
+        # Bokeh reads the id from this header. The guard has refused requests that had it.
+        self.request.headers[SESSION_HEADER] = session_id
+        session: ServerSession = await super().get_session()  # type: ignore[misc]
+        if spare:
+            payload: Any = self._generate_token_payload()
+            session._token = generate_jwt_token(
+                session.id, **keys, expiration=application.session_token_expiration, extra_payload=payload
+            )
+        nonce = secrets.token_urlsafe(16)
+        set_nonce(session.document, nonce)
+        self.set_header(POLICY_HEADER, page_policy(nonce))
+        return session
+
+
+class PageSocket(WSHandler):
+    """Websocket of a page that this server gave to the same client; one at a time.
+
+    It takes messages of text only. Bokeh would keep buffers that a client announces without a limit, and
+    answer a wrong message with a traceback.
+    """
+
+    def initialize(  # type: ignore[override]
+        self, sessions: PageSessions, limit: PageLimit, **others: Any
+    ) -> None:
+        """Take the handler's parameters (called by Tornado)."""
+        super().initialize(**others)
+        self._sessions, self._limit = sessions, limit
+        self._session_id = ""
+        self._messages, self._over = MessageReader(), False
+        self._failures = MessageFailures(self.request.remote_ip or "")
+
+    async def prepare(self) -> None:
+        """Refuse the connection unless it belongs to a page of this client."""
+        self._session_id = self._named_session()
+        if not self._session_id or not self._sessions.may_connect(self._session_id, self.request):
+            self._refuse(403, "This page was not opened by this browser, or it is connected already.")
+        elif not self._has_room():
+            self._refuse(503, self._limit.sentence)
+        else:
+            await super().prepare()
+
+    def open(self, *args: Any, **kwargs: Any) -> None:
+        """Use the session, unless another websocket was faster."""
+        if not self._sessions.connect(self._session_id, self):
+            self.close(_NOT_ALLOWED, "this page is connected already")
+            return
+        super().open(*args, **kwargs)
+
+    async def _async_open(self, token: str) -> None:
+        # From here on, a session that had ended is among those being built.
+        self._limit.settle(self.request.remote_ip or "")
+        await super()._async_open(token)
+
+    def on_close(self) -> None:
+        """Let the page connect again."""
+        self._sessions.disconnect(self._session_id, self)
+        self._failures.end()
+        super().on_close()
+
+    async def on_message(self, message: str | bytes) -> None:
+        """Apply a message of the page when all of its parts have arrived."""
+        if self._over:
+            return
+        try:
+            complete = self._messages.take(message)
+            if self.connection is None:
+                raise WrongMessage("a message before the page was ready")
+        except Exception as error:
+            self._failures.add(error)
+            self._over = True
+            self.close(_WRONG_MESSAGE)
+            return
+        answer = await apply_message(complete, self.connection, self._failures) if complete else None
+        if answer is not None:
+            await self.send_message(answer)
+
+    def _named_session(self) -> str:
+        """Return the session that the request's token names; empty if this server did not make the token."""
+        application: Any = self.application
+        try:
+            protocol, token = self.request.headers.get("Sec-WebSocket-Protocol", "").split(",")
+            token = token.strip()
+            known = check_token_signature(
+                token, secret_key=application.secret_key, signed=application.sign_sessions
+            )
+            if protocol.strip() != "bokeh" or not known:
+                return ""
+            ends = get_token_payload(token)["session_expiry"]
+            return str(get_session_id(token)) if time.time() < ends else ""
+        except Exception:  # whatever else a client sends as a token
+            return ""
+
+    def _has_room(self) -> bool:
+        """Return True if the page exists, or may be built again."""
+        return self._sessions.is_open(self._session_id) or self._limit.admit(self.request.remote_ip or "")
+
+    def _refuse(self, status: int, reason: str) -> None:
+        self.set_status(status)
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(f"{reason}\n")
