@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,10 +64,12 @@ def test_a_name_below_the_root_keeps_the_tree_of_the_root(tmp_path: Path, name: 
 
 
 @pytest.fixture
-def endless(tmp_path: Path) -> Iterator[Path]:
-    """A folder that holds more levels of folders than Python's stack has room for."""
-    made = tmp_path / "endless"
-    made.mkdir()
+def endless() -> Iterator[Path]:
+    """A folder that holds more levels of folders than Python's stack has room for.
+
+    It is not in pytest's folder, because pytest deletes that recursively.
+    """
+    made = Path(tempfile.mkdtemp())
     place = os.open(made, os.O_RDONLY)
     for _ in range(1800):
         os.mkdir("d", dir_fd=place)
@@ -74,13 +77,13 @@ def endless(tmp_path: Path) -> Iterator[Path]:
         os.close(above)
     os.close(place)
     yield made
-    subprocess.run(["rm", "-rf", made], check=True)  # `shutil.rmtree`, which pytest uses, is recursive
+    subprocess.run(["rm", "-rf", made], check=True)
 
 
-def test_folders_nested_without_end_hide_nothing(tmp_path: Path, endless: Path) -> None:
-    write_run(tmp_path / "run")
-    directory = Directory(tmp_path)
+def test_folders_nested_without_end_hide_nothing(endless: Path) -> None:
+    write_run(endless / "run")
+    directory = Directory(endless)
     assert [run.name for run in directory.runs()] == ["run"]
-    assert directory.left_out[0].file.startswith(f"{endless.name}/d/d/")
+    assert directory.left_out[0].file.startswith("d/d/d/")
     assert directory.left_out[0].reason == "more than 64 folders deep"
     assert diagnose(directory).title == "No rollout log here"
