@@ -11,7 +11,7 @@ from rlpanel.api.run import Run
 from rlpanel.errors import SettingError
 from rlpanel.store.query.query import Query, QuerySpec
 from rlpanel.store.query.sample_notes import Notes
-from rlpanel.store.query.text_predicate import TextPredicate, find_places
+from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.tables.cut_texts import read_logged_texts
 from rlpanel.tables.run_columns import checked_step
 from rlpanel.tables.sample_rows import ABOUT, PLACE
@@ -113,7 +113,8 @@ def search(
 def _place(texts: Mapping[str, str], tests: Iterable[TextPredicate], around: int) -> dict[str, object]:
     """Return the first place in a sample's texts; the response comes first, since prompts are repeated."""
     order = sorted(texts, key=lambda name: (name != "response", schema.TEXTS.index(name)))
-    found = {name: places for name in order if (places := find_places(tests, name, texts[name]))}
+    finder = PlaceFinder(tests)
+    found = {name: places for name in order if (places := finder.places(name, texts[name]))}
     if not found:
         return {}
     name, places = next(iter(found.items()))

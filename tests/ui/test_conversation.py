@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.conversations import episode, long_episode, write_agent_run
 from tests.factories import sample, write_run
+from tests.integration.http_client import ask
 from tests.ui.board import BoardPage, cells_of
 from tests.ui.conftest import OpenBoard, Profile
 from tests.ui.test_hostile import ATTACK, NAMED, SENTRY, nothing_ran
@@ -18,6 +20,8 @@ from tests.ui.test_hostile import ATTACK, NAMED, SENTRY, nothing_ran
 DATA = Path(__file__).parents[1] / "data"
 #: A text of which a conversation shows only the beginning until the rest is requested.
 LONG_TEXT = "0123456789" * 5_000
+#: What a model that loops writes: an opening of a formula, without an end.
+LOOP = "\\(a " * 24_750
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,6 +50,8 @@ def runs(root: Path, profile: Profile) -> None:
         {"role": "assistant", "content": "a"},
         {"role": "user", "content": "b"},
     ]
+    looped = [{"role": "user", "content": "q"}, {"role": "assistant", "content": LOOP}, messages[2]]
+    write_agent_run(root / "loop", {"step": 1, "messages": looped, "prompt_messages": 1, "reward": 1.0})
     write_agent_run(root / "cut", {"step": 1, "messages": messages, "prompt_messages": 1, "reward": 1.0})
 
 
@@ -251,6 +257,24 @@ def test_a_cut_text_is_loaded_on_demand(board: BoardPage) -> None:
     first.get_by_role("button", name="Show 30,000 more characters").click()
     expect(first.get_by_role("button", name="Show 30,000 more characters")).to_have_count(0)
     board.until(lambda: len(first.locator(".prose").inner_text()) >= len(LONG_TEXT), "the whole text")
+
+
+def test_the_text_of_a_model_that_loops_keeps_nobody_waiting(board: BoardPage) -> None:
+    board.go(run="loop").settled()
+    answer = Talk(board).message("assistant 1")
+    answer.get_by_role("button", name="Show 79,000 more characters").click()
+    waits, remark = [], answer.locator(".remark")
+
+    def is_shown() -> bool:
+        started = time.monotonic()
+        assert ask(board.url, "/health").status == 200
+        waits.append(time.monotonic() - started)
+        return remark.count() > 0
+
+    board.until(is_shown, "the text is formatted")
+    assert max(waits) < 10  # 60 s while it was formatted on the event loop
+    expect(remark).to_contain_text("The rest is shown as plain text")
+    board.until(lambda: len(answer.locator(".prose").inner_text()) >= len(LOOP) // 4 * 3, "the whole text")
 
 
 @pytest.mark.slow

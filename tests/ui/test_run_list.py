@@ -73,6 +73,12 @@ def start(board: BoardPage) -> BoardPage:
     return board
 
 
+def test_a_complete_list_offers_no_further_runs(board: BoardPage) -> None:
+    expect(entries(board).first).to_be_visible()
+    # Its text is read as well while the style that hides it is loading.
+    expect(board.page.locator("button", has_text="more of")).to_have_count(0)
+
+
 def test_the_most_useful_run_opens(open_board: OpenBoard) -> None:
     board = open_board().settled()
     expect(tree(board).locator("[aria-selected=true]")).to_have_attribute("data-name", "live")

@@ -1,11 +1,12 @@
 """Packs a conversation for the browser: blocks with the beginnings of their texts, and the tokens.
 
-Long texts are cut; the browser asks for the rest. HTML of Markdown is sent for the first blocks only, and for
-the others when they come into view.
+Long texts are cut; the browser asks for the rest. HTML of Markdown is sent for the first blocks only, if it
+takes little time, and for the others when they come into view.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from rlpanel.number_text import number
 from rlpanel.panels.conversation.blocks import MessageBlock, ToolCallBlock, blocks_of
-from rlpanel.panels.conversation.safe_markdown import markdown_html
+from rlpanel.panels.conversation.safe_markdown import formatted_html
 from rlpanel.panels.conversation.text_turns import Conversation, conversation_of
 from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.panels.language.labels import tr
@@ -27,8 +28,8 @@ from rlpanel.texts.display_text import escape_invisible
 CUT, BUDGET = 20_000, 400_000
 #: Characters of a text that are sent once the budget is used up.
 _LEAST = 400
-#: Characters whose Markdown is converted before the conversation is sent.
-_RENDERED = 30_000
+#: Characters whose Markdown is converted before the conversation is sent, and the CPU time for it in seconds.
+_RENDERED, _SECONDS = 30_000, 0.15
 _MARKDOWN_ROLES = ("assistant", "user", "system", "developer")
 
 
@@ -108,7 +109,7 @@ class _Packer:
 
     def __init__(self) -> None:
         self._left = BUDGET
-        self._rendered_left = _RENDERED
+        self._rendered_left, self._seconds_left = _RENDERED, _SECONDS
 
     def pack(self, block: MessageBlock) -> dict[str, Any]:
         """Return a block as JSON; parts and numbers that it lacks are left out."""
@@ -157,8 +158,15 @@ class _Packer:
             packed["length"] = len(text)
         if markdown and len(shown) <= self._rendered_left:
             self._rendered_left -= len(shown)
-            packed["html"] = markdown_html(shown)
+            packed |= self._formatted(shown)
         return packed
+
+    def _formatted(self, text: str) -> dict[str, str]:
+        """Return a text's HTML; nothing if it takes more than the time that is left."""
+        started = time.thread_time()
+        made = formatted_html(text, self._seconds_left) if self._seconds_left > 0 else None
+        self._seconds_left -= time.thread_time() - started
+        return {} if made is None else {"html": made}
 
 
 def _status(sample: Sample) -> list[str]:

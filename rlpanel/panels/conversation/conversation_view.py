@@ -6,7 +6,7 @@ the browser asks for the rest, for the HTML of Markdown, for images and for play
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, ClassVar
 
 import panel as pn
@@ -16,6 +16,7 @@ from rlpanel.panels.conversation.conversation_payload import PackedConversation,
 from rlpanel.panels.conversation.safe_markdown import markdown_html
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
 from rlpanel.panels.tokens.token_payload import metric_declarations
 from rlpanel.panels.tokens.token_view import token_theme
@@ -102,6 +103,10 @@ class ConversationView(pn.viewable.Viewer):
     def __init__(self, **params: Any) -> None:
         super().__init__(**params)
         self._packed = self._pack()
+        #: Parts whose Markdown the browser waits for: block and part → conversation and number of characters.
+        self._wanted: dict[tuple[int, str], tuple[PackedConversation, int]] = {}
+        self._formatting: BackgroundTask[dict[str, Any] | None] = BackgroundTask(self._on_formatted)
+        self._formats = False
         self._component = ConversationComponent(
             data=self._packed.payload,
             mode=self.mode,
@@ -152,16 +157,36 @@ class ConversationView(pn.viewable.Viewer):
             return
 
     def _send_part(self, asked: dict[str, Any]) -> None:
-        """Send the text of a part that was cut, or the HTML of its Markdown."""
+        """Send the text of a part that was cut; the HTML of its Markdown comes later, from a thread."""
         block, part = int(asked["block"]), str(asked["part"])
-        whole = part_text(self._packed.blocks, block, part)
-        length = min(int(asked["length"]), len(whole), MOST_CHARACTERS)
-        answer: dict[str, Any] = {"block": block, "part": part, "text": whole[:length]}
-        if length < len(whole):
-            answer["length"] = len(whole)
-        if self._packed.payload["blocks"][block]["markdown"] and part == "text":
-            answer["html"] = markdown_html(whole[:length])
-        self._answer(answer)
+        length = min(int(asked["length"]), MOST_CHARACTERS)
+        answer = _part_answer(self._packed, block, part, length)
+        if not (self._packed.payload["blocks"][block]["markdown"] and part == "text"):
+            self._component._send_msg(answer)
+            return
+        self._wanted[block, part] = self._packed, length
+        self._format_wanted()
+
+    def _format_wanted(self) -> None:
+        if self._wanted and not self._formats:
+            self._formats = True
+            self._formatting.start(self._formatted_parts())
+
+    def _formatted_parts(self) -> Iterator[dict[str, Any] | None]:
+        """Yield the wanted parts with their HTML, the last one first, and None at the end."""
+        while self._wanted:
+            (block, part), (packed, length) = self._wanted.popitem()
+            answer = _part_answer(packed, block, part, length)
+            if self.sample is not None and answer["uid"] == self.sample.uid:
+                yield answer | {"html": markdown_html(answer["text"])}
+        yield None
+
+    def _on_formatted(self, answer: dict[str, Any] | None) -> None:
+        if answer is not None:
+            self._component._send_msg(answer)
+            return
+        self._formats = False
+        self._format_wanted()  # what was asked for after the thread had looked
 
     def _send_image(self, asked: dict[str, Any]) -> None:
         """Send an image of a message; its data URL comes later, from a thread."""
@@ -185,5 +210,9 @@ class ConversationView(pn.viewable.Viewer):
         send = self._component._send_msg
         self.find_medium(sample, medium, (message, position), lambda found: send(answer | found))
 
-    def _answer(self, answer: dict[str, Any]) -> None:
-        self._component._send_msg(answer | {"uid": self.sample.uid if self.sample else ""})
+
+def _part_answer(packed: PackedConversation, block: int, part: str, length: int) -> dict[str, Any]:
+    """Return the beginning of a part's text, and its whole length if that is more."""
+    whole = part_text(packed.blocks, block, part)
+    answer = {"uid": packed.payload["uid"], "block": block, "part": part, "text": whole[:length]}
+    return answer | ({"length": len(whole)} if length < len(whole) else {})

@@ -14,7 +14,7 @@ from rlpanel.panels.texts.prompt_text import answer_html, prompt_html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.sample_line import to_json_types
-from rlpanel.store.query.text_predicate import TextPredicate, find_places
+from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.texts.prompt_parts import TextStyle
 
 #: Maximum number of characters of the line's extra fields.
@@ -43,7 +43,7 @@ def article_html(
     style = text_style(context)
     prompt = ""
     if sample.prompt is not None:
-        text = prompt_html(sample.prompt, style, find_places(tests, "prompt", sample.prompt))
+        text = prompt_html(sample.prompt, style, PlaceFinder(tests).places("prompt", sample.prompt))
         head = '<h4 class="caption">Prompt</h4>'
         prompt = f'<section class="prompt">{head}<div class="parts">{text}</div></section>'
     return (
@@ -71,6 +71,7 @@ def _answers(sample: Sample, style: TextStyle, tests: Sequence[TextPredicate]) -
         "response": (sample.reward, sample.valid_reward),
         "ref_response": (sample.ref_reward, sample.ref_valid_reward),
     }
+    finder = PlaceFinder(tests)
     for name, (title, color) in _TEXTS.items():
         text = getattr(sample, name)
         if text is None:
@@ -81,7 +82,7 @@ def _answers(sample: Sample, style: TextStyle, tests: Sequence[TextPredicate]) -
         )
         yield (
             f'<section data-text="{name}"><h4><span class="{color}">{title}</span>{score_html}</h4>'
-            f"<p>{answer_html(text, style, find_places(tests, name, text))}</p></section>"
+            f"<p>{answer_html(text, style, finder.places(name, text))}</p></section>"
         )
 
 

@@ -17,7 +17,7 @@ from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.texts.prompt_text import answer_html
 from rlpanel.schema import Sample
-from rlpanel.store.query.text_predicate import TextPredicate, find_places
+from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.texts.prompt_parts import TextStyle
 
 
@@ -54,10 +54,11 @@ def _answers_html(sample: Sample | None, style: TextStyle, tests: Sequence[TextP
         ("ref_response", tr("Reference response"), sample.ref_reward, sample.ref_valid_reward, "reference"),
         ("ground_truth", tr("Ground truth"), math.nan, math.nan, "good"),
     )
+    finder = PlaceFinder(tests)
     cells = "".join(
         f'<section><h5><span class="{color}">{title}</span>'
         f"{_score('reward', reward)}{_score('valid', valid)}</h5>"
-        f"<p>{answer_html(text, style, find_places(tests, name, text))}</p></section>"
+        f"<p>{answer_html(text, style, finder.places(name, text))}</p></section>"
         for name, title, reward, valid, color in texts
         if (text := getattr(sample, name)) is not None
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 import param
 
-from rlpanel.errors import RLPanelError
+from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.report.report import sample_html
 from rlpanel.panels.report.report_contents import frozen
@@ -15,7 +16,11 @@ from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.component import Component
+from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.query.sample_line import sample_line
+
+#: Most tags that are suggested.
+_MOST_USED = 100
 
 
 class SampleActions(Component):
@@ -36,6 +41,8 @@ class SampleActions(Component):
             sizing_mode="stretch_width", css_classes=["rl-actions"], fixed=context.read_only, **params
         )
         self._context = context
+        #: Runs and uids of the samples shown last: a field of the one before may be sent late.
+        self._shown: deque[tuple[AnyPath, str]] = deque(maxlen=2)
         self._task: BackgroundTask[dict[str, Any] | RLPanelError] = BackgroundTask(self._on_page)
         context.param.watch(self._show, ["sample", "noted"])
         self._show()
@@ -46,9 +53,13 @@ class SampleActions(Component):
             self.place = {}
             return
         notes.refresh()
+        if (notes.run, sample.uid) not in self._shown:
+            self._shown.append((notes.run, sample.uid))
         annotation = notes.of(sample.uid)
         place = {"run": self._context.selection.run, "step": sample.step, "uid": sample.uid}
-        self.param.update(place=place, tag=annotation.tag, note=annotation.note, used=notes.tags())
+        self.param.update(
+            place=place, tag=annotation.tag, note=annotation.note, used=notes.tags()[:_MOST_USED]
+        )
 
     def _handle_msg(self, msg: Any) -> None:
         if not isinstance(msg, dict):
@@ -62,7 +73,9 @@ class SampleActions(Component):
         elif msg.get("do") == "hold":
             self._stop_following(str(msg.get("uid", "")))
         elif msg.get("do") == "leave":
-            self._save_note(*(str(msg.get(name, "")) for name in ("uid", "tag", "note")))
+            texts = [text for name in ("uid", "tag", "note") if isinstance(text := msg.get(name), str)]
+            if len(texts) == 3:
+                self._save_note(*texts)
 
     def _copy(self, field: Any) -> None:
         sample = self._context.sample
@@ -101,8 +114,14 @@ class SampleActions(Component):
         if self._context.read_only:  # the fields are locked, but any client can send this message
             self.failure = tr("cannot be saved: this board is read-only")
             return
+        if (notes.run, uid) not in self._shown:  # the fields send no other, but any client can
+            self.failure = tr("cannot be saved: this sample is not shown")
+            return
         try:
             notes.write(uid, tag, note)
+        except SettingError as error:
+            self.failure = tr("cannot be saved: {strerror}").format(strerror=error)
+            return
         except OSError as error:
             self.failure = tr("cannot be saved: {strerror}").format(strerror=error.strerror)
             return

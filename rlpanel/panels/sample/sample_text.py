@@ -11,7 +11,7 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
-from rlpanel.store.query.text_predicate import TextPredicate, find_places
+from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.texts.prompt_line import one_line, prompt_cell
 from rlpanel.texts.prompt_parts import TextStyle
 
@@ -38,7 +38,7 @@ def prompt_block(sample: Sample | None, style: TextStyle, tests: Sequence[TextPr
     if sample is None or sample.prompt is None:
         return ""
     text = sample.prompt
-    places = find_places(tests, "prompt", text)
+    places = PlaceFinder(tests).places("prompt", text)
     line = one_line(prompt_cell(text, style, places))
     return (
         f'<details class="prompt"{" open" if places else ""}><summary><span class="caption">Prompt</span>'

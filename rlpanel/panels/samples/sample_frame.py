@@ -15,7 +15,7 @@ from rlpanel.panels.samples.sample_table import grid_columns
 from rlpanel.panels.samples.visible_rows import attempt_column
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sample_notes import Notes
-from rlpanel.store.query.text_predicate import TextPredicate, find_places
+from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.texts.prompt_line import Place, answer_cell, prompt_cell
 from rlpanel.texts.prompt_parts import TextStyle
@@ -76,11 +76,12 @@ def _texts(
     logged = [
         name for name in schema.TEXTS if name in ("prompt", "response") or any(name in t for t in row_texts)
     ]
+    finder = PlaceFinder(tests)
     columns = {}
     for name in logged:
         column = [each.get(name, "") for each in row_texts]
         # The samples of a group have the same prompt, which is worked on once.
-        cells = {text: _cell(name, text, find_places(tests, name, text), style) for text in {*column}}
+        cells = {text: _cell(name, text, finder.places(name, text), style) for text in {*column}}
         columns[name] = [cells[text] for text in column]
     return columns
 

@@ -58,8 +58,9 @@ class RunTree {
     this.entries = drawn
     this.node.replaceChildren(...parts)
     if (!parts.length && state.searching) { this.node.append(element("div", "none", t("No run matches."))) }
-    this.more.hidden = left >= 0
-    this.more.textContent = t("{count} more of {left}", { count: Math.min(PAGE, -left), left: -left })
+    const rest = Math.max(0, -left)
+    this.more.hidden = !rest
+    this.more.textContent = rest ? t("{count} more of {left}", { count: Math.min(PAGE, rest), left: rest }) : ""
     this.mark(state)
     this.activate(this.items().find((item) => item.tabIndex === 0) ?? null)
     if (refocus) { (focused.isConnected ? focused : this.active)?.focus({ preventScroll: true }) }

@@ -18,6 +18,7 @@ import numpy as np
 
 from rlpanel.errors import FilterError
 from rlpanel.store.query import filter_syntax
+from rlpanel.store.query.search_pattern import require_short, written_out
 from rlpanel.store.query.text_predicate import TextPredicate
 
 #: Kinds of columns: numbers, short texts kept in memory, and long texts that are read from the files.
@@ -102,6 +103,8 @@ class Filter:
         Number and label columns that it uses.
     texts : list of TextPredicate
         Conditions on texts that must be read from the files.
+    patient : bool
+        True if it may take long whatever its size, because it has a regular expression.
 
     Raises
     ------
@@ -112,8 +115,10 @@ class Filter:
     def __init__(self, text: str, kinds: Mapping[str, str]) -> None:
         self.columns: list[str] = []
         self.texts: list[TextPredicate] = []
+        self._written_out = 0
         self._kinds = kinds
         self._truth = self._bool(filter_syntax.parse_filter(text))
+        self.patient = self._written_out > 0
 
     def evaluate(self, inputs: FilterInput) -> Truth:
         """Evaluate the filter: which rows pass."""
@@ -196,6 +201,9 @@ class Filter:
             subject = node.value.name if isinstance(node.value, filter_syntax.Name) else "this"
             raise FilterError(f"{node.word} is for texts, but {subject} is a number", node.value.at)
         try:
+            if node.word == "matches":
+                self._written_out += written_out(node.text.value)
+                require_short(self._written_out)
             return self._test(node.value, node.word, node.text.value)
         except FilterError as error:  # an invalid regular expression
             raise FilterError(str(error), error.at or node.text.at) from error

@@ -140,7 +140,9 @@ class Query:
             *(self._filter.texts if self._filter else ()),
             *([self._search] if self._search else ()),
         ]
-        self.patient = any(test.word == "matches" for test in self._tests)
+        self.patient = any(test.word == "matches" for test in self._tests) or (
+            self._filter is not None and self._filter.patient
+        )
         self.columns = [
             *(self._filter.columns if self._filter else ()),
             *([self._order.name] if self._order else ()),

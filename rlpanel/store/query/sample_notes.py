@@ -13,6 +13,7 @@ import math
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xxhash
 
-from rlpanel.errors import UnsafePath
+from rlpanel.errors import SettingError, UnsafePath
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sources.files.small_files import SmallFile, Stamp, read_in, read_remote_end, stamp_of
@@ -44,6 +45,8 @@ NOTE_COLUMNS = ("tag", "note")
 MOST_TAG, MOST_NOTE = 40, 2000
 #: Most bytes of a file that are read, from its end: some 25,000 notes.
 MOST_BYTES = 8 << 20
+#: No file has this many bytes, and no array of offsets holds more.
+_LARGEST = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class Notes:
         self._stamps: tuple[Stamp | None, ...] = ()
         self._notes: dict[str, Note] = {}
         self._cached = f"{xxhash.xxh3_64_hexdigest(os.fsencode(run.resolve()))}.jsonl"
+        self._tags: tuple[int, list[str]] = (0, [])  # of which version
         self.version = 0
         self.problems: tuple[str, ...] = ()
         self.refresh()
@@ -119,10 +123,17 @@ class Notes:
 
         Raises
         ------
+        SettingError
+            If a text is too long.
         OSError
             If no folder is writable.
         """
-        written = Note(uid, tag.strip()[:MOST_TAG], note.strip()[:MOST_NOTE], time.time())
+        written = Note(uid, tag.strip(), note.strip(), time.time())
+        for kind, text, most in (("tag", written.tag, MOST_TAG), ("note", written.note, MOST_NOTE)):
+            if len(text) > most:
+                raise SettingError(
+                    f"a {kind} has at most {most:,} characters, and this one has {len(text):,}"
+                )
         line = json.dumps(asdict(written), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         failure = OSError(errno.EACCES, "no folder for notes is writable")
         for open_folder, name in self._writable_folders():
@@ -139,8 +150,12 @@ class Notes:
 
     def tags(self) -> list[str]:
         """Return the tags in use, most frequent first."""
-        used = [note.tag for note in self._notes.values() if note.tag]
-        return sorted(set(used), key=lambda tag: (-used.count(tag), tag))
+        version, tags = self._tags
+        if version != self.version:
+            version, used = self.version, Counter(note.tag for note in self._notes.values() if note.tag)
+            tags = sorted(used, key=lambda tag: (-used[tag], tag))
+            self._tags = version, tags
+        return tags
 
     def all(self) -> list[Note]:
         """Return the tags and notes of all samples that have one, in the order in which they were written."""
@@ -166,7 +181,7 @@ class Notes:
         noted = {uid: note for uid, note in self._notes.items() if note.tag or note.note}
         if not noted or not snapshot.rows:
             return np.empty(0, int), []
-        offsets = [int(uid.rpartition(":")[2].partition("/")[0] or -1) for uid in noted]
+        offsets = [offset for uid in noted if 0 <= (offset := _offset(uid)) < _LARGEST]
         # Compare offsets first: building the uids of all rows would be slow.
         candidates = np.flatnonzero(np.isin(snapshot.metadata("offset"), offsets) & (snapshot.state != DEAD))
         pairs = [
@@ -199,10 +214,15 @@ class Notes:
 
 def _column(rows: int, noted: np.ndarray, texts: list[str]) -> Labels:
     """Return a label column with the texts at the noted rows."""
-    names = list(dict.fromkeys(text for text in texts if text))
+    names = {text: code for code, text in enumerate(dict.fromkeys(filter(None, texts)))}
     codes = np.full(rows, -1, np.int32)
-    codes[noted] = [names.index(text) if text else -1 for text in texts]
-    return codes, names
+    codes[noted] = [names.get(text, -1) for text in texts]
+    return codes, list(names)
+
+
+def _offset(uid: str) -> int:
+    """Return the byte offset of a sample's line."""
+    return int(uid.rpartition(":")[2].partition("/")[0] or -1)
 
 
 def _open_own(run: Path) -> SafeFolder:

@@ -12,11 +12,10 @@ from itertools import islice
 import regex
 
 from rlpanel.errors import FilterError
+from rlpanel.store.query.search_pattern import compile_pattern
 
 #: Time limit in seconds for a regular expression on one text.
 PATTERN_SECONDS = 0.25
-#: Maximum number of characters of a regular expression.
-MAX_PATTERN = 500
 #: Maximum number of places that are found in a text, to be shown.
 MOST_PLACES = 50
 #: Field name that selects all of the sample's texts.
@@ -66,13 +65,15 @@ class TextPredicate:
             return text is None and self.word == "missing"
         return self._check(text)
 
-    def places(self, text: str, most: int = MOST_PLACES) -> list[tuple[int, int]]:
+    def places(
+        self, text: str, most: int = MOST_PLACES, seconds: float = PATTERN_SECONDS
+    ) -> list[tuple[int, int]]:
         """Return where a text passes: start and end of at most ``most`` places, which do not overlap.
 
-        Empty if it does not pass, or if a regular expression takes too long.
+        Empty if it does not pass, or if a regular expression takes longer than ``seconds``.
         """
         if self.word == "matches":
-            return self._matching_places(text, most)
+            return self._matching_places(text, most, seconds)
         if self.word == "missing" or not self.value or not self.passes(text):
             return []
         size = len(self.value)
@@ -82,11 +83,11 @@ class TextPredicate:
             return [match.span() for match in islice(found, most)]
         return [(len(text) - size, len(text))] if self.word == "endswith" else [(0, size)]
 
-    def _matching_places(self, text: str, most: int) -> list[tuple[int, int]]:
+    def _matching_places(self, text: str, most: int, seconds: float) -> list[tuple[int, int]]:
         try:
-            found = self._pattern.finditer(text, timeout=PATTERN_SECONDS, concurrent=True)
+            found = self._pattern.finditer(text, timeout=seconds, concurrent=True)
             return [match.span() for match in islice(found, most) if match.end() > match.start()]
-        except TimeoutError:
+        except (TimeoutError, MemoryError):
             return []
 
     @cached_property
@@ -103,39 +104,54 @@ class TextPredicate:
 
     @cached_property
     def _pattern(self) -> regex.Pattern[str]:
-        if len(self.value) > MAX_PATTERN:
-            raise FilterError(f"a regular expression has at most {MAX_PATTERN} characters")
-        try:
-            return regex.compile(self.value, regex.VERSION1)
-        except (regex.error, RecursionError, OverflowError) as error:
-            raise FilterError(f"this is not a valid regular expression: {error}") from error
+        return compile_pattern(self.value)
 
     def _matches(self, text: str) -> bool:
         started = time.monotonic()
         try:
             # The timeout can interrupt a match; concurrent=True releases the GIL for other threads.
             return self._pattern.search(text, timeout=PATTERN_SECONDS, concurrent=True) is not None
-        except TimeoutError as error:
+        except (TimeoutError, MemoryError) as error:
             raise FilterError(
                 f"the regular expression was stopped after {time.monotonic() - started:.1f} s on one text; "
                 "nested repeats such as (a+)+ take very long"
             ) from error
 
 
-def find_places(tests: Iterable[TextPredicate], field: str, text: str) -> list[tuple[int, int]]:
-    """Return the places of one of a sample's texts that the tests look for, in order and without overlaps.
+class PlaceFinder:
+    """Finds what tests look for in the texts of samples that are shown.
+
+    Pages are drawn meanwhile, so the regular expressions have one time limit for all texts. Afterwards they
+    find nothing.
 
     Parameters
     ----------
-    field : str
-        The text's name; tests of other texts are left out.
+    tests : iterable of TextPredicate
     """
-    asked = [test for test in tests if test.field in (ANY, field)]
-    found: list[tuple[int, int]] = []
-    for place in sorted(place for test in asked for place in test.places(text)):
-        if not found or place[0] >= found[-1][1]:
-            found.append(place)
-    return found
+
+    def __init__(self, tests: Iterable[TextPredicate]) -> None:
+        self._tests = [*tests]
+        self._left = PATTERN_SECONDS
+
+    def places(self, field: str, text: str) -> list[tuple[int, int]]:
+        """Return the places in one of a sample's texts, in order and without overlaps.
+
+        Parameters
+        ----------
+        field : str
+            The text's name; tests of other texts are left out.
+        """
+        found: list[tuple[int, int]] = []
+        for test in self._tests:
+            if test.field in (ANY, field) and (self._left > 0 or test.word != "matches"):
+                started = time.monotonic()
+                found += test.places(text, seconds=self._left)
+                self._left -= time.monotonic() - started if test.word == "matches" else 0
+        kept: list[tuple[int, int]] = []
+        for place in sorted(found):
+            if not kept or place[0] >= kept[-1][1]:
+                kept.append(place)
+        return kept
 
 
 def fold(text: str) -> str:

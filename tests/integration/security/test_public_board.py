@@ -33,10 +33,15 @@ def public(root: Path) -> Iterator[ServerProcess]:
 def test_a_message_of_a_page_writes_a_note_only_if_the_board_is_not_read_only(
     root: Path, read_only: bool
 ) -> None:
-    board = Board(root, read_only=read_only)
-    actions = SampleActions(board.context)
+    context = Board(root, read_only=read_only).context
+    index = context.index
+    assert index is not None
+    wait_until(lambda: index.snapshot.rows)
+    context.view = index.view
+    context.choose_sample(context.snapshot.uid(0))
+    actions = SampleActions(context)
     before = sorted(root.rglob("*"))
-    actions._handle_msg({"do": "leave", "uid": "a.jsonl:0", "tag": "bad", "note": "seen"})
+    actions._handle_msg({"do": "leave", "uid": context.snapshot.uid(0), "tag": "bad", "note": "seen"})
     assert (sorted(root.rglob("*")) == before) is read_only
     assert bool(actions.failure) is read_only
 

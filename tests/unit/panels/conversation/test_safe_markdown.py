@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.panels.conversation.safe_markdown import _TAGS, MOST_CHARACTERS, markdown_html
+from rlpanel.panels.conversation.safe_markdown import (
+    _TAGS,
+    MOST_CHARACTERS,
+    formatted_html,
+    markdown_html,
+)
 
 
 def test_code_tables_lists_and_emphasis() -> None:
@@ -82,6 +90,112 @@ def assert_harmless(made: str) -> None:
                            "mathvariant", "width", "columnalign"}, made  # fmt: skip
 
 
-def test_a_very_long_text_is_not_parsed() -> None:
-    made = markdown_html("*a* " * (MOST_CHARACTERS // 4 + 1))
-    assert made.startswith("<pre>*a*")
+def test_a_very_long_text_is_formatted_up_to_a_paragraph_and_says_so() -> None:
+    made = markdown_html("*a* **b**\n\n" * 4_000)
+    formatted, _, rest = made.partition('<p class="remark">')
+    assert formatted.count("<em>a</em>") + rest.count("*a*") == 4_000
+    assert 1_000 < formatted.count("<strong>b</strong>") <= MOST_CHARACTERS // 11
+    assert rest.startswith("The rest is shown as plain text: Markdown is formatted up to 20,000 characters.")
+    assert "<em>" not in rest
+
+
+def test_markdown_that_takes_too_long_is_plain_text_with_a_remark(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert formatted_html("*a* " * 4_000, seconds=0) is None
+    monkeypatch.setattr("rlpanel.panels.conversation.safe_markdown.MOST_SECONDS", 0.0)
+    made = markdown_html("*a* <b>" * 2_000)
+    assert "Shown as plain text" in made
+    assert made.endswith("*a* &lt;b&gt;" * 2_000 + "</div>")
+
+
+def test_an_address_used_by_many_links_is_shortened() -> None:
+    made = markdown_html(f"[a]: {'b' * 9_000}\n\n" + "[a] " * 2_000)
+    assert made.count("bbb…") == 2_000
+    assert len(made) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "formula", "around"),
+    [
+        (r"so \[ y \] is", "<mi>y</mi>", "is"),
+        ("\\[\nx\n\n= y\n\\]\n\nafter", "<mo>=</mo>", "after"),
+        (r"\[x\] stays", "<mi>x</mi>", "stays"),
+        ("> \\[a\n> b\\]\n\nafter", "<mi>a</mi><mi>b</mi>", "after"),
+        ("$$a$$ b\n\n$$\nx\n\n$$\n", "<mi>x</mi>", "b"),
+        ("$$a\n\n$$b\n\n$$c$$\n", "<mi>c</mi>", ""),
+    ],
+)
+def test_a_formula_loses_nothing_around_it(text: str, formula: str, around: str) -> None:
+    made = markdown_html(text)
+    assert formula in made
+    assert around in made
+    assert "&gt;" not in made
+
+
+@pytest.mark.parametrize("text", [r"\(a", r"\(a\(b", r"a \[ b", r"\\(a\\)", "\\(a\n\nb\\)"])
+def test_a_bracket_without_its_end_in_the_paragraph_is_no_formula(text: str) -> None:
+    assert "<math" not in markdown_html(text)
+
+
+def test_a_table_is_formatted_unless_it_is_mostly_empty() -> None:
+    assert markdown_html("|a|\n|-|\n" + "|b|\n" * 4_000).count("<td>") == 4_000
+    assert markdown_html("a|b\n-|-\n" + "c|\n" * 4_000).count("<td>") == 8_000
+    assert "<td>" not in markdown_html("|" + "a|" * 300 + "\n|" + "-|" * 300 + "\n" + "|\n" * 8_000)
+
+
+def rep(unit: str) -> Callable[[int], str]:
+    return lambda size: (unit * (size // len(unit) + 1))[:size]
+
+
+def formulas(unit: str, end: str = "") -> Callable[[int], str]:
+    """Return a text of formulas, each as long as one that is converted."""
+    count = 1_900 // (len(unit) + len(end))
+    return rep(f"${unit * count}{end * count}$ ")
+
+
+#: What a model that loops writes, and what a hostile one would: the text of a size.
+OPENERS: dict[str, Callable[[int], str]] = {
+    **{
+        repr(unit): rep(unit)
+        for unit in (
+            "word ", "[a](b) ", "![a](b) ", "[", "[a](", "![", "![[]()", "![\\[", "*a ", "*a **b ", "~~a ",
+            "> ", "a_b*c~~d ", "- ", "1. ", "> a\n", "<", "&amp;", "\\[", "\\(a ", "$a ", "$a$ ", "$$a$$ ",
+            "$$a\n", "\\[a\n", "\\[a\n\n", "$$a\n\n", "[a]: b\n", "```\n", "<a href=x>", "<http://a>",
+            "&#x1F600;", "---\n", "a\n=\n", "\t- a\n", "|:-|\n", "`a ``b ", "$x_1^2+\\frac{a}{b}$ ",
+        )
+    },
+    "used definitions": lambda size: rep("[a]: b\n\n")(size // 2) + rep("[a] ")(size // 2),
+    "nested emphasis": lambda size: "*" * (size // 2) + "a" + "*" * (size // 2),
+    "code spans": lambda size: "".join("`" * k + " " for k in range(1, int((2 * size) ** 0.5))),
+    "empty rows": lambda size: f"|{'a|' * (size // 9)}\n|{'-|' * (size // 9)}\n" + "|\n" * (size // 4),
+    "short rows": lambda size: "|a" * 200 + "|\n" + "|-" * 200 + "|\n" + "|a\n" * (size // 3),
+    "formula (": formulas("("),
+    "formula {": formulas("{", "}"),
+    "formula ^": formulas("x^"),
+    "formula '": formulas("x'"),
+    "formula &": rep("$\\begin{matrix}" + "&" * 1_900 + "\\end{matrix}$ "),
+    "formula frac": formulas("\\frac{"),
+    "formula left": formulas("\\left("),
+    "formula text": formulas("\\text{", "}"),
+    "formula sqrt": formulas("\\sqrt"),
+    "formula 9": rep("$" + "9" * 1_990 + "$ "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPENERS)
+def test_the_time_of_an_opener_grows_with_the_length(name: str) -> None:
+    make = OPENERS[name]
+    short, long = seconds_of(make(MOST_CHARACTERS // 4)), seconds_of(make(MOST_CHARACTERS))
+    assert long < 3  # below 0.5 on a machine without other load
+    assert long / max(short, 0.02) < 10  # 4 if the time is linear, 16 if it is quadratic
+
+
+def seconds_of(text: str) -> float:
+    """Return the CPU time of formatting a text, without collections of garbage."""
+    gc.collect()
+    gc.disable()
+    started = time.thread_time()
+    try:
+        assert formatted_html(text, seconds=60) is not None
+        return time.thread_time() - started
+    finally:
+        gc.enable()

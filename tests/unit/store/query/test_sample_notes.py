@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -125,3 +128,58 @@ def test_tags_in_use_come_by_how_often(run: Path) -> None:
     for offset, tag in enumerate(["b", "a", "a", "c"]):
         notes.write(f"a.jsonl:{offset}", tag, "")
     assert notes.tags() == ["a", "b", "c"]
+
+
+def test_the_tags_are_counted_again_only_after_a_change(run: Path) -> None:
+    notes = Notes(run)
+    notes.write("a.jsonl:0", "b", "")
+    counted = notes.tags()
+    assert notes.tags() is counted
+    notes.write("a.jsonl:1", "a", "")
+    assert notes.tags() == ["a", "b"]
+
+
+@pytest.mark.parametrize("what", ["tags", "labels"])
+def test_the_time_of_many_notes_grows_with_their_number(tmp_path: Path, what: str) -> None:
+    few, many = (seconds_of(what, noted_run(tmp_path / str(count), count)) for count in (4_000, 16_000))
+    assert many / max(few, 0.01) < 9  # 4 if the time is linear, 16 if it is quadratic
+
+
+def noted_run(folder: Path, count: int) -> Path:
+    """Write a run of so many samples, each with a tag and a note of its own."""
+    folder.mkdir()
+    lines, notes, offset = [], [], 0
+    for number in range(count):
+        line = json.dumps({"step": number // 64, "prompt": "q", "response": "a", "reward": 1.0}) + "\n"
+        uid = f"rank_00000.jsonl:{offset}"
+        notes.append(json.dumps({"uid": uid, "tag": f"t{number}", "note": f"n{number}", "time": number}))
+        lines.append(line)
+        offset += len(line)
+    (folder / "rank_00000.jsonl").write_text("".join(lines))
+    (folder / FILE).write_text("\n".join(notes) + "\n")
+    return folder
+
+
+def seconds_of(what: str, folder: Path) -> float:
+    run = rlpanel.open_run(folder, follow=False)
+    notes = Notes(run.path)
+    work: dict[str, Callable[[], object]] = {
+        "tags": notes.tags,
+        "labels": lambda: notes.labels(run.snapshot),
+    }
+    gc.collect()
+    started = time.thread_time()
+    work[what]()
+    taken = time.thread_time() - started
+    codes, texts = notes.labels(run.snapshot)["note"]
+    assert [texts[code] for code in codes[-2:]] == [note.note for note in notes.all()[-2:]]
+    run.close()
+    return taken
+
+
+def test_a_note_with_an_offset_beyond_all_files_is_left_out_of_the_columns(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", steps=1, samples=2)
+    huge = {"uid": f"rollout_data_rank_0.jsonl:{'9' * 400}", "tag": "x", "time": 1.0}
+    (folder / FILE).write_text(json.dumps(huge) + "\n")
+    run = rlpanel.open_run(folder, follow=False)
+    assert (Notes(folder).labels(run.snapshot)["tag"][0] == -1).all()

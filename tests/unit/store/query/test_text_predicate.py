@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.store.query.text_predicate import ANY, MOST_PLACES, TextPredicate, find_places, fold
+from rlpanel.store.query.text_predicate import (
+    ANY,
+    MOST_PLACES,
+    PATTERN_SECONDS,
+    PlaceFinder,
+    TextPredicate,
+    fold,
+)
 
 
 def found(word: str, value: str, text: str) -> list[str]:
@@ -50,11 +59,19 @@ def test_a_pattern_that_takes_too_long_finds_nothing() -> None:
     assert found("matches", "(a+)+$", "a" * 40 + "b") == []
 
 
+def test_the_time_limit_holds_for_all_texts_together() -> None:
+    tests = [TextPredicate(ANY, "matches", "(a+)+$"), TextPredicate(ANY, "contains", "b")]
+    finder, text = PlaceFinder(tests), "a" * 40 + "b"
+    started = time.process_time()
+    assert [finder.places("response", text) for _ in range(40)] == [[(40, 41)]] * 40
+    assert time.process_time() - started < 10 * PATTERN_SECONDS  # 40 times this, for each text alone
+
+
 def test_places_of_several_tests_are_in_order_and_do_not_overlap() -> None:
     tests = [
         TextPredicate(ANY, "contains", "two three"),
         TextPredicate("prompt", "contains", "one two"),
         TextPredicate("response", "contains", "four"),
     ]
-    assert find_places(tests, "prompt", "one two three four") == [(0, 7)]
-    assert find_places(tests, "response", "one two three four") == [(4, 13), (14, 18)]
+    assert PlaceFinder(tests).places("prompt", "one two three four") == [(0, 7)]
+    assert PlaceFinder(tests).places("response", "one two three four") == [(4, 13), (14, 18)]
