@@ -16,7 +16,6 @@ from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.component import Component
-from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.query.sample_line import sample_line
 
 #: Most tags that are suggested.
@@ -42,7 +41,7 @@ class SampleActions(Component):
         )
         self._context = context
         #: Runs and uids of the samples shown last: a field of the one before may be sent late.
-        self._shown: deque[tuple[AnyPath, str]] = deque(maxlen=2)
+        self._shown: deque[tuple[object, str]] = deque(maxlen=2)
         self._task: BackgroundTask[dict[str, Any] | RLPanelError] = BackgroundTask(self._on_page)
         context.param.watch(self._show, ["sample", "noted"])
         self._show()
