@@ -88,8 +88,13 @@ class BoundedServer(HTTPServer):
         self._share = max(1, self.most // 2)
         self._open: WeakKeyDictionary[IOStream, str] = WeakKeyDictionary()
         self._waiting: dict[IOStream, None] = {}  # the one that has waited longest is first
-        self._crowded = _RareWarning("connections were closed: too many are open at once")
-        self._exhausted = _RareWarning("connections were closed: no file descriptor was left")
+        self._crowded = _RareWarning(
+            f"closed idle connections, %d so far: more than {self.most} were open, or {self._share} of one "
+            "client; a higher ulimit -n allows more"
+        )
+        self._exhausted = _RareWarning(
+            "closed connections, %d so far: no file descriptor was left; set a higher ulimit -n"
+        )
 
     def add_sockets(self, sockets: Iterable[socket.socket]) -> None:
         """Accept connections on sockets."""
@@ -225,7 +230,13 @@ def _reserve() -> int | None:
 
 
 class _RareWarning:
-    """Logs a sentence at once, and then at most once a minute with the number of times."""
+    """Logs a sentence with the number of times: at once, and then at most once a minute.
+
+    Parameters
+    ----------
+    sentence : str
+        Contains ``%d``.
+    """
 
     def __init__(self, sentence: str) -> None:
         self._sentence, self._count, self._logged = sentence, 0, 0.0
@@ -235,5 +246,5 @@ class _RareWarning:
         self._count += 1
         now = time.monotonic()
         if not self._logged or now - self._logged > LOG_EVERY:
-            log.warning("%s (%d times)", self._sentence, self._count)
-            self._logged, self._count = now, 0
+            log.warning(self._sentence, self._count)
+            self._logged = now
