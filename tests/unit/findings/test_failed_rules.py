@@ -49,7 +49,7 @@ def test_it_is_a_finding_in_one_line_beside_those_of_the_other_rules(run: rlpane
     (failure,) = [each for each in found["finding"] if each.rule == FAILED]
     assert (failure.subject, failure.severity, failure.evidence) == (
         *("broken", "warning"),
-        ("It failed in test_failed_rules.py, line 33.",),
+        (f"It failed in test_failed_rules.py, line {breaks.__code__.co_firstlineno + 2}.",),
     )
 
 
