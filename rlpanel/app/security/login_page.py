@@ -8,6 +8,7 @@ from string import Template
 
 from tornado.web import RequestHandler
 
+from rlpanel.app.security.link_origin import after_login
 from rlpanel.app.security.token_auth import DAYS, TokenAuth
 from rlpanel.panels.language.labels import current_language, marked, tr, using
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language
@@ -63,7 +64,7 @@ class LoginHandler(RequestHandler):
             samesite="Lax",
             secure=self.request.protocol == "https",
         )
-        self.redirect(_safe_redirect(self.get_query_argument("next", "/")), status=303)
+        self.redirect(_safe_redirect(after_login(self.get_query_argument("next", "/"))), status=303)
 
     def _language(self) -> AbstractContextManager[None]:
         """Return a block in which labels are in the browser's language, or in the one chosen on the board."""

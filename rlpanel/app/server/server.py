@@ -23,6 +23,7 @@ from rlpanel.app.page.page import DEFAULT_ROOT, resolve_root, session_page
 from rlpanel.app.page.page_template import SYSTEM_COOKIE, THEME_COOKIE
 from rlpanel.app.security import login_page
 from rlpanel.app.security.allowed_hosts import AllowedHosts
+from rlpanel.app.security.link_origin import SITE_HEADER
 from rlpanel.app.security.page_limit import PageLimit
 from rlpanel.app.security.request_guard import RefusalHandler, RequestGuard, guard_rule
 from rlpanel.app.security.security_headers import SafetyHeaders, page_headers
@@ -117,7 +118,7 @@ def start(root: AnyPath | None, at: Access) -> Any:
         use_xheaders=bool(at.origins),  # a proxy reports whether the viewer uses https
         http_server_kwargs=dict(_LIMITS),
         # Others would be contained in the page, and scripts could read the session cookie.
-        include_headers=["Accept-Language"],
+        include_headers=["Accept-Language", SITE_HEADER],
         include_cookies=[THEME_COOKIE, SYSTEM_COOKIE, LANGUAGE_COOKIE],
         auth=auth,
         log_function=_log_request,
