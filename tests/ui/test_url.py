@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from rlpanel.app.demo import write_recording
 from tests.factories import write_run
-from tests.ui.board import BoardPage
+from tests.ui.board import BoardPage, Served
 from tests.ui.conftest import OpenBoard, Profile
 
 #: A notice disappears after some seconds, perhaps before a slow test looks for it: keep what was shown.
@@ -141,3 +141,32 @@ def test_the_theme_turns_without_a_reload(board: BoardPage) -> None:
         expect(board.page.locator(f".rl-page.rl-{theme}")).to_be_visible()
     assert board.page.evaluate("() => window.marker") == 1
     board.at_step(9)
+
+
+def test_the_query_of_a_link_on_another_site_waits_for_the_viewer(
+    open_board: OpenBoard, served: Served
+) -> None:
+    board = open_board(run="123")
+    for key, filtered in (("Enter", True), ("Space", False)):
+        board.page.goto("data:text/html,<a>a link</a>")
+        address = f"{served.url}?run=123&step=100&filter=reward > 0.5&search=/a{{9}}|answer/"
+        board.page.locator("a").evaluate("(link, to) => { link.href = to }", address)
+        board.page.get_by_text("a link").click()
+        board.settled(100)
+        notice = board.page.locator(".rl-link")
+        expect(notice).to_contain_text("This link comes from another site. Run its search and filter?")
+        expect(notice).to_contain_text("reward > 0.5")
+        expect(notice).to_contain_text("/a{9}|answer/")
+        expect(board.rows).to_have_count(4)
+        expect(board.search).to_have_value("")
+        assert "filter" not in board.page.url
+        notice.get_by_role("button", name="Run").focus()
+        if not filtered:
+            board.press("Tab")
+        board.press(key)
+        expect(notice).to_be_hidden()
+        expect(board.search).to_have_value("/a{9}|answer/" if filtered else "")
+        board.until(lambda filtered=filtered: ("filter=" in board.page.url) == filtered, "the address")
+    board.open(run="123", step=100, filter="reward > 0.5").settled()  # as typed
+    expect(board.page.locator(".rl-link")).to_be_hidden()
+    expect(board.page.get_by_role("textbox", name="filter expression")).to_have_value("reward > 0.5")

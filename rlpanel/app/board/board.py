@@ -35,6 +35,9 @@ _SHORTEST_NOTICE, _PER_CHARACTER = 8000, 65
 _DEFAULTS = {name: Selection.param[name].default for name in Selection.param if name != "name"}
 #: Parameters that Back and Forward leave as they are if the URL does not contain them.
 _KEPT = ("run", "metric", "dark")
+#: Parameters that read logs or open runs, and those that belong to them.
+_COSTLY = ("search", "filter", "sort", "over", "against")
+_COMPANIONS = ("scope", "here_at", "there_at")
 
 
 class Board:
@@ -248,19 +251,31 @@ class Board:
 
     # -- URL -------------------------------------------------------------------------------------
 
-    def read_url(self, query: str) -> None:
-        """Set the selection from the query string of the page's URL."""
-        self._asked, _ = read_query(query)
-        self._apply(query, {})
+    def read_url(self, query: str, *, foreign: bool = False) -> None:
+        """Set the selection from the query string of the page's URL.
 
-    def ask(self, query: str) -> list[Callable[[], object]]:
-        """Select what a new page with this query string selects; return the remaining draw callbacks."""
-        self._asked, _ = read_query(query)
+        Parameters
+        ----------
+        query : str
+        foreign : bool
+            Whether another site led to the URL: what costs much then waits in `Context.held`.
+        """
+        self._apply(query, {}, foreign=foreign)
+        self._remember(query)
+
+    def ask(self, query: str, *, foreign: bool = False) -> list[Callable[[], object]]:
+        """Select what a new page with this URL selects; return the remaining draw callbacks."""
         useful = self._most_useful_now()
         own = {"run": useful.name if useful else "", "dark": self.context.selection.preferred_dark}
         with self.context.collect_draws() as parts:
-            self._apply(query, _DEFAULTS | own)
+            self._apply(query, _DEFAULTS | own, foreign=foreign)
+        self._remember(query)
         return parts
+
+    def _remember(self, query: str) -> None:
+        """Remember what the URL asks for and is selected at once."""
+        values, _ = read_query(query)
+        self._asked = {name: value for name, value in values.items() if name not in self.context.held}
 
     @property
     def awaits_run(self) -> bool:
@@ -304,11 +319,14 @@ class Board:
         self.context.selection.param.watch(write, names)
         window.on_navigate = read
 
-    def _apply(self, query: str, defaults: dict[str, Any]) -> None:
+    def _apply(self, query: str, defaults: dict[str, Any], *, foreign: bool = False) -> None:
         values, problems = read_query(query)
         selection = self.context.selection
+        waits = foreign and not values.keys().isdisjoint(_COSTLY)
+        held = {name: values.pop(name) for name in (*_COSTLY, *_COMPANIONS) if waits and name in values}
         # The run first, since watchers are called in this order: no view draws the new step of the old run.
         selection.param.update(**{"run": selection.run, **defaults, **values})
+        self.context.held = held
         if problems:
             # Show one notification: Bokeh fails when several notifications are closed one after another.
             notify("; ".join(problems))

@@ -17,6 +17,7 @@ from rlpanel.app.page.page_template import apply_template, last_theme
 from rlpanel.app.page.part_queue import PartQueue
 from rlpanel.app.page.served_page import ServedPage
 from rlpanel.app.security import panel_guard
+from rlpanel.app.security.link_origin import comes_from_elsewhere
 from rlpanel.panels.first_view.first_view import first_view_html
 from rlpanel.panels.language.labels import set_document_language
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language
@@ -64,7 +65,8 @@ def session_page(root: str | os.PathLike[str] | None = None, *, read_only: bool 
     board = Board(resolve_root(root), read_only=read_only)
     _apply_preference(board)
     if pn.state.location is not None:
-        board.read_url(pn.state.location.search or "")
+        query = pn.state.location.search or ""
+        board.read_url(query, foreign=comes_from_elsewhere(pn.state.headers, query))
     document, loop = pn.state.curdoc, current_loop()
     if document is not None:
         document.theme = theme.PLOTS

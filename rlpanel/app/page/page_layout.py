@@ -30,6 +30,7 @@ from rlpanel.panels.sidebar.settings_form import SettingsForm
 from rlpanel.panels.status.backlog_bar import BacklogBar
 from rlpanel.panels.status.connection import Connection
 from rlpanel.panels.status.empty_state import EmptyState
+from rlpanel.panels.status.link_notice import LinkNotice
 from rlpanel.panels.status.skipped_paths import LeftOut
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.panels.step.step_bar import StepBar
@@ -190,7 +191,7 @@ class Layout:
         context = self.board.context
         curves = Curves(context, lazy=True)
         self._cards = curves.row
-        lead = [BacklogBar(context), self._findings.current, self._findings.opened]
+        lead = [LinkNotice(context), BacklogBar(context), self._findings.current, self._findings.opened]
         self._views.extend([*lead, curves, StepBar(context)])
         return curves.card_steps()
 

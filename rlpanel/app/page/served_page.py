@@ -62,8 +62,8 @@ class ServedPage:
         with set_curdoc(self._document):
             set_first_view(self._document, first_view_html(context))
 
-    def adapt(self, query: str) -> bool:
-        """Turn the page into that of another query string, before a browser connects; False if it cannot be.
+    def adapt(self, query: str, *, foreign: bool) -> bool:
+        """Turn the page into that of another URL, before a browser connects; False if it cannot be.
 
         The first view is made at once, and the live views are drawn in small steps.
         """
@@ -71,7 +71,7 @@ class ServedPage:
             return False
         with set_curdoc(self._document):
             self._layout.reopen()
-            draws = self._board.ask(query)
+            draws = self._board.ask(query, foreign=foreign)
             _set_address(query)
         self.renew_first_view()
         self._draw(self._loop, draws, time.monotonic() + MAX_WAIT)

@@ -10,6 +10,7 @@ from typing import Any
 
 from tornado.web import RequestHandler
 
+from rlpanel.app.security.link_origin import after_login
 from rlpanel.app.security.security_headers import POLICY_HEADER, form_policy
 from rlpanel.app.security.token_auth import DAYS, TokenAuth
 from rlpanel.panels.language.labels import current_language, marked, tr, using
@@ -82,7 +83,7 @@ class LoginHandler(_FormHandler):
             samesite="Lax",
             secure=self.request.protocol == "https",
         )
-        self.redirect(_safe_redirect(self.get_query_argument("next", "/")), status=303)
+        self.redirect(_safe_redirect(after_login(self.get_query_argument("next", "/"))), status=303)
 
     def _show_form(self, error: str) -> None:
         form = _LOGIN.substitute(

@@ -24,6 +24,7 @@ from rlpanel.app.page.page_template import SYSTEM_COOKIE, THEME_COOKIE
 from rlpanel.app.security import login_page
 from rlpanel.app.security.allowed_hosts import AllowedHosts
 from rlpanel.app.security.bounded_server import bounded_servers, raise_descriptor_limit
+from rlpanel.app.security.link_origin import SITE_HEADER
 from rlpanel.app.security.page_limit import PageLimit
 from rlpanel.app.security.page_sessions import PageSessions
 from rlpanel.app.security.request_guard import RefusalHandler, RequestGuard, guard_rule
@@ -131,7 +132,7 @@ def start(root: AnyPath | None, at: Access) -> Any:
             sign_sessions=True,
             secret_key=secrets.token_bytes(32),
             # Others would be contained in the page, and scripts could read the session cookie.
-            include_headers=["Accept-Language"],
+            include_headers=["Accept-Language", SITE_HEADER],
             include_cookies=[THEME_COOKIE, SYSTEM_COOKIE, LANGUAGE_COOKIE],
             auth=auth,
             log_function=_log_request,

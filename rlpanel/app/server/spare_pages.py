@@ -22,6 +22,7 @@ from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
 from rlpanel.app.page.page_template import THEME_COOKIE, last_theme
 from rlpanel.app.page.served_page import ServedPage, page_of, serialize_ahead
+from rlpanel.app.security.link_origin import SITE_HEADER, comes_from_elsewhere
 from rlpanel.app.session_hub import hub
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language
 from rlpanel.panels.session.redraw_queue import redraw_queue
@@ -49,11 +50,14 @@ class PageKey:
     language : str
     theme : str
         Theme of the last visit, or the default at a first visit.
+    foreign : bool
+        Whether another site led to the address.
     """
 
     query: str
     language: str
     theme: str
+    foreign: bool = False
 
     @classmethod
     def of(cls, request: HTTPServerRequest) -> PageKey | None:
@@ -63,7 +67,8 @@ class PageKey:
             return None
         cookies = {name: morsel.value for name, morsel in request.cookies.items()}
         language = preferred_language(cookies.get(LANGUAGE_COOKIE), headers.get("Accept-Language"))
-        return cls(request.query, language, last_theme(cookies))
+        foreign = comes_from_elsewhere(headers, request.query)
+        return cls(request.query, language, last_theme(cookies), foreign)
 
     def request(self) -> HTTPServerRequest:
         """Return a request for such a page, without anything else of the visitor's request."""
@@ -71,8 +76,9 @@ class PageKey:
         header = "; ".join(f"{name}={value}" for name, value in cookies.items())
         uri = f"/?{self.query}" if self.query else "/"
         line = RequestStartLine("GET", uri, "HTTP/1.1")
+        site = {SITE_HEADER: "cross-site"} if self.foreign else {}
         return HTTPServerRequest(
-            headers=HTTPHeaders({"Host": "localhost", "Cookie": header}), start_line=line
+            headers=HTTPHeaders({"Host": "localhost", "Cookie": header} | site), start_line=line
         )
 
 
@@ -158,7 +164,7 @@ class SparePages:
             if session is None or page is None:
                 continue
             try:
-                if page.adapt(key.query):
+                if page.adapt(key.query, foreign=key.foreign):
                     self._serialize_soon(session, page)
                     return session
             except Exception:

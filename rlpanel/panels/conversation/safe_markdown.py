@@ -95,8 +95,11 @@ def _paragraph_end(text: str) -> int:
     """Return how much of a text is formatted: at most `MOST_CHARACTERS`, up to the end of a paragraph."""
     if len(text) <= MOST_CHARACTERS:
         return len(text)
-    end = text.rfind("\n\n", MOST_CHARACTERS // 2, MOST_CHARACTERS)
-    return end if end >= 0 else MOST_CHARACTERS
+    for gap in ("\n\n", "\n", " "):
+        end = text.rfind(gap, MOST_CHARACTERS // 2, MOST_CHARACTERS)
+        if end >= 0:
+            return end + len(gap)
+    return MOST_CHARACTERS
 
 
 def _remark(text: str) -> str:

@@ -41,7 +41,7 @@ class SampleActions(Component):
         )
         self._context = context
         #: Runs and uids of the samples shown last: a field of the one before may be sent late.
-        self._shown: deque[tuple[object, str]] = deque(maxlen=2)
+        self._shown: deque[tuple[str, str]] = deque(maxlen=2)
         self._task: BackgroundTask[dict[str, Any] | RLPanelError] = BackgroundTask(self._on_page)
         context.param.watch(self._show, ["sample", "noted"])
         self._show()
@@ -52,8 +52,8 @@ class SampleActions(Component):
             self.place = {}
             return
         notes.refresh()
-        if (notes.run, sample.uid) not in self._shown:
-            self._shown.append((notes.run, sample.uid))
+        if (str(notes.run), sample.uid) not in self._shown:
+            self._shown.append((str(notes.run), sample.uid))
         annotation = notes.of(sample.uid)
         place = {"run": self._context.selection.run, "step": sample.step, "uid": sample.uid}
         self.param.update(
@@ -113,7 +113,7 @@ class SampleActions(Component):
         if self._context.read_only:  # the fields are locked, but any client can send this message
             self.failure = tr("cannot be saved: this board is read-only")
             return
-        if (notes.run, uid) not in self._shown:  # the fields send no other, but any client can
+        if (str(notes.run), uid) not in self._shown:  # the fields send no other, but any client can
             self.failure = tr("cannot be saved: this sample is not shown")
             return
         try:

@@ -140,6 +140,10 @@ class Context(param.Parameterized):
     media_address: Callable[[Hashable, PlayableMedium], str] | None = None
     tab = param.String(default="", doc="Key of the open tab of the sample panel; empty: by the sample.")
     selection = param.ClassSelector(class_=Selection, default=Selection(), doc="What is selected.")
+    held = param.Dict(
+        default={},
+        doc="Parameters of the selection that a link of another site asks for, until they are run.",
+    )
     display = param.ClassSelector(class_=Display, default=Display(), doc="The display settings.")
 
     def __init__(self, **params: object) -> None:

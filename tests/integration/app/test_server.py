@@ -110,7 +110,7 @@ def test_another_token_opens_nothing(guarded: Served, wrong: str) -> None:
 
 def test_the_token_is_turned_into_a_cookie_that_opens_the_board(guarded: Served) -> None:
     answer = sign_in(guarded, next="/?run=run&step=1")
-    assert (answer.status, answer.getheader("Location")) == (303, "./?run=run&step=1")
+    assert (answer.status, answer.getheader("Location")) == (303, "./?run=run&step=1&held=1")
     assert ask(guarded, "/", Cookie=cookie_of(answer)).status == 200
 
 
@@ -169,7 +169,7 @@ def test_below_a_path_of_a_proxy_every_redirect_stays_there(guarded: Served) -> 
     assert urlsplit(urljoin(below, to_login)).path == "/rlpanel/login"
     wanted = parse_qs(urlsplit(to_login).query)["next"][0]
     back = sign_in(guarded, next=wanted).getheader("Location") or ""
-    assert urljoin(f"{below}login", back) == f"{below}?run=run"
+    assert urljoin(f"{below}login", back) == f"{below}?run=run&held=1"
 
 
 def test_by_https_through_a_proxy_the_cookie_is_for_https_alone(root: Path) -> None:

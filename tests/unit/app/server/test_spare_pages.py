@@ -51,3 +51,12 @@ def test_nothing_else_of_a_request_enters_the_spare_page() -> None:
 )
 def test_other_requests_get_no_spare_page(other: HTTPServerRequest) -> None:
     assert PageKey.of(other) is None
+
+
+def test_a_link_of_another_site_gets_a_page_of_its_own() -> None:
+    own, foreign = (PageKey.of(request(**{"Sec-Fetch-Site": site})) for site in ("none", "cross-site"))
+    assert own is not None
+    assert foreign is not None
+    assert own != foreign
+    assert PageKey.of(foreign.request()) == foreign
+    assert PageKey.of(own.request()) == own

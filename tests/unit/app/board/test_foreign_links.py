@@ -1,0 +1,94 @@
+"""What a link of another site asks for waits for the viewer, if it costs much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rlpanel.app.board.board import Board
+from rlpanel.panels.first_view.first_view import first_view_html
+from rlpanel.panels.samples.sample_grid import SampleGrid
+from rlpanel.panels.status.link_notice import LinkNotice, notice_html
+from tests.factories import write_run
+
+LINK = "?run=a&step=1&search=/(a%2B)%2B$/&filter=reward > 0&scope=run&over=b&metric=kl_k3"
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[Board]:
+    for name in ("a", "b"):
+        write_run(tmp_path / name, steps=2, samples=2)
+    made = Board(tmp_path)
+    yield made
+    made.close()
+
+
+def waiting(board: Board) -> dict[str, object]:
+    """Return what waits, after checking that nothing of it is selected."""
+    selection = board.context.selection
+    assert (selection.search, selection.filter, selection.scope, selection.over) == ("", "", "step", [])
+    return board.context.held
+
+
+def test_what_costs_much_waits_and_the_rest_is_selected(board: Board) -> None:
+    board.read_url(LINK, foreign=True)
+    assert waiting(board) == {
+        "search": "/(a+)+$/",
+        "filter": "reward > 0",
+        "scope": "run",
+        "over": ["b"],
+    }
+    assert (board.context.selection.step, board.context.selection.metric) == (1, "kl_k3")
+    assert "(a+)" not in first_view_html(board.context)
+    assert board.is_as_asked
+
+
+def test_the_viewers_own_link_runs_at_once(board: Board) -> None:
+    board.read_url(LINK)
+    assert board.context.held == {}
+    assert (board.context.selection.search, board.context.selection.over) == ("/(a+)+$/", ["b"])
+
+
+def test_a_link_without_a_query_waits_for_nothing(board: Board) -> None:
+    board.read_url("?run=a&step=1&scope=run&metric=kl_k3", foreign=True)
+    assert board.context.held == {}
+    assert board.context.selection.scope == "run"
+
+
+def test_a_page_that_is_adapted_to_such_a_link_waits_too(board: Board) -> None:
+    board.read_url("?run=b&filter=reward > 1")
+    board.ask(LINK, foreign=True)
+    assert set(waiting(board)) == {"search", "filter", "scope", "over"}
+    board.ask("?run=a&filter=reward > 1")
+    assert (board.context.held, board.context.selection.filter) == ({}, "reward > 1")
+
+
+def test_the_viewer_runs_it_or_leaves_it_out(board: Board) -> None:
+    board.read_url(LINK, foreign=True)
+    notice = LinkNotice(board.context)
+    grid = SampleGrid(board.context)
+    run, leave_out = notice.__panel__()[1:]
+    assert notice.__panel__().visible
+    assert grid._query.bar.filter == ""
+    run.clicks += 1
+    assert (board.context.selection.search, board.context.selection.filter) == ("/(a+)+$/", "reward > 0")
+    assert not notice.__panel__().visible
+    board.ask(LINK, foreign=True)
+    leave_out.clicks += 1
+    assert waiting(board) == {}
+
+
+def test_another_run_has_nothing_to_do_with_the_link(board: Board) -> None:
+    board.read_url(LINK, foreign=True)
+    notice = LinkNotice(board.context)
+    board.context.selection.run = "b"
+    assert not notice.__panel__().visible
+
+
+def test_the_notice_shows_what_waits_as_text() -> None:
+    shown = notice_html({"search": "<b>" + "x" * 300, "over": ["r1", "r2"], "scope": "run"})
+    assert "&lt;b&gt;xxx" in shown
+    assert "x" * 200 not in shown
+    assert "r1, r2" in shown
