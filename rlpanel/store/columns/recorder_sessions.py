@@ -93,7 +93,8 @@ class SessionNumbers:
 
 def latest_times(times: np.ndarray) -> np.ndarray:
     """Return the latest time of each line in milliseconds: a logged time may be rounded to ten seconds."""
-    return np.rint(times * 1e3) + np.where(np.rint(times / 10) * 10 == times, 5e3, 0.0)
+    with np.errstate(over="ignore"):  # a time near the largest float is after every other time
+        return np.rint(times * 1e3) + np.where(np.rint(times / 10) * 10 == times, 5e3, 0.0)
 
 
 class LinePlace(NamedTuple):

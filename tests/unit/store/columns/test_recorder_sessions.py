@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 from itertools import permutations
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rlpanel.api.open_run import open_run
 from rlpanel.recording.writer.writer import RolloutWriter
+from rlpanel.store.columns.recorder_sessions import latest_times
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line
@@ -250,3 +253,7 @@ def test_a_forked_child_belongs_to_the_session_of_its_parent(tmp_path: Path) -> 
         writer.write(step=1, prompt="p", response="after a restart", reward=1.0)
     found = open_run(tmp_path, follow=False).samples(text=True)
     assert found["response"].tolist() == ["after a restart"]
+
+
+def test_a_time_near_the_largest_float_is_after_all_others() -> None:
+    assert latest_times(np.array([1.0, 1e308])).tolist() == [1000.0, math.inf]
