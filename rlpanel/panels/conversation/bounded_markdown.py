@@ -141,6 +141,6 @@ def _bracket_block(state: StateBlock, line: int, end: int, silent: bool) -> bool
 def _find(state: StateInline | StateBlock, closing: str, begin: int, end: int) -> int:
     """Return where a closing stands, or -1; a text that lacks it is searched once, not for each opening."""
     if state.env.get("searched") is not state.src:
-        state.env |= {"searched": state.src, "closings": {}}
+        state.env.update(searched=state.src, closings={})
     last = state.env["closings"].setdefault(closing, state.src.rfind(closing))
     return state.src.find(closing, begin, end) if begin <= last else -1

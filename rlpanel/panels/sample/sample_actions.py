@@ -72,8 +72,8 @@ class SampleActions(Component):
         elif msg.get("do") == "hold":
             self._stop_following(str(msg.get("uid", "")))
         elif msg.get("do") == "leave":
-            texts = [msg.get(name) for name in ("uid", "tag", "note")]
-            if all(isinstance(text, str) for text in texts):
+            texts = [text for name in ("uid", "tag", "note") if isinstance(text := msg.get(name), str)]
+            if len(texts) == 3:
                 self._save_note(*texts)
 
     def _copy(self, field: Any) -> None:
