@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
@@ -31,7 +32,9 @@ def most_memory(server: ServerProcess) -> int:
 
 
 def test_no_link_makes_the_server_compile_an_explosive_expression(server: ServerProcess) -> None:
-    asyncio.run(visit(server))
+    # The browser of other tests has an event loop on this thread.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, visit(server)).result()
 
 
 async def visit(server: ServerProcess) -> None:
