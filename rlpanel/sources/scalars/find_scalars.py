@@ -59,7 +59,7 @@ def is_scalar_name(name: str) -> bool:
 
 def find_scalars(folder: AnyPath, root: AnyPath) -> list[FoundScalars]:
     """Return the scalar files of the run in ``folder`` that are inside ``root``, in ascending rank."""
-    matches = _scalar_files(folder) or _scalar_files(folder.joinpath(*_MONITOR))
+    matches = _scalar_files(folder)
     if not matches and folder.name in _PARTS and folder.parent.is_relative_to(root):
         matches = _scalar_files(folder.parent)
     real = ((file, path_of(file.path).resolve()) for file in matches)
@@ -69,6 +69,8 @@ def find_scalars(folder: AnyPath, root: AnyPath) -> list[FoundScalars]:
 
 def _scalar_files(folder: AnyPath) -> list[FoundScalars]:
     entries = _entries(folder)
+    if any(entry.name == _MONITOR[0] for entry in entries):
+        entries += _entries(folder.joinpath(*_MONITOR))
     lines = [entry for entry in entries if entry.name in _LINES and _is_file(entry)]
     json_files = [_found(entry, folder, 3, ScalarLines) for entry in lines]
     return [*json_files, *_state(folder, entries), *_events(folder, entries)]
