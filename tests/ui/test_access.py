@@ -20,7 +20,7 @@ INJECTED = """() => {
   const script = document.createElement("script")
   script.textContent = "window.ran = 'script'"
   const holder = document.createElement("div")
-  holder.innerHTML = "<img src=x onerror=\\"window.ran = 'attribute'\\">"
+  holder.innerHTML = "<img src='data:,' onerror=\\"window.ran = 'attribute'\\">"
   document.body.append(script, holder)
 }"""
 

@@ -107,7 +107,8 @@ def set_nonce(document: Document, nonce: str) -> None:
 
 def _with_nonce(tags: str, nonce: str) -> str:
     """Let the content security policy allow the scripts of Bokeh's own tags, which hold no text of a log."""
-    return re.sub(r"^(\s*)<script(?=[\s>])", rf'\1<script nonce="{nonce}"', tags, flags=re.MULTILINE)
+    begin = r"(^\s*|</script>)<script(?=[\s>])"  # within a script, Bokeh writes no "</script>"
+    return re.sub(begin, rf'\1<script nonce="{nonce}"', tags, flags=re.MULTILINE)
 
 
 def _without_unused(tags: str) -> str:

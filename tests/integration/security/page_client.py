@@ -52,3 +52,11 @@ async def send(socket: WebSocketClientConnection, kind: str, content: Any, **hea
     head = json.loads(Protocol().create("PULL-DOC-REQ").header_json) | {"msgtype": kind} | header
     for part in (json.dumps(head), "{}", json.dumps(content)):
         await socket.write_message(part)
+
+
+async def leave(socket: WebSocketClientConnection) -> None:
+    """Close a websocket, and wait until it is closed."""
+    ended_by_server = socket.close_code is not None
+    socket.close()
+    while not ended_by_server and await socket.read_message() is not None:
+        pass

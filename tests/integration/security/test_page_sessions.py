@@ -17,7 +17,7 @@ from tornado.httpclient import HTTPError
 from rlpanel.app.server.page_handlers import MAX_MESSAGE
 from tests.factories import write_run
 from tests.integration.http_client import ask, upgrade
-from tests.integration.security.page_client import connect, page_token, run_alone, send, until
+from tests.integration.security.page_client import connect, leave, page_token, run_alone, send, until
 from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.ui.board import Served
 from tests.viewer import TOKEN as SESSION_TOKEN
@@ -98,7 +98,7 @@ def test_a_page_has_one_websocket_at_a_time(board: ServerProcess) -> None:
             await connect(board.url, token)
         await send(first, "PULL-DOC-REQ", {})
         assert await until(first, "PULL-DOC-REPLY")
-        first.close()
+        await leave(first)
         await asyncio.to_thread(wait_until, lambda: upgrade(board.url, token=token) == 101)
 
     run_alone(look())
@@ -113,7 +113,7 @@ def test_two_websockets_at_once_do_not_share_a_page(board: ServerProcess) -> Non
             read = await asyncio.gather(*(until(each, "ACK") for each in open_ones))
             assert sum(bool(each) for each in read) == 1
             for each in open_ones:
-                each.close()
+                await leave(each)
 
     run_alone(look())
 
@@ -142,7 +142,7 @@ def test_a_logout_ends_copies_of_the_cookie_and_open_pages(guarded: ServerProces
         assert done.cookie.split("=")[1].strip('"') == ""
         assert not await until(page, "never")  # it was closed
         assert page.close_code == 1008
-        page.close()
+        await leave(page)
 
     run_alone(look())
     assert ask(guarded.url, "/metrics", headers=mine).status == 401
@@ -168,7 +168,7 @@ def test_a_page_that_sends_buffers_bytes_or_too_much_is_closed(board: ServerProc
                     await page.write_message("[" * 50_000)
             assert not await until(page, "never")
             assert page.close_code == (1009 if number == 2 else 1007)
-            page.close()
+            await leave(page)
 
     run_alone(look())
     assert ask(board.url, "/health").status == 200
@@ -187,7 +187,7 @@ def test_wrong_messages_are_answered_without_a_traceback_and_logged_once_for_a_p
                 assert str(CHECKOUT) not in answer
                 assert "site-packages" not in answer
                 assert "nothing" not in answer
-            page.close()
+            await leave(page)
 
         run_alone(look())
         wait_until(lambda: any("199 more messages" in line for line in server.output))
@@ -203,7 +203,7 @@ def test_a_page_of_a_session_that_ended_counts_when_it_connects(tmp_path: Path) 
     async def again(token: str) -> None:
         page = await connect(server.url, token)
         await until(page, "ACK")
-        page.close()
+        await leave(page)
 
     async def crowded() -> None:
         pages = [await connect(server.url, page_token(server.url)) for _ in range(2)]
@@ -211,7 +211,7 @@ def test_a_page_of_a_session_that_ended_counts_when_it_connects(tmp_path: Path) 
             await until(page, "ACK")
         assert [upgrade(server.url, token=token) for token in old] == [503, 503]
         for page in pages:
-            page.close()
+            await leave(page)
 
     with Served(tmp_path, linger=0.2, max_pages=2) as server:
         old = [page_token(server.url) for _ in range(2)]
