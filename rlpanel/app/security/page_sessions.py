@@ -8,7 +8,8 @@ else knows. Here only the server chooses ids, one for each request of a page.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -52,11 +53,21 @@ class PageSessions:
     def __init__(self, auth: TokenAuth | None, open_pages: Callable[[], Collection[str]]) -> None:
         self._auth, self._open_pages = auth, open_pages
         self._given: dict[str, _GivenPage] = {}
+        self._building: set[str] = set()
 
     def give(self, session: str, request: HTTPServerRequest) -> None:
         """Let the client of a request have a session that nobody was given before."""
         self._forget_ended()
         self._given[session] = _GivenPage(self._login(request), request.remote_ip or "")
+
+    @contextmanager
+    def building(self, session: str) -> Iterator[None]:
+        """Count a page as open in a block that builds it; the server may know its session only later."""
+        self._building.add(session)
+        try:
+            yield
+        finally:
+            self._building.discard(session)
 
     def may_connect(self, session: str, request: HTTPServerRequest) -> bool:
         """Return True if the websocket of a request may use a session."""
@@ -87,11 +98,12 @@ class PageSessions:
 
     def addresses(self) -> list[str]:
         """Return the address of the client of each open page."""
-        return [page.address if (page := self._given.get(each)) else "" for each in self._open_pages()]
+        pages = {*self._open_pages(), *self._building}
+        return [page.address if (page := self._given.get(each)) else "" for each in pages]
 
     def is_open(self, session: str) -> bool:
         """Return True if a session exists or is being built."""
-        return session in self._open_pages()
+        return session in self._building or session in self._open_pages()
 
     def _login(self, request: HTTPServerRequest) -> str:
         return self._auth.login_of(request) or "" if self._auth else ""

@@ -64,10 +64,11 @@ class PageHandler(DocHandler):
         keys = {"secret_key": application.secret_key, "signed": application.sign_sessions}
         session_id = spare or generate_session_id(**keys)
         self._sessions.give(session_id, self.request)
-        self._limit.settle(self.request.remote_ip or "")
         # Bokeh reads the id from this header. The guard has refused requests that had it.
         self.request.headers[SESSION_HEADER] = session_id
-        session: ServerSession = await super().get_session()  # type: ignore[misc]
+        with self._sessions.building(session_id):
+            self._limit.settle(self.request.remote_ip or "")
+            session: ServerSession = await super().get_session()  # type: ignore[misc]
         if spare:
             payload: Any = self._generate_token_payload()
             session._token = generate_jwt_token(
@@ -114,9 +115,9 @@ class PageSocket(WSHandler):
         super().open(*args, **kwargs)
 
     async def _async_open(self, token: str) -> None:
-        # From here on, a session that had ended is among those being built.
-        self._limit.settle(self.request.remote_ip or "")
-        await super()._async_open(token)
+        with self._sessions.building(self._session_id):  # again, if it had ended
+            self._limit.settle(self.request.remote_ip or "")
+            await super()._async_open(token)
 
     def on_close(self) -> None:
         """Let the page connect again."""
