@@ -15,10 +15,11 @@ from tests.ui.conftest import OpenBoard
 #: Defines `find(test)`, which returns the first view of the page that passes the test.
 FIND = """
 const find = (test) => {
-  const views = Bokeh.documents.flatMap((doc) => doc.roots()).map((root) => Bokeh.index.get(root))
+  const views = [...Bokeh.index.roots]
   for (const view of views) {
     if (test(view)) { return view }
-    views.push(...view.children_views())
+    // From Bokeh 3.10 on, a missing context menu is among them.
+    views.push(...view.children_views().filter(Boolean))
   }
 }
 """
