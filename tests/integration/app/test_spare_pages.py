@@ -18,7 +18,7 @@ from tests.factories import append, line, write_run
 from tests.ui.board import Served
 from tests.viewer import TOKEN as SESSION_TOKEN
 from tests.viewer import Viewer
-from tests.waiting import wait_until
+from tests.waiting import run_alone, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def visit(served: Served, query: str = "?run=run", step: int = 2, **headers: str
         await following
         return viewer
 
-    return asyncio.run(look())
+    return run_alone(look())
 
 
 def test_the_next_visitor_gets_the_page_that_is_ready_and_the_one_after_another(served: Served) -> None:

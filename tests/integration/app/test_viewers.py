@@ -19,7 +19,7 @@ from rlpanel.panels.session.redraw_queue import RedrawQueue, draw_in_turn
 from tests.factories import append, line, write_run
 from tests.ui.board import Served
 from tests.viewer import Viewer
-from tests.waiting import let_loop_run_until, occupy_thread, wait_until
+from tests.waiting import let_loop_run_until, occupy_thread, run_alone, wait_until
 
 RANK0 = "rollout_data_rank_0.jsonl"
 
@@ -46,7 +46,7 @@ def test_of_pages_that_went_nothing_is_left(tmp_path: Path, caplog: pytest.LogCa
         await asyncio.gather(*follows)
 
     with Served(tmp_path, linger=0.2) as server:
-        asyncio.run(look())
+        run_alone(look())
         wait_until(lambda: hub().sessions == sessions and contexts() <= before, timeout=30)
 
 
@@ -84,7 +84,7 @@ def test_a_suspended_page_gets_the_newest_state_and_does_not_delay_other_pages(t
 
     others = set(hub()._sessions)
     with Served(tmp_path) as server:
-        asyncio.run(look())
+        run_alone(look())
 
 
 def test_one_page_is_drawn_at_once() -> None:
@@ -109,7 +109,7 @@ def drawn_in_turn(places: Callable[[SessionLoop], list[SessionLoop]]) -> list[st
             did.append("others")
             await asyncio.sleep(0)
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    run_alone(asyncio.wait_for(run(), 30))
     return did
 
 
@@ -136,7 +136,7 @@ def test_redraws_of_one_page_keep_their_order_while_the_first_waiting_one_is_sch
         queue.put(loop, partial(drawn.append, "third"))  # the second is scheduled, but not drawn yet
         await let_loop_run_until(lambda: len(drawn) == 3)
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    run_alone(asyncio.wait_for(run(), 30))
     assert drawn == ["first", "second", "third"]
 
 
@@ -165,7 +165,7 @@ def test_what_is_drawn_while_a_browser_draws_its_document_is_sent_afterwards(tmp
         return loading
 
     with Served(tmp_path) as served:
-        assert asyncio.run(asyncio.wait_for(look(served), 60)) == []
+        assert run_alone(asyncio.wait_for(look(served), 60)) == []
     assert drawn == ["first", "second", "third"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -19,7 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.ui.board import free_port
-from tests.waiting import wait_until
+from tests.waiting import run_alone, wait_until
 
 #: The checkout, so that the child imports the code under test and not another installation.
 CHECKOUT = Path(__file__).parents[3]
@@ -68,7 +67,7 @@ def ask(root: Path, script: Script, *options: str) -> None:
         async with Client(server) as client:
             await script(Answers(client))
 
-    asyncio.run(run())
+    run_alone(run())
 
 
 @contextmanager
@@ -100,7 +99,7 @@ def ask_http(port: int, token: str, script: Script) -> None:
             async with Client(transport) as client:
                 await script(Answers(client))
 
-    asyncio.run(run())
+    run_alone(run())
 
 
 def _listens(port: int) -> bool:

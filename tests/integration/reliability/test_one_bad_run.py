@@ -17,7 +17,7 @@ from tests.integration.cli.command_line import run_in
 from tests.integration.http_client import ask
 from tests.integration.server_process import ServerProcess
 from tests.viewer import Viewer
-from tests.waiting import wait_until
+from tests.waiting import run_alone, wait_until
 
 DAMAGED = Path(__file__).parents[2] / "data" / "damaged" / "completions_00001.parquet"
 #: Lines of the log that a bad run may cause.
@@ -101,7 +101,7 @@ def test_a_bad_run_stops_no_other_run(root: Path, server: ServerProcess, case: s
             viewer.close()
         await following
 
-    asyncio.run(look())
+    run_alone(look())
     assert len(server.output) - begun < MOST_LINES, server.output
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 from bokeh.protocol import Protocol
 from tornado.httpclient import HTTPRequest
@@ -16,20 +13,12 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 from tests.integration.http_client import ask
 from tests.viewer import TOKEN
 
-T = TypeVar("T")
-
 
 def page_token(url: str, path: str = "/", headers: dict[str, str] | None = None) -> str:
     """Open a page and return the token of its session."""
     found = TOKEN.search(ask(url, path, headers=headers).body.decode())
     assert found, "the page has no session token"
     return found[1]
-
-
-def run_alone(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on a thread of its own: Playwright leaves an event loop running on this one."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
 
 
 async def connect(url: str, token: str, headers: dict[str, str] | None = None) -> WebSocketClientConnection:

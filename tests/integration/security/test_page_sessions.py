@@ -17,11 +17,11 @@ from tornado.httpclient import HTTPError
 from rlpanel.app.server.page_handlers import MAX_MESSAGE
 from tests.factories import write_run
 from tests.integration.http_client import ask, upgrade
-from tests.integration.security.page_client import connect, leave, page_token, run_alone, send, until
+from tests.integration.security.page_client import connect, leave, page_token, send, until
 from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.ui.board import Served
 from tests.viewer import TOKEN as SESSION_TOKEN
-from tests.waiting import wait_until
+from tests.waiting import run_alone, wait_until
 
 TOKEN = "a-token-of-thirty-two-characters"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
