@@ -14,7 +14,7 @@ _OWNER, _READ, _ENTER = 0o700, 0o044, 0o011
 
 @dataclass(frozen=True)
 class FileRights:
-    """What other users may do at most with a file.
+    """The most that other users may do with a file.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Whether a viewer chose an address, or a page of another site led to it.
+"""Separates addresses that a viewer chose from those to which a page of another site led.
 
 Any web page can send a browser to the board, with a search that takes long. So what costs much in such a link
 waits for the viewer.

@@ -101,7 +101,7 @@ class _File:
 
 @dataclass
 class _Update:
-    """What is known of a trace: merged facts, and where its arrays are."""
+    """The updates of one trace: merged facts, and the places of its arrays."""
 
     facts: Facts = field(default_factory=dict)
     arrays: list[tuple[_File, int, int]] = field(default_factory=list)

@@ -35,7 +35,6 @@ from rlpanel.sources.records.record_types import (
     Locator,
     Record,
     flat_format,
-    place,
 )
 
 #: Bytes read at a time: they should still be in the CPU cache when they are parsed.
@@ -174,8 +173,7 @@ class JsonlFile:
         cached = self._cached_line
         if cached is not None and cached[0] == locator.hash:
             return cached[1][locator.part]
-        found = read_samples(self.adapter, parse(line), self.name, full=True)
-        records = place(self.adapter, found, locator.offset)
+        records = read_samples(self.adapter, parse(line), self.name, full=True, offset=locator.offset)
         # A page of the grid requests the samples of one line one at a time.
         self._cached_line = (locator.hash, records) if len(records) > 1 and len(line) < KEPT_BYTES else None
         return records[locator.part]
@@ -281,8 +279,7 @@ class JsonlFile:
             if len(line) > self.tail.line_bytes:
                 raise LineError(self._too_long(len(line)))
             fields = parse(line)
-            found = read_samples(self.adapter, fields, self.name, full=False)
-            records = place(self.adapter, found, offset)
+            records = read_samples(self.adapter, fields, self.name, full=False, offset=offset)
             if len(records) > MAX_SAMPLES:
                 raise LineError(f"{len(records):,} samples in one line; the limit is {MAX_SAMPLES:,}")
         except MemoryError:  # the line may be good: it is read again later

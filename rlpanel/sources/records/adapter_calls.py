@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlpanel.errors import LineError, RLPanelError, describe_error
-from rlpanel.sources.records.record_types import Adapter, Record
+from rlpanel.sources.records.record_types import Adapter, Record, place
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +30,19 @@ def accepts(adapter: Adapter, path: str, document: Mapping[str, Any]) -> bool:
         return False
 
 
-def read_samples(adapter: Adapter, document: Any, path: str, *, full: bool) -> list[Record]:
+def read_samples(
+    adapter: Adapter, document: Any, path: str, *, full: bool, offset: int | None = None
+) -> list[Record]:
     """Return the samples of a line as `Adapter.read` does.
+
+    Parameters
+    ----------
+    adapter : Adapter
+    document : mapping
+    path : str
+    full : bool
+    offset : int, optional
+        Place of the line in its file, from which some adapters know more (see `place`).
 
     Raises
     ------
@@ -39,7 +50,8 @@ def read_samples(adapter: Adapter, document: Any, path: str, *, full: bool) -> l
         If the line is not a sample, or the adapter fails. Too little memory is not the line's fault.
     """
     try:
-        return adapter.read(document, path, full=full)
+        records = adapter.read(document, path, full=full)
+        return records if offset is None else place(adapter, records, offset)
     except (RLPanelError, MemoryError):
         raise
     except Exception as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rlpanel.errors import SettingError
 from rlpanel.safe_files import SafeFolder
-from rlpanel.sources.records.record_types import Adapter, Record, repeats_rows
+from rlpanel.sources.records.record_types import Adapter, Record, place, repeats_rows
 
 #: Keys under which adapters keep prompt token ids, which are not part of the response's arrays.
 _PROMPT_IDS = ("prompt_token_ids", "prompt_tokens")
@@ -58,6 +58,10 @@ class DetokenizingAdapter:
             for record in records:
                 _add_texts(record, load_tokenizer(self.path))
         return records
+
+    def place(self, records: list[Record], offset: int) -> None:
+        """Let the wrapped adapter add what the line's place tells."""
+        place(self.adapter, records, offset)
 
 
 def _add_texts(record: Record, vocabulary: Any) -> None:

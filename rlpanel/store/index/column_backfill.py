@@ -14,6 +14,7 @@ import numpy as np
 from rlpanel.errors import LineError, SourceChanged
 from rlpanel.metrics.engine.compute import reduce_tokens
 from rlpanel.sources.readers.jsonl import JsonlFile
+from rlpanel.sources.records.adapter_calls import read_samples
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.sources.records.record_types import Locator, Record
 from rlpanel.store.columns.run_table import DEAD, RunTable
@@ -121,7 +122,7 @@ def _read_records(reader: JsonlFile, locator: Locator) -> list[Record]:
         If the file cannot be read.
     """
     try:
-        return reader.adapter.read(parse(reader.raw(locator)), reader.name, full=False)
+        return read_samples(reader.adapter, parse(reader.raw(locator)), reader.name, full=False)
     except LineError:
         return []
     except SourceChanged as error:

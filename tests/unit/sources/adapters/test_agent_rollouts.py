@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
+from tokenizers import models
 
 import rlpanel
 from rlpanel.schema import Sample
@@ -227,6 +229,11 @@ def test_the_steps_of_a_skyrl_trajectory_have_one_episode(tmp_path: Path) -> Non
     with rlpanel.open_run(tmp_path, follow=False) as run:
         frame = run.samples()
     assert sorted(frame["episode"].dropna()) == sorted(map(str, names)), "the table has them, too"
+    words = tokenizers.Tokenizer(models.WordLevel({"<unk>": 0}, unk_token="<unk>"))
+    words.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "rlpanel.toml").write_text('tokenizer = "tokenizer.json"\n')
+    decoded = [each.episode for each in samples(tmp_path) if "rooms" in each.file]
+    assert decoded == names, "decoded tokens change no episode"
 
 
 # -- tinker-cookbook -----------------------------------------------------------------------------------
