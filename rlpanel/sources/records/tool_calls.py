@@ -1,4 +1,4 @@
-"""Reads the calls of tools in a chat message, in all spellings that trainers use, without losing any of their text.
+"""Reads the calls of tools in a chat message, in all spellings that trainers use; none of their text is lost.
 
 Calls are ``{"function": {"name", "arguments"}}`` or flat, and so is OpenAI's old ``function_call``. Arguments
 are an object or JSON text. The list of calls, and each call, may be JSON text as well: in columns of parquet,
