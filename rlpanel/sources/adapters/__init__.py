@@ -12,6 +12,7 @@ from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.adapters.nemo_gym import NemoGym
 from rlpanel.sources.adapters.nemo_rl import NemoRL
 from rlpanel.sources.adapters.open_instruct import OpenInstruct
+from rlpanel.sources.adapters.openpipe_art import OpenPipeArt
 from rlpanel.sources.adapters.rllm import RLLM
 from rlpanel.sources.adapters.roll_agentic import RollAgentic
 from rlpanel.sources.adapters.skyrl import SkyRL
@@ -47,6 +48,7 @@ ADAPTERS: tuple[Adapter, ...] = (
     NemoGym(),
     MilesTrajectories(),
     MilesColumns(),
+    OpenPipeArt(),
 )
 
 
