@@ -20,6 +20,8 @@ from rlpanel.sources.adapters.swift_ray import SwiftRay
 from rlpanel.sources.adapters.tinker_cookbook import TinkerCookbook
 from rlpanel.sources.adapters.trl import Trl
 from rlpanel.sources.adapters.verl import Verl
+from rlpanel.sources.environments.atropos import Atropos
+from rlpanel.sources.environments.ragen import Ragen
 from rlpanel.sources.prime.prime_rl import PrimeRL
 from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens
 from rlpanel.sources.records.record_types import Adapter
@@ -49,6 +51,8 @@ ADAPTERS: tuple[Adapter, ...] = (
     MilesTrajectories(),
     MilesColumns(),
     OpenPipeArt(),
+    Ragen(),
+    Atropos(),
 )
 
 
