@@ -148,8 +148,8 @@ def _history_fields(history: History) -> Fields:
 def _tokens(choices: list[Item]) -> Fields:
     """Yield the sampled tokens of all choices with the engine's logprobs, if all choices have them."""
     logged = [each if isinstance(each := choice.get("logprobs"), dict) else {} for choice in choices]
-    parts = [each.get("content") for each in logged]
-    if not all(isinstance(part, list) and part for part in parts):
+    parts = [part for each in logged if isinstance(part := each.get("content"), list) and part]
+    if len(parts) < len(choices):
         return
     tokens = [token for part in parts for token in part]
     yield "rollout_logprobs", [token.get("logprob") for token in tokens]

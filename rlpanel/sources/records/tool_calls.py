@@ -31,8 +31,11 @@ class ToolCall(TypedDict):
 
 def read_tool_calls(message: Mapping[str, Any]) -> list[ToolCall]:
     """Return the calls of a message; a call that has no known shape keeps its text as arguments."""
-    found = ([_tool_call(call) for call in _each(message.get(key)) if call] for key in _KEYS)
-    return next(filter(None, found), [])
+    for key in _KEYS:
+        value = message.get(key)
+        if value and (calls := [_tool_call(call) for call in _each(value) if call]):
+            return calls
+    return []
 
 
 def plain_text(value: Any) -> str:
