@@ -33,7 +33,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "sources/records": (),
     "sources/files": (),
     "sources/prime": ("sources/records", "sources/files"),
-    "sources/adapters": ("sources/records", "sources/files", "sources/prime"),
+    "sources/environments": ("sources/records",),
+    "sources/adapters": ("sources/records", "sources/files", "sources/prime", "sources/environments"),
     "sources/readers": ("sources/records", "sources/files", "sources/adapters"),
     "sources/discovery": (
         *("sources/records", "sources/files", "sources/prime", "sources/adapters", "sources/readers"),

@@ -235,7 +235,8 @@ class Reading(_FromEnvironment):
     map = param.String(
         default="",
         doc="Mapping of fields to keys of the lines, for logs in an unknown format: "
-        "prompt=input,response=output. An rlpanel.toml in the run's folder takes precedence.",
+        "prompt=input,response=output. An integer is the step of all lines: step=0. An rlpanel.toml in the "
+        "run's folder takes precedence.",
     )
     tokenizer = param.String(
         default="", doc="Path of a tokenizer.json, for the texts of token ids that were logged without texts."

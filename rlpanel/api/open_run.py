@@ -139,7 +139,7 @@ def _no_rollouts_message(path: AnyPath, directory: Directory) -> str:
     seen = "; ".join(f"{sight.name}: {sight.what}" for sight in diagnosis.seen) or "no files"
     mapping = ""
     if diagnosis.mapping:
-        mapping = f" If the lines use other keys, map them: --map {diagnosis.mapping}."
+        mapping = f" Map other keys, or a missing step, with --map {diagnosis.mapping}."
     hints = "".join(f" {hint}." for hint in diagnosis.hints) if diagnosis.seen else ""
     formats = "; ".join([*accepted(), "a .jsonl file also as .gz or .zst"])
     return f"{path} holds no rollout files. Seen: {seen}.{hints}{mapping} Accepted: {formats}"

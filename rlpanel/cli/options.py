@@ -72,7 +72,8 @@ Map = Annotated[
     typer.Option(
         "--map",
         envvar="RLPANEL_MAP",
-        help="Mapping of keys, for logs in an unknown format: prompt=input,response=output,reward=score.",
+        help="Mapping of keys, for logs in an unknown format: prompt=input,response=output,reward=score; "
+        "step=0 for logs without a step.",
         show_default=False,
     ),
 ]

@@ -35,9 +35,14 @@ def runs(
     offset: Offset = 0,
 ) -> Table:
     """List the runs below a folder, the newest first, with their last reward and its trend."""
+    from rlpanel.cli.serving import warn_without_runs
+    from rlpanel.sources.files.file_access import path_of
     from rlpanel.tables.run_rows import runs as runs_table
 
-    return runs_table(root, limit=none_if_zero(limit), offset=offset)
+    table = runs_table(root, limit=none_if_zero(limit), offset=offset)
+    if not table.total:
+        warn_without_runs(path_of(root))
+    return table
 
 
 @run_command

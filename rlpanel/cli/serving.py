@@ -39,7 +39,7 @@ def folder_of(root: str | None) -> AnyPath | None:
     if folder.exists() and not folder.is_dir():
         raise RunNotFound(f"{root} is a file; give the folder that holds it")
     if folder.exists():
-        _warn_without_runs(folder)
+        warn_without_runs(folder)
         return folder
     warning = f"{root} does not exist yet. {diagnose(Directory(folder)).sentence}"
     if folder.name == root:  # the name of an experiment, not a path
@@ -49,7 +49,7 @@ def folder_of(root: str | None) -> AnyPath | None:
     return folder
 
 
-def _warn_without_runs(root: AnyPath) -> None:
+def warn_without_runs(root: AnyPath) -> None:
     """Print which folders are not shown, or which other files a folder without runs holds."""
     from rlpanel.sources.discovery.diagnose import diagnose
     from rlpanel.sources.discovery.directory import Directory
@@ -62,8 +62,10 @@ def _warn_without_runs(root: AnyPath) -> None:
         say(f"rlpanel: not shown: {some}{more}", typer.colors.YELLOW)
     if diagnosis is not None and diagnosis.seen:
         seen = "; ".join(f"{sight.name}: {sight.what}" for sight in diagnosis.seen[:3])
+        mapping = f" Map other keys: --map {diagnosis.mapping}." if diagnosis.mapping else ""
         say(
-            f"rlpanel: {diagnosis.sentence} Seen: {seen}. The board lists the formats that can be read.",
+            f"rlpanel: {diagnosis.sentence} Seen: {seen}.{mapping} "
+            "The board lists the formats that can be read.",
             typer.colors.YELLOW,
         )
 

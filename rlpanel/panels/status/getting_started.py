@@ -54,9 +54,8 @@ def _hints(diagnosis: Diagnosis) -> str:
 def _mapping(root: str, diagnosis: Diagnosis) -> str:
     if not diagnosis.mapping:
         return ""
-    pairs = "\n".join(
-        f'{name} = "{key}"' for name, _, key in (pair.partition("=") for pair in diagnosis.mapping.split(","))
-    )
+    parts = (pair.partition("=") for pair in diagnosis.mapping.split(","))
+    pairs = "\n".join(f"{name} = {key}" if key.isdecimal() else f'{name} = "{key}"' for name, _, key in parts)
     return (
         "<h3>Other keys</h3><p>Map the keys of the log on the command line, or in an "
         "<code>rlpanel.toml</code> beside the log, which takes effect immediately:</p>"

@@ -12,6 +12,7 @@ from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.adapters.nemo_gym import NemoGym
 from rlpanel.sources.adapters.nemo_rl import NemoRL
 from rlpanel.sources.adapters.open_instruct import OpenInstruct
+from rlpanel.sources.adapters.openpipe_art import OpenPipeArt
 from rlpanel.sources.adapters.rllm import RLLM
 from rlpanel.sources.adapters.roll_agentic import RollAgentic
 from rlpanel.sources.adapters.skyrl import SkyRL
@@ -19,6 +20,8 @@ from rlpanel.sources.adapters.swift_ray import SwiftRay
 from rlpanel.sources.adapters.tinker_cookbook import TinkerCookbook
 from rlpanel.sources.adapters.trl import Trl
 from rlpanel.sources.adapters.verl import Verl
+from rlpanel.sources.environments.atropos import Atropos
+from rlpanel.sources.environments.ragen import Ragen
 from rlpanel.sources.prime.prime_rl import PrimeRL
 from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens
 from rlpanel.sources.records.record_types import Adapter
@@ -47,6 +50,9 @@ ADAPTERS: tuple[Adapter, ...] = (
     NemoGym(),
     MilesTrajectories(),
     MilesColumns(),
+    OpenPipeArt(),
+    Ragen(),
+    Atropos(),
 )
 
 

@@ -1,12 +1,14 @@
 """Reads files with unknown keys through the user's mapping: ``prompt=input,reward=score``.
 
-Keys that are not in the mapping are read as native keys. A dot enters an object: ``reward=scores.total``. A
-line may hold one sample, or several as columns: lists of equal length, and values that all samples share.
+Keys that are not in the mapping are read as native keys. A dot enters an object: ``reward=scores.total``. An
+integer is the step of all lines, for logs without one: ``step=0``. A line may hold one sample, or several as
+columns: lists of equal length, and values that all samples share.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +16,13 @@ from typing import Any
 from rlpanel import schema
 from rlpanel.errors import LineError, SettingError
 from rlpanel.sources.adapters.columnar import count_samples, is_list
+from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record, number_from_name, step_from_path
 
 _TEXTS = ("prompt", "response", "messages")
+_NUMBER, _QUOTED_NUMBER = re.compile(r"-?\d{1,16}", re.ASCII), re.compile(r'"-?\d+"', re.ASCII)
 _KNOWN = (*schema.CANONICAL, "messages", "rewards", "prompt_token_ids")
 
 
@@ -30,14 +34,19 @@ class MappedAdapter:
     ----------
     keys : tuple of (str, str)
         Pairs of rlpanel's name and the key in the line.
+    step : int or None
+        Step of all lines; None if each line or its file has its own.
     """
 
     keys: tuple[tuple[str, str], ...]
+    step: int | None = None
 
     @property
     def name(self) -> str:
         """Unique name of this mapping."""
-        return "map " + ",".join(f"{name}={key}" for name, key in self.keys)
+        pairs = [f"{name}={key}" for name, key in self.keys]
+        pairs += [] if self.step is None else [f"step:{self.step}"]
+        return "map " + ",".join(pairs)
 
     @property
     def looks(self) -> str:
@@ -69,7 +78,7 @@ class MappedAdapter:
 
         A list of objects is not: it is the conversation of a single sample.
         """
-        step = _value_at(document, dict(self.keys).get("step", "step"))
+        step = None if self.step is not None else _value_at(document, dict(self.keys).get("step", "step"))
         return is_list(step) or all(is_list(text) and _holds_samples(text) for text in self._texts(document))
 
     def _split(self, document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -86,6 +95,8 @@ class MappedAdapter:
             yield values | {key: column[index] for key, column in columns.items()}
 
     def _step(self, document: Mapping[str, Any], path: str) -> Any:
+        if self.step is not None:
+            return self.step
         value = _value_at(document, dict(self.keys).get("step", "step"))
         if value is not None:
             return value
@@ -95,12 +106,13 @@ class MappedAdapter:
     def _fields(self, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yield the values under rlpanel's names; another key with such a name becomes ``logged_<name>``."""
         mapped = dict(self.keys)
+        taken = mapped.keys() | ({"step"} if self.step is not None else set())
         for name, key in mapped.items():
             if name != "step" and (value := _value_at(document, key)) is not None:
                 yield name, value
         for key, value in document.items():
             if key not in mapped.values():
-                yield f"logged_{key}" if key in mapped else key, value
+                yield f"logged_{key}" if key in taken else key, value
 
 
 def _holds_samples(values: Any) -> bool:
@@ -122,25 +134,31 @@ def _value_at(document: Mapping[str, Any], key: str) -> Any:
 
 
 def create_mapping(keys: Mapping[str, Any]) -> MappedAdapter:
-    """Create an adapter from a mapping of rlpanel's names to keys.
+    """Create an adapter from a mapping of rlpanel's names to keys; an integer is the step of all lines.
 
     Raises
     ------
     SettingError
         If a name is unknown to rlpanel, or a key is not a text.
     """
-    for name, key in keys.items():
+    names = dict(keys)
+    step = names.pop("step") if type(names.get("step")) is int else None
+    if step is not None and abs(step) >= STEP_LIMIT:
+        raise SettingError("map: the step must be below 2^53")
+    for name, key in names.items():
         if name not in _KNOWN and not name.startswith("rewards/"):
             close = difflib.get_close_matches(name, _KNOWN, n=2)
             hint = f"; did you mean {' or '.join(close)}?" if close else f"; names are {', '.join(_KNOWN)}"
             raise SettingError(f"map: unknown name {name!r}{hint}")
         if not isinstance(key, str) or not key:
             raise SettingError(f"map: {name} must be a key of the file's lines, as in {name}=input")
-    return MappedAdapter(tuple((schema.CANONICAL.get(name, name), key) for name, key in keys.items()))
+    return MappedAdapter(tuple((schema.CANONICAL.get(name, name), key) for name, key in names.items()), step)
 
 
 def parse_mapping(text: str) -> MappedAdapter | None:
     """Parse a mapping such as ``prompt=input,response=output``; None for an empty text.
+
+    ``step=0`` gives all lines step 0, and ``step="0"`` is a key, as in ``rlpanel.toml``.
 
     Raises
     ------
@@ -151,4 +169,14 @@ def parse_mapping(text: str) -> MappedAdapter | None:
     invalid = next((name for name, equals, _ in pairs if not equals), None)
     if invalid is not None:
         raise SettingError(f"map: {invalid!r} has no '='; write prompt=input,response=output,reward=score")
-    return create_mapping({name.strip(): key.strip() for name, _, key in pairs}) if pairs else None
+    keys = {name.strip(): _key_or_step(name.strip(), key.strip()) for name, _, key in pairs}
+    return create_mapping(keys) if keys else None
+
+
+def _key_or_step(name: str, text: str) -> str | int:
+    """Return the number in ``step=0``, the key in ``step="0"``, and any other text as it is."""
+    if name != "step":
+        return text
+    if _QUOTED_NUMBER.fullmatch(text):
+        return text[1:-1]
+    return int(text) if _NUMBER.fullmatch(text) else text

@@ -11,24 +11,37 @@ from typing import Any
 
 from rlpanel.errors import LineError, SourceUnready
 from rlpanel.sources.discovery.directory import Directory
-from rlpanel.sources.discovery.file_names import display_name, is_rollout_name
+from rlpanel.sources.discovery.file_names import display_name, is_hidden_name, is_rollout_name
 from rlpanel.sources.discovery.folder_walk import MAX_DEPTH
 from rlpanel.sources.discovery.format_detection import first_lines
+from rlpanel.sources.discovery.hidden_folders import hidden_with_rollouts
 from rlpanel.sources.files.file_access import AnyPath, is_remote, scan, stat
 from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.readers import json_document, parquet
 from rlpanel.sources.records.json_parser import parse
+from rlpanel.sources.records.record_types import number_from_name, step_from_path
 
 #: Most files that are examined, and most files that are listed.
 _MAX_FILES, _MAX_LISTED = 2000, 8
 _MAX_KEYS, _MAX_KEY_CHARS = 6, 40
-_SCALARS = ("trainer_state.json", "scalars.jsonl", "metrics.jsonl", "events.out.tfevents.")
+_SCALARS = (
+    *("trainer_state.json", "scalars.jsonl", "metrics.jsonl", "trainer_log.jsonl", "experiment_log.jsonl"),
+    "events.out.tfevents.",
+)
+#: EasyR1's text log of validations. A response may hold its marks, and no step is written.
+_TEXT_LOG = "generations.log"
+_NO_TEXT_LOG = (
+    "EasyR1's free text, from which neither the step nor the end of a response can be read; "
+    "let its FileGenerationLogger write JSON lines, as docs/examples.md shows"
+)
 _UNITS = {parquet.SUFFIX: "rows", json_document.SUFFIX: "a document"}
+_ANY_STEP = "step=0"
+_HIDDEN = "a hidden folder with rollouts; name it as the folder to open"
 _OTHER_DOCUMENT = "a JSON document; with a mapping (--map) it is read"
 #: Names that other logs use for a field, the likeliest first.
 _GUESSES = {
     "prompt": ("input", "question", "query", "instruction", "problem", "prompts", "context"),
-    "response": ("output", "answer", "completion", "generation", "generated", "prediction", "text"),
+    "response": ("output", "completion", "generation", "generated", "prediction", "answer", "text"),
     "reward": ("score", "rewards", "return", "accuracy", "acc"),
     "step": ("global_step", "iteration", "iter", "epoch", "train_step", "version"),
 }
@@ -76,6 +89,10 @@ def diagnose(directory: Directory) -> Diagnosis:
         return unlisted
     paths = list(islice(_walk(str(root)), _MAX_FILES))
     left_out = tuple(SeenFile(unread.file, unread.reason) for unread in directory.left_out[:_MAX_LISTED])
+    left_out += tuple(
+        SeenFile(f"{display_name(os.path.relpath(path, root))}/", _HIDDEN)
+        for path in islice(hidden_with_rollouts(str(root)), _MAX_LISTED)
+    )
     if not paths and not left_out:
         return Diagnosis(
             "No data yet",
@@ -138,7 +155,7 @@ def _missing(root: AnyPath) -> Diagnosis:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    """Yield all files below a folder, except hidden ones and links."""
+    """Yield all files below a folder, except links and what is hidden."""
     waiting = [(folder, 0)]
     while waiting:
         folder, depth = waiting.pop()
@@ -148,7 +165,7 @@ def _walk(folder: str) -> Iterator[str]:
             continue
         folders = []
         for entry in entries:
-            if entry.name.startswith("."):
+            if is_hidden_name(entry.name):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 folders.append((entry.path, depth + 1))
@@ -172,6 +189,8 @@ def _describe(path: str) -> str:
     name = os.path.basename(path)
     if name.startswith(_SCALARS):
         return "trainer scalars, no rollouts"
+    if name == _TEXT_LOG:
+        return _NO_TEXT_LOG
     if name.endswith(".pt"):
         return "PyTorch file; slime dumps can be converted: rlpanel convert slime FOLDER"
     if not is_rollout_name(name):
@@ -192,7 +211,8 @@ def _describe(path: str) -> str:
     keys = [repr(key[:_MAX_KEY_CHARS]) for key in document]
     more = f" and {len(keys) - _MAX_KEYS} more" if len(keys) > _MAX_KEYS else ""
     unit = _UNITS.get(os.path.splitext(name)[1], "lines")
-    return f"{unit} with {', '.join(keys[:_MAX_KEYS])}{more}" if keys else f"{unit} without keys"
+    missing = f"; no step: --map {_ANY_STEP} reads all as step 0" if _lacks_step(name, document) else ""
+    return f"{unit} with {', '.join(keys[:_MAX_KEYS])}{more}{missing}" if keys else f"{unit} without keys"
 
 
 def _first_line(path: str) -> Mapping[str, Any] | None:
@@ -211,9 +231,23 @@ def _suggest_mapping(path: str) -> str:
     pairs = [
         f"{name}={key}"
         for name, guesses in _GUESSES.items()
-        if name not in document and (key := next((g for g in guesses if g in document), None))
+        if name not in document and (key := _first_key(document, guesses))
     ]
-    texts = any(pair.startswith(("prompt=", "response=")) for pair in pairs) or {"prompt", "response"} & {
-        *document
-    }
-    return ",".join(pairs if texts else ["prompt=KEY", "response=KEY", *pairs])
+    pairs += [_ANY_STEP] if _lacks_step(os.path.basename(path), document) else []
+    return ",".join(pairs if _has_text(document) else ["prompt=KEY", "response=KEY", *pairs])
+
+
+def _first_key(document: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    return next((name for name in names if name in document), None)
+
+
+def _has_text(document: Mapping[str, Any]) -> bool:
+    """Return True if a line has a text, under rlpanel's name for it or under one that other logs use."""
+    names = ("prompt", "response", "messages", *_GUESSES["prompt"], *_GUESSES["response"])
+    return _first_key(document, names) is not None
+
+
+def _lacks_step(name: str, document: Mapping[str, Any]) -> bool:
+    """Return True for samples of which neither the line nor the file's name contains a step."""
+    named = step_from_path(name) is not None or number_from_name(name) is not None
+    return not named and _has_text(document) and not _first_key(document, ("step", *_GUESSES["step"]))

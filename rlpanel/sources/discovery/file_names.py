@@ -10,8 +10,10 @@ from rlpanel.sources.files.file_access import Entry
 from rlpanel.sources.readers import json_document, parquet
 from rlpanel.sources.records.record_types import Adapter
 
-#: Folder of a run's index. Like all folders whose name begins with a dot it is skipped.
+#: Folder of a run's index. Like other folders whose name begins with a dot it is skipped.
 OWN_FOLDER = ".rlpanel"
+#: Hidden folders in which a trainer writes its runs: OpenPipe ART's.
+_RUN_FOLDERS = frozenset({".art"})
 _ROLLOUT_SUFFIXES = (".jsonl", *(f".jsonl{suffix}" for suffix in SUFFIXES), parquet.SUFFIX)
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 #: Adapters of JSON documents, each with the pattern of its files' names.
@@ -44,8 +46,13 @@ def is_checkpoint_folder(entries: list[Entry]) -> bool:
 
 def is_searchable_name(name: str) -> bool:
     """Return True if a folder of this name is searched. Names that are not UTF-8 cannot be put into a URL."""
-    hidden = not name or name.startswith(".") or name in _SKIPPED_FOLDERS
-    return not hidden and display_name(name) == name
+    skipped = not name or is_hidden_name(name) or name in _SKIPPED_FOLDERS
+    return not skipped and display_name(name) == name
+
+
+def is_hidden_name(name: str) -> bool:
+    """Return True if a folder is passed over since its name begins with a dot."""
+    return name.startswith(".") and name not in _RUN_FOLDERS
 
 
 def display_name(name: str) -> str:

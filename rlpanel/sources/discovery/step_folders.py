@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from rlpanel.sources.adapters.miles import repeated_columns
+from rlpanel.sources.adapters.openpipe_art import OpenPipeArt
 from rlpanel.sources.adapters.skyrl import SkyRL, join_steps
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of, scan
 from rlpanel.sources.prime.prime_rl import STEP, PrimeRL, superseded
@@ -27,7 +28,10 @@ _PARTS = re.compile(
     r"|dumped_evals|global_step_\d+_evals|eval_only"  # SkyRL
     r"|iteration_\d+"  # tinker-cookbook
     r"|trajectory|dashboard_columns"  # miles
+    r"|trajectories"  # ART
 )
+#: Name of a folder all of whose subfolders are parts: ART names them after the user's splits.
+_WHOLE = "trajectories"
 _MAX_DEPTH = 4
 
 Place = tuple[str, list[Entry]]
@@ -53,8 +57,9 @@ def candidate_folders(
     ``refuse`` is called with each subfolder that cannot be listed, and the error.
     """
     yield folder, entries
+    whole = path_of(folder).name == _WHOLE
     for entry in entries if depth else ():
-        if _PARTS.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+        if (whole or _PARTS.fullmatch(entry.name)) and entry.is_dir(follow_symlinks=False):
             try:
                 children = scan(entry.path)
             except FileNotFoundError:
@@ -79,6 +84,11 @@ def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Ada
             arranged[name] = join_exports(folders[_step(name)])
         elif (followed := follow_annotations(folder, name)) is not None:
             arranged[name] = followed
+    arranged |= {
+        name: adapter.of_file(str(folder / name))
+        for name, adapter in arranged.items()
+        if isinstance(adapter, OpenPipeArt)
+    }
     for name in [name for name, adapter in arranged.items() if isinstance(adapter, SkyRL)]:
         arranged[name] = join_steps(folder / name)
     return arranged | {name: discarded(folder, final) for name, final in finals.items()}

@@ -1,7 +1,7 @@
 """Chat messages of a sample in one shape for all trainers, without embedded media, and their text.
 
-Trainers write tool calls as ``{"function": {"name", "arguments"}}`` or flat, arguments as an object or as
-JSON text, and content as text or as a list of parts. `embedded_media` reads parts that are no text.
+Trainers write content as text or as a list of parts. `embedded_media` reads parts that are no text, and
+`tool_calls` the calls of tools.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rlpanel.sources.records.embedded_media import (
     read_medium,
     without_embedded,
 )
+from rlpanel.sources.records.tool_calls import ToolCall, plain_text, read_tool_calls
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 #: Roles of messages that hold a tool's result.
@@ -34,14 +35,6 @@ _ERROR_OBJECT = re.compile(r"""\s*\{\s*["']error["']\s*:""")
 #: A longer text is not parsed to find out whether it is an error.
 _LONGEST_ERROR = 10_000
 _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
-
-
-class ToolCall(TypedDict):
-    """A call of a tool that the policy asked for; ``arguments`` is JSON text."""
-
-    name: str
-    arguments: str
-    id: NotRequired[str]
 
 
 class Message(TypedDict):
@@ -106,15 +99,14 @@ def body_text(message: Message) -> str:
 
 def _message(item: Any) -> Message:
     if not isinstance(item, Mapping) or not ({"role", "content"} & item.keys()):
-        return {"role": "?", "content": without_embedded(_plain_text(item))}
+        return {"role": "?", "content": without_embedded(plain_text(item))}
     texts, images, media = _content(item.get("content"))
     message: Message = {"role": str(item.get("role") or "?"), "content": "\n".join(texts)}
     reasoning = next((item[key] for key in _REASONING if isinstance(item.get(key), str) and item[key]), None)
     if reasoning is not None:
         message["reasoning_content"] = reasoning
-    calls = item.get("tool_calls")
-    if isinstance(calls, list) and calls:
-        message["tool_calls"] = [_tool_call(call) for call in calls]
+    if calls := read_tool_calls(item):
+        message["tool_calls"] = calls
     if item.get("tool_call_id") is not None:
         message["tool_call_id"] = str(item["tool_call_id"])
     if item.get("name") is not None:
@@ -171,7 +163,7 @@ def _content(content: Any) -> tuple[list[str], list[Image], list[Medium]]:
     media: list[Medium] = []
     for part in parts:
         if not isinstance(part, Mapping):
-            texts.append(without_embedded(_plain_text(part)))
+            texts.append(without_embedded(plain_text(part)))
             continue
         text = next((part[key] for key in _TEXT_PARTS if isinstance(part.get(key), str)), None)
         if text is not None:
@@ -191,24 +183,5 @@ def _content(content: Any) -> tuple[list[str], list[Image], list[Medium]]:
 
 def _other_part(part: Mapping[str, Any]) -> str:
     """Return a part that is neither text nor medium: as JSON, or its type if it is a long medium."""
-    text = without_embedded(_plain_text(part))
+    text = without_embedded(plain_text(part))
     return text if len(text) <= LONGEST_URL else f"[{part.get('type', 'part')}]"
-
-
-def _tool_call(call: Any) -> ToolCall:
-    fields = call if isinstance(call, Mapping) else {}
-    function = fields.get("function", fields)
-    if not isinstance(function, Mapping):
-        function = {"name": function}
-    arguments = function.get("arguments", function.get("input", ""))
-    read: ToolCall = {
-        "name": str(function.get("name") or "?"),
-        "arguments": without_embedded("" if arguments is None else _plain_text(arguments)),
-    }
-    if fields.get("id") is not None:
-        read["id"] = str(fields["id"])
-    return read
-
-
-def _plain_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -20,7 +20,10 @@ from rlpanel.sources.scalars.tensorboard import EventFile
 from rlpanel.sources.scalars.trainer_state import TrainerState
 
 STATE = "trainer_state.json"
-_LINES = ("scalars.jsonl", "metrics.jsonl")
+#: ART's scalars; a file of this name is read only beside the folder of ART's trajectories.
+HISTORY, _TRAJECTORIES = "history.jsonl", "trajectories"
+#: Of rlpanel, prime-rl and others, LLaMA-Factory, EasyR1 and OpenPipe ART.
+_LINES = ("scalars.jsonl", "metrics.jsonl", "trainer_log.jsonl", "experiment_log.jsonl", HISTORY)
 _EVENTS = "events.out.tfevents."
 _CHECKPOINT = re.compile(r"checkpoint-(\d{1,15})")
 #: Folders that hold TensorBoard files, with at most one level of subfolders for runs.
@@ -31,7 +34,7 @@ _MONITOR = ("monitors", "file")
 _PARTS = frozenset(
     {
         "completions", "eval", "generations", "rollout", "rollout_data", "rollout_samples", "rollouts",
-        "samples", "traces", "train", "val", "validation",
+        "samples", "traces", "train", "trajectories", "val", "validation",
     }
 )  # fmt: skip
 
@@ -71,7 +74,9 @@ def _scalar_files(folder: AnyPath) -> list[FoundScalars]:
     entries = _entries(folder)
     if any(entry.name == _MONITOR[0] for entry in entries):
         entries += _entries(folder.joinpath(*_MONITOR))
-    lines = [entry for entry in entries if entry.name in _LINES and _is_file(entry)]
+    beside = {entry.name for entry in entries}
+    names = set(_LINES) - (set() if _TRAJECTORIES in beside else {HISTORY})
+    lines = [entry for entry in entries if entry.name in names and _is_file(entry)]
     json_files = [_found(entry, folder, 3, ScalarLines) for entry in lines]
     return [*json_files, *_state(folder, entries), *_events(folder, entries)]
 

@@ -1,4 +1,4 @@
-"""Reads scalars from JSON lines: rlpanel's ``scalars.jsonl`` and prime-rl's ``metrics.jsonl``."""
+"""Reads scalars from JSON lines: rlpanel's ``scalars.jsonl``, and the logs of trainers such as prime-rl."""
 
 from __future__ import annotations
 

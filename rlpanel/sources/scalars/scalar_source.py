@@ -11,7 +11,7 @@ from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import BadLine
 
 #: Keys under which trainers write the step; the first one present is used.
-STEP_KEYS = ("step", "global_step", "_step")
+STEP_KEYS = ("step", "global_step", "_step", "current_steps")
 #: Longest name of a scalar; longer ones are ignored.
 NAME_CHARS = 200
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import rlpanel
+from rlpanel.errors import SettingError
 from rlpanel.schema import Sample
+from rlpanel.sources.adapters.key_mapping import parse_mapping
 from tests.factories import append
 
 MAP = {"prompt": "question", "response": "answer", "reward": "score", "step": "iteration"}
@@ -26,7 +29,7 @@ COLUMNS = {
 
 
 def read(
-    folder: Path, *documents: dict[str, Any], mapping: dict[str, str] = MAP, name: str = "log.jsonl"
+    folder: Path, *documents: dict[str, Any], mapping: Mapping[str, str | int] = MAP, name: str = "log.jsonl"
 ) -> tuple[pd.DataFrame, list[Sample], pd.DataFrame]:
     """Read documents as lines with a mapping; returns the samples twice, and the bad lines."""
     keys = "".join(f"{json.dumps(name)} = {json.dumps(key)}\n" for name, key in mapping.items())
@@ -167,3 +170,42 @@ def test_a_row_of_parquet_may_be_columnar(tmp_path: Path) -> None:
     frame, _, errors = read(tmp_path)
     assert errors.empty
     assert frame["response"].tolist() == ["a", "b", "c"] * 2
+
+
+# -- logs without a step -----------------------------------------------------------------------------
+
+
+def test_an_integer_is_the_step_of_all_lines(tmp_path: Path) -> None:
+    """Also of a file whose name or lines have one: the mapping says so."""
+    lines = [{"question": "p", "answer": "a"}, {"question": "q", "answer": "b", "step": 7}]
+    frame, _, errors = read(tmp_path, *lines, mapping={"prompt": "question", "step": 3}, name="12.jsonl")
+    assert errors.empty
+    assert rows(frame, "step", "prompt", "logged_step") == [[3, "p", None], [3, "q", 7.0]]
+
+
+def test_columns_of_a_log_without_a_step_are_samples_of_the_mapped_one(tmp_path: Path) -> None:
+    lists = {"question": ["p", "q"], "answer": ["a", "b"]}
+    frame, _, _ = read(tmp_path, lists, mapping={"prompt": "question", "response": "answer", "step": 0})
+    assert rows(frame, "step", "prompt", "response") == [[0, "p", "a"], [0, "q", "b"]]
+
+
+def test_a_key_that_is_called_like_a_number_is_written_in_quotes(tmp_path: Path) -> None:
+    frame, _, _ = read(tmp_path, {"0": 5, "question": "p"}, mapping={"prompt": "question", "step": "0"})
+    assert rows(frame, "step", "prompt") == [[5, "p"]]
+
+
+@pytest.mark.parametrize(
+    ("option", "step"), [("step=0", 0), ("step=-1", -1), ('step="0"', 5), ("step=iteration", 6)]
+)
+def test_the_option_says_which_step_a_line_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, step: int
+) -> None:
+    append(tmp_path / "log.jsonl", json.dumps({"0": 5, "iteration": 6, "question": "p"}).encode() + b"\n")
+    monkeypatch.setenv("RLPANEL_MAP", f"prompt=question,{option}")
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.samples()["step"].tolist() == [step]
+
+
+def test_a_step_that_no_float_can_hold_is_refused() -> None:
+    with pytest.raises(SettingError, match="the step must be below 2\\^53"):
+        parse_mapping("step=9007199254740993")

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import rlpanel
+from rlpanel.errors import RunNotFound
 from rlpanel.sources.discovery.diagnose import Diagnosis, diagnose
 from rlpanel.sources.discovery.directory import Directory
 from tests.factories import append
@@ -46,6 +48,8 @@ def test_an_empty_folder_waits_for_data(tmp_path: Path) -> None:
         ("trainer_state.json", b"{}", "trainer scalars, no rollouts"),
         ("x.parquet", b"PAR1", "is incomplete or damaged"),
         ("notes.md", b"x", "neither .jsonl nor .parquet"),
+        ("trainer_log.jsonl", b'{"current_steps": 1}\n', "trainer scalars, no rollouts"),
+        ("generations.log", b"[prompt] p\n[output] a\n[score] 1.0\n\n", "EasyR1's free text"),
     ],
 )  # fmt: skip
 def test_each_file_is_told_in_a_few_words(tmp_path: Path, name: str, content: bytes, what: str) -> None:
@@ -59,7 +63,7 @@ def test_each_file_is_told_in_a_few_words(tmp_path: Path, name: str, content: by
 def test_a_data_sets_columns_are_told(tmp_path: Path) -> None:
     pq.write_table(pa.table({"prompt": ["p"], "answer": ["a"]}), tmp_path / "train.parquet")
     (sight,) = look(tmp_path).seen
-    assert sight.what == "rows with 'prompt', 'answer'"
+    assert sight.what == "rows with 'prompt', 'answer'; no step: --map step=0 reads all as step 0"
 
 
 def test_likely_files_are_told_and_the_others_counted(tmp_path: Path) -> None:
@@ -77,11 +81,54 @@ def test_likely_files_are_told_and_the_others_counted(tmp_path: Path) -> None:
          "prompt=question,response=answer,reward=score,step=global_step"),
         (("prompt", "completion", "iteration"), "response=completion,step=iteration"),
         (("left", "right"), "prompt=KEY,response=KEY"),
+        (("prompt", "completion", "answer", "reward"), "response=completion,step=0"),
+        (("messages", "reward"), "step=0"),
     ],
 )  # fmt: skip
 def test_a_mapping_is_offered_for_odd_lines(tmp_path: Path, keys: tuple[str, ...], mapping: str) -> None:
     append(tmp_path / "log.jsonl", json.dumps(dict.fromkeys(keys, "x")).encode() + b"\n")
     assert look(tmp_path).mapping == mapping
+
+
+@pytest.mark.parametrize("name", ["results.jsonl", "results.parquet"])
+def test_lines_without_a_step_are_told_with_the_option_that_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As verifiers' saved results: the step is all that is missing."""
+    line = {"prompt": "2 + 2?", "completion": "4", "reward": 1.0}
+    if name.endswith(".parquet"):
+        pq.write_table(pa.Table.from_pylist([line]), tmp_path / name)
+    else:
+        append(tmp_path / name, json.dumps(line).encode() + b"\n")
+    found = look(tmp_path)
+    assert found.seen[0].what.endswith("; no step: --map step=0 reads all as step 0")
+    with pytest.raises(RunNotFound, match=f"with --map {found.mapping}\\."):
+        rlpanel.open_run(tmp_path, follow=False)
+    monkeypatch.setenv("RLPANEL_MAP", found.mapping)
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.samples(text=True)[["step", "response", "reward"]].values.tolist() == [[0, "4", 1.0]]
+
+
+@pytest.mark.parametrize("name", ["step_12.jsonl", "12.jsonl"])
+def test_a_step_in_the_files_name_is_none_that_is_missing(tmp_path: Path, name: str) -> None:
+    append(tmp_path / name, b'{"question": "2 + 2?", "output": "4"}\n')
+    found = look(tmp_path)
+    assert (found.seen[0].what, found.mapping) == (
+        "lines with 'question', 'output'", "prompt=question,response=output",
+    )  # fmt: skip
+
+
+def test_hidden_folders_with_rollouts_are_named_and_those_of_programs_left_out(tmp_path: Path) -> None:
+    for folder in (".runs/a", ".git", ".venv/lib"):
+        (tmp_path / "exp" / folder).mkdir(parents=True)
+        append(tmp_path / "exp" / folder / "log.jsonl", b'{"step": 1, "prompt": "p", "response": "r"}\n')
+    (tmp_path / ".config").mkdir()
+    append(tmp_path / ".config" / "other.jsonl", b'{"a": 1}\n')
+    (sight,) = look(tmp_path).seen
+    assert (sight.name, sight.what) == (
+        "exp/.runs/", "a hidden folder with rollouts; name it as the folder to open",
+    )  # fmt: skip
+    assert [info.name for info in rlpanel.discover(tmp_path / "exp" / ".runs")] == ["a"]
 
 
 def test_a_mapping_that_is_not_understood_is_told_here_too(tmp_path: Path) -> None:

@@ -29,8 +29,9 @@ def test_the_ending_tells_what_may_hold_rollouts(name: str, rollouts: bool) -> N
 
 @pytest.mark.parametrize(
     ("name", "searched"),
-    [("run", True), ("", False), (".rlpanel", False), ("__pycache__", False), (os.fsdecode(b"\xff"), False)],
-)
+    [("run", True), ("", False), (".rlpanel", False), (".art", True), (".artx", False),
+     ("__pycache__", False), (os.fsdecode(b"\xff"), False)],
+)  # fmt: skip
 def test_hidden_folders_and_names_that_are_no_text_are_not_searched(name: str, searched: bool) -> None:
     assert is_searchable_name(name) == searched
 

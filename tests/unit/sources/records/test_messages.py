@@ -32,6 +32,33 @@ def test_tool_calls_of_all_writers_have_one_shape(call: dict[str, Any]) -> None:
     assert messages_text([read]) == '[assistant] [call] add({"a": 2})'
 
 
+@pytest.mark.parametrize(
+    ("logged", "calls"),
+    [
+        ({"tool_calls": '[{"id": "c1", "function": {"name": "add", "arguments": "{\\"a\\": 2}"}}]'},
+         [{"name": "add", "arguments": '{"a": 2}', "id": "c1"}]),
+        ({"tool_calls": ['{"function": {"name": "add", "arguments": "{}"}}', '{"name": "f"}']},
+         [{"name": "add", "arguments": "{}"}, {"name": "f", "arguments": ""}]),
+        ({"tool_calls": {"function": '{"name": "add", "arguments": {"a": 2}}'}},
+         [{"name": "add", "arguments": '{"a": 2}'}]),
+        ({"tool_calls": None, "function_call": {"name": "add", "arguments": "{}"}},
+         [{"name": "add", "arguments": "{}"}]),
+        ({"tool_calls": [None, {"name": "k", "args": {"a": 1}}, {"name": "k", "parameters": {"a": 1}}]},
+         [{"name": "k", "arguments": '{"a": 1}'}] * 2),
+        ({"tool_calls": ["add(2, 2)", {"call": "add", "with": [2, 2]}]},
+         [{"name": "?", "arguments": "add(2, 2)"},
+          {"name": "?", "arguments": '{"call": "add", "with": [2, 2]}'}]),
+        ({"tool_calls": "[{broken"}, [{"name": "?", "arguments": "[{broken"}]),
+        ({"tool_calls": "[]", "function_call": None}, []),
+    ],
+    ids=["text", "items of text", "one object", "old", "null, args, parameters", "unknown", "broken", "none"],
+)  # fmt: skip
+def test_no_spelling_of_a_call_loses_its_name_or_its_arguments(
+    logged: dict[str, Any], calls: list[dict[str, str]]
+) -> None:
+    assert message(content=None, **logged).get("tool_calls", []) == calls
+
+
 def test_reasoning_comes_before_the_content_and_calls_after_it() -> None:
     read = message(content="Let me see.", reasoning_content="2 + 2", tool_calls=[{"function": {"name": "f"}}])
     assert messages_text([read]) == "[assistant] 2 + 2\nLet me see.\n[call] f()"

@@ -215,3 +215,28 @@ def test_nothing_outside_the_root_is_read(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "scalars.jsonl").symlink_to(tmp_path / "secret" / "scalars.jsonl")
     assert names(tmp_path / "runs", tmp_path / "runs") == []
+
+
+def test_llama_factorys_log_gives_its_numbers_by_its_own_name_of_the_step(tmp_path: Path) -> None:
+    """As `LogCallback.on_log` of 0.9.5 writes them; a prediction without training logs its progress only."""
+    lines = [
+        {"current_steps": 10, "total_steps": 20, "loss": 0.5, "lr": 1e-05, "epoch": 1.0, "percentage": 50.0,
+         "elapsed_time": "0:00:09", "remaining_time": "0:00:09"},
+        {"current_steps": 20, "total_steps": 20, "eval_loss": 0.25, "epoch": 2.0, "percentage": 100.0},
+    ]  # fmt: skip
+    (tmp_path / "trainer_log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (found,) = find_scalars(tmp_path, tmp_path)
+    rows = read(found.open(found.path, found.name)).rows
+    assert rows == [
+        (10, {"total_steps": 20.0, "loss": 0.5, "lr": 1e-05, "epoch": 1.0, "percentage": 50.0}),
+        (20, {"total_steps": 20.0, "eval_loss": 0.25, "epoch": 2.0, "percentage": 100.0}),
+    ]
+
+
+def test_easyr1s_log_gives_its_nested_numbers(tmp_path: Path) -> None:
+    line = {"step": 3, "critic": {"score": {"mean": 0.5}}, "perf": {"total_num_tokens": 900}}
+    (tmp_path / "experiment_log.jsonl").write_text(json.dumps(line) + "\n")
+    (found,) = find_scalars(tmp_path, tmp_path)
+    assert read(found.open(found.path, found.name)).rows == [
+        (3, {"critic/score/mean": 0.5, "perf/total_num_tokens": 900.0})
+    ]
