@@ -183,7 +183,8 @@ def _columns_of_key(key: str) -> dict[str, Any]:
     match = _KEY.fullmatch(key)
     if match is None:
         return {"group": key}
-    return {"group": match[1], "rollout_session": int(match[2]), "turn": int(match[3])}
+    episode = f"{match[1]}_{match[2]}"  # as in verl's own dump
+    return {"group": match[1], "episode": episode, "rollout_session": int(match[2]), "turn": int(match[3])}
 
 
 def _fetch(keys: list[str], partition: str) -> dict[str, Any]:
