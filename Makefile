@@ -161,10 +161,11 @@ clean:
 	@touch $@
 
 # Sources alone: the frameworks' dependencies, many for GPUs, are not needed.
+# Some declare a newer Python than the one that runs, which their writers do not need.
 .venv-upstream/stamp: tests/upstream/requirements.txt .venv/dev.stamp
 	@echo "downloading the frameworks' sources into .venv-upstream ..."
 	@$(BIN)/python -m pip download -qq --disable-pip-version-check --no-deps --only-binary :all: \
-	    -d .venv-upstream/downloads -r tests/upstream/requirements.txt
+	    --ignore-requires-python -d .venv-upstream/downloads -r tests/upstream/requirements.txt
 	@$(BIN)/python -m tests.upstream.unpack .venv-upstream/downloads .venv-upstream/sources
 	@touch $@
 

@@ -16,6 +16,7 @@ FLOOR = (
     "safe_files",
     "number_text",
     "time_text",
+    "slime_samples",
     "folded_html",
     "zstd",
 )

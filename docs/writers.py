@@ -75,6 +75,24 @@ WRITERS = (
         package="openrlhf",
     ),
     Writer(
+        "SkyRL, hook",
+        "`TrajectoryLogger.log`, `_rows_for_output`, `_scored_view` with rlpanel's hook",
+        "prompts from tokens, logprobs, loss mask, rewards per token, episodes and turns, evaluations",
+        package="skyrl",
+    ),
+    Writer(
+        "Agent-Lightning, hook",
+        "`load_hooks`, `AglRolloutManager.enqueue_and_wait_until_completed` with rlpanel's hook",
+        "messages, token ids, logprobs, rewards, groups, episodes and turns, failures, evaluations",
+        package="agentlightning",
+    ),
+    Writer(
+        "tinker-cookbook, hook",
+        "`serialize_rollout_summaries`, `serialize_rollout_summaries_from_groups` with rlpanel's hook",
+        "prompts, token ids, logprobs, loss mask, joined turns, lag, two data sets",
+        package="tinker-cookbook",
+    ),
+    Writer(
         "ms-swift",
         "`GRPOTrainer.log`, the tables of the Megatron and Ray trainers, `JsonlWriter`",
         "texts, rewards, advantages; the last table once",

@@ -6,10 +6,11 @@ same signatures, not against OpenRLHF itself.
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
-from rlpanel.recording.output_dir import folder_from_environment
+from rlpanel.recording.output_dir import folder_from_environment, folder_of_hook
 from rlpanel.recording.trainers.patching import Guard, Patches
 from rlpanel.recording.writer.writer import RolloutWriter
 
@@ -44,6 +45,39 @@ def record_experiences(
     if folder is None:
         raise ValueError("give a folder, or set SAVE_ROLLOUT_DATA=true")
     return OpenRLHFHook(maker, RolloutWriter(folder, **settings), first_step)
+
+
+def record_class(trainer: type, dir: str | os.PathLike[str] | None = None, **settings: Any) -> None:
+    """Make the base class of OpenRLHF's trainers record; its actor classes inherit that.
+
+    Parameters
+    ----------
+    trainer : type
+        ``openrlhf.trainer.ppo_trainer.BasePPOTrainer``.
+    dir : path, optional
+        The run's folder; by default ``rollout_samples/<EXP_NAME>`` in ``--ckpt.output_dir``.
+    **settings
+        See `rlpanel.recording.Options`.
+    """
+    original = trainer.train_step  # type: ignore[attr-defined]
+    guard = Guard()
+
+    def start(self: Any, global_step: int) -> None:
+        maker = self.experience_maker
+        if "compute_advantages_and_returns" in vars(maker) and not hasattr(self, "_rlpanel_hook"):
+            return  # the script records this maker by itself
+        if not hasattr(self, "_rlpanel_hook"):
+            folder = dir or folder_of_hook(getattr(self.args.ckpt, "output_dir", None))
+            self._rlpanel_hook = record_experiences(maker, folder, **settings) if folder else None
+        if self._rlpanel_hook is not None:
+            self._rlpanel_hook.step = global_step + 1  # OpenRLHF logs the step after the update
+
+    @functools.wraps(original)
+    def train_step(self: Any, rollout_samples: Any, global_step: int, *args: Any, **kwargs: Any) -> Any:
+        guard("OpenRLHF's experiences", start, self, global_step)
+        return original(self, rollout_samples, global_step, *args, **kwargs)
+
+    trainer.train_step = train_step  # type: ignore[attr-defined]
 
 
 class OpenRLHFHook:

@@ -36,8 +36,23 @@ def folder_from_environment(output: str | os.PathLike[str] | None = None) -> Pat
     output : path, optional
         The training's output folder; ``ROLLOUT_DATA_DIR`` takes precedence over it.
     """
-    if not requested_by_environment():
-        return None
+    return _experiment(output) if requested_by_environment() else None
+
+
+def folder_of_hook(output: str | os.PathLike[str] | None = None) -> Path | None:
+    """Return the folder that a hook records into, or None if ``SAVE_ROLLOUT_DATA`` is false.
+
+    A hook is named in a trainer's options in order to record, so the variable need not be set.
+
+    Parameters
+    ----------
+    output : path, optional
+        The training's output folder; ``ROLLOUT_DATA_DIR`` takes precedence over it.
+    """
+    return None if requested_by_environment() is False else _experiment(output)
+
+
+def _experiment(output: str | os.PathLike[str] | None) -> Path:
     name = os.environ.get(NAME, "").strip() or Path(output or ".").resolve().name
     # The name must not act as a path: EXP_NAME=../x would lead out of the folder.
     return samples_folder(output) / (name.replace(os.sep, "_").lstrip(".") or "run")

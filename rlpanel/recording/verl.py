@@ -7,13 +7,16 @@ queue. V1 appends rows with reward 0 to fill a batch; they are not recorded.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import logging
 import os
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from pathlib import Path
 from typing import Any
 
+from rlpanel.recording.hook_rows import HookRows
 from rlpanel.recording.output_dir import folder_from_environment
 from rlpanel.recording.trainers.patching import Guard
 from rlpanel.recording.writer.writer import RolloutWriter
@@ -89,32 +92,80 @@ class VerlHook:
         self._guard("verl's rollouts", self._record, batch)
 
     def _record(self, batch: Any) -> None:
-        if hasattr(batch, "batch"):
-            # A dict, since `in` does not work on a TensorDict.
-            data = {name: values for name, values in batch.batch.items() if name in FIELDS}
-            columns = _columns_of_old(batch)
-        else:
-            keys, columns = _columns_of_v1(batch)
-            data = _fetch(keys, batch.partition_id) if keys else {"responses": ()}
-        for index in range(len(data["responses"])):
-            row = _row(data, index, self.trainer.tokenizer)
-            sample = columns[index] if columns else {}
-            step = self.trainer.global_steps
-            self.writer.write(step=step, **row, **sample, **_versions(sample, step))
+        for row in _rows(self.trainer, batch):
+            self.writer.write(**row)
 
 
-def _versions(sample: Mapping[str, Any], step: int) -> dict[str, Any]:
+def record_class(trainer: type, dir: str | os.PathLike[str] | None = None, **settings: Any) -> None:
+    """Make a trainer's own class record each batch it logs, for a class that cannot be subclassed.
+
+    An actor class of Ray is one: `rlpanel.recording.ray` calls this for its base class.
+
+    Parameters
+    ----------
+    trainer : type
+        As for `recording`.
+    dir : path, optional
+        The run's folder; by default ``rollout_samples/<EXP_NAME>`` beside ``trainer.rollout_data_dir``.
+    **settings
+        See `rlpanel.recording.Options`.
+    """
+    original = trainer._log_rollout_data  # type: ignore[attr-defined]
+    rows = HookRows(dir, **settings)
+
+    @functools.wraps(original)
+    def log_rollout_data(self: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        if not hasattr(type(self), "_rlpanel_hook"):  # a class of `recording` records by itself
+            dump = args[-1] if args else kwargs.get("rollout_data_dir", ".")
+            rows.write("verl's rollouts", Path(dump).absolute().parent, _rows, self, batch)
+        return original(self, batch, *args, **kwargs)
+
+    trainer._log_rollout_data = log_rollout_data  # type: ignore[attr-defined]
+
+
+def _rows(trainer: Any, batch: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a batch, each with its step."""
+    if hasattr(batch, "batch"):
+        # A dict, since `in` does not work on a TensorDict.
+        data = {name: values for name, values in batch.batch.items() if name in FIELDS}
+        columns = _columns_of_old(batch, len(data["responses"]))
+    else:
+        keys, columns = _columns_of_v1(batch)
+        data = _fetch(keys, batch.partition_id) if keys else {"responses": ()}
+    step, version = trainer.global_steps, _trained_version(trainer)
+    for index in range(len(data["responses"])):
+        row = _row(data, index, trainer.tokenizer)
+        yield {"step": step, **row, **columns[index], **_versions(columns[index], version)}
+
+
+def _trained_version(trainer: Any) -> int:
+    """Return the version of the weights that a step trains: of a synchronous trainer, the step before."""
+    version = getattr(trainer, "current_param_version", None)
+    if version is None:
+        return int(trainer.global_steps) - 1
+    # The fully asynchronous trainer has counted its update before it logs, if the update ended a version.
+    return int(version) - (trainer.local_trigger_step == 1)
+
+
+def _versions(sample: Mapping[str, Any], trained: int) -> dict[str, Any]:
     """Return the versions of the weights that sampled a trajectory, and of those that the step trains."""
     first, last = (sample.get(name) for name in _TAGS)
     if first is None or last is None:
         return {}
-    return {"policy_version": [first, last], "trainer_version": step - 1}
+    return {"policy_version": [first, last], "trainer_version": trained}
 
 
-def _columns_of_old(batch: Any) -> list[dict[str, Any]]:
-    """Return each sample's group in a batch of the older trainer, whose uid is one per prompt."""
-    uids = batch.non_tensor_batch.get("uid")
-    return [] if uids is None else [{"group": str(uid)} for uid in uids]
+def _columns_of_old(batch: Any, length: int) -> list[dict[str, Any]]:
+    """Return each sample's group and weights' versions in a batch of the older trainer.
+
+    Its uid is one per prompt. Only asynchronous trainers note versions.
+    """
+    found: list[dict[str, Any]] = [{} for _ in range(length)]
+    for name, key in (("group", "uid"), *((tag, tag) for tag in _TAGS)):
+        values = batch.non_tensor_batch.get(key)
+        for columns, value in zip(found, [] if values is None else values, strict=False):
+            columns[name] = str(value) if key == "uid" else int(value)
+    return found
 
 
 def _columns_of_v1(batch: Any) -> tuple[list[str], list[dict[str, Any]]]:
@@ -132,7 +183,8 @@ def _columns_of_key(key: str) -> dict[str, Any]:
     match = _KEY.fullmatch(key)
     if match is None:
         return {"group": key}
-    return {"group": match[1], "rollout_session": int(match[2]), "turn": int(match[3])}
+    episode = f"{match[1]}_{match[2]}"  # as in verl's own dump
+    return {"group": match[1], "episode": episode, "rollout_session": int(match[2]), "turn": int(match[3])}
 
 
 def _fetch(keys: list[str], partition: str) -> dict[str, Any]:

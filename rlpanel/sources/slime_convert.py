@@ -19,24 +19,11 @@ from typing import Any
 
 from rlpanel.errors import RLPanelError, RunNotFound
 from rlpanel.safe_files import SafeFolder
+from rlpanel.slime_samples import array_fields, sample_rows
 
 #: First version of torch whose ``weights_only=True`` has no known way to run code of the file.
 SAFE_TORCH = (2, 10)
 _NAME = re.compile(r"(eval_)?(\d+)\.pt")
-_ARRAYS = {
-    "rollout_log_probs": "rollout_logprobs",
-    "log_probs": "logprobs",
-    "ref_log_probs": "ref_logprobs",
-    "values": "values",
-    "advantages": "advantages",
-    "returns": "returns",
-    "entropy": "entropy",
-    "loss_mask": "loss_mask",
-    "loss_masks": "loss_mask",
-}
-_STATUS = {"completed": "ok", "truncated": "truncated", "failed": "tool_error", "aborted": "discarded"}
-#: Names of the total in a reward with several parts.
-_TOTALS = ("score", "reward", "total")
 
 
 @dataclass(frozen=True)
@@ -151,62 +138,9 @@ def rows(rollout: Mapping[str, Any], trained: Mapping[str, Any], name: str) -> I
     match = _NAME.fullmatch(name)
     number = int(match[2]) if match else rollout.get("rollout_id")
     by_position = {sample.get("rollout_position"): sample for sample in trained.get("samples", [])}
-    for position, sample in enumerate(rollout["samples"]):
-        row = {"step": rollout.get("rollout_id", number)} | _row(sample)
-        row |= _arrays(by_position.get(position, {}))
+    for position, fields in enumerate(sample_rows(rollout["samples"])):
+        row = {"step": rollout.get("rollout_id", number)} | fields
+        row |= array_fields(by_position.get(position, {}))
         if match and match[1]:
             row["split"] = "eval"
         yield row
-
-
-def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a sample as the inference engine returned it."""
-    length = int(sample.get("response_length") or 0)
-    tokens = _plain(sample.get("tokens")) or []
-    status = getattr(sample.get("status"), "value", sample.get("status"))
-    row: dict[str, Any] = {
-        "group": sample.get("group_index"),
-        "prompt": sample.get("prompt"),
-        "response": sample.get("response"),
-        "ground_truth": sample.get("label"),
-        "finish_reason": status,
-        "status": _STATUS.get(str(status)),
-        "truncated": status == "truncated",
-        "response_token_ids": tokens[len(tokens) - length :] if length else None,
-    }
-    row |= _reward(sample.get("reward")) | _arrays(sample) | _policy_versions(sample)
-    return {key: value for key, value in row.items() if value is not None}
-
-
-def _reward(reward: Any) -> dict[str, Any]:
-    """Return a number as the reward; of a dict, the part with a total's name, or the only part."""
-    if not isinstance(reward, dict):
-        return {"reward": _plain(reward)}
-    parts = {key: value for key, value in reward.items() if isinstance(value, (int, float))}
-    total = next((parts[key] for key in _TOTALS if key in parts), None)
-    if total is None and len(parts) == 1:
-        total = next(iter(parts.values()))
-    return {"reward": total, "rewards": parts}
-
-
-def _policy_versions(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the versions of the policy that sampled the first and the last part of the response.
-
-    They count updates of the weights, also the one before training, so they are not compared with the step.
-    """
-    versions = sample.get("weight_versions") or ()
-    try:
-        numbers = [int(version) for version in versions]
-    except (TypeError, ValueError):
-        return {}
-    return {"policy_version": [numbers[0], numbers[-1]]} if numbers else {}
-
-
-def _arrays(sample: Mapping[str, Any]) -> dict[str, Any]:
-    arrays = {name: _plain(sample[key]) for key, name in _ARRAYS.items() if key in sample}
-    return {name: value for name, value in arrays.items() if isinstance(value, list)}
-
-
-def _plain(value: Any) -> Any:
-    """Convert a tensor to a number or list."""
-    return value.tolist() if hasattr(value, "tolist") else value

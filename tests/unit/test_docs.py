@@ -78,7 +78,11 @@ def test_the_code_in_the_page_on_recording_names_what_is_there() -> None:
     page = (generate.FOLDER / "recording.md").read_text("utf-8")
     taken = re.findall(r"from (rlpanel[.\w]*) import (\w+)", page)
     assert [(module, name) for module, name in taken if not hasattr(import_module(module), name)] == []
-    assert len(taken) == 3
+    assert len(taken) == 6
+    # What trainers and Ray import by its name.
+    named = set(re.findall(r"(rlpanel\.recording\.\w+)\.(\w+)", page)) - set(taken)
+    assert [name for name in named if not hasattr(import_module(name[0]), name[1])] == []
+    assert {name[1] for name in named} >= {"log", "log_eval", "runtime_env", "install"}
 
 
 def test_every_filter_in_the_page_on_finding_is_one() -> None:

@@ -18,7 +18,7 @@ PACKAGE = Path(rlpanel.__file__).parent
 MOST_MODULES = 20
 #: Files that may share their name: what Python names itself and the
 #: recorder of a trainer beside the adapter that reads its files, both called as users import them.
-SAME_FILE = {"__init__", "__main__", "verl"}
+SAME_FILE = {"__init__", "__main__", "verl", "skyrl", "tinker_cookbook"}
 #: Public classes that may share their name.
 SAME_CLASS: set[str] = set()
 

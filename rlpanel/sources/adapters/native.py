@@ -12,7 +12,8 @@ from rlpanel.errors import LineError
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.record_types import FlatFormat, Record
 
-_TEXT_KEYS = frozenset({"prompt", "response", "messages"})
+#: Keys of which each line has one; ids may be decoded with a tokenizer.
+_TEXT_KEYS = frozenset({"prompt", "response", "messages", "response_token_ids"})
 
 
 class Native:
@@ -23,7 +24,7 @@ class Native:
     flat_format = FlatFormat()
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Return True if the line has a step and a prompt or response."""
+        """Return True if the line has a step and a prompt or response, or the ids of one."""
         return "step" in document and not _TEXT_KEYS.isdisjoint(document)
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:

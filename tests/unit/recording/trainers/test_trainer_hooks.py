@@ -162,11 +162,11 @@ def test_v1s_rows_say_session_turn_and_versions_of_the_weights(
         {"global_steps": 3, "min_global_steps": None, "max_global_steps": None},
     ]
     first, second = record_v1(tmp_path, monkeypatch, keys=["u_1_0_0", "u_1_12_3"], tags=tags)
-    names = ("group", "rollout_session", "turn", "min_global_steps", "max_global_steps")
-    assert [first[name] for name in names] == ["u_1", 0, 0, 1, 2]
+    names = ("group", "episode", "rollout_session", "turn", "min_global_steps", "max_global_steps")
+    assert [first[name] for name in names] == ["u_1", "u_1_0", 0, 0, 1, 2]
     assert (first["policy_version"], first["trainer_version"]) == ([1, 2], first["step"] - 1)
     assert "policy_version" not in second
-    assert [second.get(name, "absent") for name in names] == ["u_1", 12, 3, "absent", "absent"]
+    assert [second.get(name, "absent") for name in names] == ["u_1", "u_1_12", 12, 3, "absent", "absent"]
 
 
 @pytest.mark.parametrize(

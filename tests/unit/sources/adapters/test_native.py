@@ -219,3 +219,11 @@ def test_both_readings_give_the_same_columns() -> None:
 
 def test_a_null_token_is_an_empty_one() -> None:
     assert read(tiny(response_tokens=["a", None]), full=True).tokens == ["a", ""]
+
+
+def test_a_line_with_the_ids_of_a_response_alone_is_a_sample() -> None:
+    """A recorder without a tokenizer has no text; the ids may be decoded later."""
+    line = {"step": 3, "response_token_ids": [7, 8], "reward": 1.0}
+    assert Native().accepts("x.jsonl", line)
+    (record,) = Native().read(line, "x.jsonl", full=True)
+    assert record.arrays["response_token_ids"].tolist() == [7, 8]

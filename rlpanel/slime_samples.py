@@ -1,0 +1,102 @@
+"""Turns samples of slime and miles into fields of native lines, for their dumps and for recording.
+
+A sample is what ``Sample.to_dict`` returns; its arrays may be tensors.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_ARRAYS = {
+    "rollout_log_probs": "rollout_logprobs",
+    "log_probs": "logprobs",
+    "ref_log_probs": "ref_logprobs",
+    "values": "values",
+    "advantages": "advantages",
+    "returns": "returns",
+    "entropy": "entropy",
+    "loss_mask": "loss_mask",
+    "loss_masks": "loss_mask",
+}
+_STATUS = {"completed": "ok", "truncated": "truncated", "failed": "tool_error", "aborted": "discarded"}
+#: Names of the total in a reward with several parts.
+_TOTALS = ("score", "reward", "total")
+
+
+def sample_rows(
+    samples: Sequence[Mapping[str, Any]], reward_key: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the fields of each sample as the inference engine returned it.
+
+    Parameters
+    ----------
+    samples : sequence of mapping
+        All samples of a rollout: those with one ``rollout_id`` become one episode.
+    reward_key : str, optional
+        The part of a reward with several parts that is trained on, as in ``--reward-key``.
+    """
+    shared = Counter(sample.get("rollout_id") for sample in samples)
+    for sample in samples:
+        row = _row(sample) | _reward(sample.get("reward"), reward_key)
+        row |= array_fields(sample) | _policy_versions(sample)
+        if sample.get("remove_sample"):
+            # slime replaces the loss mask of such a sample when it makes the training's batch.
+            row["loss_mask"] = [0] * int(sample.get("response_length") or 0)
+        if sample.get("rollout_id") is not None and shared[sample["rollout_id"]] > 1:
+            row["episode"] = str(sample["rollout_id"])
+        yield {key: value for key, value in row.items() if value is not None}
+
+
+def array_fields(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays of a sample, of rollout or of training, under rlpanel's names."""
+    arrays = {name: _plain(sample[key]) for key, name in _ARRAYS.items() if key in sample}
+    return {name: value for name, value in arrays.items() if isinstance(value, list)}
+
+
+def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
+    length = int(sample.get("response_length") or 0)
+    tokens = _plain(sample.get("tokens")) or []
+    status = getattr(sample.get("status"), "value", sample.get("status"))
+    return {
+        "group": sample.get("group_index"),
+        "prompt": sample.get("prompt"),
+        "response": sample.get("response"),
+        "ground_truth": sample.get("label"),
+        "finish_reason": status,
+        "status": _STATUS.get(str(status)),
+        "truncated": status == "truncated",
+        "response_token_ids": tokens[len(tokens) - length :] if length else None,
+    }
+
+
+def _reward(reward: Any, key: str | None) -> dict[str, Any]:
+    """Return a number as the reward; of a dict, the named part, one with a total's name, or the only part."""
+    if not isinstance(reward, dict):
+        return {"reward": _plain(reward)}
+    parts = {name: value for name, value in reward.items() if isinstance(value, (int, float))}
+    if key:
+        return {"reward": parts.get(key), "rewards": parts}
+    total = next((parts[name] for name in _TOTALS if name in parts), None)
+    if total is None and len(parts) == 1:
+        total = next(iter(parts.values()))
+    return {"reward": total, "rewards": parts}
+
+
+def _policy_versions(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the versions of the policy that sampled the first and the last part of the response.
+
+    They count updates of the weights, also the one before training, so they are not compared with the step.
+    """
+    versions = sample.get("weight_versions") or ()
+    try:
+        numbers = [int(version) for version in versions]
+    except (TypeError, ValueError):
+        return {}
+    return {"policy_version": [numbers[0], numbers[-1]]} if numbers else {}
+
+
+def _plain(value: Any) -> Any:
+    """Convert a tensor to a number or list."""
+    return value.tolist() if hasattr(value, "tolist") else value
