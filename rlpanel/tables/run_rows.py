@@ -32,6 +32,17 @@ RUNS = TableSpec(
         ),
         TableColumn("samples", "integer", f"Number of samples {_READ}."),
         TableColumn("step", "integer", f"Newest complete step {_READ}."),
+        TableColumn(
+            "split",
+            "text",
+            f"The split that these are about {_READ}; runs of other splits are no runs of training.",
+        ),
+        TableColumn(
+            "doubt",
+            "text",
+            "Samples that the step may hold as well: of an evaluation (evaluation) or of two attempts "
+            "(attempts); empty if nothing says so.",
+        ),
         TableColumn("reward", "number", f"Mean reward of that step {_READ}.", "reward"),
         TableColumn("trend", "numbers", f"Mean rewards of at most 24 parts of the run {_READ}.", "reward"),
     ),
@@ -86,5 +97,7 @@ def _row(info: RunInfo, facts: RunFacts | None) -> dict[str, object]:
         "modified": utc_text(info.modified),
     }
     if facts is not None:
-        row |= {"samples": facts.samples, "step": facts.step, "reward": facts.reward, "trend": facts.trend}
+        row |= {
+            name: getattr(facts, name) for name in ("samples", "step", "split", "doubt", "reward", "trend")
+        }
     return row

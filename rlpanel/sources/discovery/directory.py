@@ -27,7 +27,7 @@ from rlpanel.sources.discovery.format_detection import FormatCache
 from rlpanel.sources.discovery.links import skipped_link, target_of
 from rlpanel.sources.files.file_access import AnyPath, is_remote, path_of, scan
 from rlpanel.sources.files.unreadable import Unread, reason_of, too_many_open
-from rlpanel.sources.records.record_types import Adapter
+from rlpanel.sources.records.record_types import Adapter, for_file
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class Directory:
         config = self.folder_configs.for_folder(run_folder)
         adapters = step_folders.select_files(path_of(run_folder), {file.name: file.adapter for file in found})
         return [
-            replace(file, adapter=config.apply_to(adapters[file.name]))
+            replace(file, adapter=config.apply_to(for_file(adapters[file.name], file.path)))
             for file in sorted(found, key=lambda file: file.name)
             if file.name in adapters
         ]

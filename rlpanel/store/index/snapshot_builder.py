@@ -69,6 +69,8 @@ def build_snapshot(
         _metadata={name: column.view(rows) for name, column in columns.metadata.items()},
         _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
         constants=table.stage.constants,
+        shares_evaluation=dict(table.shares_evaluation),
+        once_per_step=dict(table.once_per_step),
         _by_split=by_split,
         _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
     )
