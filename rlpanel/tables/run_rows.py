@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from rlpanel.api.open_run import open_run
+from rlpanel.api.open_run import open_listed
 from rlpanel.errors import RLPanelError
 from rlpanel.sources.discovery.directory import RunInfo, discover
 from rlpanel.store.index.run_facts import RunFacts, known_facts, read_saved_facts
@@ -82,7 +82,7 @@ def _facts_of(infos: Sequence[RunInfo]) -> list[RunFacts | None]:
         if known_facts(info.path) is None and info.bytes <= budget:
             budget -= info.bytes
             try:
-                open_run(info.path, follow=False, jobs=0).close()
+                open_listed(info, follow=False).close()
             except RLPanelError:  # deleted meanwhile
                 continue
     return [known_facts(info.path) for info in infos]

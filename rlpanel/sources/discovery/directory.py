@@ -48,6 +48,8 @@ class RunInfo:
         Time of the newest change, in seconds since the epoch.
     rewarded : bool
         Whether the first sample of a file has a reward.
+    root : path, optional
+        The folder that was searched, or that a link led to: files above it do not count.
     """
 
     name: str
@@ -56,6 +58,7 @@ class RunInfo:
     bytes: int
     modified: float
     rewarded: bool = False
+    root: AnyPath | None = None
 
     @property
     def label(self) -> str:
@@ -153,7 +156,7 @@ class Directory:
         return any(
             rollout.run_folder == run_folder
             for place, entries in places
-            for rollout in self._rollouts(ListedFolder(place, entries, self._walk.tree))
+            for rollout in self._rollouts(ListedFolder(place, entries, self._walk.tree), None, run_folder)
         )
 
     def files(self, folder: str | os.PathLike[str]) -> list[RolloutFileInfo]:
@@ -240,7 +243,7 @@ class Directory:
         self, folder: ListedFolder, unread: list[Unread] | None = None, run_folder: str = ""
     ) -> Iterator[_Rollout]:
         """Yield the rollout files of a folder; unreadable files that may be rollouts go to ``unread``."""
-        config, bound = self.folder_configs.for_folder(folder.path), folder.tree.path
+        config, bound = self.folder_configs.for_folder(folder.path, run_folder), folder.tree.path
         mapped_documents = config.mapped is not None and not is_checkpoint_folder(folder.entries)
         for entry in without_compressed_copies(folder.entries):
             if not is_rollout_name(entry.name, any_document=mapped_documents) or not is_file(entry):
@@ -269,6 +272,7 @@ def _info(folder: str, tree: FolderTree, members: list[_Rollout]) -> RunInfo:
         bytes=sum(rollout.status.st_size for rollout in members),
         modified=max(rollout.status.st_mtime for rollout in members),
         rewarded=any(rollout.rewarded for rollout in members),
+        root=path_of(tree.path),
     )
 
 
