@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rlpanel.api.open_run import open_listed
 from rlpanel.errors import RLPanelError
 from rlpanel.sources.discovery.directory import RunInfo, discover
+from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.index.run_facts import RunFacts, known_facts, read_saved_facts
 from rlpanel.tables.table import Table, TableColumn, TableSpec, page
 from rlpanel.time_text import utc_text
@@ -35,7 +36,7 @@ RUNS = TableSpec(
         TableColumn(
             "split",
             "text",
-            f"The split that these are about {_READ}; runs of other splits are no runs of training.",
+            "The split that the other columns are about. Runs of another split than train are evaluations.",
         ),
         TableColumn(
             "doubt",
@@ -95,6 +96,7 @@ def _row(info: RunInfo, facts: RunFacts | None) -> dict[str, object]:
         "files": info.files,
         "bytes": info.bytes,
         "modified": utc_text(info.modified),
+        "split": info.split or TRAIN,
     }
     if facts is not None:
         row |= {

@@ -195,6 +195,9 @@ def entry_of(
     entry: Entry = {"name": info.name, "label": label, "time": round(info.modified, 1)}
     if problem:
         entry["problem"] = problem
+    split = facts.split if isinstance(facts, RunFacts) else info.split or TRAIN
+    if split != TRAIN:
+        entry["split"] = split
     if isinstance(facts, TailFacts):
         entry["step"], entry["tail"] = facts.step, True
         if facts.reward is not None:
@@ -206,8 +209,6 @@ def entry_of(
         if facts.reward is not None:
             entry["reward"] = number(facts.reward)
             entry["trend"] = _heights(facts.trend)
-        if facts.split != TRAIN:
-            entry["split"] = facts.split
         if doubt := kind_label(facts.doubt):
             entry["doubt"] = doubt
     if mark is not None:

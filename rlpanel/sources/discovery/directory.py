@@ -22,6 +22,7 @@ from rlpanel.sources.discovery.file_names import (
     without_compressed_copies,
 )
 from rlpanel.sources.discovery.folder_config import FolderConfigs, from_settings
+from rlpanel.sources.discovery.folder_split import in_folder, split_of_folder
 from rlpanel.sources.discovery.folder_walk import FolderTree, FolderWalk, ListedFolder, is_file
 from rlpanel.sources.discovery.format_detection import FormatCache
 from rlpanel.sources.discovery.links import skipped_link, target_of
@@ -64,6 +65,11 @@ class RunInfo:
     def label(self) -> str:
         """Name shown to the user; the root itself is shown by its folder name."""
         return self.path.name if self.name == "." else self.name
+
+    @property
+    def split(self) -> str:
+        """Split of samples that name none, from the folder's name; empty for training."""
+        return split_of_folder(self.path.name)
 
 
 @dataclass(frozen=True)
@@ -197,10 +203,13 @@ class Directory:
 
     def _select(self, run_folder: str, found: list[RolloutFileInfo]) -> list[RolloutFileInfo]:
         """Return the files to read, sorted by name, with their adapters as the folder configures them."""
-        config = self.folder_configs.for_folder(run_folder)
-        adapters = step_folders.select_files(path_of(run_folder), {file.name: file.adapter for file in found})
+        config, folder = self.folder_configs.for_folder(run_folder), path_of(run_folder)
+        adapters = step_folders.select_files(folder, {file.name: file.adapter for file in found})
         return [
-            replace(file, adapter=config.apply_to(for_file(adapters[file.name], file.path)))
+            replace(
+                file,
+                adapter=in_folder(config.apply_to(for_file(adapters[file.name], file.path)), folder.name),
+            )
             for file in sorted(found, key=lambda file: file.name)
             if file.name in adapters
         ]

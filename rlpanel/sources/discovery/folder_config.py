@@ -10,8 +10,8 @@
     format = 0.5
 
 The ``rlpanel.toml`` nearest to the logs is used, searching upwards from their folder to the shown root. It
-overrides the settings. If it has no reward weights, those of the trainer's ``run.json`` are used. If the shown
-root is the run itself, its parent counts as well, so that a run has one reward wherever it is opened.
+overrides the settings. If it has no reward weights, those of the trainer's ``run.json`` are used. If the
+shown root is the run itself, its parent counts as well: a run has one reward wherever it is opened.
 """
 
 from __future__ import annotations

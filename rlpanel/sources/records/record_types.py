@@ -201,12 +201,15 @@ class FlatFormat:
         Adds to a parsed line what the keys in ``told_by`` tell. Returns False if the adapter must read the
         line.
     told_by : tuple of str
+    split : str
+        Split of lines that do not name one; empty for training.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     step_of: Callable[[str], int | None] = _no_step
     complete: Callable[[dict[str, Any]], bool] | None = None
     told_by: tuple[str, ...] = ()
+    split: str = ""
 
 
 class Adapter(Protocol):

@@ -539,4 +539,5 @@ class RunIndex:
             bad_lines=self._bad_lines,
             newest_line=self._newest_line,
             status=self._status(),
+            remarks=self._folder.remarks,
         )

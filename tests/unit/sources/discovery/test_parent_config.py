@@ -1,4 +1,4 @@
-"""A run has one reward wherever it is opened: ``run.json`` and ``rlpanel.toml`` of its parent always count."""
+"""A run has one reward wherever it is opened: ``run.json`` and ``rlpanel.toml`` of its parent count."""
 
 from __future__ import annotations
 
