@@ -87,8 +87,12 @@ def facts_of(snapshot: Snapshot, now: float) -> RunFacts | None:
         bytes=progress.bytes_total,
         newest_line=snapshot.newest_line,
         split=snapshot.split,
-        doubt=next((remark.kind for remark in snapshot.remarks if step in remark.steps), ""),
+        doubt=_doubt(snapshot, step) if progress.caught_up else "",
     )
+
+
+def _doubt(snapshot: Snapshot, step: int) -> str:
+    return next((remark.kind for remark in snapshot.remarks if step in remark.steps), "")
 
 
 def note_facts(run: AnyPath, snapshot: Snapshot) -> None:

@@ -26,6 +26,8 @@ Kind = Literal["evaluation", "attempts", "split"]
 _EVALUATED = ("eval_", "eval/", "val/")
 #: Names of the mean reward in these logs.
 _EVAL_REWARD = ("eval_reward", "eval/reward", "val/reward", "val/score/mean")
+#: Largest step of a log up to which the steps of ``eval_steps`` are listed.
+_MOST_STEPS = 1 << 24
 #: Number of steps that a sentence names.
 _NAMED = 8
 
@@ -136,16 +138,18 @@ def attempt_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
             continue
         step = snapshot.metadata("step")[rows]
         if key == "line":
-            place = np.stack([step, snapshot.metadata("file")[rows], snapshot.metadata("offset")[rows]])
-            found, times = np.unique(np.unique(place, axis=1)[0], return_counts=True)
+            place = [
+                snapshot.metadata(name)[rows] for name in ("file", "offset")
+            ]  # a line's rows are together
+            is_first = np.logical_or.reduce([np.diff(values, prepend=-1) != 0 for values in place])
+            found, times = np.unique(step[is_first], return_counts=True)
+            steps = found[times > 1]
         else:
             index = snapshot.number(key)[rows]
-            known = np.isfinite(index)
-            pairs, repeats = np.unique(
-                np.stack([step[known], index[known].astype(np.int64)]), axis=1, return_counts=True
-            )
-            found, times = np.unique(pairs[0, repeats > 1]), None
-        steps = found if times is None else found[times > 1]
+            step, index = step[np.isfinite(index)], index[np.isfinite(index)]
+            order = np.lexsort([index, step])
+            is_equal = (np.diff(step[order]) == 0) & (np.diff(index[order]) == 0)
+            steps = np.unique(step[order][1:][is_equal])
         if len(steps):
             listed = tuple(steps.tolist())
             again = "its samples" if len(listed) == 1 else "their samples"
@@ -164,9 +168,10 @@ def logged_evaluations(scalars: Scalars, logged: Mapping[str, object]) -> np.nda
     steps = [series.steps[np.isfinite(series.values)] for series in map(scalars.series, names)]
     found = np.unique(np.concatenate(steps)) if steps else np.empty(0, np.int64)
     every = logged.get("eval_steps")
-    if str(logged.get("eval_strategy")) == "steps" and isinstance(every, int) and 0 < every < 1 << 40:
-        known = max((int(series.steps[-1]) for series in map(scalars.series, scalars.names)), default=0)
-        found = np.union1d(found, np.arange(every, max(known, 0) + 1, every)) if known < 1 << 24 else found
+    if str(logged.get("eval_strategy")) == "steps" and type(every) is int and every > 0:
+        ends = (series.steps[-1:] for series in map(scalars.series, scalars.names))
+        last = max((int(step) for end in ends for step in end), default=0)
+        found = np.union1d(found, np.arange(every, last + 1, every)) if last < _MOST_STEPS else found
     return found
 
 
