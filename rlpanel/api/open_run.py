@@ -12,7 +12,7 @@ from rlpanel.errors import RunNotFound
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.discovery.diagnose import diagnose
-from rlpanel.sources.discovery.directory import Directory
+from rlpanel.sources.discovery.directory import Directory, RunInfo
 from rlpanel.sources.files.file_access import AnyPath, RemotePath, path_of
 from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.store.backlog.workers import WorkerPool, Workers
@@ -75,11 +75,28 @@ def open_run(
     root = given if folder.is_relative_to(given) else folder
     if not follow:
         return _read_once(folder, root, {} if jobs is None else {"jobs": jobs}, scheduler)
-    service = reader()
-    run = Run(service.open(folder, root=root), service)
+    run = _follow(folder, root)
     if wait:
         run.wait(progress=True)
     return run
+
+
+def open_listed(info: RunInfo, *, follow: bool) -> Run:
+    """Open a run of a list, with the settings of the folders above it up to the root of the list.
+
+    Parameters
+    ----------
+    info : RunInfo
+    follow : bool
+        Keep reading in the background. False reads once, in the calling thread.
+    """
+    root = info.root or info.path
+    return _follow(info.path, root) if follow else _read_once(info.path, root, {"jobs": 0}, "")
+
+
+def _follow(folder: AnyPath, root: AnyPath) -> Run:
+    service = reader()
+    return Run(service.open(folder, root=root), service)
 
 
 def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any], scheduler: str) -> Run:

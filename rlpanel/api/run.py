@@ -23,6 +23,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.group_frame import group_frame
 from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.snapshot.remarks import Remark
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -287,6 +288,11 @@ class Run:
 
         thresholds = FindingSettings.from_environment()
         return findings_table(cached_findings(self._index, thresholds, time.time(), self._split))
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What the numbers depend on and the files do not tell, such as evaluations mixed into steps."""
+        return self.snapshot.remarks
 
     @property
     def notes(self) -> pd.DataFrame:

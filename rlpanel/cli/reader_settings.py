@@ -13,6 +13,7 @@ from rlpanel.cli.output.terminal_messages import say
 
 if TYPE_CHECKING:
     from rlpanel.sources.files.unreadable import Unread
+    from rlpanel.store.snapshot.remarks import Remark
 
 
 def set_reader_environment(keys: str | None, tokenizer: Path | None, follow_links: bool) -> None:
@@ -42,3 +43,9 @@ def say_unread(unread: Sequence[Unread]) -> None:
     """Print the files that were not read."""
     for skipped in unread:
         say(f"not read: {skipped.file}: {skipped.reason}", typer.colors.YELLOW)
+
+
+def say_remarks(remarks: Sequence[Remark]) -> None:
+    """Print what the numbers depend on and the files do not tell."""
+    for remark in remarks:
+        say(remark.sentence, typer.colors.YELLOW)

@@ -27,7 +27,7 @@ from rlpanel.cli.options import (
 )
 from rlpanel.cli.output.table_output import json_text, write_file_part
 from rlpanel.cli.output.terminal_messages import printable
-from rlpanel.cli.reader_settings import listed, say_unread, set_reader_environment
+from rlpanel.cli.reader_settings import listed, say_remarks, say_unread, set_reader_environment
 from rlpanel.cli.resource_usage import cpu_seconds, peak_memory
 
 #: Most samples of one HTML file; the browser builds a view for each of them.
@@ -48,21 +48,27 @@ def index(
     The exit code is 0 if the whole run was read, 2 after an error, and 3 if a file of it was not read.
     """
     set_reader_environment(keys, tokenizer, follow_links)
+    from rlpanel.store.snapshot.remarks import listed_remarks
+
     open_run = rlpanel.open_run  # import pandas before the clock starts
     began, cpu = time.perf_counter(), cpu_seconds()
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
         stats, unread = asdict(opened.stats()), opened.snapshot.unread
+        remarks = opened.remarks
     stats |= {
         "seconds": round(time.perf_counter() - began, 3),
         "cpu_seconds": round(cpu_seconds() - cpu, 3),
         "peak_memory_bytes": peak_memory(),
     }
     if as_json:
-        typer.echo(json_text(stats | {"unread": listed(unread)}, ascii_only=True))
+        typer.echo(
+            json_text(stats | {"unread": listed(unread), "remarks": listed_remarks(remarks)}, ascii_only=True)
+        )
     else:
         for name, value in (stats | {"files_not_read": len(unread)}).items():
             text = "unknown" if value is None else f"{value:,}"
             typer.echo(f"{name.replace('_', ' '):<18} {text:>16}")
+    say_remarks(remarks)
     say_unread(unread)
     if unread:
         raise typer.Exit(INCOMPLETE)

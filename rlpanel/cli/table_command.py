@@ -15,7 +15,7 @@ import typer
 from rlpanel.cli import shared_options
 from rlpanel.cli.exit_codes import INCOMPLETE
 from rlpanel.cli.output.table_output import one_format, print_table
-from rlpanel.cli.reader_settings import say_unread, set_reader_environment
+from rlpanel.cli.reader_settings import say_remarks, say_unread, set_reader_environment
 
 if TYPE_CHECKING:
     from rlpanel.api.run import Run
@@ -44,7 +44,8 @@ def run_command(function: Callable[..., Table]) -> Callable[..., None]:
             stack.enter_context(_rare_collection())
             opened = stack.enter_context(opened_run(run, **reader))
             print_table(function(opened, **options), form, raw=formats["raw"])
-            unread = opened.snapshot.unread
+            unread, remarks = opened.snapshot.unread, opened.snapshot.remarks
+        say_remarks(remarks)
         say_unread(unread)
         if unread:
             raise typer.Exit(INCOMPLETE)

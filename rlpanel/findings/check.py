@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,9 @@ from rlpanel.findings.engine.rule import RULES, Rule
 from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.step_blocks import BLOCK_ROWS
 from rlpanel.settings import FindingSettings
+from rlpanel.store.snapshot.remarks import steps_text
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Name in the place of the rule's in the finding of a rule that failed; its subject is the rule.
 FAILED = "rule_failed"
@@ -81,6 +83,7 @@ def check(
         steady, series = previous.steady, previous.place_series
     else:
         steady = merged(_run_rules(context, clock=False), context.steps)
+        steady = [_with_doubts(finding, view.snapshot) for finding in steady]
         series = context.place_series.release() if len(context.steps) else None
     results = sorted([*steady, *_run_rules(context, clock=True)], key=_urgency)
     _log_failures(view.snapshot.name, results, previous)
@@ -90,6 +93,21 @@ def check(
 def _urgency(finding: Finding) -> tuple[int, int]:
     """Sort key: alarms first, then the newest."""
     return SEVERITIES.index(finding.severity), -max(finding.steps, default=0)
+
+
+def _with_doubts(finding: Finding, snapshot: Snapshot) -> Finding:
+    """Say in a finding which of its steps may hold other samples than it seems; see `Snapshot.remarks`."""
+    concerned = [set(finding.steps) & set(remark.steps) for remark in snapshot.remarks]
+    doubts = [
+        f"{steps_text(sorted(steps))} {remark.short}"
+        for remark, steps in zip(snapshot.remarks, concerned, strict=True)
+        if steps
+    ]
+    symptoms = tuple(_with_doubts(symptom, snapshot) for symptom in finding.symptoms)
+    if not doubts:
+        return replace(finding, symptoms=symptoms)
+    sentence = f"{finding.sentence.removesuffix('.')} ({'; '.join(doubts)})."
+    return replace(finding, sentence=sentence, symptoms=symptoms)
 
 
 def findings(view: RunView, thresholds: FindingSettings, now: float) -> list[Finding]:

@@ -92,7 +92,7 @@ class SavedFindings:
             *(snapshot.unread, snapshot.restarts, snapshot.newest_line, snapshot.backlog_starts),
             *(snapshot.constants.by_name, snapshot.constants.logged),
             *map(_settings, (self._thresholds, self._index.reading)),
-            *(snapshot.scalars.files, snapshot.scalars.names),
+            *(snapshot.scalars.files, snapshot.scalars.names, snapshot.remarks),
         )
         digest.update(repr(about).encode("utf-8", "backslashreplace"))
         for values in (self._steps, snapshot.state, *_scalar_arrays(snapshot.scalars)):

@@ -9,7 +9,8 @@ from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.findings.findings_table import finding_dict
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
-from rlpanel.tables.table import RUN, SPLIT, Table, TableColumn, TableSpec
+from rlpanel.store.snapshot.remarks import listed_remarks
+from rlpanel.tables.table import REMARKS, RUN, SPLIT, Table, TableColumn, TableSpec
 
 FINDINGS = TableSpec(
     "findings",
@@ -47,6 +48,7 @@ FINDINGS = TableSpec(
         SPLIT,
         TableColumn("steps", "integer", "Number of complete steps that were checked."),
         TableColumn("unread", "objects", "Files that were not read, with reasons."),
+        REMARKS,
     ),
 )
 
@@ -68,5 +70,6 @@ def findings(run: Run) -> Table:
         "split": snapshot.split,
         "steps": 0 if newest is None else int((snapshot.steps.values <= newest).sum()),
         "unread": [{"file": skipped.file, "reason": skipped.reason} for skipped in snapshot.unread],
+        "remarks": listed_remarks(snapshot.remarks),
     }
     return FINDINGS.table([finding_dict(finding) for finding in found], about=about)

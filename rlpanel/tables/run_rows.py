@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from rlpanel.api.open_run import open_run
+from rlpanel.api.open_run import open_listed
 from rlpanel.errors import RLPanelError
 from rlpanel.sources.discovery.directory import RunInfo, discover
+from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.index.run_facts import RunFacts, known_facts, read_saved_facts
 from rlpanel.tables.table import Table, TableColumn, TableSpec, page
 from rlpanel.time_text import utc_text
@@ -32,6 +33,17 @@ RUNS = TableSpec(
         ),
         TableColumn("samples", "integer", f"Number of samples {_READ}."),
         TableColumn("step", "integer", f"Newest complete step {_READ}."),
+        TableColumn(
+            "split",
+            "text",
+            "The split that the other columns are about. Runs of another split than train are evaluations.",
+        ),
+        TableColumn(
+            "doubt",
+            "text",
+            "Samples that the step may hold as well: of an evaluation (evaluation) or of two attempts "
+            "(attempts); empty if nothing says so.",
+        ),
         TableColumn("reward", "number", f"Mean reward of that step {_READ}.", "reward"),
         TableColumn("trend", "numbers", f"Mean rewards of at most 24 parts of the run {_READ}.", "reward"),
     ),
@@ -71,7 +83,7 @@ def _facts_of(infos: Sequence[RunInfo]) -> list[RunFacts | None]:
         if known_facts(info.path) is None and info.bytes <= budget:
             budget -= info.bytes
             try:
-                open_run(info.path, follow=False, jobs=0).close()
+                open_listed(info, follow=False).close()
             except RLPanelError:  # deleted meanwhile
                 continue
     return [known_facts(info.path) for info in infos]
@@ -84,7 +96,10 @@ def _row(info: RunInfo, facts: RunFacts | None) -> dict[str, object]:
         "files": info.files,
         "bytes": info.bytes,
         "modified": utc_text(info.modified),
+        "split": info.split or TRAIN,
     }
     if facts is not None:
-        row |= {"samples": facts.samples, "step": facts.step, "reward": facts.reward, "trend": facts.trend}
+        row |= {
+            name: getattr(facts, name) for name in ("samples", "step", "split", "doubt", "reward", "trend")
+        }
     return row

@@ -11,10 +11,11 @@ from rlpanel.api.run import Run
 from rlpanel.metrics.engine.column_info import ALIASES, METRICS, of_level, pooling_columns, step_names
 from rlpanel.metrics.engine.step_statistics import STATISTICS
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
+from rlpanel.store.snapshot.remarks import listed_remarks
 from rlpanel.store.snapshot.run_view import RunView, step_name
 from rlpanel.store.snapshot.step_metric_cache import available
 from rlpanel.tables.run_columns import chosen, number_column
-from rlpanel.tables.table import RUN, SPLIT, Table, TableColumn, TableSpec
+from rlpanel.tables.table import REMARKS, RUN, SPLIT, Table, TableColumn, TableSpec
 
 STEPS = TableSpec(
     "steps",
@@ -30,6 +31,7 @@ STEPS = TableSpec(
         SPLIT,
         TableColumn("trend", "object", "Means of at most 32 parts of the run, by column."),
         TableColumn("available", "texts", "Names of all further columns that this run has."),
+        REMARKS,
     ),
 )
 
@@ -91,6 +93,7 @@ def steps(
             "split": view.snapshot.split,
             "trend": {name: _trend(array) for name, array in whole.items()},
             "available": list(curves),
+            "remarks": listed_remarks(run.remarks),
         },
     )
 

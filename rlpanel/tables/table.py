@@ -40,6 +40,12 @@ class TableColumn:
 #: Facts that most tables state.
 RUN = TableColumn("run", "text", "Name of the run.")
 SPLIT = TableColumn("split", "text", "The split whose samples count.")
+REMARKS = TableColumn(
+    "remarks",
+    "objects",
+    "What the numbers depend on and the files do not tell: kind (evaluation, attempts or split), sentence, "
+    "and the steps that it is about.",
+)
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,22 @@ def tools(folder: Path, **options: Any) -> Any:
     )
 
 
+def online_dpo(folder: Path, **options: Any) -> Any:
+    """Return an online DPO trainer, which is recorded through its reward functions."""
+    from trl.experimental.online_dpo import OnlineDPOConfig, OnlineDPOTrainer
+
+    tokens = tiny.tokenizer()
+    defaults = {"max_new_tokens": 12, "max_length": 64, "beta": 0.1, "max_steps": 2}
+    return OnlineDPOTrainer(
+        model=tiny.policy(tokens),
+        ref_model=tiny.policy(tokens),
+        processing_class=tokens,
+        reward_funcs=[tiny.score_length, tiny.score_letters],
+        args=OnlineDPOConfig(output_dir=str(folder), **(SHARED | defaults | options)),
+        train_dataset=tiny.task(),
+    )
+
+
 def ppo(folder: Path, **options: Any) -> Any:
     """Return a PPO trainer."""
     from trl.experimental.ppo import PPOConfig, PPOTrainer
@@ -118,7 +134,7 @@ def main() -> None:
     """Train with the options of the command line."""
     algo, folder, options = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
     recorded, resume = options.pop("record", True), options.pop("resume", None)
-    made = {"ppo": ppo, "tools": tools}.get(algo, partial(grouped, algo))
+    made = {"ppo": ppo, "tools": tools, "online_dpo": online_dpo}.get(algo, partial(grouped, algo))
     trainer = made(folder / "output", **options)
     before = set(vars(trainer))
     began, used = time.perf_counter(), time.process_time()

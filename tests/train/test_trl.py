@@ -291,3 +291,12 @@ def test_a_tool_run_is_recorded_as_a_conversation(trained: Trained) -> None:
         '[assistant] [call] add({"a": 2, "b": 2})\n[tool] 4\n[assistant] The sum is 4.'
     )
     assert logged.messages[2]["tool_calls"] == sample.messages[2]["tool_calls"]
+
+
+def test_a_group_of_online_dpo_is_the_two_answers_to_one_prompt(tmp_path: Path) -> None:
+    train("online_dpo", tmp_path)
+    groups = defaultdict(list)
+    for row in rollouts(tmp_path):
+        groups[row["group"]].append(row["prompt"])
+    assert len(groups) == 2 * 4
+    assert all(len(prompts) == 2 and len(set(prompts)) == 1 for prompts in groups.values())

@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from tests.factories import line, sample, write_run
 from tests.ui.board import BoardPage, Served
 from tests.ui.conftest import OpenBoard
+from tests.unit.store.snapshot.test_remarks import TRAINED, write_state, write_trl
 
 FILE = "rollout_data_rank_0.jsonl"
 
@@ -116,3 +117,23 @@ def test_a_folder_that_vanishes_leaves_its_last_state(board: BoardPage, root: Pa
     shutil.rmtree(root / "vanishes")
     expect(board.badge).to_contain_text("1 problem")
     board.at_step(2)
+
+
+def test_steps_that_may_hold_an_evaluation_are_marked_in_the_head_at_the_step_and_in_the_list(
+    board: BoardPage, root: Path
+) -> None:
+    folder = root / "evaluated"
+    write_trl(folder, TRAINED)
+    write_state(folder, {"step": 4, "eval_reward": 0.25})
+    board.settled().go(run="evaluated", step=4).settled(4)
+    badge = board.page.locator(".rl-remarks")
+    expect(badge.locator("summary")).to_have_text("1 step may hold evaluation samples")
+    expect(badge.locator("li")).to_be_hidden()
+    badge.locator("summary").click()
+    expect(badge.locator("li")).to_contain_text("the trainer evaluated at this step")
+    expect(board.page.locator(".rl-step .doubts")).to_have_text("may hold evaluation samples")
+    badge.locator("summary").click()
+    board.press("ArrowLeft")
+    board.at_step(3)
+    expect(board.page.locator(".rl-step .doubts")).to_have_count(0)
+    expect(board.page.locator(".rl-runs .reward", has_text="0.75?")).to_be_visible()

@@ -32,8 +32,11 @@ def newest_first(runs: Iterable[RunInfo], listed: Sequence[str], now: float) -> 
 def most_useful(runs: Sequence[RunInfo], now: float) -> RunInfo | None:
     """Return the newest live run with rewards, else the newest run with rewards, else the newest run.
 
+    Runs of training come before those whose folder is an evaluation's.
+
     No run is read: the facts of a run that was read before decide, else the first lines of its files.
     """
+    runs = [run for run in runs if not run.split] or runs
     rewarded = [run for run in runs if _has_rewards(run)]
     live = [run for run in rewarded if _is_live(run, now)]
     return max(live or rewarded or runs, key=lambda run: run.modified, default=None)

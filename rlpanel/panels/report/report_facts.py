@@ -39,6 +39,8 @@ def _run_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
         yield "Reading", f"{snapshot.progress.fraction:.0%} of the run had been read"
     if snapshot.bad_count:
         yield "Bad lines", f"{snapshot.bad_count:,}, not shown"
+    if snapshot.remarks:
+        yield "Remarks", " ".join(remark.sentence for remark in snapshot.remarks)
     if snapshot.problems:
         yield "Problems", "; ".join(snapshot.problems)
 

@@ -11,6 +11,7 @@ from panel.viewable import Viewer
 from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.samples.visible_rows import excluded_html
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.remark_labels import remark_title
 from rlpanel.panels.sidebar.run_state import age, run_state
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -81,7 +82,7 @@ def badge_html(
         parts = [f"{parts[0]}{step}"]
     newest = tr("{age} ago").format(age=age(now - snapshot.newest_line)) if snapshot.newest_line else ""
     error = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
-    folds = excluded_html(snapshot) + problems_html(snapshot, others)
+    folds = remarks_html(snapshot) + excluded_html(snapshot) + problems_html(snapshot, others)
     pill = _pill_text(_state(snapshot, now), " · ".join(parts), newest)
     return f'{name}<span class="pill">{pill}</span>{folds}{error}'
 
@@ -117,6 +118,13 @@ def _state(snapshot: Snapshot, now: float) -> str:
         return f'<span class="dot reading"></span> <b>{text}</b>'
     state = run_state(now - snapshot.newest_line)
     return f'<span class="dot {state}"></span> <b>{tr(state)}</b>'
+
+
+def remarks_html(snapshot: Snapshot) -> str:
+    """Return what the numbers depend on and the files do not tell as HTML that unfolds; empty if nothing."""
+    title = "; ".join(dict.fromkeys(safe_text(remark_title(remark)) for remark in snapshot.remarks))
+    items = "".join(f"<li>{safe_text(remark.sentence)}</li>" for remark in snapshot.remarks)
+    return _fold(title, items, "rl-remarks") if items else ""
 
 
 def problems_html(snapshot: Snapshot, others: tuple[str, ...] = ()) -> str:

@@ -49,6 +49,8 @@ function factsOf(run, { state, age }) {
     facts.push(run.reward === undefined ? t("step {step} in the last lines of a file", place)
       : t("reward {reward} at step {step}, in the last lines of a file", place))
   } else if (run.reward !== undefined) { facts.push(t("reward {reward} at step {step}", place)) }
+  if (run.split) { facts.push(t("split {split}", { split: run.split })) }
+  if (run.doubt) { facts.push(run.doubt) }
   if (run.severity) { facts.push(`${run.severity} at step ${run.checked}: ${run.finding}`) }
   else if (run.severity === "") { facts.push(t("no current findings at step {step}", { step: run.checked })) }
   return facts
@@ -110,7 +112,7 @@ class RunEntry {
       this.second.append(element("span", "samples", t("{count} samples", { count: `${run.more ? "≥ " : ""}${shortCount(run.samples)}` })))
     }
     if (run.tail) { this.second.append(element("span", "samples", t("step {step}", { step: run.step.toLocaleString("en-US") }))) }
-    if (run.reward !== undefined) { this.second.append(element("span", "reward", run.reward)) }
+    if (run.reward !== undefined) { this.second.append(element("span", "reward", run.doubt ? `${run.reward}?` : run.reward)) }
     if (run.trend?.length > 1) { this.second.append(sparkline(run.trend)) }
     this.said = undefined
     this.refresh(clock)

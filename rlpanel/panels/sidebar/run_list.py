@@ -17,11 +17,13 @@ from rlpanel.number_text import number
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
+from rlpanel.panels.session.remark_labels import kind_label
 from rlpanel.panels.sidebar.run_state import LIVE_SECONDS, QUIET_SECONDS
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.component import Component
 from rlpanel.sources.discovery.directory import RunInfo
+from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.index.run_facts import RunFacts, known_facts, read_saved_facts
 from rlpanel.store.index.tail_facts import TailFacts, known_tail, look_at_tails
 
@@ -193,6 +195,9 @@ def entry_of(
     entry: Entry = {"name": info.name, "label": label, "time": round(info.modified, 1)}
     if problem:
         entry["problem"] = problem
+    split = facts.split if isinstance(facts, RunFacts) else info.split or TRAIN
+    if split != TRAIN:
+        entry["split"] = split
     if isinstance(facts, TailFacts):
         entry["step"], entry["tail"] = facts.step, True
         if facts.reward is not None:
@@ -204,6 +209,8 @@ def entry_of(
         if facts.reward is not None:
             entry["reward"] = number(facts.reward)
             entry["trend"] = _heights(facts.trend)
+        if doubt := kind_label(facts.doubt):
+            entry["doubt"] = doubt
     if mark is not None:
         entry["severity"] = mark.severity
         entry["finding"], entry["checked"] = mark.sentence, mark.step

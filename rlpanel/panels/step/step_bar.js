@@ -44,14 +44,15 @@ export function render({ model }) {
   }
   const drawLabel = () => {
     const name = model.label ? [element("b", "", model.label), " "] : []
-    label.replaceChildren(...name, element("span", "note", model.note))
+    const doubts = model.doubts ? [" ", element("span", "doubts", model.doubts)] : []
+    label.replaceChildren(...name, element("span", "note", model.note), ...doubts)
     slider.setAttribute("aria-valuetext", label.textContent)
   }
   const drawButtons = () => { for (const node of moves) { node.disabled = !model.steps } }
   const drawFollow = () => { box.checked = model.follow }
 
   model.on(["steps", "position"], () => { drawSlider(); drawButtons() })
-  model.on(["label", "note"], drawLabel)
+  model.on(["label", "note", "doubts"], drawLabel)
   model.on("follow", drawFollow)
   for (const draw of [drawSlider, drawLabel, drawButtons, drawFollow]) { draw() }
   bar.append(...moves, label, slider, follow)

@@ -10,6 +10,7 @@ from panel.viewable import Viewer
 
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.remark_labels import step_doubts
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.component import Component
@@ -30,6 +31,7 @@ class StepControls(Component):
     position = param.Integer(default=0, doc="Position of the selected step, from 0.")
     label = param.String(default="", doc="Name of the step that is selected or dragged to; empty for none.")
     note = param.String(default="", doc="Text behind the label.")
+    doubts = param.String(default="", doc="Remarks on the step's samples; empty for none.")
     follow = param.Boolean(default=True, doc="Whether the newest complete step is selected automatically.")
 
     _esm = read_assets("panels/ui/dom.js", "panels/step/step_bar.js")
@@ -68,7 +70,7 @@ class StepBar(Viewer):
     def _write_label(self, step: int | None) -> None:
         steps = self.context.snapshot.steps
         if step is None or not len(steps.values):
-            self._controls.param.update(label="", note=tr("no steps yet"))
+            self._controls.param.update(label="", note=tr("no steps yet"), doubts="")
             return
         position = steps.position(step)
         count = (
@@ -76,9 +78,11 @@ class StepBar(Viewer):
             if position >= 0
             else ""
         )
+        note = tr("of {last}{samples}").format(last=int(steps.values[-1]), samples=count)
         self._controls.param.update(
             label=tr("Step {step}").format(step=step),
-            note=tr("of {last}{samples}").format(last=int(steps.values[-1]), samples=count),
+            note=note,
+            doubts=" · ".join(step_doubts(self.context.snapshot, step)),
         )
 
     def _on_message(self, message: Any) -> None:

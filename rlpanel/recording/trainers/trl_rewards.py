@@ -77,14 +77,15 @@ class RewardHook:
         if not self.trainer.model.training:
             return  # samples of the evaluation must not enter the means of training steps
         prompts, completions = kwargs["prompts"], kwargs["completions"]
-        process, size = self.trainer.accelerator.process_index, getattr(self.trainer, "num_generations", 1)
+        size = getattr(self.trainer, "num_generations", 1)
+        groups = _groups(prompts, size, self.trainer.accelerator.process_index * len(prompts))
         for index, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
             own_scores = {name: values[index] for name, values in scores.items()}
             row: dict[str, Any] = {
                 "step": self.trainer.state.global_step + 1,
                 "prompt": rollout_rows.text_of(prompt),
                 "response": rollout_rows.policy_text(completion),
-                "group": f"{self._batches}-{(process * len(prompts) + index) // size}",
+                "group": f"{self._batches}-{groups[index]}",
                 "rewards": own_scores,
                 "reward": self._total(own_scores),
             }
@@ -108,6 +109,29 @@ class RewardHook:
         pairs = zip(scores.values(), factors, strict=True)
         products = [float(score) * factor for score, factor in pairs if score is not None]
         return sum(products) if products else None
+
+
+def _groups(prompts: list[Any], size: int, start: int) -> list[int]:
+    """Return the number of each sample's group, whose samples have equal prompts.
+
+    Most trainers repeat each prompt ``size`` times; ``OnlineDPOTrainer`` repeats the whole batch.
+
+    Parameters
+    ----------
+    prompts : list
+    size : int
+        Number of samples of a group.
+    start : int
+        Number of samples of the processes before this one.
+    """
+    numbers = [(start + index) // size for index in range(len(prompts))]
+    pairs = zip(numbers, numbers[1:], prompts, prompts[1:], strict=False)
+    if all(number != after or prompt == following for number, after, prompt, following in pairs):
+        return numbers
+    batch = len(prompts) // size
+    if prompts == prompts[:batch] * size:
+        return [start + index % batch for index in range(len(prompts))]
+    return [start + prompts.index(prompt) for prompt in prompts]
 
 
 def _is_column(values: Any, count: int) -> bool:

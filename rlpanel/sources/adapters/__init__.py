@@ -8,6 +8,7 @@ from __future__ import annotations
 from rlpanel.sources.adapters.areal import Areal
 from rlpanel.sources.adapters.columnar import Columnar
 from rlpanel.sources.adapters.miles import MilesColumns, MilesTrajectories
+from rlpanel.sources.adapters.ms_swift import SwiftRay, SwiftTables
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.adapters.nemo_gym import NemoGym
 from rlpanel.sources.adapters.nemo_rl import NemoRL
@@ -16,7 +17,6 @@ from rlpanel.sources.adapters.openpipe_art import OpenPipeArt
 from rlpanel.sources.adapters.rllm import RLLM
 from rlpanel.sources.adapters.roll_agentic import RollAgentic
 from rlpanel.sources.adapters.skyrl import SkyRL
-from rlpanel.sources.adapters.swift_ray import SwiftRay
 from rlpanel.sources.adapters.tinker_cookbook import TinkerCookbook
 from rlpanel.sources.adapters.trl import Trl
 from rlpanel.sources.adapters.verl import Verl
@@ -31,8 +31,9 @@ NATIVE: Adapter = Native()
 #: Reads a file with TRL's name while it cannot be opened.
 TRL: Adapter = Trl()
 
-#: Asked in this order. `Columnar` and `TRL` come before `NATIVE`: their rows hold native keys, too.
+#: Asked in this order. The first three come before `NATIVE`: their rows hold native keys, too.
 ADAPTERS: tuple[Adapter, ...] = (
+    SwiftTables(),
     Columnar(),
     TRL,
     NATIVE,

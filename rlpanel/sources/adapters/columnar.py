@@ -1,9 +1,10 @@
 """Reads columnar lines: one object per step whose values are lists of equal length, one item per sample.
 
-ms-swift appends such a line to ``completions.jsonl`` at each logging step; ROLL writes one to
-``rollout_dump_data.step_{N}.jsonl``. ms-swift logs no total reward: the columns between ``completion`` and
-``advantages`` are its reward functions, and their sum is the reward. On Megatron its step is ``gen_step``.
-ROLL asks its policy ``messages``, JSON in a text, if a data set has them; ``prompt`` may lack the question.
+ms-swift appends such a line to ``completions.jsonl`` at each logging step (see also `ms_swift`); ROLL writes
+one to ``rollout_dump_data.step_{N}.jsonl``. ms-swift logs no total reward: the columns between
+``completion`` and ``advantages`` are its reward functions, and their sum is the reward. On Megatron its step
+is ``gen_step``. ROLL asks its policy ``messages``, JSON in a text, if a data set has them; ``prompt`` may
+lack the question.
 """
 
 from __future__ import annotations

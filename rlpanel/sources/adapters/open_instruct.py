@@ -1,6 +1,7 @@
 """Reads open-instruct's ``{run}_rollouts_{shard}.jsonl`` (``--save_traces``), one line per sample, appended.
 
-The lines hold token ids without text; ``logprobs`` are those of the inference engine.
+The lines hold token ids without text; ``logprobs`` are those of the inference engine. A step's batch is
+written once, with ``sample_idx`` from 0 on. A resumed job appends its steps again, to the first shard.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class OpenInstruct:
 
     name = "open-instruct"
     looks = "{run}_rollouts_{shard}.jsonl with 'prompt_tokens' and 'response_tokens' (open-instruct)"
+    once_per_step = "sample_idx"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the line has a step and the token ids of a prompt and a response."""

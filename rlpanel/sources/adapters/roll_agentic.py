@@ -39,6 +39,7 @@ class RollAgentic:
 
     name = "ROLL agentic"
     looks = "*.jsonl with lists under 'global_step', 'trajectory_data' and 'messages' (ROLL agentic)"
+    shares_evaluation = "ROLL writes a step's evaluation to the same file as its training"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the line has the columns of trajectories."""

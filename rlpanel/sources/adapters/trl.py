@@ -35,6 +35,7 @@ class Trl:
     """
 
     weights: tuple[tuple[str, float], ...] = ()
+    shares_evaluation = "TRL replaces the file of a step when it evaluates at that step"
     looks = "completions_{step}.parquet with 'step', 'prompt' and 'completion' (TRL, log_completions=True)"
 
     @property

@@ -22,12 +22,13 @@ from rlpanel.sources.discovery.file_names import (
     without_compressed_copies,
 )
 from rlpanel.sources.discovery.folder_config import FolderConfigs, from_settings
+from rlpanel.sources.discovery.folder_split import in_folder, split_of_folder
 from rlpanel.sources.discovery.folder_walk import FolderTree, FolderWalk, ListedFolder, is_file
 from rlpanel.sources.discovery.format_detection import FormatCache
 from rlpanel.sources.discovery.links import skipped_link, target_of
 from rlpanel.sources.files.file_access import AnyPath, is_remote, path_of, scan
 from rlpanel.sources.files.unreadable import Unread, reason_of, too_many_open
-from rlpanel.sources.records.record_types import Adapter
+from rlpanel.sources.records.record_types import Adapter, for_file
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ class RunInfo:
         Time of the newest change, in seconds since the epoch.
     rewarded : bool
         Whether the first sample of a file has a reward.
+    root : path, optional
+        The folder that was searched, or that a link led to: files above it do not count.
     """
 
     name: str
@@ -56,11 +59,17 @@ class RunInfo:
     bytes: int
     modified: float
     rewarded: bool = False
+    root: AnyPath | None = None
 
     @property
     def label(self) -> str:
         """Name shown to the user; the root itself is shown by its folder name."""
         return self.path.name if self.name == "." else self.name
+
+    @property
+    def split(self) -> str:
+        """Split of samples that name none, from the folder's name; empty for training."""
+        return split_of_folder(self.path.name)
 
 
 @dataclass(frozen=True)
@@ -153,7 +162,7 @@ class Directory:
         return any(
             rollout.run_folder == run_folder
             for place, entries in places
-            for rollout in self._rollouts(ListedFolder(place, entries, self._walk.tree))
+            for rollout in self._rollouts(ListedFolder(place, entries, self._walk.tree), None, run_folder)
         )
 
     def files(self, folder: str | os.PathLike[str]) -> list[RolloutFileInfo]:
@@ -194,10 +203,13 @@ class Directory:
 
     def _select(self, run_folder: str, found: list[RolloutFileInfo]) -> list[RolloutFileInfo]:
         """Return the files to read, sorted by name, with their adapters as the folder configures them."""
-        config = self.folder_configs.for_folder(run_folder)
-        adapters = step_folders.select_files(path_of(run_folder), {file.name: file.adapter for file in found})
+        config, folder = self.folder_configs.for_folder(run_folder), path_of(run_folder)
+        adapters = step_folders.select_files(folder, {file.name: file.adapter for file in found})
         return [
-            replace(file, adapter=config.apply_to(adapters[file.name]))
+            replace(
+                file,
+                adapter=in_folder(config.apply_to(for_file(adapters[file.name], file.path)), folder.name),
+            )
             for file in sorted(found, key=lambda file: file.name)
             if file.name in adapters
         ]
@@ -240,7 +252,7 @@ class Directory:
         self, folder: ListedFolder, unread: list[Unread] | None = None, run_folder: str = ""
     ) -> Iterator[_Rollout]:
         """Yield the rollout files of a folder; unreadable files that may be rollouts go to ``unread``."""
-        config, bound = self.folder_configs.for_folder(folder.path), folder.tree.path
+        config, bound = self.folder_configs.for_folder(folder.path, run_folder), folder.tree.path
         mapped_documents = config.mapped is not None and not is_checkpoint_folder(folder.entries)
         for entry in without_compressed_copies(folder.entries):
             if not is_rollout_name(entry.name, any_document=mapped_documents) or not is_file(entry):
@@ -269,6 +281,7 @@ def _info(folder: str, tree: FolderTree, members: list[_Rollout]) -> RunInfo:
         bytes=sum(rollout.status.st_size for rollout in members),
         modified=max(rollout.status.st_mtime for rollout in members),
         rewarded=any(rollout.rewarded for rollout in members),
+        root=path_of(tree.path),
     )
 
 

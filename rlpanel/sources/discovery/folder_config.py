@@ -10,7 +10,8 @@
     format = 0.5
 
 The ``rlpanel.toml`` nearest to the logs is used, searching upwards from their folder to the shown root. It
-overrides the settings. If it has no reward weights, those of the trainer's ``run.json`` are used.
+overrides the settings. If it has no reward weights, those of the trainer's ``run.json`` are used. If the
+shown root is the run itself, its parent counts as well: a run has one reward wherever it is opened.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any
 from rlpanel.errors import SettingError, describe_error
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters.key_mapping import MappedAdapter, create_mapping, parse_mapping
-from rlpanel.sources.discovery.links import is_below, named_target
+from rlpanel.sources.discovery.links import is_below, is_trusted_above, named_target
 from rlpanel.sources.discovery.run_json import NAME as RUN_JSON
 from rlpanel.sources.discovery.run_json import RunJson
 from rlpanel.sources.files.file_access import AnyPath, is_remote, path_of
@@ -98,7 +99,7 @@ class FolderConfigs:
     Parameters
     ----------
     root : path
-        Highest folder that is searched for a file.
+        Highest folder that is searched for a file, except for the parent of a run that is the root itself.
     settings : FolderConfig
     """
 
@@ -107,10 +108,19 @@ class FolderConfigs:
         self._cache: dict[str, tuple[Stamp, FolderConfig]] = {}
         self._run_files: dict[AnyPath, RunJson] = {}
 
-    def for_folder(self, folder: str | os.PathLike[str]) -> FolderConfig:
-        """Return the configuration for the files of a folder; OSError if too many files are open."""
+    def for_folder(self, folder: str | os.PathLike[str], run: str | os.PathLike[str] = "") -> FolderConfig:
+        """Return the configuration for the files of a folder; OSError if too many files are open.
+
+        Parameters
+        ----------
+        folder : path
+        run : path, optional
+            Folder of the run that the files belong to; the folder itself by default.
+        """
         folders = self._upwards(path_of(folder))
         bound = str(folders[-1])
+        if path_of(run or folder) == self._root:
+            folders.append(self._root.parent)
         configs = (self._load(parent / NAME, bound) for parent in folders)
         config = next((loaded for loaded in configs if loaded), self._settings)
         weights, problem, unread = self._trainer_weights(folders[: _RUN_JSON_LEVELS + 1])
@@ -118,6 +128,10 @@ class FolderConfigs:
         return replace(
             config, weights=config.weights or weights, problem=problems, unread=config.unread + unread
         )
+
+    def _is_trusted(self, path: AnyPath) -> bool:
+        """Return True if a file may be read: it is below the root, or its owner could write there anyway."""
+        return path.parent != self._root.parent or is_trusted_above(path, self._root)
 
     def _upwards(self, folder: AnyPath) -> list[AnyPath]:
         """Return the folder and its parents, up to the root."""
@@ -128,6 +142,9 @@ class FolderConfigs:
         """Return the weights in the first ``run.json`` that has some, what is ignored, and files not read."""
         problem, unread = "", list[Unread]()
         for folder in folders:
+            if not self._is_trusted(folder / RUN_JSON):
+                unread.append(_foreign(RUN_JSON))
+                continue
             file = self._run_files.setdefault(folder, RunJson(folder))
             file.refresh()
             problem = problem or file.problem
@@ -145,10 +162,16 @@ class FolderConfigs:
         stamp = stamp_of(path)
         if stamp is None:
             return None
+        if not self._is_trusted(path):
+            return replace(self._settings, unread=(_foreign(NAME),))
         cached = self._cache.get(str(path))
         if cached is None or cached[0] != stamp:
             cached = self._cache[str(path)] = stamp, _read(path, bound, self._settings)
         return cached[1]
+
+
+def _foreign(name: str) -> Unread:
+    return Unread(f"../{name}", "belongs to another user, and is outside of the shown folder")
 
 
 def _read(path: AnyPath, bound: str, settings: FolderConfig) -> FolderConfig:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from rlpanel.errors import UnsafePath
 from rlpanel.sources.discovery.file_names import display_name
+from rlpanel.sources.files.file_access import AnyPath, is_remote
 from rlpanel.sources.files.unreadable import Unread
 
 NOT_FOLLOWED = "links are not followed; start with --follow-links"
@@ -108,6 +109,19 @@ def skipped_link(link: str, name: str, reason: str) -> Unread:
 def is_below(path: str, folder: str) -> bool:
     """Return True if a path is a folder or is inside it; both are real paths."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def is_trusted_above(path: AnyPath, folder: AnyPath) -> bool:
+    """Return True if a file above a shown folder belongs to this user, to root or to the folder's owner.
+
+    Anyone may own the folder above, such as ``/tmp``. A file that is missing is trusted, as it says nothing.
+    """
+    if is_remote(path) or not hasattr(os, "geteuid"):
+        return True
+    try:
+        return os.lstat(path).st_uid in (os.geteuid(), 0, os.stat(folder).st_uid)
+    except OSError:
+        return True
 
 
 def _resolve(path: str) -> tuple[str, list[int]]:

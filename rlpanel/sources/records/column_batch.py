@@ -13,7 +13,7 @@ import numpy as np
 from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.records.column_plan import ColumnPlan, Row
 from rlpanel.sources.records.embedded_media import EMBEDDED_MARK, without_embedded
-from rlpanel.sources.records.record_types import Record, is_eval, rank_of
+from rlpanel.sources.records.record_types import Record, rank_of
 
 #: Characters of `EMBEDDED_MARK`. One character is searched much faster than the whole mark.
 _RARE_IN_MARK = ";64"
@@ -63,6 +63,8 @@ class ColumnBatch:
         Values of the lines after them, as `ColumnPlan.parse_row` returns them.
     sizes, arrays : list of list
         Results of `ColumnPlan.parse_lists`, one list per line; empty if the lines have no lists.
+    split : str
+        Split of lines that do not name one; empty for training.
     """
 
     plan: ColumnPlan
@@ -72,6 +74,7 @@ class ColumnBatch:
     rows: list[Row] = field(default_factory=list)
     sizes: list[list[int]] = field(default_factory=list)
     arrays: list[list[Any]] = field(default_factory=list)
+    split: str = ""
 
     def __len__(self) -> int:
         return len(self.rows) + (len(self.columns[0]) if self.columns else 0)
@@ -99,7 +102,9 @@ class ColumnBatch:
         rows = self.rows if self.plan.lazy else list(zip(*self.as_columns(), strict=True))
         return [
             ColumnBatch(
-                self.plan, self.path, self.step, [], [row], self.sizes[at : at + 1], self.arrays[at : at + 1]
+                *(self.plan, self.path, self.step, [], [row], self.sizes[at : at + 1]),
+                self.arrays[at : at + 1],
+                self.split,
             )
             for at, row in enumerate(rows)
         ]
@@ -232,7 +237,7 @@ def _token_counts(
 def _labels(
     batches: Sequence[ColumnBatch], columns: Sequence[Sequence[Any]]
 ) -> dict[str, Sequence[str | None]]:
-    """Return the label columns with at least one value; samples of evaluation files get the split "eval"."""
+    """Return the label columns with at least one value; lines without a split get that of their file."""
     labels: dict[str, Sequence[str | None]] = {}
     for (_, kind, name), column in zip(batches[0].plan.columns, columns, strict=False):
         if kind == "own label":
@@ -241,12 +246,12 @@ def _labels(
         elif kind == "label":
             all_text = set(map(type, column)) == {str}
             labels[name] = column if all_text else [None if value is None else str(value) for value in column]
-    if any(is_eval(batch.path) for batch in batches):
-        evals = [is_eval(batch.path) for batch in batches for _ in range(len(batch))]
-        logged = labels.get("split", [None] * len(evals))
+    if any(batch.split for batch in batches):
+        of_file = [batch.split for batch in batches for _ in range(len(batch))]
+        logged = labels.get("split", [None] * len(of_file))
         labels["split"] = [
-            "eval" if in_eval_file and split is None else split
-            for in_eval_file, split in zip(evals, logged, strict=True)
+            split if split is not None else default or None
+            for default, split in zip(of_file, logged, strict=True)
         ]
     return {name: column for name, column in labels.items() if any(label is not None for label in column)}
 

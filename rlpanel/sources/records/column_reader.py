@@ -11,7 +11,7 @@ from typing import Any
 from rlpanel.sources.records.column_batch import ColumnBatch
 from rlpanel.sources.records.column_plan import ColumnPlan
 from rlpanel.sources.records.json_parser import parse_fast, parse_lines
-from rlpanel.sources.records.record_types import Chunk, FlatFormat, Record
+from rlpanel.sources.records.record_types import Chunk, FlatFormat, Record, is_eval
 
 #: Misfit score above which a plan is dropped: +2 for a line that does not fit, -1 for a line that fits.
 _MAX_MISFITS = 8
@@ -36,6 +36,7 @@ class ColumnReader:
         self._path = path
         self._flat = flat
         self._step = None if flat is None else flat.step_of(path)
+        self._split = "eval" if is_eval(path) else "" if flat is None else flat.split
         self._plan: ColumnPlan | None = None
         self._misfits = 0  # misfit score of the plan, see `_MAX_MISFITS`
         self._wait = 0  # lines still to be read as records before the next plan
@@ -150,6 +151,6 @@ class ColumnReader:
         last = chunk.parts[-1] if chunk.parts else None
         if isinstance(last, ColumnBatch) and last.plan is plan:
             return last
-        batch = ColumnBatch(plan, self._path, self._step)
+        batch = ColumnBatch(plan, self._path, self._step, split=self._split)
         chunk.parts.append(batch)
         return batch

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from rlpanel.errors import SettingError
 from rlpanel.safe_files import SafeFolder
-from rlpanel.sources.records.record_types import Adapter, Record, place, repeats_rows
+from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.records.wrapped_adapter import WrappedAdapter
 
 #: Keys under which adapters keep prompt token ids, which are not part of the response's arrays.
 _PROMPT_IDS = ("prompt_token_ids", "prompt_tokens")
@@ -19,37 +19,22 @@ _MAX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class DetokenizingAdapter:
+class DetokenizingAdapter(WrappedAdapter):
     """Adapter that fills in missing texts of another adapter's samples by decoding their token ids.
 
     Attributes
     ----------
-    adapter : Adapter
     path : str
         Path of the tokenizer file.
     """
 
-    adapter: Adapter
     path: str
+    flat_format = None
 
     @property
     def name(self) -> str:
         """Name of the wrapped adapter and of the tokenizer."""
         return f"{self.adapter.name}, tokens of {self.path}"
-
-    @property
-    def looks(self) -> str:
-        """Description of the wrapped adapter."""
-        return self.adapter.looks
-
-    @property
-    def repeats_rows(self) -> bool:
-        """Return the wrapped adapter's answer."""
-        return repeats_rows(self.adapter)
-
-    def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Return the wrapped adapter's answer."""
-        return self.adapter.accepts(path, document)
 
     def read(self, document: Any, path: str, *, full: bool) -> list[Record]:
         """Read the line's samples; decode token ids only if ``full`` is set."""
@@ -58,10 +43,6 @@ class DetokenizingAdapter:
             for record in records:
                 _add_texts(record, load_tokenizer(self.path))
         return records
-
-    def place(self, records: list[Record], offset: int) -> None:
-        """Let the wrapped adapter add what the line's place tells."""
-        place(self.adapter, records, offset)
 
 
 def _add_texts(record: Record, vocabulary: Any) -> None:

@@ -201,12 +201,15 @@ class FlatFormat:
         Adds to a parsed line what the keys in ``told_by`` tell. Returns False if the adapter must read the
         line.
     told_by : tuple of str
+    split : str
+        Split of lines that do not name one; empty for training.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     step_of: Callable[[str], int | None] = _no_step
     complete: Callable[[dict[str, Any]], bool] | None = None
     told_by: tuple[str, ...] = ()
+    split: str = ""
 
 
 class Adapter(Protocol):
@@ -225,7 +228,8 @@ class Adapter(Protocol):
     -----
     Further attributes are optional: ``path_in_run`` (see `discovery.step_folders`), ``flat_format`` (see
     `FlatFormat`), ``repeats_rows``, which is true if a line may begin with the last samples of the line
-    before (see `repeats_rows`), and ``place`` (see `place`).
+    before (see `repeats_rows`), ``place`` (see `place`), ``for_file`` (see `for_file`),
+    ``shares_evaluation`` (see `shares_evaluation`) and ``once_per_step`` (see `once_per_step`).
     """
 
     @property
@@ -266,6 +270,25 @@ def repeats_rows(adapter: Adapter) -> bool:
 def flat_format(adapter: Adapter) -> FlatFormat | None:
     """Return how the lines of the format can be read many at a time; None if they cannot."""
     return getattr(adapter, "flat_format", None)
+
+
+def shares_evaluation(adapter: Adapter) -> str:
+    """Return how evaluations get into a step's samples without a mark; empty if they do not."""
+    return str(getattr(adapter, "shares_evaluation", ""))
+
+
+def once_per_step(adapter: Adapter) -> str:
+    """Return what a job logs only once for a step: a ``line``, or each value of the column of this name.
+
+    If it is logged again, the job was resumed. Empty if a step may be logged in any way.
+    """
+    return str(getattr(adapter, "once_per_step", ""))
+
+
+def for_file(adapter: Adapter, path: str) -> Adapter:
+    """Return the adapter of one file, for formats in which other lines of the file tell what a line is."""
+    bind: Callable[[str], Adapter] | None = getattr(adapter, "for_file", None)
+    return adapter if bind is None else bind(path)
 
 
 def place(adapter: Adapter, records: list[Record], offset: int) -> list[Record]:

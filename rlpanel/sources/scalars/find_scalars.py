@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from rlpanel.sources.discovery.file_names import display_name
+from rlpanel.sources.discovery.links import is_trusted_above
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of
 from rlpanel.sources.scalars import tensorboard
@@ -61,13 +62,18 @@ def is_scalar_name(name: str) -> bool:
 
 
 def find_scalars(folder: AnyPath, root: AnyPath) -> list[FoundScalars]:
-    """Return the scalar files of the run in ``folder`` that are inside ``root``, in ascending rank."""
-    matches = _scalar_files(folder)
-    if not matches and folder.name in _PARTS and folder.parent.is_relative_to(root):
+    """Return the scalar files of the run in ``folder``, in ascending rank.
+
+    They are inside ``root``, or inside the parent of a run that is the root itself.
+    """
+    matches, bound = _scalar_files(folder), root
+    if not matches and folder.name in _PARTS and (folder == root or folder.parent.is_relative_to(root)):
         matches = _scalar_files(folder.parent)
+        bound = folder.parent if folder == root else root
     real = ((file, path_of(file.path).resolve()) for file in matches)
-    inside = (replace(file, path=str(path)) for file, path in real if path.is_relative_to(root))
-    return sorted(inside, key=lambda file: file.rank)
+    inside = (replace(file, path=str(path)) for file, path in real if path.is_relative_to(bound))
+    trusted = (file for file in inside if bound == root or is_trusted_above(path_of(file.path), root))
+    return sorted(trusted, key=lambda file: file.rank)
 
 
 def _scalar_files(folder: AnyPath) -> list[FoundScalars]:

@@ -6,7 +6,7 @@ Within a session, and among lines without one, jumps back are looked for, see `r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -35,10 +35,12 @@ class Attempts:
     ----------
     files : list of str
         Names by file number; may grow.
+    once_per_step : mapping of int to str
+        What is logged once per step in a file, by its number; may change.
     """
 
-    def __init__(self, files: Sequence[str]) -> None:
-        self._files = files
+    def __init__(self, files: Sequence[str], once_per_step: Mapping[int, str]) -> None:
+        self._files, self._once_per_step = files, once_per_step
         self._restarts: dict[LineSequence, list[Restart]] = {}
         self._detectors: dict[LineSequence, RestartDetector] = {}
         self._numbers = SessionNumbers()
@@ -76,12 +78,13 @@ class Attempts:
                 lines_of[key] = self._add_to_session(columns, key, rows)
             if key[0] in unordered:
                 continue
-            steps = _values(columns, "step", rows)
-            detector = self._detectors.setdefault(key, RestartDetector())
-            if (np.diff(steps) >= 0).all() and detector.feed_ascending(int(steps[0]), int(steps[-1])):
+            steps, begins = _values(columns, "step", rows), self._begins(columns, key, rows)
+            detector = self._detectors.setdefault(key, self._new_detector(key))
+            ascends = (np.diff(steps) >= 0).all() and not begins.any()
+            if ascends and detector.feed_ascending(int(steps[0]), int(steps[-1])):
                 continue
             known = self._attempt_counts(columns, key, alive()[: new.start])
-            restarts = detector.feed(_runs_of_steps(steps, _values(columns, "offset", rows)), known)
+            restarts = detector.feed(_runs_of_steps(steps, _values(columns, "offset", rows), begins), known)
             if restarts:
                 self._restarts.setdefault(key, []).extend(restarts)
                 changed.add(key)
@@ -92,9 +95,10 @@ class Attempts:
         """Find jumps back among all rows of a file; return the sequences with any."""
         changed = set()
         for key, in_sequence in self._sequences(columns, rows):
-            detector = self._detectors[key] = RestartDetector()
+            detector = self._detectors[key] = self._new_detector(key)
             steps, offsets = (_values(columns, name, in_sequence) for name in ("step", "offset"))
-            self._restarts[key] = detector.feed(_runs_of_steps(steps, offsets), {})
+            runs = _runs_of_steps(steps, offsets, self._begins(columns, key, in_sequence))
+            self._restarts[key] = detector.feed(runs, {})
             if self._restarts[key]:
                 changed.add(key)
         return changed
@@ -130,6 +134,15 @@ class Attempts:
         return np.zeros(len(rows), bool) if sessions is None else sessions != NO_SESSION
 
     # -- inside ----------------------------------------------------------------------------------
+
+    def _new_detector(self, key: LineSequence) -> RestartDetector:
+        once = self._once_per_step.get(key[0], "")
+        return RestartDetector(1) if once == "line" else RestartDetector(numbered=bool(once))
+
+    def _begins(self, columns: Columns, key: LineSequence, rows: np.ndarray) -> np.ndarray:
+        """Return a mask of the rows with which the batch of a step begins, if samples are numbered in it."""
+        index = columns.numbers.get(self._once_per_step.get(key[0], ""))
+        return np.zeros(len(rows), bool) if index is None else index.view(columns.rows)[rows] == 0
 
     def _sequences(
         self, columns: Columns, where: slice | np.ndarray
@@ -208,8 +221,11 @@ def _split_name(code: int, names: list[str]) -> str:
     return TRAIN if code == TRAIN_CODE else split_name(code, names)
 
 
-def _runs_of_steps(steps: np.ndarray, offsets: np.ndarray) -> list[tuple[int, int, int]]:
-    """Group consecutive lines of one step: (step, offset of the first line, number of lines)."""
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(steps)) + 1])
+def _runs_of_steps(
+    steps: np.ndarray, offsets: np.ndarray, begins: np.ndarray
+) -> list[tuple[int, int, int, bool]]:
+    """Group consecutive lines of one step: (step, offset of the first, number of lines, begins a batch)."""
+    starts = np.flatnonzero(np.concatenate([[True], (np.diff(steps) != 0) | begins[1:]]))
     lines = np.diff(np.append(starts, len(steps)))
-    return list(zip(steps[starts].tolist(), offsets[starts].tolist(), lines.tolist(), strict=True))
+    parts = (steps[starts], offsets[starts], lines, begins[starts])
+    return list(zip(*(part.tolist() for part in parts), strict=True))

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rlpanel.sources.records.row_overlap import overlap
+
 
 def repeated_rows(place: Mapping[str, np.ndarray], key: np.ndarray) -> np.ndarray:
     """Return a mask of rows that repeat a row of the table before, in the same step of the same file.
@@ -32,31 +34,6 @@ def repeated_rows(place: Mapping[str, np.ndarray], key: np.ndarray) -> np.ndarra
     mask = np.zeros(len(order), bool)
     for before, start, end in zip(starts, starts[1:], ends[1:], strict=False):
         if not is_new_step[start - 1]:
-            tables = key[order[before:start]], key[order[start:end]]
+            tables = key[order[before:start]].tolist(), key[order[start:end]].tolist()
             mask[order[start : start + overlap(*tables)]] = True
     return mask
-
-
-def overlap(before: np.ndarray, after: np.ndarray) -> int:
-    """Return the length of the longest end of one sequence that is the beginning of the next."""
-    longest = min(len(before), len(after))
-    beginning, end = after[:longest].tolist(), before[len(before) - longest :].tolist()
-    borders = _borders(beginning)
-    length = 0
-    for item in end:
-        while length and (length == longest or beginning[length] != item):
-            length = borders[length - 1]
-        length += beginning[length] == item
-    return length
-
-
-def _borders(items: list[int]) -> list[int]:
-    """Return for each prefix the longest proper prefix that also ends it (Knuth, Morris and Pratt)."""
-    borders = [0] * len(items)
-    length = 0
-    for position in range(1, len(items)):
-        while length and items[position] != items[length]:
-            length = borders[length - 1]
-        length += items[position] == items[length]
-        borders[position] = length
-    return borders

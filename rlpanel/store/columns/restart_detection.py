@@ -7,14 +7,15 @@ none). Earlier lines of that step and of later steps then belong to an older att
 attempt counts; rows of older ones are kept, but excluded.
 
 Fewer lines are stragglers, as asynchronous trainers write them. A jump back by one step is never taken for
-a restart, because stragglers look the same.
+a restart, because stragglers look the same. Two formats have no stragglers: if a step has one line, a jump
+back by one step is a restart, too; and if a step's samples are numbered, a step that begins again is one.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 #: A restart goes back by at least this many logged steps.
@@ -39,9 +40,18 @@ class Restart:
 
 
 class RestartDetector:
-    """Finds restarts in the lines of one sequence, fed in file order."""
+    """Finds restarts in the lines of one sequence, fed in file order.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    steps_back : int
+        A restart goes back by at least this many logged steps.
+    numbered : bool
+        Whether a step that begins again is a restart, because its samples are numbered.
+    """
+
+    def __init__(self, steps_back: int = STEPS_BACK, *, numbered: bool = False) -> None:
+        self._steps_back, self._numbered = steps_back, numbered
         self._top: int | None = None  # highest step of the current attempt
         self._candidate: _Candidate | None = None
 
@@ -52,13 +62,13 @@ class RestartDetector:
         self._top = last
         return True
 
-    def feed(self, runs: Iterable[tuple[int, int, int]], known: Mapping[int, int]) -> list[Restart]:
+    def feed(self, runs: Iterable[Sequence[int]], known: Mapping[int, int]) -> list[Restart]:
         """Add lines that may contain a restart.
 
         Parameters
         ----------
-        runs : iterable of (step, offset, lines)
-            Consecutive lines of one step; ``offset`` is that of the first.
+        runs : iterable of (step, offset, lines), or (step, offset, lines, begins)
+            Consecutive lines of one step; ``offset`` is that of the first, which may begin the step's batch.
         known : mapping of int to int
             Number of lines per step of the current attempt, from all lines added before.
 
@@ -70,17 +80,21 @@ class RestartDetector:
         if self._candidate is not None:
             counts[self._candidate.step] -= self._candidate.lines
         counts = +counts  # drops the steps without remaining lines
-        restarts = [restart for run in runs if (restart := self._add_lines(*run, counts))]
+        restarts = [restart for run in runs if (restart := self._add_lines(counts, *run))]
         self._top = max(counts, default=self._top)
         return restarts
 
-    def _add_lines(self, step: int, offset: int, lines: int, counts: Counter[int]) -> Restart | None:
+    def _add_lines(
+        self, counts: Counter[int], step: int, offset: int, lines: int, begins: bool | int = False
+    ) -> Restart | None:
+        if self._numbered and begins and counts[step]:
+            return self._restart(_Candidate(step, offset, lines), counts)
         if self._candidate is not None and step != self._candidate.step:
             counts[self._candidate.step] += self._candidate.lines  # those were stragglers
             self._candidate = None
         if self._candidate is not None:
             self._candidate.lines += lines
-        elif sum(counted > step for counted in counts) >= STEPS_BACK:
+        elif sum(counted > step for counted in counts) >= self._steps_back:
             self._candidate = _Candidate(step, offset, lines)
         else:
             counts[step] += lines

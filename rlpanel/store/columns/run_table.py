@@ -14,7 +14,13 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from rlpanel.metrics.engine.compute import derive_columns
-from rlpanel.sources.records.record_types import Chunk
+from rlpanel.sources.records.record_types import (
+    Adapter,
+    Chunk,
+    once_per_step,
+    repeats_rows,
+    shares_evaluation,
+)
 from rlpanel.store.columns.attempts import Attempts, LineSequence
 from rlpanel.store.columns.columns import Column, Columns
 from rlpanel.store.columns.hash_set import HashSet, mix
@@ -58,6 +64,10 @@ class RunTable:
         Names by file number. Of two equal lines the first by name and offset counts.
     tables : set of int
         Numbers of the files whose lines repeat rows of the lines before (`repeated_tables`).
+    once_per_step : dict of int to str
+        What is logged once per step in a file, by its number (`record_types.once_per_step`).
+    shares_evaluation : dict of int to str
+        How evaluations get into a file without a mark, by its number.
     columns : Columns
     steps : SplitSteps
         Step statistics of the rows that count, per split.
@@ -76,14 +86,30 @@ class RunTable:
     def __init__(self) -> None:
         self.files: list[str] = []
         self.tables: set[int] = set()
+        self.once_per_step: dict[int, str] = {}
+        self.shares_evaluation: dict[int, str] = {}
         self.columns = Columns()
         self.steps = SplitSteps()
         self.state = np.zeros(1024, np.uint8)
         self.ranks: Counter[int] = Counter()
-        self.attempts = Attempts(self.files)
+        self.attempts = Attempts(self.files, self.once_per_step)
         self.stage = RowBuilder()
         self.backlog_starts: dict[int, int] = {}
         self._seen = HashSet()
+
+    def note_format(self, file: int, adapter: Adapter) -> None:
+        """Note what the format of a file means for its rows, before they are added."""
+        if repeats_rows(adapter):
+            self.tables.add(file)
+        else:
+            self.tables.discard(file)
+        for known, text in (
+            (self.once_per_step, once_per_step(adapter)),
+            (self.shares_evaluation, shares_evaluation(adapter)),
+        ):
+            known.pop(file, None)
+            if text:
+                known[file] = text
 
     def add_chunk(self, file: int, chunk: Chunk, version: int) -> None:
         """Add the records of a chunk read from file number ``file``; they become rows now or later."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.cache.saved_text import read_saved_text, save_text
+from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.columns.step_stats import MEAN
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -47,6 +48,10 @@ class RunFacts:
         Bytes of the files, as they are on the disk.
     newest_line : float
         Time of the newest line, in seconds since the epoch.
+    split : str
+        The split that step, reward and trend are about.
+    doubt : str
+        Kind of the remark on this step, whose reward may be that of other samples; empty if there is none.
     """
 
     samples: int
@@ -56,6 +61,8 @@ class RunFacts:
     complete: bool
     bytes: int
     newest_line: float
+    split: str = TRAIN
+    doubt: str = ""
 
 
 _facts: dict[str, RunFacts | None] = {}  # by the run's folder; None: nothing is saved
@@ -79,7 +86,13 @@ def facts_of(snapshot: Snapshot, now: float) -> RunFacts | None:
         complete=progress.caught_up and not progress.halted,
         bytes=progress.bytes_total,
         newest_line=snapshot.newest_line,
+        split=snapshot.split,
+        doubt=_doubt(snapshot, step) if progress.caught_up else "",
     )
+
+
+def _doubt(snapshot: Snapshot, step: int) -> str:
+    return next((remark.kind for remark in snapshot.remarks if step in remark.steps), "")
 
 
 def note_facts(run: AnyPath, snapshot: Snapshot) -> None:
@@ -135,6 +148,8 @@ def _parse(text: str) -> RunFacts | None:
             found["complete"] is True,
             int(found["bytes"]),
             float(found["newest_line"]),
+            str(found["split"]),
+            str(found["doubt"]),
         )
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None

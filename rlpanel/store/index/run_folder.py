@@ -6,8 +6,10 @@ import os
 
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import Directory, RolloutFileInfo
+from rlpanel.sources.discovery.folder_split import split_of_folder
 from rlpanel.sources.files.file_access import AnyPath, is_remote
 from rlpanel.sources.files.unreadable import Unread, reason_of
+from rlpanel.store.snapshot.remarks import Remark
 
 
 class RunFolder:
@@ -59,6 +61,15 @@ class RunFolder:
         config = self._directory.folder_configs.for_folder(self._path)
         self.config_problem, self.ignored = config.problem, config.unread
         return {found.name: found for found in listed}
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What the folder tells about the run's samples."""
+        split = split_of_folder(self._path.name)
+        if not split:
+            return ()
+        sentence = f"Split {split} from the folder's name {self._path.name!r}: the samples name no split."
+        return (Remark("split", sentence, split=split),)
 
     def hides(self, name: str) -> bool:
         """Return True if a file of this name may exist, but cannot be listed or read at the moment."""

@@ -21,7 +21,7 @@ from rlpanel.sources.discovery.run_json import RunJson
 from rlpanel.sources.files.file_access import path_of
 from rlpanel.sources.files.unreadable import Unread, reason_of
 from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.records.record_types import BadLine, Chunk, repeats_rows
+from rlpanel.sources.records.record_types import BadLine, Chunk
 from rlpanel.store.backlog.backlog import Backlog, open_near_end
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult
 from rlpanel.store.backlog.throughput import Throughput
@@ -331,10 +331,7 @@ class RunIndex:
             file.reader.adapter = found.adapter
             file.reader.tail.reset()
             self._files.wait(file)
-        if repeats_rows(found.adapter):
-            self._table.tables.add(file.number)
-        else:
-            self._table.tables.discard(file.number)
+        self._table.note_format(file.number, found.adapter)
         return file
 
     def _drop_missing(self, seen: dict[str, RolloutFileInfo]) -> None:
@@ -542,4 +539,5 @@ class RunIndex:
             bad_lines=self._bad_lines,
             newest_line=self._newest_line,
             status=self._status(),
+            remarks=self._folder.remarks,
         )

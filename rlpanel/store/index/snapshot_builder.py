@@ -12,6 +12,7 @@ from rlpanel.store.columns.splits import default_split, display_name
 from rlpanel.store.columns.step_stats import Steps
 from rlpanel.store.index.run_file import ReadCounts
 from rlpanel.store.index.run_status import RunStatus
+from rlpanel.store.snapshot.remarks import Remark
 from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
 
 
@@ -25,6 +26,7 @@ def build_snapshot(
     bad_lines: Sequence[BadLineAt],
     newest_line: float,
     status: RunStatus,
+    remarks: tuple[Remark, ...] = (),
 ) -> Snapshot:
     """Return a snapshot of everything in a table.
 
@@ -43,6 +45,8 @@ def build_snapshot(
     newest_line : float
         Time when the newest line was written, in seconds since the epoch.
     status : RunStatus
+    remarks : tuple of Remark
+        Those that do not depend on the samples.
     """
     columns, rows = table.columns, table.columns.rows
     by_split = table.steps.freeze()
@@ -69,6 +73,9 @@ def build_snapshot(
         _metadata={name: column.view(rows) for name, column in columns.metadata.items()},
         _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
         constants=table.stage.constants,
+        shares_evaluation=dict(table.shares_evaluation),
+        once_per_step=dict(table.once_per_step),
+        own_remarks=remarks,
         _by_split=by_split,
         _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
     )

@@ -69,7 +69,7 @@ def tail_facts(run: RunInfo, reading: Reading | None = None) -> TailFacts | None
     """Return what the last lines of a run's newest file tell; None if they hold no whole sample."""
     reading = reading or Reading.from_environment()
     try:
-        files = Directory(run.path, reading).files(run.path)
+        files = Directory(run.root or run.path, reading).files(run.path)
         newest = max(files, key=lambda file: (file.status.st_mtime, file.name), default=None)
         if newest is None:
             return None

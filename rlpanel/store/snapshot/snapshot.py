@@ -31,6 +31,7 @@ from rlpanel.store.columns.splits import (
 )
 from rlpanel.store.columns.step_stats import Steps
 from rlpanel.store.snapshot.read_progress import Progress
+from rlpanel.store.snapshot.remarks import Remark, attempt_remarks, evaluation_remarks
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,12 @@ class Snapshot:
         Training constants, such as β and γ.
     split : str
         The split whose samples count; rows of other splits are stored as well, see `in_split`.
+    shares_evaluation : mapping of int to str
+        How evaluations get into files without a mark, by number of the file.
+    once_per_step : mapping of int to str
+        What is logged once per step in a file, by its number: a ``line``, or each value of a column.
+    own_remarks : tuple of Remark
+        Remarks that do not depend on the samples.
     """
 
     name: str
@@ -108,6 +115,9 @@ class Snapshot:
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
     constants: Constants = USUAL_CONSTANTS
     split: str = TRAIN
+    shares_evaluation: Mapping[int, str] = field(default_factory=dict)
+    once_per_step: Mapping[int, str] = field(default_factory=dict)
+    own_remarks: tuple[Remark, ...] = ()
     _by_split: Mapping[str, Steps] = field(default_factory=dict)
     _with_discarded: bool = False
 
@@ -171,6 +181,17 @@ class Snapshot:
         if self._with_discarded:
             in_split |= self.discarded & np.isin(self._metadata["step"], self.steps.values)
         return np.where(in_split, self.state, np.uint8(DEAD))
+
+    @property
+    def alive_in_all_splits(self) -> np.ndarray:
+        """Mask of the rows that count in their split, shape (rows,)."""
+        return counts(self.state)
+
+    @cached_property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What this split's numbers depend on and the files do not tell, such as mixed-in evaluations."""
+        found = (*self.own_remarks, *evaluation_remarks(self), *attempt_remarks(self))
+        return tuple(remark for remark in found if remark.split == self.split)
 
     @cached_property
     def alive(self) -> np.ndarray:

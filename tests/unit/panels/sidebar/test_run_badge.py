@@ -10,6 +10,7 @@ import pytest
 import rlpanel
 from rlpanel.panels.sidebar.run_badge import badge_html
 from tests.factories import write_run
+from tests.unit.store.snapshot.test_remarks import EVALUATED, TRAINED, write_trl
 
 
 def test_problems_of_other_files_are_listed_with_those_of_the_run(tmp_path: Path) -> None:
@@ -38,3 +39,17 @@ def test_a_long_name_keeps_its_end(tmp_path: Path, name: str, front: str, back: 
     assert re.findall(r'class="(?:front|back)">(.*?)</span>', html) == [
         text for text in (front, back) if text
     ]
+
+
+def test_steps_that_may_hold_an_evaluation_are_counted_and_named(tmp_path: Path) -> None:
+    write_trl(tmp_path, EVALUATED)
+    snapshot = rlpanel.open_run(tmp_path, follow=False).snapshot
+    html = badge_html(snapshot, snapshot.newest_line, "a")
+    assert '<details class="rl-remarks"><summary class="pill kl">2 steps may hold evaluation samples' in html
+    assert re.findall(r"<li>(.*?):", html) == ["Steps 2, 4 may hold evaluation samples"]
+
+
+def test_a_run_without_an_evaluation_has_no_remark(tmp_path: Path) -> None:
+    write_trl(tmp_path, TRAINED)
+    snapshot = rlpanel.open_run(tmp_path, follow=False).snapshot
+    assert "rl-remarks" not in badge_html(snapshot, snapshot.newest_line, "a")

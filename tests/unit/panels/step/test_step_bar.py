@@ -14,6 +14,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from tests.factories import write_run
 from tests.property.test_invariants import follow
+from tests.unit.store.snapshot.test_remarks import EVALUATED, write_trl
 
 
 @pytest.fixture
@@ -106,3 +107,14 @@ def test_other_messages_change_nothing(bar: StepBar, context: Context, message: 
     before = dict(context.selection.param.values())
     post(bar, message)
     assert dict(context.selection.param.values()) == before
+
+
+def test_a_step_that_may_hold_an_evaluation_says_so(tmp_path: Path) -> None:
+    context = Context()
+    write_trl(tmp_path, EVALUATED)
+    context.view = RunView(follow(RunIndex(tmp_path, "run")))
+    bar = StepBar(context)
+    context.selection.step = 4
+    doubts = [bar._controls.doubts]
+    context.selection.step = 3
+    assert [*doubts, bar._controls.doubts] == ["may hold evaluation samples", ""]

@@ -40,16 +40,16 @@ class TrainerOfAnotherVersion:
     def remove_callback(self, callback: Any) -> None:
         self.callbacks.remove(callback)
 
-    def train(self, steps: int) -> None:
+    def train(self, steps: int, **batch: list[Any]) -> None:
+        usual = {
+            "prompts": ["p", "p"],
+            "completions": ["bc", "d"],
+            "completion_ids": [[3, 4, 1], [5, 1]],
+            "answer": ["yes", "no"],
+        }
         for step in range(1, steps + 1):
             for function in self.reward_funcs:
-                function(
-                    prompts=["p", "p"],
-                    completions=["bc", "d"],
-                    completion_ids=[[3, 4, 1], [5, 1]],
-                    trainer_state=self.state,
-                    answer=["yes", "no"],
-                )
+                function(trainer_state=self.state, **(batch or usual))
             self.state.global_step = step
             for callback in list(self.callbacks):
                 callback.on_log(self.args, self.state, None, logs={"loss": step / 2})

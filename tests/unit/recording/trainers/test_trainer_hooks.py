@@ -51,6 +51,26 @@ def test_a_trainer_without_the_hooked_methods_is_recorded_through_its_reward_fun
     ]
 
 
+@pytest.mark.parametrize(
+    ("prompts", "groups"),
+    [
+        ("aabb", "0011"),
+        ("abab", "0101"),  # OnlineDPOTrainer repeats the whole batch
+        ("aaaa", "0011"),
+        ("abaaba", "012012"),  # the same prompt twice in a batch
+        ("abba", "0110"),
+        ("aab", "001"),
+    ],
+)
+def test_a_group_has_the_samples_of_one_prompt(tmp_path: Path, prompts: str, groups: str) -> None:
+    trainer = standins.TrainerOfAnotherVersion(long)
+    with rlpanel.record(trainer, tmp_path):
+        trainer.train(
+            steps=1, prompts=[*prompts], completions=[f"{number}" for number in range(len(prompts))]
+        )
+    assert [row["group"] for row in rows(tmp_path)] == [f"0-{number}" for number in groups]
+
+
 def test_everything_is_put_back(tmp_path: Path) -> None:
     trainer = standins.TrainerOfAnotherVersion(long)
     before = dict(vars(trainer))

