@@ -19,6 +19,8 @@ from rlpanel.sources.adapters.swift_ray import SwiftRay
 from rlpanel.sources.adapters.tinker_cookbook import TinkerCookbook
 from rlpanel.sources.adapters.trl import Trl
 from rlpanel.sources.adapters.verl import Verl
+from rlpanel.sources.evaluations.atif import Atif
+from rlpanel.sources.evaluations.harbor import HarborResults
 from rlpanel.sources.prime.prime_rl import PrimeRL
 from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens
 from rlpanel.sources.records.record_types import Adapter
@@ -47,6 +49,8 @@ ADAPTERS: tuple[Adapter, ...] = (
     NemoGym(),
     MilesTrajectories(),
     MilesColumns(),
+    Atif(),
+    HarborResults(),
 )
 
 
