@@ -16,14 +16,14 @@ from rlpanel.sources.discovery.folder_walk import MAX_DEPTH
 from rlpanel.sources.discovery.format_detection import first_lines
 from rlpanel.sources.files.file_access import AnyPath, is_remote, scan, stat
 from rlpanel.sources.files.unreadable import reason_of
-from rlpanel.sources.readers import json_document, parquet
+from rlpanel.sources.readers import eval_archive, json_document, parquet
 from rlpanel.sources.records.json_parser import parse
 
 #: Most files that are examined, and most files that are listed.
 _MAX_FILES, _MAX_LISTED = 2000, 8
 _MAX_KEYS, _MAX_KEY_CHARS = 6, 40
 _SCALARS = ("trainer_state.json", "scalars.jsonl", "metrics.jsonl", "events.out.tfevents.")
-_UNITS = {parquet.SUFFIX: "rows", json_document.SUFFIX: "a document"}
+_UNITS = {parquet.SUFFIX: "rows", json_document.SUFFIX: "a document", eval_archive.SUFFIX: "a zip file"}
 _OTHER_DOCUMENT = "a JSON document; with a mapping (--map) it is read"
 #: Names that other logs use for a field, the likeliest first.
 _GUESSES = {
@@ -188,7 +188,8 @@ def _describe(path: str) -> str:
     except OSError as error:
         return f"cannot be read: {reason_of(error)}"
     if document is None:
-        return "no complete line yet"
+        is_archive = name.endswith(eval_archive.SUFFIX)
+        return "not a zip file, as Inspect's logs are" if is_archive else "no complete line yet"
     keys = [repr(key[:_MAX_KEY_CHARS]) for key in document]
     more = f" and {len(keys) - _MAX_KEYS} more" if len(keys) > _MAX_KEYS else ""
     unit = _UNITS.get(os.path.splitext(name)[1], "lines")

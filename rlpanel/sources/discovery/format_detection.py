@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlpanel.errors import LineError, RemoteError, SourceDamaged, SourceUnready, describe_error
-from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
+from rlpanel.sources.adapters import ADAPTERS, INSPECT, NATIVE, TRL, trl
 from rlpanel.sources.discovery.file_names import document_adapter
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.files.decompress import open_plain
 from rlpanel.sources.files.file_access import stat
 from rlpanel.sources.files.unreadable import reason_of, too_many_open
-from rlpanel.sources.readers import json_document, parquet
+from rlpanel.sources.readers import eval_archive, json_document, parquet
 from rlpanel.sources.records.adapter_calls import accepts, read_samples
 from rlpanel.sources.records.json_parser import is_whole, parse
 from rlpanel.sources.records.record_types import Adapter
@@ -32,6 +32,8 @@ SNIFF_LINES = 20
 SNIFF_LINE_BYTES = 64 << 20
 #: Files whose names start like this are rollouts even if none of their lines can be parsed.
 _NAMED = ("rollout_data", "data_rank")
+#: Suffixes of files that are read whole to find out what they are.
+_WHOLE = (json_document.SUFFIX, eval_archive.SUFFIX)
 _NO_STATUS = os.stat_result([0] * 10)
 
 
@@ -141,7 +143,7 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter 
         If the file cannot be read.
     """
     # A document that was read whole tells what it is: its name counts only while it cannot be read.
-    named = None if name.endswith(json_document.SUFFIX) else _adapter_by_name(name)
+    named = None if name.endswith(_WHOLE) else _adapter_by_name(name)
     lines, final = first_lines(path)
     candidates = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
     for line in lines:
@@ -159,6 +161,8 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
     """
     if path.endswith(parquet.SUFFIX):
         return parquet.first_lines(path, SNIFF_LINES), True
+    if path.endswith(eval_archive.SUFFIX):
+        return eval_archive.first_lines(path, SNIFF_LINE_BYTES), False
     if path.endswith(json_document.SUFFIX):
         return json_document.first_lines(path, SNIFF_LINE_BYTES), False
     lines: list[bytes] = []
@@ -178,6 +182,8 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
 
 def _adapter_by_name(name: str) -> Adapter | None:
     """Return the adapter of a file whose name alone shows that it holds rollouts."""
+    if name.endswith(eval_archive.SUFFIX):
+        return INSPECT
     if name.startswith(_NAMED) and not name.endswith((parquet.SUFFIX, json_document.SUFFIX)):
         return NATIVE
     if name.endswith(json_document.SUFFIX):

@@ -15,9 +15,10 @@ from datetime import datetime
 from typing import Any
 
 from rlpanel.errors import LineError
+from rlpanel.sources.evaluations.folder_step import folder_step
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
-from rlpanel.sources.records.record_types import Record, step_from_path
+from rlpanel.sources.records.record_types import Record
 
 _VERSION = re.compile(r"ATIF-v(\d+)\.(\d+)")
 _KNOWN_MAJOR = "1"
@@ -56,7 +57,7 @@ class Atif:
         """Read the trajectory and those of its subagents."""
         trajectory = {key: to_python(value) for key, value in document.items()}
         shared = [("split", "eval"), *_exported(trajectory)]
-        return trajectory_records(trajectory, shared, step_from_path(path) or 0, path, full=full)
+        return trajectory_records(trajectory, shared, folder_step(path), path, full=full)
 
 
 def trajectory_records(
