@@ -17,7 +17,7 @@ from rlpanel.sources.discovery.format_detection import first_lines
 from rlpanel.sources.files.file_access import AnyPath, is_remote, scan, stat
 from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.readers import eval_archive, json_document, parquet
-from rlpanel.sources.records.json_parser import parse
+from rlpanel.sources.records.json_parser import parse, to_python
 
 #: Most files that are examined, and most files that are listed.
 _MAX_FILES, _MAX_LISTED = 2000, 8
@@ -190,10 +190,21 @@ def _describe(path: str) -> str:
     if document is None:
         is_archive = name.endswith(eval_archive.SUFFIX)
         return "not a zip file, as Inspect's logs are" if is_archive else "no complete line yet"
+    if _holds_spans(document):
+        return "spans of OpenTelemetry, which are not read"
     keys = [repr(key[:_MAX_KEY_CHARS]) for key in document]
     more = f" and {len(keys) - _MAX_KEYS} more" if len(keys) > _MAX_KEYS else ""
     unit = _UNITS.get(os.path.splitext(name)[1], "lines")
     return f"{unit} with {', '.join(keys[:_MAX_KEYS])}{more}" if keys else f"{unit} without keys"
+
+
+def _holds_spans(document: Mapping[str, Any]) -> bool:
+    """Return True if a line is a span of OpenTelemetry, as its SDKs print it, or a batch of spans (OTLP)."""
+    if {"resourceSpans", "resource_spans"} & document.keys():
+        return True
+    place = to_python(document.get("context"))
+    keys = document.keys() | (place.keys() if isinstance(place, dict) else set())
+    return bool({"trace_id", "traceId"} & keys) and bool({"span_id", "spanId"} & keys)
 
 
 def _first_line(path: str) -> Mapping[str, Any] | None:
@@ -207,7 +218,7 @@ def _suggest_mapping(path: str) -> str:
         document = _first_line(path) if _name_priority(path) == 0 else None
     except (LineError, OSError):
         return ""
-    if not document:
+    if not document or _holds_spans(document):
         return ""
     pairs = [
         f"{name}={key}"
