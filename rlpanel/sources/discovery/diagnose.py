@@ -14,6 +14,7 @@ from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.discovery.file_names import display_name, is_rollout_name
 from rlpanel.sources.discovery.folder_walk import MAX_DEPTH
 from rlpanel.sources.discovery.format_detection import first_lines
+from rlpanel.sources.discovery.known_formats import lacking_key
 from rlpanel.sources.files.file_access import AnyPath, is_remote, scan, stat
 from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.readers import eval_archive, json_document, parquet
@@ -192,6 +193,8 @@ def _describe(path: str) -> str:
         return "not a zip file, as Inspect's logs are" if is_archive else "no complete line yet"
     if _holds_spans(document):
         return "spans of OpenTelemetry, which are not read"
+    if lacking := lacking_key(document):
+        return lacking
     keys = [repr(key[:_MAX_KEY_CHARS]) for key in document]
     more = f" and {len(keys) - _MAX_KEYS} more" if len(keys) > _MAX_KEYS else ""
     unit = _UNITS.get(os.path.splitext(name)[1], "lines")
