@@ -76,6 +76,7 @@ def test_a_member_with_more_bytes_than_declared_is_not_unpacked_further(tmp_path
         (packed(b"m", b"x" * 50, b"x", 93), "damaged"),
         (packed(b"m", b"x", b"y", 0), "other bytes"),
     ],
+    ids=["empty", "cut", "beheaded", "method", "zstd", "checksum"],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes, reason: str) -> None:
     with pytest.raises((SourceUnready, SourceDamaged), match=reason):
@@ -142,6 +143,7 @@ NAME = "samples/1_epoch_1.json"
         ([("_journal/start.json", START), ("nested.zip", archive((NAME, SAMPLE)))], "", 0),
         ([("_journal/start.json", START), (NAME, SAMPLE)], "", 1),
     ],
+    ids=["zip", "start", "half", "blank", "parent", "parent in samples", "nested", "log"],
 )
 def test_a_strange_log_is_named_and_its_names_are_no_paths(
     tmp_path: Path, members: list[tuple[str, bytes]], reason: str, samples: int
