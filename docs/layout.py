@@ -35,10 +35,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "sources/files": (),
     "sources/prime": ("sources/records", "sources/files"),
     "sources/environments": ("sources/records",),
-    "sources/adapters": ("sources/records", "sources/files", "sources/prime", "sources/environments"),
+    "sources/evaluations": ("sources/records", "sources/files"),
+    "sources/adapters": (
+        *("sources/records", "sources/files", "sources/prime", "sources/environments", "sources/evaluations"),
+    ),
     "sources/readers": ("sources/records", "sources/files", "sources/adapters"),
     "sources/discovery": (
-        *("sources/records", "sources/files", "sources/prime", "sources/adapters", "sources/readers"),
+        *("sources/records", "sources/files", "sources/prime", "sources/evaluations", "sources/adapters"),
+        "sources/readers",
     ),
     "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),
     "sources": ("sources/files", "sources/discovery", "sources/scalars"),

@@ -7,6 +7,7 @@ that fail.
 from __future__ import annotations
 
 import copy
+import io
 import json
 import random
 import shutil
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +27,8 @@ import rlpanel
 from rlpanel.errors import RLPanelError
 from rlpanel.findings.check import FAILED
 from rlpanel.panels.conversation.conversation_payload import pack_conversation
+from rlpanel.sources.files.file_access import follow_file
+from rlpanel.sources.files.zip_members import list_members, read_member
 
 #: Larger files are left out.
 MOST_BYTES = 400_000
@@ -97,11 +101,27 @@ class Fuzzer:
     def _mutated_file(self, original: Path) -> bytes:
         if original.suffix == ".parquet":
             return self._with_other_byte(original.read_bytes())
+        if original.suffix == ".eval":
+            whole = self._random.random() < 0.7
+            return self._mutated_archive(original) if whole else self._with_other_byte(original.read_bytes())
         documents = _parse(original)
         if original.suffix == ".json":
             return _json(self._mutate(documents[0]))
         lines = [self._mutate(line) if self._random.random() < 0.6 else line for line in documents]
         return b"".join(_json(line) + b"\n" for line in lines)
+
+    def _mutated_archive(self, original: Path) -> bytes:
+        """Return a zip file of which a third of the members are mutated documents."""
+        content = io.BytesIO()
+        with (
+            follow_file(str(original)) as file,
+            zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
+            for member in list_members(file, original.stat().st_size):
+                data = read_member(file, member)
+                mutated = self._random.random() < 0.3
+                archive.writestr(member.name, _json(self._mutate(json.loads(data))) if mutated else data)
+        return content.getvalue()
 
     def _with_other_byte(self, content: bytes) -> bytes:
         place = self._random.randrange(len(content))
@@ -148,7 +168,7 @@ class Fuzzer:
 def _logs(folder: Path) -> Iterator[Path]:
     """Yield the files whose content can be mutated."""
     for path in folder.rglob("*"):
-        if path.suffix in (".jsonl", ".json", ".parquet") and path.stat().st_size < MOST_BYTES:
+        if path.suffix in (".jsonl", ".json", ".parquet", ".eval") and path.stat().st_size < MOST_BYTES:
             try:
                 _parse(path)
             except ValueError:
@@ -159,7 +179,7 @@ def _logs(folder: Path) -> Iterator[Path]:
 def _parse(path: Path) -> list[Any]:
     """Return the first documents in a file; ValueError if they are not JSON."""
     content = path.read_bytes()
-    if path.suffix == ".parquet":
+    if path.suffix in (".parquet", ".eval"):
         return []
     parts = (
         [line for line in content.splitlines() if line.strip()][:6] if path.suffix == ".jsonl" else [content]

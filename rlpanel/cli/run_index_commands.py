@@ -54,22 +54,23 @@ def index(
     began, cpu = time.perf_counter(), cpu_seconds()
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
         stats, unread = asdict(opened.stats()), opened.snapshot.unread
-        remarks = opened.remarks
+        remarks, newer = opened.remarks, opened.snapshot.newer_writers
     stats |= {
         "seconds": round(time.perf_counter() - began, 3),
         "cpu_seconds": round(cpu_seconds() - cpu, 3),
         "peak_memory_bytes": peak_memory(),
     }
     if as_json:
-        typer.echo(
-            json_text(stats | {"unread": listed(unread), "remarks": listed_remarks(remarks)}, ascii_only=True)
-        )
+        known = {"unread": listed(unread), "remarks": listed_remarks(remarks), "newer_writers": list(newer)}
+        typer.echo(json_text(stats | known, ascii_only=True))
     else:
         for name, value in (stats | {"files_not_read": len(unread)}).items():
             text = "unknown" if value is None else f"{value:,}"
             typer.echo(f"{name.replace('_', ' '):<18} {text:>16}")
     say_remarks(remarks)
     say_unread(unread)
+    for sentence in newer:
+        typer.echo(printable(f"rlpanel: note: {sentence}; new fields may not be read"), err=True)
     if unread:
         raise typer.Exit(INCOMPLETE)
 

@@ -85,6 +85,20 @@ def test_the_memory_of_whoever_calls_is_not_counted(tmp_path: Path) -> None:
     assert 10e6 < found["peak_memory_bytes"] < len(held)
 
 
+def test_index_notes_a_writer_that_is_newer_than_tested_and_reads_its_log(tmp_path: Path) -> None:
+    steps = [
+        {"step_id": 1, "source": "user", "message": "p"},
+        {"step_id": 2, "source": "agent", "message": "r"},
+    ]
+    trajectory = {"schema_version": "ATIF-v1.9", "agent": {"name": "a", "version": "1"}, "steps": steps}
+    (tmp_path / "trajectory.json").write_text(json.dumps(trajectory))
+    done = say("index", tmp_path, "--json")
+    sentence = "written by ATIF 1.9; the newest tested version is 1.8"
+    assert json.loads(done.stdout)["newer_writers"] == [sentence]
+    assert done.stderr == f"rlpanel: note: {sentence}; new fields may not be read\n"
+    assert done.returncode == 0
+
+
 def test_index_writes_a_table_for_a_person(tmp_path: Path) -> None:
     shown = say("index", write_run(tmp_path / "run", steps=300, samples=8)).stdout
     assert re.search(r"^rows +2,400$", shown, re.MULTILINE)

@@ -22,6 +22,9 @@ from rlpanel.sources.adapters.trl import Trl
 from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.environments.atropos import Atropos
 from rlpanel.sources.environments.ragen import Ragen
+from rlpanel.sources.evaluations.atif import Atif
+from rlpanel.sources.evaluations.harbor import HarborResults
+from rlpanel.sources.evaluations.inspect_log import InspectLog
 from rlpanel.sources.prime.prime_rl import PrimeRL
 from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens
 from rlpanel.sources.records.record_types import Adapter
@@ -30,6 +33,8 @@ from rlpanel.sources.records.record_types import Adapter
 NATIVE: Adapter = Native()
 #: Reads a file with TRL's name while it cannot be opened.
 TRL: Adapter = Trl()
+#: Reads a file with the suffix of Inspect's logs while it cannot be opened.
+INSPECT: Adapter = InspectLog()
 
 #: Asked in this order. The first three come before `NATIVE`: their rows hold native keys, too.
 ADAPTERS: tuple[Adapter, ...] = (
@@ -54,6 +59,9 @@ ADAPTERS: tuple[Adapter, ...] = (
     OpenPipeArt(),
     Ragen(),
     Atropos(),
+    Atif(),
+    HarborResults(),
+    INSPECT,
 )
 
 

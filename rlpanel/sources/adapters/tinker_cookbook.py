@@ -29,7 +29,7 @@ _STATUS = {
     "rollout_timeout": "timeout",
 }
 _LENGTH_LIMITS = ("max_tokens", "max_sampled_tokens", "context_overflow")
-_KEYS = ("iteration", "total_reward", "steps")
+_KEYS = ("split", "iteration", "total_reward", "steps")
 _PLAIN = ("traj_idx", "final_reward", "final_ob_len")
 
 Fields = Iterator[tuple[str, Any]]

@@ -15,10 +15,11 @@ from rlpanel.sources.discovery.file_names import display_name, is_hidden_name, i
 from rlpanel.sources.discovery.folder_walk import MAX_DEPTH
 from rlpanel.sources.discovery.format_detection import first_lines
 from rlpanel.sources.discovery.hidden_folders import hidden_with_rollouts
+from rlpanel.sources.discovery.known_formats import lacking_key
 from rlpanel.sources.files.file_access import AnyPath, is_remote, scan, stat
 from rlpanel.sources.files.unreadable import reason_of
-from rlpanel.sources.readers import json_document, parquet
-from rlpanel.sources.records.json_parser import parse
+from rlpanel.sources.readers import eval_archive, json_document, parquet
+from rlpanel.sources.records.json_parser import parse, to_python
 from rlpanel.sources.records.record_types import number_from_name, step_from_path
 
 #: Most files that are examined, and most files that are listed.
@@ -34,7 +35,7 @@ _NO_TEXT_LOG = (
     "EasyR1's free text, from which neither the step nor the end of a response can be read; "
     "let its FileGenerationLogger write JSON lines, as docs/examples.md shows"
 )
-_UNITS = {parquet.SUFFIX: "rows", json_document.SUFFIX: "a document"}
+_UNITS = {parquet.SUFFIX: "rows", json_document.SUFFIX: "a document", eval_archive.SUFFIX: "a zip file"}
 _ANY_STEP = "step=0"
 _HIDDEN = "a hidden folder with rollouts; name it as the folder to open"
 _OTHER_DOCUMENT = "a JSON document; with a mapping (--map) it is read"
@@ -207,12 +208,26 @@ def _describe(path: str) -> str:
     except OSError as error:
         return f"cannot be read: {reason_of(error)}"
     if document is None:
-        return "no complete line yet"
+        is_archive = name.endswith(eval_archive.SUFFIX)
+        return "not a zip file, as Inspect's logs are" if is_archive else "no complete line yet"
+    if _holds_spans(document):
+        return "spans of OpenTelemetry, which are not read"
+    if lacking := lacking_key(document):
+        return lacking
     keys = [repr(key[:_MAX_KEY_CHARS]) for key in document]
     more = f" and {len(keys) - _MAX_KEYS} more" if len(keys) > _MAX_KEYS else ""
     unit = _UNITS.get(os.path.splitext(name)[1], "lines")
     missing = f"; no step: --map {_ANY_STEP} reads all as step 0" if _lacks_step(name, document) else ""
     return f"{unit} with {', '.join(keys[:_MAX_KEYS])}{more}{missing}" if keys else f"{unit} without keys"
+
+
+def _holds_spans(document: Mapping[str, Any]) -> bool:
+    """Return True if a line is a span of OpenTelemetry, as its SDKs print it, or a batch of spans (OTLP)."""
+    if {"resourceSpans", "resource_spans"} & document.keys():
+        return True
+    place = to_python(document.get("context"))
+    keys = document.keys() | (place.keys() if isinstance(place, dict) else set())
+    return bool({"trace_id", "traceId"} & keys) and bool({"span_id", "spanId"} & keys)
 
 
 def _first_line(path: str) -> Mapping[str, Any] | None:
@@ -226,7 +241,7 @@ def _suggest_mapping(path: str) -> str:
         document = _first_line(path) if _name_priority(path) == 0 else None
     except (LineError, OSError):
         return ""
-    if not document:
+    if not document or _holds_spans(document):
         return ""
     pairs = [
         f"{name}={key}"

@@ -74,12 +74,13 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class RolloutFileInfo:
-    """A rollout file in a run's folder."""
+    """A rollout file in a run's folder; ``newer`` as in `FileFormat`."""
 
     path: str
     name: str
     adapter: Adapter
     status: os.stat_result
+    newer: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class _Rollout:
     adapter: Adapter
     status: os.stat_result
     rewarded: bool
+    newer: str
 
 
 class Directory:
@@ -194,7 +196,7 @@ class Directory:
             rollouts = list(self._rollouts(ListedFolder(folder, entries, tree), problems, run_folder))
             own = [rollout for rollout in rollouts if rollout.run_folder == run_folder]
             found += [
-                RolloutFileInfo(rollout.path, rollout.name, rollout.adapter, rollout.status)
+                RolloutFileInfo(rollout.path, rollout.name, rollout.adapter, rollout.status, rollout.newer)
                 for rollout in own
             ]
             if folder == run_folder or own or not rollouts:  # otherwise the folder belongs to another run
@@ -268,7 +270,8 @@ class Directory:
                 continue
             if result.adapter is not None:
                 owner = step_folders.run_folder(entry.path, result.adapter, bound)
-                yield _Rollout(path, name, owner, result.adapter, result.status, result.rewarded)
+                file = result.adapter, result.status, result.rewarded, result.newer
+                yield _Rollout(path, name, owner, *file)
             elif result.problem and unread is not None:
                 unread.append(Unread(name, result.problem))
 

@@ -7,14 +7,19 @@ import os
 from rlpanel.sources.adapters import ADAPTERS
 from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import Entry
-from rlpanel.sources.readers import json_document, parquet
+from rlpanel.sources.readers import eval_archive, json_document, parquet
 from rlpanel.sources.records.record_types import Adapter
 
 #: Folder of a run's index. Like other folders whose name begins with a dot it is skipped.
 OWN_FOLDER = ".rlpanel"
 #: Hidden folders in which a trainer writes its runs: OpenPipe ART's.
 _RUN_FOLDERS = frozenset({".art"})
-_ROLLOUT_SUFFIXES = (".jsonl", *(f".jsonl{suffix}" for suffix in SUFFIXES), parquet.SUFFIX)
+_ROLLOUT_SUFFIXES = (
+    ".jsonl",
+    *(f".jsonl{suffix}" for suffix in SUFFIXES),
+    parquet.SUFFIX,
+    eval_archive.SUFFIX,
+)
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 #: Adapters of JSON documents, each with the pattern of its files' names.
 _DOCUMENTS = [(adapter, adapter.document_name) for adapter in ADAPTERS if hasattr(adapter, "document_name")]

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlpanel.errors import LineError, RemoteError, SourceDamaged, SourceUnready, describe_error
-from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
+from rlpanel.sources.adapters import ADAPTERS, INSPECT, NATIVE, TRL, trl
 from rlpanel.sources.discovery.file_names import document_adapter
 from rlpanel.sources.discovery.folder_config import FolderConfig
+from rlpanel.sources.discovery.known_formats import lacking_key, newer_version
 from rlpanel.sources.files.decompress import open_plain
 from rlpanel.sources.files.file_access import stat
 from rlpanel.sources.files.unreadable import reason_of, too_many_open
-from rlpanel.sources.readers import json_document, parquet
+from rlpanel.sources.readers import eval_archive, json_document, parquet
 from rlpanel.sources.records.adapter_calls import accepts, read_samples
 from rlpanel.sources.records.json_parser import is_whole, parse
 from rlpanel.sources.records.record_types import Adapter
@@ -32,6 +33,8 @@ SNIFF_LINES = 20
 SNIFF_LINE_BYTES = 64 << 20
 #: Files whose names start like this are rollouts even if none of their lines can be parsed.
 _NAMED = ("rollout_data", "data_rank")
+#: Suffixes of files that are read whole to find out what they are.
+_WHOLE = (json_document.SUFFIX, eval_archive.SUFFIX)
 _NO_STATUS = os.stat_result([0] * 10)
 
 
@@ -50,6 +53,8 @@ class FileFormat:
         Reason why the file could not be read; empty if it could.
     rewarded : bool
         Whether a sample of the first line that the adapter accepts has a reward.
+    newer : str
+        Says that a newer version of the trainer than the tested one wrote the file; empty otherwise.
     """
 
     adapter: Adapter | None
@@ -57,6 +62,7 @@ class FileFormat:
     status: os.stat_result
     problem: str = ""
     rewarded: bool = False
+    newer: str = ""
 
     def holds(self, now: os.stat_result) -> bool:
         """Return True if the file need not be read again. A file that shrank may have been replaced."""
@@ -107,8 +113,7 @@ def _read_format(
 ) -> tuple[FileFormat, bool]:
     """Read a file's first lines to find its format; also return whether the result may be cached."""
     try:
-        adapter, final, rewarded = sniff(path, name, config.mapped)
-        return FileFormat(adapter, final, status, rewarded=rewarded), True
+        return replace(sniff(path, name, config.mapped), status=status), True
     except (SourceDamaged, SourceUnready) as error:
         return FileFormat(_adapter_by_name(name), False, status, str(error)), True
     except RemoteError as error:
@@ -124,16 +129,10 @@ def _read_format(
         return FileFormat(_adapter_by_name(name), False, status, describe_error(error)), True
 
 
-def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter | None, bool, bool]:
-    """Find the adapter that reads a file; a mapping given by the user is tried before all others.
+def sniff(path: str, name: str, mapped: Adapter | None = None) -> FileFormat:
+    """Find the format of a file; a mapping given by the user is tried before all others.
 
-    Returns
-    -------
-    adapter : Adapter or None
-    final : bool
-        False while the answer may still change: the file is empty or has no complete line yet.
-    rewarded : bool
-        Whether a sample of the line that decided has a reward; False without such a line.
+    It is not final while the file is empty or has no complete line yet, or lacks a key of a known format.
 
     Raises
     ------
@@ -141,14 +140,17 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter 
         If the file cannot be read.
     """
     # A document that was read whole tells what it is: its name counts only while it cannot be read.
-    named = None if name.endswith(json_document.SUFFIX) else _adapter_by_name(name)
+    named = None if name.endswith(_WHOLE) else _adapter_by_name(name)
     lines, final = first_lines(path)
     candidates = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
     for line in lines:
         found = _adapter_by_line(candidates, path, name, line)
         if found is not None:
-            return found[0], True, found[1]
-    return named, final, False
+            return found
+    lacking = next(filter(None, map(_lacking_key, lines)), "") if named is None else ""
+    return FileFormat(
+        named, final and not lacking, _NO_STATUS, f"is not read: it {lacking}" if lacking else ""
+    )
 
 
 def first_lines(path: str) -> tuple[list[bytes], bool]:
@@ -159,6 +161,8 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
     """
     if path.endswith(parquet.SUFFIX):
         return parquet.first_lines(path, SNIFF_LINES), True
+    if path.endswith(eval_archive.SUFFIX):
+        return eval_archive.first_lines(path, SNIFF_LINE_BYTES), False
     if path.endswith(json_document.SUFFIX):
         return json_document.first_lines(path, SNIFF_LINE_BYTES), False
     lines: list[bytes] = []
@@ -178,6 +182,8 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
 
 def _adapter_by_name(name: str) -> Adapter | None:
     """Return the adapter of a file whose name alone shows that it holds rollouts."""
+    if name.endswith(eval_archive.SUFFIX):
+        return INSPECT
     if name.startswith(_NAMED) and not name.endswith((parquet.SUFFIX, json_document.SUFFIX)):
         return NATIVE
     if name.endswith(json_document.SUFFIX):
@@ -185,10 +191,8 @@ def _adapter_by_name(name: str) -> Adapter | None:
     return TRL if trl.NAME.fullmatch(name) else None
 
 
-def _adapter_by_line(
-    candidates: tuple[Adapter, ...], path: str, name: str, line: bytes
-) -> tuple[Adapter, bool] | None:
-    """Return the first adapter that accepts a line, and whether the line has a reward.
+def _adapter_by_line(candidates: tuple[Adapter, ...], path: str, name: str, line: bytes) -> FileFormat | None:
+    """Return the format of the first adapter that accepts a line.
 
     The line is parsed once, because it may be long.
     """
@@ -197,7 +201,18 @@ def _adapter_by_line(
     except LineError:
         return None
     adapter = next((adapter for adapter in candidates if accepts(adapter, name, document)), None)
-    return None if adapter is None else (adapter, _has_reward(adapter, path, document))
+    if adapter is None:
+        return None
+    newer = newer_version(adapter.name, document)
+    return FileFormat(adapter, True, _NO_STATUS, rewarded=_has_reward(adapter, path, document), newer=newer)
+
+
+def _lacking_key(line: bytes) -> str:
+    """Return which key of a known format a line lacks; empty if it looks like none."""
+    try:
+        return lacking_key(parse(line))
+    except LineError:
+        return ""
 
 
 def _has_reward(adapter: Adapter, path: str, document: Any) -> bool:

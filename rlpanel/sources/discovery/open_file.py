@@ -1,11 +1,11 @@
-"""Chooses the reader for a rollout file by its suffix: plain, compressed, parquet or a JSON document."""
+"""Chooses the reader for a rollout file by its suffix: lines, parquet, a zip file or a JSON document."""
 
 from __future__ import annotations
 
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import RolloutFileInfo
 from rlpanel.sources.files.decompress import SUFFIXES
-from rlpanel.sources.readers import json_document, parquet
+from rlpanel.sources.readers import eval_archive, json_document, parquet
 from rlpanel.sources.readers.compressed import CompressedFile
 from rlpanel.sources.readers.json_document import DocumentFile
 from rlpanel.sources.readers.jsonl import JsonlFile
@@ -16,6 +16,8 @@ def open_file(file: RolloutFileInfo, reading: Reading) -> JsonlFile:
     reader_class: type[JsonlFile] = JsonlFile
     if file.name.endswith(parquet.SUFFIX):
         reader_class = parquet.ParquetFile
+    elif file.name.endswith(eval_archive.SUFFIX):
+        reader_class = eval_archive.EvalArchive
     elif file.name.endswith(json_document.SUFFIX):
         reader_class = DocumentFile
     elif file.name.endswith(SUFFIXES):

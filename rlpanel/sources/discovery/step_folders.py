@@ -13,6 +13,9 @@ from pathlib import PurePosixPath
 from rlpanel.sources.adapters.miles import repeated_columns
 from rlpanel.sources.adapters.openpipe_art import OpenPipeArt
 from rlpanel.sources.adapters.skyrl import SkyRL, join_steps
+from rlpanel.sources.discovery.file_names import is_searchable_name
+from rlpanel.sources.evaluations.atif import Atif
+from rlpanel.sources.evaluations.harbor import holds_trial, join_result, repeated_results
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of, scan
 from rlpanel.sources.prime.prime_rl import STEP, PrimeRL, superseded
 from rlpanel.sources.prime.prime_rl_discarded import discarded
@@ -29,10 +32,11 @@ _PARTS = re.compile(
     r"|iteration_\d+"  # tinker-cookbook
     r"|trajectory|dashboard_columns"  # miles
     r"|trajectories"  # ART
+    r"|agent|steps"  # Harbor
 )
 #: Name of a folder all of whose subfolders are parts: ART names them after the user's splits.
 _WHOLE = "trajectories"
-_MAX_DEPTH = 4
+_MAX_DEPTH = 5
 
 Place = tuple[str, list[Entry]]
 
@@ -59,7 +63,7 @@ def candidate_folders(
     yield folder, entries
     whole = path_of(folder).name == _WHOLE
     for entry in entries if depth else ():
-        if (whole or _PARTS.fullmatch(entry.name)) and entry.is_dir(follow_symlinks=False):
+        if entry.is_dir(follow_symlinks=False) and (whole or _is_part(entry)):
             try:
                 children = scan(entry.path)
             except FileNotFoundError:
@@ -70,9 +74,18 @@ def candidate_folders(
             yield from candidate_folders(entry.path, children, refuse, depth - 1)
 
 
+def _is_part(entry: Entry) -> bool:
+    """Return True if a subfolder may be part of the run; a trial is recognised by what it holds."""
+    if _PARTS.fullmatch(entry.name):
+        return True
+    return is_searchable_name(entry.name) and holds_trial(entry.path)
+
+
 def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Adapter]:
     """Return a run's files to read, by name; of prime-rl's, some are read together with another file."""
-    finals, repeated = superseded(set(found)), repeated_columns(set(found))
+    trajectories = {name for name, adapter in found.items() if isinstance(adapter, Atif)}
+    finals = superseded(set(found))
+    repeated = repeated_columns(set(found)) | repeated_results(set(found), trajectories)
     current = {name: adapter for name, adapter in found.items() if name not in finals.keys() | repeated}
     traces = {name for name, adapter in current.items() if isinstance(adapter, PrimeRL)}
     exports = {name: _step(name) for name, adapter in current.items() if isinstance(adapter, PrimeTokens)}
@@ -91,6 +104,7 @@ def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Ada
     }
     for name in [name for name, adapter in arranged.items() if isinstance(adapter, SkyRL)]:
         arranged[name] = join_steps(folder / name)
+    arranged |= {name: join_result(folder, name) for name in trajectories}
     return arranged | {name: discarded(folder, final) for name, final in finals.items()}
 
 

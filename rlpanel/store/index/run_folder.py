@@ -33,6 +33,8 @@ class RunFolder:
         Error in the folder's ``rlpanel.toml``; empty if it was applied or does not exist.
     ignored : tuple of Unread
         Files of the run's configuration that cannot be read.
+    newer_writers : tuple of str
+        Says which files were written by a newer version of their trainer than the tested one.
     """
 
     def __init__(self, path: AnyPath, root: str | os.PathLike[str], reading: Reading) -> None:
@@ -43,6 +45,7 @@ class RunFolder:
         self.inaccessible: list[Unread] = []
         self.config_problem = ""
         self.ignored: tuple[Unread, ...] = ()
+        self.newer_writers: tuple[str, ...] = ()
 
     def list_files(self) -> dict[str, RolloutFileInfo] | None:
         """Return the rollout files by name; None if the folder cannot be read, and `problem` says why."""
@@ -60,6 +63,7 @@ class RunFolder:
         self.problem = ""
         config = self._directory.folder_configs.for_folder(self._path)
         self.config_problem, self.ignored = config.problem, config.unread
+        self.newer_writers = tuple(sorted({found.newer for found in listed if found.newer}))
         return {found.name: found for found in listed}
 
     @property

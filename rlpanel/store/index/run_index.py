@@ -520,6 +520,7 @@ class RunIndex:
                 *filter(None, [self._not_saved]),
             ),
             unread=unread,
+            newer_writers=self._folder.newer_writers,
         )
 
     def _status_changed(self) -> bool:

@@ -27,11 +27,14 @@ class RunStatus:
     problems : tuple of str
     unread : tuple of Unread
         Files and folders that cannot be read at the moment.
+    newer_writers : tuple of str
+        As `RunFolder.newer_writers`.
     """
 
     progress: Progress
     problems: tuple[str, ...]
     unread: tuple[Unread, ...]
+    newer_writers: tuple[str, ...] = ()
 
 
 def unread_files(folder: RunFolder, files: RunFiles, scalars: ScalarLog) -> tuple[Unread, ...]:

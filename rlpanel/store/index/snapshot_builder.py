@@ -64,6 +64,7 @@ def build_snapshot(
         blank_count=counts.blank,
         problems=status.problems,
         unread=status.unread,
+        newer_writers=status.newer_writers,
         ranks=len(table.ranks),
         restarts=table.attempts.restart_steps,
         newest_line=newest_line,

@@ -73,6 +73,8 @@ class Snapshot:
         Messages about the files, folders and columns that cannot be read or shown at present.
     unread : tuple of Unread
         Files and folders that cannot be read at present; the run is incomplete while there are any.
+    newer_writers : tuple of str
+        Says which files were written by a newer version of their trainer than the tested one.
     restarts : tuple of int
         Steps at which a restarted job began another attempt (see `restart_detection`).
     newest_line : float
@@ -104,6 +106,7 @@ class Snapshot:
     blank_count: int = 0
     problems: tuple[str, ...] = ()
     unread: tuple[Unread, ...] = ()
+    newer_writers: tuple[str, ...] = ()
     ranks: int = 0
     restarts: tuple[int, ...] = ()
     newest_line: float = 0.0

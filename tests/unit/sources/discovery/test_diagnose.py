@@ -135,3 +135,19 @@ def test_a_mapping_that_is_not_understood_is_told_here_too(tmp_path: Path) -> No
     append(tmp_path / "log.jsonl", b'{"a": 1}\n')
     (tmp_path / "rlpanel.toml").write_text("[map\n")
     assert look(tmp_path).hints[0].startswith("rlpanel.toml is ignored")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"name": "chat qwen", "context": {"trace_id": "0x1", "span_id": "0x2"}, "attributes": {}},
+        {"resourceSpans": [{"scopeSpans": []}]},
+        {"traceId": "1", "spanId": "2", "name": "chat", "input": "hi"},
+    ],
+)
+def test_spans_of_opentelemetry_are_named_and_get_no_mapping(tmp_path: Path, line: dict[str, object]) -> None:
+    """A mapping of their keys to a prompt and a response would show something else than conversations."""
+    (tmp_path / "spans.jsonl").write_text(json.dumps(line) + "\n")
+    found = diagnose(Directory(tmp_path))
+    assert found.seen[0].what == "spans of OpenTelemetry, which are not read"
+    assert found.mapping == ""
