@@ -10,7 +10,15 @@ from typing import Any
 
 from rlpanel.errors import SettingError
 from rlpanel.safe_files import SafeFolder
-from rlpanel.sources.records.record_types import Adapter, Record, place, repeats_rows
+from rlpanel.sources.records.record_types import (
+    Adapter,
+    BesideFile,
+    Record,
+    changed_lines,
+    files_beside,
+    place,
+    repeats_rows,
+)
 
 #: Keys under which adapters keep prompt token ids, which are not part of the response's arrays.
 _PROMPT_IDS = ("prompt_token_ids", "prompt_tokens")
@@ -62,6 +70,16 @@ class DetokenizingAdapter:
     def place(self, records: list[Record], offset: int) -> None:
         """Let the wrapped adapter add what the line's place tells."""
         place(self.adapter, records, offset)
+
+    def beside(self) -> Mapping[str, BesideFile]:
+        """Return the wrapped adapter's answer."""
+        return files_beside(self.adapter)
+
+    def changed_lines(self, before: Adapter) -> Mapping[int, set[str]] | None:
+        """Return the wrapped adapter's answer, unless the tokenizer is another one."""
+        if not isinstance(before, DetokenizingAdapter) or before.path != self.path:
+            return None
+        return changed_lines(self.adapter, before.adapter)
 
 
 def _add_texts(record: Record, vocabulary: Any) -> None:

@@ -123,14 +123,12 @@ class RunFile:
         self.bad = [line for line in self.bad if line.line]
         self.add_bad_lines(bad, counted)
 
-    def state(self, since: int, mark: ReadPosition, unsettled: OpenFileState | None) -> FileState:
+    def state(self, mark: ReadPosition, unsettled: OpenFileState | None) -> FileState:
         """Return the file's state for the cache."""
         bad = [(line.line, line.offset, line.reason) for line in self.bad]
         adapter = self.reader.adapter.name
         counts = self.bad_count, self.blank_count
-        return FileState(
-            self.reader.name, self.number, adapter, since, mark, *counts, bad, unsettled, self.hole
-        )
+        return FileState(self.reader.name, self.number, adapter, mark, *counts, bad, unsettled, self.hole)
 
     def restore(self, state: FileState) -> None:
         """Restore bad lines and counts from the cache."""
