@@ -75,9 +75,11 @@ class JsonlFile:
         Generation of the chunk yielded last, and the number of its lines so far.
     lines_on_disk : bool
         Whether a line's bytes are in the file at its offset, unchanged.
+    grows : bool
+        Whether lines are read while the file is written; else it is read once it is whole.
     """
 
-    lines_on_disk = True
+    lines_on_disk = grows = True
 
     def __init__(
         self, path: str, name: str, adapter: Adapter, line_bytes: int = 64 << 20, end: int | None = None

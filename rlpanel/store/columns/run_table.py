@@ -120,6 +120,11 @@ class RunTable:
         self.columns.renumber(moved, self._column("line")[moved] + before[part])
         self._find_attempts_in(file, rows, version)
 
+    def count_rows(self, file: int, version: int) -> int:
+        """Return the number of rows of a file that exist, those that do not count included."""
+        self.add_staged(version)
+        return int(np.count_nonzero((self._column("file") == file) & self._is_alive()))
+
     def locators(self, file: int, offsets: Iterable[int]) -> list[Locator]:
         """Return the lines of a file that begin at these offsets, if rows came from them."""
         begins = self._column("offset")

@@ -32,6 +32,7 @@ from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.index.column_backfill import ColumnBackfill
+from rlpanel.store.index.rewritten_files import RewrittenFiles
 from rlpanel.store.index.run_facts import note_facts, save_facts
 from rlpanel.store.index.run_file import ReadCounts, RunFile
 from rlpanel.store.index.run_files import RunFiles
@@ -101,6 +102,7 @@ class RunIndex:
         self._folder = RunFolder(self.path, self._root, self.reading)
         self._scalars = ScalarLog(self.path, self._root)
         self._files = RunFiles(self.reading.line_rest)
+        self._rewritten = RewrittenFiles(self.reading.line_rest)
         self._backlog = Backlog(self._workers)
         self._throughput = Throughput()
         self._table = RunTable()
@@ -162,6 +164,7 @@ class RunIndex:
                 self._read_file(file, file.reader.poll(self.reading.turn_bytes))
             self._read_again()
             self._read_ends(all_files=False)
+            self._show_rewritten(all_files=False)
             for byte_range, result in self._backlog.results():
                 self._add_range(byte_range, result)
             self._run_backfill()
@@ -173,10 +176,13 @@ class RunIndex:
     def read_last_lines(self) -> None:
         """Read last lines without a newline now, for a run that is read once; report what is incomplete.
 
+        What is held back of files that are being rewritten is shown as well.
+
         A file that has changed since has unread lines again.
         """
         if not self._folder.problem:
             self._read_ends(all_files=True)
+            self._show_rewritten(all_files=True)
         if self._changed or self._status_changed():
             self.commit()
 
@@ -191,6 +197,11 @@ class RunIndex:
         backfills = self._backfill is not None and not self._backfill.stuck
         more = backfills or self._scalars.more or self._files.has_waiting
         return not self._folder.problem and (more or self._backlog.busy)
+
+    @property
+    def next_due(self) -> float:
+        """Seconds until a file that is being rewritten counts as complete; infinite without one."""
+        return self._rewritten.next_due
 
     @property
     def has_backlog(self) -> bool:
@@ -365,6 +376,8 @@ class RunIndex:
 
     def _read_whole_again(self, file: RunFile) -> None:
         self._files.again.pop(file.number, None)
+        self._rewritten.take(file)
+        file.read_anew = True
         file.reader.tail.reset()
         self._files.wait(file)
 
@@ -404,6 +417,7 @@ class RunIndex:
             (file, found.status)
             for name, found in seen.items()
             if (file := self._files.by_name[name]).number not in self._backlog
+            and file not in self._rewritten
             and not file.reader.tail.open_end  # its next bytes belong to the line before
             and found.status.st_size > file.reader.tail.bytes_done
         ]
@@ -521,17 +535,41 @@ class RunIndex:
             file.reset()
             self._files.touch(file)
             self._files.again.pop(file.number, None)
+            self._rewritten.take(file)
             self._backlog.drop(file.number)
         self._bad_lines = None
         self._changed = True
         self._table.mark_dead([file.number for file in files], self._next_version)
 
     def _add_chunk(self, file: RunFile, chunk: Chunk) -> None:
-        """Add a chunk read from a file."""
-        if file.update_generation():
-            self._invalidate([file])
+        """Add a chunk read from a file, unless it is held back because the file is being rewritten."""
         file.more = chunk.more
         self.bytes_read += chunk.bytes
+        if file.generation == file.reader.generation:
+            self._take_chunk(file, chunk)
+        elif file not in self._rewritten and not self._is_rewritten(file):
+            self._replace(file, [chunk])
+        elif self._rewritten.hold(file, chunk, self._table.count_rows(file.number, self._next_version)):
+            self._replace(file, self._rewritten.take(file))
+
+    def _is_rewritten(self, file: RunFile) -> bool:
+        """Return True if the new content of a file may be incomplete, while its former rows are shown."""
+        is_whole = file.read_anew or not file.reader.grows or file.number in self._table.backlog_starts
+        return not is_whole and self._table.count_rows(file.number, self._next_version) > 0
+
+    def _show_rewritten(self, *, all_files: bool) -> None:
+        """Let the new content of files replace their former rows once it is complete."""
+        for file in self._rewritten.due(all_files=all_files):
+            self._replace(file, self._rewritten.take(file))
+
+    def _replace(self, file: RunFile, chunks: list[Chunk]) -> None:
+        """Let new content replace everything that was read from a file."""
+        file.update_generation()
+        self._invalidate([file])
+        for chunk in chunks:
+            self._take_chunk(file, chunk)
+
+    def _take_chunk(self, file: RunFile, chunk: Chunk) -> None:
         file.blank_count += chunk.blank_lines
         file.hole = file.hole.joined(chunk.hole)
         if len(chunk):
