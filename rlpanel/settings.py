@@ -210,7 +210,8 @@ class Reading(_FromEnvironment):
         default=3.0,
         bounds=(0.05, 3600.0),
         doc="Seconds for which a file must not grow until its last line is read although its newline is "
-        "missing. Commands that read a run once do not wait.",
+        "missing, and until a file that was rewritten with fewer samples replaces its former content. "
+        "Commands that read a run once do not wait.",
     )
     turn_bytes = param.Integer(
         default=4 << 20,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterable
 from pathlib import Path
@@ -108,6 +109,12 @@ def write_run(
             ),
         )
     return folder
+
+
+def rewrite(path: Path, *lines: bytes) -> None:
+    """Write a log again from its start, long ago: with fewer rows it is complete only once it has rested."""
+    path.write_bytes(b"".join(lines))
+    os.utime(path, (1e9, 1e9))
 
 
 def append(path: Path, *lines: bytes) -> None:

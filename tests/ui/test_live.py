@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from rlpanel.number_text import number
-from tests.factories import append, line, write_run
+from tests.factories import append, line, rewrite, write_run
 from tests.ui.board import BoardPage
 from tests.ui.conftest import OpenBoard
 from tests.ui.raw import band, raw_frame
@@ -114,7 +114,7 @@ def test_a_link_shows_its_run_before_the_reader_lists_it(open_board: OpenBoard, 
 
 def test_a_run_that_starts_again_replaces_its_rows(board: BoardPage, run: Path) -> None:
     board.go(run=run.name).settled(3)
-    (run / FILE).write_bytes(b"".join(line(step, index=0, reward=step / 2) for step in (1, 2)))
+    rewrite(run / FILE, *(line(step, index=0, reward=step / 2) for step in (1, 2)))
     expect(board.badge).to_contain_text("2 samples · step 2")
     board.at_step(2)
     curve_equals_file(board, run)

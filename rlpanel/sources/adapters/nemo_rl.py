@@ -9,7 +9,8 @@ With dynamic sampling (DAPO) only ``filtered_rewards`` belongs to the line's sam
 the batch before filtering. A sample whose ``sample_loss_mask`` is 0 took no part in the loss.
 
 ``content`` holds all messages: of training without roles, of validation with them. After each turn of the
-policy follows the environment's message, such as "Environment: correct", also after the last one.
+policy follows the environment's message, such as "Environment: correct", also after the last one. Training
+with a queue may log no ``content``; then a sample has tokens and no text.
 """
 
 from __future__ import annotations
@@ -45,19 +46,24 @@ class NemoRL:
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the file's name and the line's keys are those of NeMo-RL."""
-        return bool(_FILE.search(path)) and "content" in document and _reward_key(document) is not None
+        return bool(_FILE.search(path)) and _has_sample(document) and _reward_key(document) is not None
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
         """Read the line's only sample."""
         match = _FILE.search(path)
         if match is None:
             raise LineError("the file's name contains no step: train_data_step{N}.jsonl was expected")
-        if "content" not in document or _reward_key(document) is None:
-            raise LineError("no 'rewards'" if "content" in document else "no 'content'")
+        if not _has_sample(document) or _reward_key(document) is None:
+            raise LineError("no 'rewards'" if _has_sample(document) else "no 'content' and no tokens")
         values = _unwrapped(document)
         split = "eval" if match[1] == "val" else "train"
         fields = [*_fields(values), ("split", split)]
         return [build_record(match[2], fields, path, full=full)]
+
+
+def _has_sample(document: Mapping[str, Any]) -> bool:
+    """Return True if a line has messages, or at least its tokens."""
+    return "content" in document or {"token_ids", "token_loss_mask"} <= document.keys()
 
 
 def _reward_key(document: Mapping[str, Any]) -> str | None:
@@ -75,7 +81,8 @@ def _unwrapped(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fields(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    yield from _texts(to_python(values["content"]), values)
+    if "content" in values:
+        yield from _texts(to_python(values["content"]), values)
     yield "reward", next(values[key] for key in _REWARDS if key in values)
     for key, value in values.items():
         if key not in _OWN_COLUMNS:

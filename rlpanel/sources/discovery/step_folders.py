@@ -16,8 +16,9 @@ from rlpanel.sources.adapters.skyrl import SkyRL, join_steps
 from rlpanel.sources.discovery.file_names import is_searchable_name
 from rlpanel.sources.evaluations.atif import Atif
 from rlpanel.sources.evaluations.harbor import holds_trial, join_result, repeated_results
+from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of, scan
-from rlpanel.sources.prime.prime_rl import STEP, PrimeRL, superseded
+from rlpanel.sources.prime.prime_rl import STEP, PlacedTraces, PrimeRL, place_above, superseded
 from rlpanel.sources.prime.prime_rl_discarded import discarded
 from rlpanel.sources.prime.prime_rl_stream import follow_annotations
 from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens, join_exports
@@ -45,7 +46,7 @@ def run_folder(path: str, adapter: Adapter, root: str) -> str:
     """Return the folder of the run that a file belongs to; never a folder above the root."""
     folder = path_of(path).parent
     pattern = getattr(adapter, "path_in_run", None)
-    match = pattern.search(path) if pattern is not None else None
+    match = pattern.search(_plain_name(path)) if pattern is not None else None
     for _ in range(match.group().count("/") if match else 0):
         if str(folder) == root:
             break
@@ -86,6 +87,7 @@ def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Ada
     trajectories = {name for name, adapter in found.items() if isinstance(adapter, Atif)}
     finals = superseded(set(found))
     repeated = repeated_columns(set(found)) | repeated_results(set(found), trajectories)
+    all_traces = {name for name, adapter in found.items() if isinstance(adapter, PrimeRL)}
     current = {name: adapter for name, adapter in found.items() if name not in finals.keys() | repeated}
     traces = {name for name, adapter in current.items() if isinstance(adapter, PrimeRL)}
     exports = {name: _step(name) for name, adapter in current.items() if isinstance(adapter, PrimeTokens)}
@@ -105,7 +107,15 @@ def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Ada
     for name in [name for name, adapter in arranged.items() if isinstance(adapter, SkyRL)]:
         arranged[name] = join_steps(folder / name)
     arranged |= {name: join_result(folder, name) for name in trajectories}
-    return arranged | {name: discarded(folder, final) for name, final in finals.items()}
+    arranged |= {name: discarded(folder, final) for name, final in finals.items()}
+    if above := place_above(str(folder)):
+        arranged |= {name: PlacedTraces(arranged[name], above) for name in arranged.keys() & all_traces}
+    return arranged
+
+
+def _plain_name(path: str) -> str:
+    """Return a path without the suffix of compression: a compressed file belongs to the same run."""
+    return path.rpartition(".")[0] if path.endswith(SUFFIXES) else path
 
 
 def _step(name: str) -> int:

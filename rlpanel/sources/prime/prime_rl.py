@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rlpanel.errors import LineError
@@ -22,11 +23,13 @@ from rlpanel.sources.prime.prime_rl_branches import Branch, Node, branches
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.records.wrapped_adapter import WrappedAdapter
 
 #: Split of samples that were not trained on.
 DISCARDED = "discarded"
 STEP = re.compile(r"(?:^|/)step_(\d{1,15})/")
-_FIRST, _FINAL = "/all/traces.jsonl", "/effective/traces.jsonl"
+_PLACE = re.compile(r"(?:^|/)(step_\d{1,15}(?:/(?:train|eval))?(?:/(?:all|effective))?)/?$")
+_SUBSET = re.compile(r"^((?:.+/)?)(all|effective)/traces\.jsonl(?:\.|$)")
 _ARRAYS = {
     "logprobs": "rollout_logprobs",
     "trainer_logprobs": "logprobs",
@@ -53,7 +56,7 @@ class PrimeRL:
     looks += "traces.jsonl with 'traces' and 'task' (prime-rl, verifiers)"
     path_in_run = re.compile(
         r"(?:rollouts/)?(?:step_\d+/)?(?:train/|eval/)?(?:all/|effective/)?traces\.jsonl$"
-        r"|(?<![^/])(?:(?:(?:monitors/)?file/)?traces/)?stream(?:/\d+)?\.jsonl(?:\.zst)?$"
+        r"|(?<![^/])(?:(?:(?:monitors/)?file/)?traces/)?stream(?:/\d+)?\.jsonl$"
     )
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
@@ -69,6 +72,36 @@ class PrimeRL:
             for trace in traces_of(episode)
             for branch in branches(trace.get("nodes", []))
         ]
+
+
+@dataclass(frozen=True)
+class PlacedTraces(WrappedAdapter):
+    """Adapter for traces of a run that is itself a folder of a step: its path says the step and the split.
+
+    Attributes
+    ----------
+    adapter : Adapter
+        Adapter for the same file in the folder above.
+    above : str
+        The end of the run's path, with a slash behind it.
+    """
+
+    above: str
+
+    @property
+    def name(self) -> str:
+        """Name that is unique for the adapter and the place."""
+        return f"{self.adapter.name} in {self.above}"
+
+    def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
+        """Read the samples of an episode."""
+        return self.adapter.read(document, self.above + path, full=full)
+
+
+def place_above(folder: str) -> str:
+    """Return the end of a folder's path from its step on, with a slash behind it; empty without a step."""
+    match = _PLACE.search(folder)
+    return f"{match[1]}/" if match else ""
 
 
 def branch_record(branch: Branch, step: Any, shared: list[Field], path: str, *, full: bool) -> Record:
@@ -93,8 +126,9 @@ def branch_record(branch: Branch, step: Any, shared: list[Field], path: str, *, 
 
 def superseded(names: set[str]) -> dict[str, str]:
     """Return the ``all`` files whose batch has an ``effective`` file as well, each with that file."""
-    finals = {name: name.removesuffix(_FIRST) + _FINAL for name in names if name.endswith(_FIRST)}
-    return {name: final for name, final in finals.items() if final in names}
+    places = {name: match for name in names if (match := _SUBSET.search(name))}
+    finals = {match[1]: name for name, match in places.items() if match[2] == "effective"}
+    return {name: finals[m[1]] for name, m in places.items() if m[2] == "all" and m[1] in finals}
 
 
 def step_of(document: Mapping[str, Any], path: str) -> Any:

@@ -12,91 +12,37 @@ compressed when they are full. ``stream.index.jsonl`` says in which file of the 
 
 from __future__ import annotations
 
-import io
+import itertools
 import re
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, BinaryIO
+from typing import Any
 
 import xxhash
 
 from rlpanel.errors import LineError
-from rlpanel.sources.files.decompress import DecompressedStream
-from rlpanel.sources.files.file_access import read, scan, stat, stream
+from rlpanel.sources.files.file_access import scan
+from rlpanel.sources.files.unreadable import reason_of
+from rlpanel.sources.prime.annotation_file import PACKED, AnnotationFile
 from rlpanel.sources.prime.prime_rl_branches import paths
 from rlpanel.sources.records.json_parser import parse, to_python
+from rlpanel.sources.records.record_types import BesideFile
 
-_PACKED, _INDEX = ".zst", "stream.index.jsonl"
+_FOLDER, _INDEX = "annotations", "stream.index.jsonl"
 _FILE = re.compile(r"(?!.*\.index\.jsonl)[^.].*\.jsonl(?:\.zst)?")
-#: Longest line that is read, and bytes that are kept of a file for the lines that follow.
-_LINE_BYTES, _WINDOW = 64 << 20, 4 << 20
+_LINK = "a link, which may lead out of the run"
+#: Stands for any file of the stream, or any offset: the index does not have the trace.
+_ANY = -1
+_editions = itertools.count()
 #: Arrays of a branch, which become those of its messages.
 _STREAMS = ("advantages", "trainer_logprobs", "entropies", "is_masked")
 
 Facts = dict[str, Any]
-
-
-@dataclass
-class _File:
-    """A file of updates and how much of it was read, in plain bytes."""
-
-    path: str
-    offset: int = 0
-    stamp: tuple[int, int] = (-1, -1)
-    starts: list[tuple[int, int]] | None = None
-    window: tuple[int, bytes] = (0, b"")
-
-    @property
-    def packed(self) -> bool:
-        return self.path.endswith(_PACKED)
-
-    def new_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the new complete lines with their offsets; OSError if the file cannot be read."""
-        status = stat(self.path)
-        before, self.stamp = self.stamp, (status.st_size, status.st_mtime_ns)
-        if before == self.stamp:
-            return
-        with self._opened(self.offset) as opened:
-            while line := opened.readline(_LINE_BYTES):
-                start, whole = self.offset, line.endswith(b"\n")
-                if not whole and len(line) < _LINE_BYTES:
-                    return
-                self.offset += len(line)
-                if whole:
-                    yield start, line
-
-    def line_at(self, offset: int, length: int) -> bytes:
-        """Return a line that was read before; neighbouring lines are read together."""
-        start, data = self.window
-        if not start <= offset <= offset + length <= start + len(data):
-            start, data = self.window = offset, self._read(max(length, _WINDOW), offset)
-        return data[offset - start : offset - start + length]
-
-    def _read(self, length: int, offset: int) -> bytes:
-        if not self.packed:
-            try:
-                return read(self.path, length, offset)
-            except FileNotFoundError:
-                self.path += _PACKED  # it is full by now
-        with self._opened(offset) as opened:
-            return opened.read(length)
-
-    def _opened(self, offset: int) -> BinaryIO:
-        if not self.packed:
-            opened = stream(self.path)
-            opened.seek(offset)
-            return opened
-        if self.starts is None:
-            with DecompressedStream(self.path) as whole:
-                whole.skip_to(1 << 62)
-                self.starts = whole.starts
-        before = max((each for each in self.starts if each[0] <= offset), default=(0, 0))
-        plain = DecompressedStream(self.path, before[1], before[0])
-        plain.skip_to(offset)
-        return io.BufferedReader(plain)
+#: How much was learned: edition of the annotations, and number of updates of a file and of any file.
+Mark = tuple[int, int, int]
 
 
 @dataclass
@@ -104,7 +50,7 @@ class _Update:
     """The updates of one trace: merged facts, and the places of its arrays."""
 
     facts: Facts = field(default_factory=dict)
-    arrays: list[tuple[_File, int, int]] = field(default_factory=list)
+    arrays: list[tuple[AnnotationFile, int, int]] = field(default_factory=list)
 
 
 class Annotations:
@@ -113,105 +59,147 @@ class Annotations:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._lock = threading.RLock()
+        self._skipped: dict[str, str] = {}
         self._clear()
 
     def refresh(self) -> None:
         """Read what was appended; from the start if a file shrank."""
         with self._lock:
-            found = self._list()
-            if any(file.offset > 0 and self._shrank(file) for file in self._files.values()):
+            paths, self._skipped = self._list()
+            if any(file.shrank() for file in (self._index, *self._files.values())):
                 self._clear()
-            for stem, path in found.items():
-                file = self._files.setdefault(stem, _File(path))
+            for stem, path in paths.items():
+                file = self._files.setdefault(stem, AnnotationFile(path))
                 if not file.packed:
                     file.path = path
+            changed = [update for stem in sorted(paths) for update in self._read_updates(self._files[stem])]
+            # prime-rl writes a trace's row of the index before any update of it, so it is read afterwards.
             self._read_index()
-            for stem in sorted(found):
-                self._read_updates(self._files[stem])
+            for name, digest in changed:
+                chunk, offset = self._places.get(name, (_ANY, _ANY))
+                self._digests[chunk] += digest
+                self._changed[chunk].append((offset, name))
 
     def version(self, chunk: int) -> str:
         """Return a text that changes if something was learned about a trace in this file of the stream."""
         with self._lock:
-            return f"{self._digests[chunk] + self._digests[-1] & (1 << 64) - 1:x}"
+            return f"{self._digests[chunk] + self._digests[_ANY] & (1 << 64) - 1:x}"
+
+    def mark(self, chunk: int) -> Mark:
+        """Return how much was learned about the traces in this file of the stream."""
+        with self._lock:
+            return self._edition, len(self._changed[chunk]), len(self._changed[_ANY])
+
+    def changed_since(self, chunk: int, mark: Mark) -> dict[int, set[str]] | None:
+        """Return the traces about which something was learned, by the offset of their episode.
+
+        None if that is not known of all.
+        """
+        with self._lock:
+            edition, known, of_any = mark
+            if (edition, of_any) != (self._edition, len(self._changed[_ANY])):
+                return None
+            found: dict[int, set[str]] = {}
+            for offset, name in self._changed[chunk][known:]:
+                found.setdefault(offset, set()).add(name)
+            return None if _ANY in found else found
 
     @property
     def found(self) -> bool:
         """True if there is a file of updates."""
         return bool(self._files)
 
-    def annotated(self, trace: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a trace with the facts and arrays of its updates."""
+    def states(self) -> dict[str, BesideFile]:
+        """Return bad lines and problems of the files, by their paths below the folder."""
+        with self._lock:
+            files = [file for file in (self._index, *self._files.values()) if file.bad or file.problem]
+            start = len(self.folder) + 1
+            found = {file.path[start:]: file.state for file in files}
+            return found | {path[start:]: BesideFile(0, (), reason) for path, reason in self._skipped.items()}
+
+    def annotated(self, trace: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Return a trace with the facts and arrays of its updates, and what of them cannot be used."""
+        problems: list[str] = []
         with self._lock:
             update = self._updates.get(str(trace.get("id")), _Update())
             result = dict(trace) | {"info": _merged(trace.get("info") or {}, update.facts)}
             if update.arrays:
                 result["nodes"] = nodes = [dict(node) for node in trace.get("nodes") or ()]
                 for file, offset, length in update.arrays:
-                    _fold(nodes, to_python(parse(file.line_at(offset, length)).get("branches")))
-        return result
+                    found = to_python(parse(file.line_at(offset, length)).get("branches"))
+                    problems += _fold(nodes, found)
+        return result, problems
 
     def _clear(self) -> None:
-        self._files: dict[str, _File] = {}
-        self._index = _File(f"{self.folder}/{_INDEX}")
-        self._chunk_of: dict[str, int] = {}
+        self._edition = next(_editions)
+        self._files: dict[str, AnnotationFile] = {}
+        self._index = AnnotationFile(f"{self.folder}/{_INDEX}")
+        #: File of the stream in which a trace is, and the offset of its episode.
+        self._places: dict[str, tuple[int, int]] = {}
         self._updates: defaultdict[str, _Update] = defaultdict(_Update)
-        #: Sum of the hashes of all updates of a chunk's traces; -1 for traces that the index does not have.
+        #: Sum of the hashes of all updates of a file's traces, and these traces in order.
         self._digests: defaultdict[int, int] = defaultdict(int)
+        self._changed: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
 
-    def _list(self) -> dict[str, str]:
-        """Return the files of updates by their name without the suffix of compression; plain ones win."""
+    def _list(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the files of updates by their name without the suffix of compression; plain ones win.
+
+        Also return what is not read, with the reason.
+        """
         paths: list[str] = []
-        folders = [entry.path for entry in _entries(self.folder) if entry.name == "annotations"]
-        for entry in _entries(folders[0]) if folders else ():
-            if entry.is_dir(follow_symlinks=False):
-                paths += [file.path for file in _entries(entry.path) if _is_updates(file)]
-            elif _is_updates(entry):
-                paths.append(entry.path)
-        found: dict[str, str] = {}
-        for path in sorted(paths, reverse=True):
-            found[path.removesuffix(_PACKED)] = path
-        return found
+        skipped: dict[str, str] = {}
 
-    def _shrank(self, file: _File) -> bool:
-        try:
-            return not file.packed and stat(file.path).st_size < file.offset
-        except OSError:
-            return False
+        def entries(folder: str) -> list[Any]:
+            try:
+                found = list(scan(folder))
+            except FileNotFoundError:
+                return []
+            except OSError as error:
+                skipped[folder] = reason_of(error)
+                return []
+            skipped.update({entry.path: _LINK for entry in found if entry.is_symlink() and is_ours(entry)})
+            return [entry for entry in found if not entry.is_symlink() and is_ours(entry)]
+
+        def is_ours(entry: Any) -> bool:
+            inside = entry.path.startswith(f"{self.folder}/{_FOLDER}/")
+            return inside or entry.name == _FOLDER
+
+        for folder in entries(self.folder):
+            for entry in entries(folder.path):
+                if entry.is_dir(follow_symlinks=False):
+                    paths += [file.path for file in entries(entry.path) if _is_updates(file)]
+                elif _is_updates(entry):
+                    paths.append(entry.path)
+        return {path.removesuffix(PACKED): path for path in sorted(paths, reverse=True)}, skipped
 
     def _read_index(self) -> None:
-        try:
-            for _, line in self._index.new_lines():
-                try:
-                    row = parse(line)
-                    chunk = row.get("chunk")
-                    for name in to_python(row.get("trace_ids")) or ():
-                        self._chunk_of[str(name)] = chunk if isinstance(chunk, int) else 0
-                except LineError:
-                    continue  # without it, updates of the trace count for all files
-        except OSError:
-            return
+        for start, line in self._index.new_lines():
+            try:
+                row = parse(line)
+                chunk, offset = row.get("chunk"), row.get("offset")
+                place = chunk if isinstance(chunk, int) else 0, offset if isinstance(offset, int) else _ANY
+                for name in to_python(row.get("trace_ids")) or ():
+                    self._places[str(name)] = place
+            except LineError as error:  # without it, updates of the trace count for all files
+                self._index.add_bad(start, str(error))
 
-    def _read_updates(self, file: _File) -> None:
-        try:
-            for offset, line in file.new_lines():
-                try:
-                    self._add(file, offset, line)
-                except LineError:
-                    continue
-        except OSError:
-            return  # it is read later
-
-    def _add(self, file: _File, offset: int, line: bytes) -> None:
-        document = parse(line)
-        name = document.get("trace_id")
-        if not isinstance(name, str):
-            return
-        update = self._updates[name]
-        update.facts = _merged(update.facts, _facts(document))
-        if document.get("branches"):
-            update.arrays.append((file, offset, len(line)))
-        chunk = self._chunk_of.get(name, -1)
-        self._digests[chunk] += xxhash.xxh3_64_intdigest(line)
+    def _read_updates(self, file: AnnotationFile) -> Iterator[tuple[str, int]]:
+        """Read the new updates of a file; yield the trace that each is about, and a hash of it."""
+        for offset, line in file.new_lines():
+            try:
+                document = parse(line)
+                name = document.get("trace_id")
+                if not isinstance(name, str):
+                    raise LineError("no 'trace_id'")
+                facts = _facts(document)
+            except LineError as error:
+                file.add_bad(offset, str(error))
+                continue
+            update = self._updates[name]
+            update.facts = _merged(update.facts, facts)
+            if document.get("branches"):
+                update.arrays.append((file, offset, len(line)))
+            yield name, xxhash.xxh3_64_intdigest(line)
 
 
 @lru_cache(maxsize=8)
@@ -228,28 +216,34 @@ def annotations_at(folder: str, version: str) -> Annotations:
     return found
 
 
-def _entries(folder: str) -> list[Any]:
-    """Return what is in a folder, without links: they may lead out of the root."""
-    try:
-        return [entry for entry in scan(folder) if not entry.is_symlink()]
-    except OSError:
-        return []
-
-
 def _is_updates(entry: Any) -> bool:
     return entry.is_file(follow_symlinks=False) and _FILE.fullmatch(entry.name) is not None
 
 
 def _facts(document: Mapping[str, Any]) -> Facts:
-    """Return the facts of an update; those of a simpler line under the same names."""
+    """Return the facts of an update; those of a simpler line under the same names.
+
+    Raises
+    ------
+    LineError
+        If a fact cannot be used.
+    """
     info = to_python(document.get("info"))
-    facts: Facts = dict(info) if isinstance(info, dict) else {}
+    if info is not None and not isinstance(info, dict):
+        raise LineError("'info' is not an object")
+    facts: Facts = dict(info or {})
     if document.get("subset") is not None:
         facts["effective"] = document["subset"] == "effective"
     if document.get("step") is not None:
         facts["ship"] = {"step": document["step"]}
     if document.get("advantage") is not None:
         facts["advantage"] = document["advantage"]
+    ship, advantage = facts.get("ship") or {}, facts.get("advantage")
+    step = ship.get("step") if isinstance(ship, dict) else ship
+    if step is not None and (not isinstance(step, int) or isinstance(step, bool)):
+        raise LineError(f"the step is not a whole number: {str(step)[:40]!r}")
+    if advantage is not None and not isinstance(advantage, int | float):
+        raise LineError(f"the advantage is not a number: {str(advantage)[:40]!r}")
     return facts
 
 
@@ -262,19 +256,24 @@ def _merged(old: Facts, new: Facts) -> Facts:
     return both
 
 
-def _fold(nodes: list[dict[str, Any]], found: Any) -> None:
+def _fold(nodes: list[dict[str, Any]], found: Any) -> list[str]:
     """Give messages the arrays of their branches, one value for each token that the policy sampled.
 
     A message that an array does not cover, or for one of whose sampled tokens it is null, keeps what it has.
+    Returns what cannot be used.
     """
-    ways = paths(nodes)
-    for branch in found if isinstance(found, list) else ():
+    ways, problems = paths(nodes), []
+    for branch in found if isinstance(found, list) else [found]:
         index = branch.get("index") if isinstance(branch, dict) else None
         if not isinstance(index, int) or not 0 <= index < len(ways):
+            problems.append(f"an annotation is about a branch that the trace does not have: {index!r:.40}")
             continue
         for name in _STREAMS:
             if isinstance(values := branch.get(name), list):
                 _fold_array([nodes[at] for at in ways[index]], name, values)
+            elif values is not None:
+                problems.append(f"{name!r} of an annotation is not a list")
+    return problems
 
 
 def _fold_array(nodes: list[dict[str, Any]], name: str, values: list[Any]) -> None:

@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.files.file_access import AnyPath, stream
+from rlpanel.sources.files.decompress import open_plain
+from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sources.prime.prime_rl import DISCARDED, PrimeRL, traces_of
 from rlpanel.sources.records.json_parser import parse, to_python
 from rlpanel.sources.records.record_types import Adapter, Record
@@ -76,7 +77,7 @@ def discarded(folder: AnyPath, effective: str) -> Adapter:
 def _trace_ids(path: str, stamp: int) -> frozenset[str | None]:
     """Return the ids of the traces in an effective file; traces without an id count as trained on."""
     ids: set[str | None] = {None}
-    with stream(path) as file:
+    with open_plain(path) as file:
         for line in file:
             try:
                 ids |= {trace.get("id") for trace in traces_of(_episode(line))}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -23,12 +23,13 @@ from rlpanel.sources.prime.prime_rl import (
     step_of,
     traces_of,
 )
-from rlpanel.sources.prime.prime_rl_annotations import annotations_at, annotations_of
+from rlpanel.sources.prime.prime_rl_annotations import Mark, annotations_at, annotations_of
 from rlpanel.sources.prime.prime_rl_branches import branches
 from rlpanel.sources.records.json_parser import to_python
-from rlpanel.sources.records.record_types import Adapter, Record
+from rlpanel.sources.records.record_types import Adapter, BesideFile, Record
 
-_STREAM = re.compile(r"(?:^|(?<=/))(?:stream/(\d{1,9})|stream|(\d{5}))\.jsonl(?:\.zst)?$")
+#: A file of the stream: a numbered one of its folder, the only one, or one of a run that is that folder.
+_STREAM = re.compile(r"(?:^|(?<=/))(?:stream/(\d{1,9})|stream|^(\d{5,9}))\.jsonl(?:\.zst)?$")
 _WAITING = "not in a batch that was trained on, until now"
 _UNKNOWN = "no folder 'annotations' beside the stream says whether it was trained on"
 
@@ -39,14 +40,21 @@ class AnnotatedTraces:
 
     Attributes
     ----------
-    folder : str
-        Folder with the annotations; empty if it is not in the run.
+    folder, shown : str
+        Folder with the annotations, and its name as seen from the run's folder; empty if it is unknown.
+    chunk : int
+        Number of the file.
     version : str
         Version of what the annotations say about traces of this file.
+    mark : tuple
+        How much they say (see `Annotations.mark`).
     """
 
     folder: str
+    shown: str
+    chunk: int
     version: str
+    mark: Mark = field(compare=False)
     looks = PrimeRL.looks
     path_in_run = PrimeRL.path_in_run
 
@@ -66,19 +74,37 @@ class AnnotatedTraces:
         unknown = _WAITING if known is not None and known.found else _UNKNOWN
         records = []
         for logged in traces_of(episode):
-            trace = known.annotated(logged) if known is not None and logged else logged
+            trace, problems = known.annotated(logged) if known is not None and logged else (logged, [])
             info = trace.get("info") or {}
             fields = [*episode_fields(episode, trace, path), *_learned(info)]
             split = dict(fields).get("split")
             step = _step(info, episode, path, evaluated=split == "eval")
             if split == "train" and not info.get("effective"):
-                fields += [("split", DISCARDED), ("status", DISCARDED), ("status_reason", unknown)]
+                fields.append(("split", DISCARDED))
+                if dict(fields)["status"] == "ok":
+                    fields += [("status", DISCARDED), ("status_reason", unknown)]
             elif split == "train":
                 # prime-rl counts steps from 1 and starts with version 0: step N trains version N - 1.
                 fields.append(("trainer_version", step - 1))
             ways = branches(trace.get("nodes", []))
-            records += [branch_record(way, step, fields, path, full=full) for way in ways]
+            found = [branch_record(way, step, fields, path, full=full) for way in ways]
+            for record in found:
+                record.notes += problems
+            records += found
         return records
+
+    def beside(self) -> Mapping[str, BesideFile]:
+        """Return bad lines and problems of the annotations."""
+        states = annotations_of(self.folder).states().items() if self.folder else ()
+        return {f"{self.shown}/{name}".removeprefix("./"): state for name, state in states}
+
+    def changed_lines(self, before: Adapter) -> Mapping[int, set[str]] | None:
+        """Return the lines about which the annotations say more than before; None if any may be."""
+        if not isinstance(before, AnnotatedTraces):
+            return None
+        if not self.folder or (before.folder, before.chunk) != (self.folder, self.chunk):
+            return None
+        return annotations_of(self.folder).changed_since(self.chunk, before.mark)
 
 
 def follow_annotations(run_folder: AnyPath, name: str) -> Adapter | None:
@@ -86,13 +112,19 @@ def follow_annotations(run_folder: AnyPath, name: str) -> Adapter | None:
     match = _STREAM.search(name)
     if match is None:
         return None
-    if match[2]:  # the run is the folder of the stream itself, and the annotations are outside of it
-        return AnnotatedTraces("", "")
+    if match[2] and run_folder.name != "stream":
+        return AnnotatedTraces("", "", 0, "", (0, 0, 0))
     parent = PurePosixPath(name).parent
-    folder = str(run_folder / (parent.parent if match[1] else parent))
-    known = annotations_of(folder)
+    if match[2]:  # the run is the folder of the stream, and the annotations are beside it
+        folder, shown = run_folder.parent, ".."
+    else:
+        inside = parent.parent if match[1] else parent
+        folder, shown = run_folder / inside, str(inside)
+    known = annotations_of(str(folder))
     known.refresh()
-    return AnnotatedTraces(folder, f"{known.version(int(match[1] or 0))}{'' if known.found else ' (none)'}")
+    chunk = int(match[1] or match[2] or 0)
+    version = f"{known.version(chunk)}{'' if known.found else ' (none)'}"
+    return AnnotatedTraces(known.folder, shown, chunk, version, known.mark(chunk))
 
 
 def _learned(info: Mapping[str, Any]) -> Iterator[Field]:

@@ -23,6 +23,7 @@ class DocumentFile(JsonlFile):
     """Reads one JSON document; see `record_types.RolloutFile`. It is line 1, without the blanks around it."""
 
     tail: WholeFileTail
+    grows = False
 
     def _open_tail(self, line_bytes: int, end: int | None) -> Tail:
         return WholeFileTail(self.path, line_bytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import accumulate, chain, count, repeat
@@ -49,6 +49,10 @@ KEPT_BYTES = 8 << 20
 REASON_CHARS = 300
 
 
+#: A line that an adapter reads otherwise now, and texts that it holds.
+ChangedLine = tuple[Locator, Collection[str]]
+
+
 class JsonlFile:
     """Reads one ``.jsonl`` file; see `rlpanel.sources.records.record_types.RolloutFile`.
 
@@ -71,9 +75,11 @@ class JsonlFile:
         Generation of the chunk yielded last, and the number of its lines so far.
     lines_on_disk : bool
         Whether a line's bytes are in the file at its offset, unchanged.
+    grows : bool
+        Whether lines are read while the file is written; else it is read once it is whole.
     """
 
-    lines_on_disk = True
+    lines_on_disk = grows = True
 
     def __init__(
         self, path: str, name: str, adapter: Adapter, line_bytes: int = 64 << 20, end: int | None = None
@@ -146,6 +152,30 @@ class JsonlFile:
             raise SourceUnready(f"it ends with {tail.partial:,} zero bytes")
         if not is_read and text.strip():
             raise SourceUnready(f"the last line is incomplete ({tail.partial:,} bytes)")
+
+    def use(self, adapter: Adapter) -> None:
+        """Parse lines with another adapter from now on."""
+        self.adapter, self._cached_line = adapter, None
+        self._column_reader = ColumnReader(self.name, flat_format(adapter))
+
+    def read_again(self, lines: Iterable[ChangedLine]) -> Chunk:
+        """Return the samples of lines that were read before, as the adapter reads them now.
+
+        Raises
+        ------
+        SourceChanged
+            If a line is not there any more, or does not hold the texts that it should.
+        """
+        chunk, total = Chunk(self.generation), self.lines
+        for locator, texts in lines:
+            line = self.raw(locator)
+            if any(text.encode() not in line for text in texts):
+                raise SourceChanged(f"{self.name}:{locator.line}: another line was expected here")
+            self.lines = locator.line - 1
+            self._add_line(line, locator.offset, chunk)
+            chunk.bytes += len(line)
+        self.lines = total
+        return chunk
 
     def mark(self, generation: int) -> ReadPosition | None:
         """Return the reading position; None if it is not in ``generation`` or cannot be continued from."""

@@ -30,7 +30,7 @@ class ParquetFile(JsonlFile):
     """Reads one parquet file; see `record_types.RolloutFile`. A locator's offset is the row index."""
 
     tail: WholeFileTail
-    lines_on_disk = False
+    lines_on_disk = grows = False
 
     def _open_tail(self, line_bytes: int, end: int | None) -> Tail:
         return WholeFileTail(self.path, line_bytes)

@@ -84,6 +84,23 @@ class BadLine:
     reason: str
 
 
+class BesideFile(NamedTuple):
+    """A file that an adapter reads beside the run's own.
+
+    Attributes
+    ----------
+    bad_count : int
+    bad : tuple of BadLine
+        The first bad lines.
+    problem : str
+        Reason why it, or a part of it, is not read; empty if it is.
+    """
+
+    bad_count: int = 0
+    bad: tuple[BadLine, ...] = ()
+    problem: str = ""
+
+
 class Hole(NamedTuple):
     """Zero bytes in or beside lines, as a crash of the machine or a lost write leaves them.
 
@@ -229,7 +246,8 @@ class Adapter(Protocol):
     Further attributes are optional: ``path_in_run`` (see `discovery.step_folders`), ``flat_format`` (see
     `FlatFormat`), ``repeats_rows``, which is true if a line may begin with the last samples of the line
     before (see `repeats_rows`), ``place`` (see `place`), ``for_file`` (see `for_file`),
-    ``shares_evaluation`` (see `shares_evaluation`) and ``once_per_step`` (see `once_per_step`).
+    ``shares_evaluation`` (see `shares_evaluation`), ``once_per_step`` (see `once_per_step`),
+    ``beside`` (see `files_beside`) and ``changed_lines`` (see `changed_lines`).
     """
 
     @property
@@ -297,6 +315,21 @@ def place(adapter: Adapter, records: list[Record], offset: int) -> list[Record]:
     if add is not None:
         add(records, offset)
     return records
+
+
+def files_beside(adapter: Adapter) -> Mapping[str, BesideFile]:
+    """Return the files that the adapter reads beside the run's own and that have faults, by name."""
+    found = getattr(adapter, "beside", None)
+    return {} if found is None else found()
+
+
+def changed_lines(adapter: Adapter, before: Adapter) -> Mapping[int, set[str]] | None:
+    """Return the lines that read otherwise than with the adapter before; None if any may.
+
+    They are given by their offsets, with texts that each of them holds.
+    """
+    changed = getattr(adapter, "changed_lines", None)
+    return None if changed is None else changed(before)
 
 
 class RolloutFile(Protocol):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rlpanel.sources.records.record_types import Adapter, Record
+from rlpanel.sources.records.record_types import Adapter, Record, changed_lines
 
 
 @dataclass(frozen=True)
@@ -43,3 +43,9 @@ class WrappedAdapter:
     def read(self, document: Any, path: str, *, full: bool) -> list[Record]:
         """Return what the wrapped adapter reads."""
         return self.adapter.read(document, path, full=full)
+
+    def changed_lines(self, before: Adapter) -> Mapping[int, set[str]] | None:
+        """Return the wrapped adapter's answer, unless the adapter around it has changed, too."""
+        if type(before) is not type(self) or replace(self, adapter=before.adapter) != before:
+            return None
+        return changed_lines(self.adapter, before.adapter)

@@ -31,6 +31,8 @@ _CHECKPOINT = re.compile(r"checkpoint-(\d{1,15})")
 _TENSORBOARD_FOLDERS = ("runs", "logs", "tensorboard", "tb")
 #: Folder of the file monitor of prime-rl, which holds its metrics and its traces.
 _MONITOR = ("monitors", "file")
+#: Folder of prime-rl's stream of traces, below that of its monitor.
+_STREAM = ("traces", "stream")
 #: Names of folders that hold only a run's rollouts; its scalars are then in the parent folder.
 _PARTS = frozenset(
     {
@@ -73,7 +75,21 @@ def find_scalars(folder: AnyPath, root: AnyPath) -> list[FoundScalars]:
     real = ((file, path_of(file.path).resolve()) for file in matches)
     inside = (replace(file, path=str(path)) for file, path in real if path.is_relative_to(bound))
     trusted = (file for file in inside if bound == root or is_trusted_above(path_of(file.path), root))
-    return sorted(trusted, key=lambda file: file.rank)
+    return sorted(list(trusted) or _monitored(folder), key=lambda file: file.rank)
+
+
+def _monitored(folder: AnyPath) -> list[FoundScalars]:
+    """Return the metrics of prime-rl's monitor if the folder is that of its traces, also above the root."""
+    if folder.parts[-2:] == _STREAM:
+        folder_above = folder.parent.parent
+    elif folder.name == _STREAM[0] and any(entry.name.startswith(_STREAM[1]) for entry in _entries(folder)):
+        folder_above = folder.parent
+    else:
+        return []
+    lines = [entry for entry in _entries(folder_above) if entry.name == _LINES[1]]
+    # A link may lead anywhere, and this place is not one that the user has named.
+    own = [entry for entry in lines if not entry.is_symlink() and _is_file(entry)]
+    return [_found(entry, folder, 3, ScalarLines) for entry in own]
 
 
 def _scalar_files(folder: AnyPath) -> list[FoundScalars]:

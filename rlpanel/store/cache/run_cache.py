@@ -45,7 +45,7 @@ from rlpanel.store.columns.page_memory import release_mapped
 log = logging.getLogger(__name__)
 
 #: Version of the layout on disk.
-FORMAT = 4
+FORMAT = 5
 #: Seconds between two saves, and before the next attempt after a failed one.
 SAVE_EVERY, RETRY_AFTER = 5.0, 60.0
 #: Logs smaller than this are not cached: reading them is as fast as reading a cache.
@@ -222,7 +222,8 @@ class RunCache:
         states = [FileState.from_json(state) for state in content["files"]]
         newest, left_out = float(content["newest_line"]), str(content["left_out"])
         has_repeats = content["has_repeats"] is not False
-        return SavedRun(columns, states, newest, left_out, content["constants"], missing, has_repeats)
+        dead = [(int(first), int(end)) for first, end in content["dead"]]
+        return SavedRun(columns, states, newest, left_out, content["constants"], missing, has_repeats, dead)
 
 
 def _manifest(saved: SavedRun, code: str, data: str, files: dict[str, AppendFile]) -> bytes:
@@ -238,6 +239,7 @@ def _manifest(saved: SavedRun, code: str, data: str, files: dict[str, AppendFile
         "left_out": saved.left_out,
         "constants": saved.constants,
         "has_repeats": saved.has_repeats,
+        "dead": saved.dead,
     }
     body = json.dumps(content).encode()
     return _digest(body) + b"\n" + body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -36,15 +37,11 @@ class OpenFileState:
 
 @dataclass(frozen=True)
 class FileState:
-    """Reading state of one file.
-
-    ``since`` is the first row of the file's current generation; earlier rows of the file are dead.
-    """
+    """Reading state of one file."""
 
     name: str
     number: int
     adapter: str
-    since: int
     mark: ReadPosition
     bad_count: int
     blank_count: int
@@ -68,6 +65,7 @@ class FileState:
 class SavedRun:
     """Saved state of a run; rows with a file number that is not in ``files`` are dead.
 
+    So are those in ``dead``: pairs of a row and the row after the last one.
     ``constants`` are the training constants that the rows were computed with. ``missing`` are the columns of
     token metrics that are not in the cache or whose code has changed. If ``has_repeats`` is False, no two
     rows have the same line, step and part.
@@ -80,3 +78,4 @@ class SavedRun:
     constants: list[Any]
     missing: tuple[str, ...] = ()
     has_repeats: bool = True
+    dead: Sequence[tuple[int, int]] = ()

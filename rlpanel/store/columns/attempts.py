@@ -91,9 +91,12 @@ class Attempts:
         changed |= self._cut_sequences()
         return changed | {key for key, (lines, last_step) in lines_of.items() if last_step >= lines.cut}
 
-    def read_file(self, columns: Columns, rows: np.ndarray) -> set[LineSequence]:
-        """Find jumps back among all rows of a file; return the sequences with any."""
-        changed = set()
+    def read_file(self, columns: Columns, file: int, rows: np.ndarray) -> set[LineSequence]:
+        """Find jumps back among all rows of a file; return the sequences with any, now or before."""
+        known = [key for key in self._detectors if key[0] == file]
+        for key in known:
+            del self._detectors[key]
+        changed = {key for key in known if self._restarts.pop(key, [])}
         for key, in_sequence in self._sequences(columns, rows):
             detector = self._detectors[key] = self._new_detector(key)
             steps, offsets = (_values(columns, name, in_sequence) for name in ("step", "offset"))

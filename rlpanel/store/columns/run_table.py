@@ -9,7 +9,7 @@ then recomputed from the rows that count.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from rlpanel.metrics.engine.compute import derive_columns
 from rlpanel.sources.records.record_types import (
     Adapter,
     Chunk,
+    Locator,
     once_per_step,
     repeats_rows,
     shares_evaluation,
@@ -140,14 +141,46 @@ class RunTable:
         """
         self.add_staged(version)
         self.backlog_starts.pop(file, None)
-        rows = np.flatnonzero((self._column("file") == file) & (self._state() != DEAD))
-        if not len(rows):
-            return
-        rows = rows[np.argsort(self._column("offset")[rows], kind="stable")]
+        rows = self._rows_in_order(file)
         part = np.searchsorted(starts, self._column("offset")[rows], "right") - 1
         moved, part = rows[part >= 0], part[part >= 0]
         self.columns.renumber(moved, self._column("line")[moved] + before[part])
-        changed = self._classify_attempts(self.attempts.read_file(self.columns, rows))
+        self._find_attempts_in(file, rows, version)
+
+    def count_rows(self, file: int, version: int) -> int:
+        """Return the number of rows of a file that exist, those that do not count included."""
+        self.add_staged(version)
+        return int(np.count_nonzero((self._column("file") == file) & self._is_alive()))
+
+    def locators(self, file: int, offsets: Iterable[int]) -> list[Locator]:
+        """Return the lines of a file that begin at these offsets, if rows came from them."""
+        begins = self._column("offset")
+        rows = np.flatnonzero((self._column("file") == file) & np.isin(begins, list(offsets)))
+        rows = rows[self._state()[rows] != DEAD]
+        rows = rows[np.unique(begins[rows], return_index=True)[1]]
+        places = [self._column(name)[rows].tolist() for name in Locator._fields]
+        return list(map(Locator, *places))
+
+    def replace_lines(self, file: int, chunk: Chunk, version: int) -> None:
+        """Replace the rows of lines that were read again, of a file without unread ranges."""
+        self.add_staged(version)
+        offsets = [line.offset for line in chunk.locators] + [line.offset for line in chunk.bad]
+        is_replaced = (self._column("file") == file) & np.isin(self._column("offset"), offsets)
+        self._bury(np.flatnonzero(is_replaced & self._is_alive()), set(), version)
+        self.backlog_starts[file] = 0  # the lines come again in any order
+        self.add_chunk(file, chunk, version)
+        self.add_staged(version)
+        del self.backlog_starts[file]
+        self._find_attempts_in(file, self._rows_in_order(file), version)
+
+    def _rows_in_order(self, file: int) -> np.ndarray:
+        """Return the living rows of a file in the order of its lines."""
+        rows = np.flatnonzero((self._column("file") == file) & self._is_alive())
+        return rows[np.argsort(self._column("offset")[rows], kind="stable")]
+
+    def _find_attempts_in(self, file: int, rows: np.ndarray, version: int) -> None:
+        """Find the restarts among all rows of a file anew."""
+        changed = self._classify_attempts(self.attempts.read_file(self.columns, file, rows))
         if changed:
             self._recount_steps(changed, version)
 
@@ -256,9 +289,13 @@ class RunTable:
             file: start for file, start in self.backlog_starts.items() if file not in numbers
         }
         dead = np.flatnonzero(np.isin(self._column("file"), list(numbers)) & self._is_alive())
+        self._bury(dead, numbers, version)
+
+    def _bury(self, dead: np.ndarray, files: Collection[int], version: int) -> None:
+        """Mark rows as dead; ``files`` are those of which no row is left."""
         if len(dead):
             self._set_state(dead, DEAD)
-        changed = self.attempts.drop_files(self.columns, numbers, self._is_alive)
+        changed = self.attempts.drop_files(self.columns, files, self._is_alive)
         if not len(dead):
             return
         self.ranks -= Counter(self._column("rank")[dead].tolist())

@@ -178,8 +178,9 @@ class Reader:
     def _loop(self) -> None:
         waiting, last_round = False, 0.0
         while not self._stop.is_set():
-            # The wait has a time limit for rescans that are due, and for file systems that lose events.
-            if not waiting and self._wake.wait(min(self._interval(), self._run_faults.next_attempt)):
+            # The wait has a time limit for what is due, and for file systems that lose events.
+            due = (index.next_due for index in self.runs)
+            if not waiting and self._wake.wait(min(self._interval(), self._run_faults.next_attempt, *due)):
                 # Debounce: a line after a pause is read at once, a stream of lines is read in batches.
                 time.sleep(max(0.0, last_round + self.reading.debounce - time.monotonic()))
             self._wake.clear()

@@ -63,6 +63,10 @@ class RunFile:
     retry : bool
         True if the unchanged file is read again, because the problem may be temporary.
     gone : bool
+    is_rewritten : bool
+        True while new content is held back, see `RewrittenFiles`.
+    read_anew : bool
+        True if it is read from its start although it was not rewritten.
     """
 
     number: int
@@ -77,6 +81,8 @@ class RunFile:
     hole: Hole = NO_HOLE
     retry: bool = False
     gone: bool = False
+    is_rewritten: bool = False
+    read_anew: bool = False
 
     @property
     def counts(self) -> ReadCounts:
@@ -88,6 +94,9 @@ class RunFile:
     @property
     def unread(self) -> Unread | None:
         """Why a part of the file was not read; None if all was."""
+        if self.problem is None and self.is_rewritten:
+            kept = "its former rows are shown until it is complete or rests"
+            return Unread(self.reader.name, "is being rewritten", kept)
         if self.problem is not None or not self.hole.bytes or self.gone:
             return self.problem
         return Unread(
@@ -99,7 +108,7 @@ class RunFile:
 
     def update_generation(self) -> bool:
         """Adopt the reader's generation; return whether it changed, that is, the file was replaced."""
-        before, self.generation = self.generation, self.reader.generation
+        before, self.generation, self.read_anew = self.generation, self.reader.generation, False
         return before != self.generation
 
     def reset(self) -> None:
@@ -123,14 +132,12 @@ class RunFile:
         self.bad = [line for line in self.bad if line.line]
         self.add_bad_lines(bad, counted)
 
-    def state(self, since: int, mark: ReadPosition, unsettled: OpenFileState | None) -> FileState:
+    def state(self, mark: ReadPosition, unsettled: OpenFileState | None) -> FileState:
         """Return the file's state for the cache."""
         bad = [(line.line, line.offset, line.reason) for line in self.bad]
         adapter = self.reader.adapter.name
         counts = self.bad_count, self.blank_count
-        return FileState(
-            self.reader.name, self.number, adapter, since, mark, *counts, bad, unsettled, self.hole
-        )
+        return FileState(self.reader.name, self.number, adapter, mark, *counts, bad, unsettled, self.hole)
 
     def restore(self, state: FileState) -> None:
         """Restore bad lines and counts from the cache."""

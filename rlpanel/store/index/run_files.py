@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from heapq import heapify, heappop, heappush
 
 from rlpanel.sources.files.unreadable import Unread
-from rlpanel.sources.readers.jsonl import JsonlFile
+from rlpanel.sources.readers.jsonl import ChangedLine, JsonlFile
 from rlpanel.store.backlog.backlog import reading_order
 from rlpanel.store.index.resting_files import RestingFiles
 from rlpanel.store.index.run_file import ReadCounts, RunFile
@@ -34,6 +34,8 @@ class RunFiles:
     numbered : list of RunFile
         All files in the order of their numbers.
     resting : RestingFiles
+    again : dict of int to list of ChangedLine
+        Lines that are to be read again, by file number.
     """
 
     def __init__(self, rest: float) -> None:
@@ -48,6 +50,7 @@ class RunFiles:
         self._total = ReadCounts()
         self._problems: dict[int, Unread] = {}
         self.resting = RestingFiles(rest)
+        self.again: dict[int, list[ChangedLine]] = {}
 
     def add(self, name: str, reader: JsonlFile) -> RunFile:
         """Add a file, which has unread lines."""
@@ -110,7 +113,7 @@ class RunFiles:
         """True if a file has unread lines."""
         while self._waiting and not _waits(self.numbered[self._waiting[0][-1]]):
             self._in_heap.discard(heappop(self._waiting)[-1])
-        return bool(self._waiting or self._changed)
+        return bool(self._waiting or self._changed or self.again)
 
     @property
     def total(self) -> ReadCounts:

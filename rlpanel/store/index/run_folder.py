@@ -9,7 +9,9 @@ from rlpanel.sources.discovery.directory import Directory, RolloutFileInfo
 from rlpanel.sources.discovery.folder_split import split_of_folder
 from rlpanel.sources.files.file_access import AnyPath, is_remote
 from rlpanel.sources.files.unreadable import Unread, reason_of
+from rlpanel.sources.records.record_types import BesideFile, files_beside
 from rlpanel.store.snapshot.remarks import Remark
+from rlpanel.store.snapshot.snapshot import BadLineAt
 
 
 class RunFolder:
@@ -32,9 +34,12 @@ class RunFolder:
     config_problem : str
         Error in the folder's ``rlpanel.toml``; empty if it was applied or does not exist.
     ignored : tuple of Unread
-        Files of the run's configuration that cannot be read.
+        Files of the run's configuration, and files beside its own, that cannot be read.
     newer_writers : tuple of str
         Says which files were written by a newer version of their trainer than the tested one.
+    bad_lines : tuple of BadLineAt
+        The first bad lines of the files beside its own.
+    bad_count : int
     """
 
     def __init__(self, path: AnyPath, root: str | os.PathLike[str], reading: Reading) -> None:
@@ -46,6 +51,8 @@ class RunFolder:
         self.config_problem = ""
         self.ignored: tuple[Unread, ...] = ()
         self.newer_writers: tuple[str, ...] = ()
+        self.bad_lines: tuple[BadLineAt, ...] = ()
+        self.bad_count = 0
 
     def list_files(self) -> dict[str, RolloutFileInfo] | None:
         """Return the rollout files by name; None if the folder cannot be read, and `problem` says why."""
@@ -64,6 +71,7 @@ class RunFolder:
         config = self._directory.folder_configs.for_folder(self._path)
         self.config_problem, self.ignored = config.problem, config.unread
         self.newer_writers = tuple(sorted({found.newer for found in listed if found.newer}))
+        self._note_beside(listed)
         return {found.name: found for found in listed}
 
     @property
@@ -74,6 +82,20 @@ class RunFolder:
             return ()
         sentence = f"Split {split} from the folder's name {self._path.name!r}: the samples name no split."
         return (Remark("split", sentence, split=split),)
+
+    def _note_beside(self, listed: list[RolloutFileInfo]) -> None:
+        """Note bad lines and problems of the files that the adapters read beside the run's own."""
+        beside: dict[str, BesideFile] = {}
+        for found in listed:
+            beside |= files_beside(found.adapter)
+        self.bad_count = sum(file.bad_count for file in beside.values())
+        self.bad_lines = tuple(
+            BadLineAt(name, bad.line, bad.offset, bad.reason)
+            for name, file in sorted(beside.items())
+            for bad in file.bad
+        )
+        problems = (Unread(name, file.problem) for name, file in sorted(beside.items()) if file.problem)
+        self.ignored = *self.ignored, *problems
 
     def hides(self, name: str) -> bool:
         """Return True if a file of this name may exist, but cannot be listed or read at the moment."""

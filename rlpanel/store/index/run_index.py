@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from rlpanel.errors import SourceDamaged, SourceUnready
+from rlpanel.errors import SourceChanged, SourceDamaged, SourceUnready
 from rlpanel.metrics.engine.constants import gather_constants
 from rlpanel.settings import Reading, Training
 from rlpanel.sources.discovery.directory import RolloutFileInfo
@@ -20,8 +20,8 @@ from rlpanel.sources.discovery.open_file import open_file
 from rlpanel.sources.discovery.run_json import RunJson
 from rlpanel.sources.files.file_access import path_of
 from rlpanel.sources.files.unreadable import Unread, reason_of
-from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.records.record_types import BadLine, Chunk
+from rlpanel.sources.readers.jsonl import ChangedLine, JsonlFile
+from rlpanel.sources.records.record_types import Adapter, BadLine, Chunk, changed_lines
 from rlpanel.store.backlog.backlog import Backlog, open_near_end
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult
 from rlpanel.store.backlog.throughput import Throughput
@@ -32,8 +32,9 @@ from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.index.column_backfill import ColumnBackfill
+from rlpanel.store.index.rewritten_files import RewrittenFiles
 from rlpanel.store.index.run_facts import note_facts, save_facts
-from rlpanel.store.index.run_file import RunFile
+from rlpanel.store.index.run_file import ReadCounts, RunFile
 from rlpanel.store.index.run_files import RunFiles
 from rlpanel.store.index.run_folder import RunFolder
 from rlpanel.store.index.run_status import RunStatus, list_problems, measure_progress, unread_files
@@ -44,6 +45,8 @@ from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
 
 #: After reading this many bytes, free memory is returned to the system.
 TRIM_AFTER_BYTES = 64 << 20
+#: Bytes of a compressed file that are read for one line of it.
+_STRIDE = 4 << 20
 #: Seconds between two snapshots while only old lines of a backlog are added.
 BACKLOG_NOTICE = 0.5
 
@@ -99,6 +102,7 @@ class RunIndex:
         self._folder = RunFolder(self.path, self._root, self.reading)
         self._scalars = ScalarLog(self.path, self._root)
         self._files = RunFiles(self.reading.line_rest)
+        self._rewritten = RewrittenFiles(self.reading.line_rest)
         self._backlog = Backlog(self._workers)
         self._throughput = Throughput()
         self._table = RunTable()
@@ -126,9 +130,11 @@ class RunIndex:
         This also releases the memory of saved rows that queries have read since the last time.
         """
         self._table.columns.release()
+        bad_beside = self._folder.bad_count
         seen = self._folder.list_files()
         if seen is None:
             return
+        self._changed |= bad_beside != self._folder.bad_count
         note_log_rights(self.path, (found.status for found in seen.values()))
         if self._run_json.refresh():
             self._update_constants()
@@ -156,7 +162,9 @@ class RunIndex:
         if not self._folder.problem:
             for file in self._files.turns(only, seconds):
                 self._read_file(file, file.reader.poll(self.reading.turn_bytes))
+            self._read_again()
             self._read_ends(all_files=False)
+            self._show_rewritten(all_files=False)
             for byte_range, result in self._backlog.results():
                 self._add_range(byte_range, result)
             self._run_backfill()
@@ -168,10 +176,13 @@ class RunIndex:
     def read_last_lines(self) -> None:
         """Read last lines without a newline now, for a run that is read once; report what is incomplete.
 
+        What is held back of files that are being rewritten is shown as well.
+
         A file that has changed since has unread lines again.
         """
         if not self._folder.problem:
             self._read_ends(all_files=True)
+            self._show_rewritten(all_files=True)
         if self._changed or self._status_changed():
             self.commit()
 
@@ -186,6 +197,11 @@ class RunIndex:
         backfills = self._backfill is not None and not self._backfill.stuck
         more = backfills or self._scalars.more or self._files.has_waiting
         return not self._folder.problem and (more or self._backlog.busy)
+
+    @property
+    def next_due(self) -> float:
+        """Seconds until a file that is being rewritten counts as complete; infinite without one."""
+        return self._rewritten.next_due
 
     @property
     def has_backlog(self) -> bool:
@@ -327,12 +343,59 @@ class RunIndex:
             self._files.wait(file)
         file.modified = found.status.st_mtime
         if found.adapter.name != file.reader.adapter.name:
-            # The user has changed which adapter reads this file.
-            file.reader.adapter = found.adapter
-            file.reader.tail.reset()
-            self._files.wait(file)
+            self._change_adapter(file, found.adapter)
         self._table.note_format(file.number, found.adapter)
         return file
+
+    def _change_adapter(self, file: RunFile, adapter: Adapter) -> None:
+        """Read a file with another adapter: the lines that read otherwise, or all if these are not known."""
+        changed = changed_lines(adapter, file.reader.adapter)
+        if changed is not None and (file.number in self._backlog or file.number in self._files.again):
+            return  # once these are read
+        lines = None if changed is None else self._lines_to_read(file, changed)
+        file.reader.use(adapter)
+        if lines is None:
+            self._read_whole_again(file)
+        elif lines:
+            self._files.again[file.number] = lines
+
+    def _lines_to_read(self, file: RunFile, changed: Mapping[int, set[str]]) -> list[ChangedLine] | None:
+        """Return the lines at these offsets; None if reading the whole file again is safer or faster."""
+        tail = file.reader.tail
+        self._table.add_staged(self._next_version)
+        read = {offset for offset in changed if offset < tail.offset}  # later ones are read anyway
+        lines = self._table.locators(file.number, read)
+        # A compressed file is read from a place before each line on.
+        cost = sum(line.length + (0 if file.reader.lines_on_disk else _STRIDE) for line in lines)
+        if len(lines) < len(read) or cost >= tail.offset or file.reader.generation != file.generation:
+            return None
+        return [(line, changed[line.offset]) for line in lines]
+
+    def _read_whole_again(self, file: RunFile) -> None:
+        self._files.again.pop(file.number, None)
+        self._rewritten.take(file)
+        file.read_anew = True
+        file.reader.tail.reset()
+        self._files.wait(file)
+
+    def _read_again(self) -> None:
+        """Read lines again that an adapter reads otherwise now, at most ``turn_bytes`` of each file."""
+        for number, lines in list(self._files.again.items()):
+            file, size, part = self._files.numbered[number], 0, list[ChangedLine]()
+            while lines and size < self.reading.turn_bytes:
+                part.append(lines.pop())
+                size += part[-1][0].length
+            try:
+                chunk = file.reader.read_again(part)
+            except SourceChanged:  # it was rewritten, or the adapter was wrong about the lines
+                self._read_whole_again(file)
+                continue
+            if not lines:
+                del self._files.again[number]
+            self.bytes_read += chunk.bytes
+            self._table.replace_lines(number, chunk, self._next_version)
+            self._add_bad_lines(file, chunk.bad)
+            self._changed = self._has_new_lines = True
 
     def _drop_missing(self, seen: dict[str, RolloutFileInfo]) -> None:
         """Discard the rows of deleted files; files that an unreadable folder may hide keep theirs."""
@@ -351,6 +414,7 @@ class RunIndex:
             (file, found.status)
             for name, found in seen.items()
             if (file := self._files.by_name[name]).number not in self._backlog
+            and file not in self._rewritten
             and not file.reader.tail.open_end  # its next bytes belong to the line before
             and found.status.st_size > file.reader.tail.bytes_done
         ]
@@ -467,17 +531,42 @@ class RunIndex:
         for file in files:
             file.reset()
             self._files.touch(file)
+            self._files.again.pop(file.number, None)
+            self._rewritten.take(file)
             self._backlog.drop(file.number)
         self._bad_lines = None
         self._changed = True
         self._table.mark_dead([file.number for file in files], self._next_version)
 
     def _add_chunk(self, file: RunFile, chunk: Chunk) -> None:
-        """Add a chunk read from a file."""
-        if file.update_generation():
-            self._invalidate([file])
+        """Add a chunk read from a file, unless it is held back because the file is being rewritten."""
         file.more = chunk.more
         self.bytes_read += chunk.bytes
+        if file.generation == file.reader.generation:
+            self._take_chunk(file, chunk)
+        elif file not in self._rewritten and not self._is_rewritten(file):
+            self._replace(file, [chunk])
+        elif self._rewritten.hold(file, chunk, self._table.count_rows(file.number, self._next_version)):
+            self._replace(file, self._rewritten.take(file))
+
+    def _is_rewritten(self, file: RunFile) -> bool:
+        """Return True if the new content of a file may be incomplete, while its former rows are shown."""
+        is_whole = file.read_anew or not file.reader.grows or file.number in self._table.backlog_starts
+        return not is_whole and self._table.count_rows(file.number, self._next_version) > 0
+
+    def _show_rewritten(self, *, all_files: bool) -> None:
+        """Let the new content of files replace their former rows once it is complete."""
+        for file in self._rewritten.due(all_files=all_files):
+            self._replace(file, self._rewritten.take(file))
+
+    def _replace(self, file: RunFile, chunks: list[Chunk]) -> None:
+        """Let new content replace everything that was read from a file."""
+        file.update_generation()
+        self._invalidate([file])
+        for chunk in chunks:
+            self._take_chunk(file, chunk)
+
+    def _take_chunk(self, file: RunFile, chunk: Chunk) -> None:
         file.blank_count += chunk.blank_lines
         file.hole = file.hole.joined(chunk.hole)
         if len(chunk):
@@ -535,9 +624,9 @@ class RunIndex:
             self.name,
             self.version,
             self._table,
-            self._files.total,
+            self._files.total + ReadCounts(bad=self._folder.bad_count),
             self._scalars,
-            bad_lines=self._bad_lines,
+            bad_lines=(*self._bad_lines, *self._folder.bad_lines),
             newest_line=self._newest_line,
             status=self._status(),
             remarks=self._folder.remarks,

@@ -18,15 +18,20 @@ AddFile = Callable[[str, RolloutFileInfo], RunFile]
 
 def saved_run(table: RunTable, files: Sequence[RunFile], backlog: Backlog, newest_line: float) -> SavedRun:
     """Return the state to save. A file that was replaced and not read again yet is left out."""
-    since = first_living(table.columns, table.state, len(files))
     states = []
     for file in files:
         mark = None if file.gone else file.reader.mark(file.generation)
         if mark is not None:
-            states.append(file.state(since[file.number], mark, backlog.state(file.number)))
+            states.append(file.state(mark, backlog.state(file.number)))
     constants = list(table.stage.constants.at_ingest)
     return SavedRun(
-        table.columns, states, newest_line, table.stage.left_out, constants, has_repeats=table.has_repeats
+        table.columns,
+        states,
+        newest_line,
+        table.stage.left_out,
+        constants,
+        has_repeats=table.has_repeats,
+        dead=dead_rows(table.state[: table.columns.rows]),
     )
 
 
@@ -54,7 +59,7 @@ def restore_run(
     version : int
         Version of the next snapshot.
     """
-    kept: dict[int, tuple[int, int]] = {}  # as for `kept_rows`
+    kept: dict[int, int] = {}  # as for `kept_rows`
     unsettled: list[OpenFile] = []
     for state in saved.files:
         found = seen.get(state.name)
@@ -69,38 +74,40 @@ def restore_run(
         # Column backfill needs random access, so compressed files are skipped.
         if (file.reader.lines_on_disk or not saved.missing) and file.reader.resume(state.mark):
             file.restore(state)
-            kept[state.number] = file.number, state.since
+            kept[state.number] = file.number
             unsettled += [unfinished] if unfinished is not None else []
     table.backlog_starts = {unfinished.file: unfinished.start for unfinished in unsettled}
     backlog.add(unsettled)
-    table.restore(kept_rows(saved.columns, kept), version, has_repeats=saved.has_repeats)
+    table.restore(kept_rows(saved.columns, kept, saved.dead), version, has_repeats=saved.has_repeats)
     table.stage.left_out = saved.left_out
 
 
-def first_living(columns: Columns, state: np.ndarray, files: int) -> list[int]:
-    """Return for each file the row after its last dead row: all rows of a file die together."""
-    since = np.zeros(files, np.int64)
-    dead = np.flatnonzero(state[: columns.rows] == DEAD)
-    np.maximum.at(since, columns.metadata["file"].view(columns.rows)[dead], dead + 1)
-    return since.tolist()
+def dead_rows(state: np.ndarray) -> list[tuple[int, int]]:
+    """Return the dead rows, as pairs of a row and the row after the last one."""
+    borders = np.flatnonzero(np.diff(state == DEAD, prepend=False, append=False))
+    return list(zip(borders[::2].tolist(), borders[1::2].tolist(), strict=True))
 
 
-def kept_rows(columns: Columns, kept: Mapping[int, tuple[int, int]]) -> Columns:
+def kept_rows(columns: Columns, kept: Mapping[int, int], dead: Sequence[tuple[int, int]]) -> Columns:
     """Return the rows of kept files with new file numbers; the same object if nothing changes.
 
     Parameters
     ----------
     columns : Columns
-    kept : mapping of int to (int, int)
-        Old file number to new file number and first valid row.
+    kept : mapping of int to int
+        Old file number to new file number.
+    dead : sequence of (int, int)
+        As in `SavedRun`.
     """
     file = columns.metadata["file"].view(columns.rows)
     n_files = 1 + max([*kept, *file[:1], int(file.max(initial=-1))])
-    number, since = np.full(n_files, -1, np.int32), np.full(n_files, columns.rows, np.int64)
-    for old, (new, first) in kept.items():
-        number[old], since[old] = new, first
-    alive = np.arange(columns.rows) >= since[file]
-    if alive.all() and all(old == new for old, (new, _) in kept.items()):
+    number = np.full(n_files, -1, np.int32)
+    for old, new in kept.items():
+        number[old] = new
+    alive = number[file] >= 0
+    for first, end in dead:
+        alive[first:end] = False
+    if alive.all() and all(old == new for old, new in kept.items()):
         return columns
     selected = columns.select(np.flatnonzero(alive))
     selected.metadata["file"].write(0, number[file[alive]])

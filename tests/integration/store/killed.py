@@ -19,7 +19,7 @@ from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
-from tests.factories import append, line, write_run
+from tests.factories import append, line, rewrite, write_run
 
 run_index.MIN_LOG_BYTES = 0
 LOG = "rollout_data_rank_0.jsonl"
@@ -40,7 +40,7 @@ def session(run: Path) -> None:
     append(run / LOG, line(9, custom=1.0, note="a text", tokens=False))
     look(live)
     live.save(last=True)
-    (run / LOG).write_bytes(line(1, tokens=False) + line(2, tokens=False))
+    rewrite(run / LOG, line(1, tokens=False), line(2, tokens=False))
     look(live)
     live.save(last=True)
     again = RunIndex(run, "run")

@@ -19,7 +19,7 @@ from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
-from tests.factories import append, line, write_run
+from tests.factories import append, line, rewrite, write_run
 
 LOG = "rollout_data_rank_0.jsonl"
 REPOSITORY = Path(__file__).parents[3]
@@ -111,7 +111,7 @@ def test_a_cache_that_another_process_wrote_meanwhile_is_replaced(tmp_path: Path
     (tmp_path / LOG).write_bytes(line(1))
     for _ in range(2):  # the second time without the rows that are gone
         opened(tmp_path).save(last=True)
-    append(tmp_path / LOG, line(10))
+    rewrite(tmp_path / LOG, line(1), line(10))
     look(first)
     first.save(last=True)
     again = opened(tmp_path)

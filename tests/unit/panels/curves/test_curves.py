@@ -11,7 +11,7 @@ import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.session.context import Context
-from tests.factories import append, line, write_run
+from tests.factories import append, line, rewrite, write_run
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_a_run_with_other_columns_has_other_cards(curves: Curves, tmp_path: Path
 
 def test_a_run_that_loses_its_samples_loses_its_cards(curves: Curves) -> None:
     index = curves.context.index
-    (index.path / "rollout_data_rank_0.jsonl").write_bytes(b"")
+    rewrite(index.path / "rollout_data_rank_0.jsonl")
     index.rescan()
     index.read()
     curves.context.view = index.view

@@ -123,6 +123,15 @@ def test_nemo_gives_the_responses_tokens_without_prompt_and_padding(tmp_path: Pa
     assert frame["response_tokens"].tolist() == [2.0]
 
 
+def test_nemo_without_messages_has_tokens_and_no_text(tmp_path: Path) -> None:
+    document = {key: value for key, value in nemo().items() if key != "content"}
+    (tmp_path / "train_data_step12.jsonl").write_bytes(lines(document))
+    with read(tmp_path) as run:
+        sample = run.sample(run.samples()["uid"][0])
+    assert (sample.step, sample.reward, sample.prompt, sample.response) == (12, 0.5, None, None)
+    assert sample.arrays()["response_token_ids"].tolist() == [40.0, 41.0]
+
+
 def test_nemos_environment_message_is_no_part_of_the_response() -> None:
     with read(UPSTREAM / "nemo-rl-7ea279abf") as run:
         samples = [run.sample(uid) for uid in run.samples()["uid"]]
@@ -311,7 +320,7 @@ def test_values_that_a_trainer_without_a_critic_fills_with_zeros_make_no_column(
     [
         ("1.jsonl", json.loads(verl(1, 1.0)), {"score": 1.0}, "neither 'input' nor 'output'"),
         ("1.jsonl", json.loads(verl(1, 1.0)), {"input": "p", "step": "x"}, "'step' is not an integer: 'x'"),
-        ("train_data_step1.jsonl", nemo(), {"rewards": [1.0], "idx": 0}, "no 'content'"),
+        ("train_data_step1.jsonl", nemo(), {"rewards": [1.0], "idx": 0}, "no 'content' and no tokens"),
         ("train_data_step1.jsonl", nemo(), nemo(content=[3]), "'content' is not a list of messages"),
         (
             "train_data_step1.jsonl",

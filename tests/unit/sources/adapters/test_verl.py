@@ -9,7 +9,7 @@ import pytest
 from rlpanel.sources.adapters.verl import Verl
 from rlpanel.store.backlog.range_reader import ByteRange, index_range
 from rlpanel.store.index.run_index import RunIndex
-from tests.factories import append
+from tests.factories import append, rewrite
 from tests.unit.sources.adapters.test_adapters import lines, read, rewards, verl
 
 
@@ -37,7 +37,7 @@ def test_a_resumed_verl_run_replaces_the_rows_of_the_steps_it_writes_again(tmp_p
         (tmp_path / f"{step}.jsonl").write_bytes(verl(step, 0.0, 0.0))
     index = RunIndex(tmp_path, "run")
     before = rewards(index)
-    (tmp_path / "2.jsonl").write_bytes(verl(2, 0.5))
+    rewrite(tmp_path / "2.jsonl", verl(2, 0.5))
     (tmp_path / "3.jsonl").write_bytes(verl(3, 0.5, 1.0, 1.0))
     assert before == [(step, 0.0) for step in (1, 2, 3) for _ in range(2)]
     assert rewards(index) == [(1, 0.0), (1, 0.0), (2, 0.5), (3, 0.5), (3, 1.0), (3, 1.0)]

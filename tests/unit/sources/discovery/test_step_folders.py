@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from pathlib import Path
@@ -150,6 +151,47 @@ def test_a_final_batch_replaces_what_came_one_by_one(tmp_path: Path) -> None:
     put(traces(tmp_path, 2), episode(PLAIN, reward=0.5))
     assert [step for step, _ in before] == [1, 1]
     assert [(step, round(reward, 6)) for step, reward in look(index)] == [(1, 2.05), (2, 1.05)]
+
+
+def named(name: str) -> dict[str, Any]:
+    """An episode whose only trace has an id."""
+    found = episode(PLAIN, id=name)
+    found["traces"][0]["id"] = name
+    return found
+
+
+def test_compressed_batches_are_one_run_and_count_once(tmp_path: Path) -> None:
+    """Also if only one of the two files is compressed."""
+    put(traces(tmp_path, 3), named("kept"), named("dropped"))
+    put(traces(tmp_path, 3, subset="effective"), named("kept"))
+    whole = counts(tmp_path)
+    for subset in ("all", "effective"):
+        path = traces(tmp_path, 3, subset=subset)
+        Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+        assert counts(tmp_path) == whole
+    assert [info.name for info in rlpanel.discover(tmp_path)] == ["."]
+
+
+@pytest.mark.parametrize("part", ["rollouts", "rollouts/step_3", "rollouts/step_3/train"])
+def test_the_step_does_not_depend_on_the_folder_that_is_opened(tmp_path: Path, part: str) -> None:
+    put(traces(tmp_path, 3), named("kept"), named("dropped"))
+    put(traces(tmp_path, 3, subset="effective"), named("kept"))
+    if part != "rollouts/step_3/train":
+        put(traces(tmp_path, 3, "eval"), named("asked"))
+    assert counts(tmp_path / part) == counts(tmp_path)
+
+
+def counts(folder: Path) -> dict[tuple[str, int], int]:
+    """Samples by split and step."""
+    with rlpanel.open_run(folder, follow=False) as run:
+        parts = {split: run.split(split).steps for split in run.splits}
+        assert not len(run.errors)
+    return {
+        (split, step): count
+        for split, steps in parts.items()
+        for step, count in zip(steps["step"].tolist(), steps["samples"].tolist(), strict=True)
+    }
 
 
 def test_evaluation_is_told_from_training(tmp_path: Path) -> None:

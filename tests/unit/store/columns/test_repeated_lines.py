@@ -7,7 +7,7 @@ from pathlib import Path
 from rlpanel.api.open_run import open_run
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
-from tests.factories import append, line, write_run
+from tests.factories import append, line, rewrite, write_run
 
 RANK0, RANK1 = "rollout_data_rank_0.jsonl", "rollout_data_rank_1.jsonl"
 #: A response that is never sampled twice: its surprisal is 70 nats.
@@ -91,7 +91,7 @@ def test_a_file_that_is_replaced_forgets_its_restarts(tmp_path: Path) -> None:
     index = RunIndex(tmp_path, "run")
     append(tmp_path / RANK0, *steps(1, 10, 1.0), *steps(6, 12, 2.0))
     look(index)
-    (tmp_path / RANK0).write_bytes(b"".join(steps(1, 3, 5.0)))
+    rewrite(tmp_path / RANK0, *steps(1, 3, 5.0))
     found = look(index)
     assert (found.restarts, found.older, found.steps.values.tolist()) == ((), 0, [1, 2, 3])
 

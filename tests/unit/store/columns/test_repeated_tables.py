@@ -21,7 +21,7 @@ from rlpanel.store.backlog import range_reader
 from rlpanel.store.cache import run_cache
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
-from tests.factories import append
+from tests.factories import append, rewrite
 
 NAME = "completions.jsonl"
 
@@ -192,7 +192,7 @@ def test_a_file_that_is_replaced_starts_anew(tmp_path: Path) -> None:
     index = RunIndex(tmp_path, "run")
     append(tmp_path / NAME, table(1, "abcd"), table(1, "abcd"))
     look(index)
-    (tmp_path / NAME).write_bytes(table(1, "abcd") + table(1, "cdx"))
+    rewrite(tmp_path / NAME, table(1, "abcd"), table(1, "cdx"))
     found = look(index)
     assert (counted(found), found.duplicates) == ("abcdx", 2)
 

@@ -19,7 +19,7 @@ from rlpanel.store.index.column_backfill import ColumnBackfill
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
-from tests.factories import append, line, write_run
+from tests.factories import append, line, rewrite, write_run
 from tests.unit.sources.readers.faults import public_folder, unreadable
 
 LOG = "rollout_data_rank_0.jsonl"
@@ -188,7 +188,7 @@ def test_what_happens_to_the_logs_meanwhile_counts(
     again.read()
     for rank in (1, 2, 3):
         (tmp_path / f"rollout_data_rank_{rank}.jsonl").unlink()
-    (tmp_path / "rollout_data_rank_1.jsonl").write_bytes(line(4, rank=1))
+    rewrite(tmp_path / "rollout_data_rank_1.jsonl", line(4, rank=1))
     again.rescan()
     again.read()
     assert_same_run(look(again), tmp_path)

@@ -47,11 +47,11 @@ class Follower:
 @pytest.fixture(params=["events", "polling"])
 def reader(request: pytest.FixtureRequest) -> Iterator[Reader]:
     """A reader of its own for the test. By events it looks at folders so seldom that events must do."""
-    by_events = Reading(rescan_interval=600.0)
+    by_events = Reading(rescan_interval=600.0, line_rest=0.1)
     made = Reader(
         by_events
         if request.param == "events"
-        else Reading(polling=True, poll_interval=0.02, rescan_interval=0.1)
+        else Reading(polling=True, poll_interval=0.02, rescan_interval=0.1, line_rest=0.1)
     )
     yield made
     made.stop()

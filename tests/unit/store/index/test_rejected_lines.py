@@ -13,7 +13,7 @@ from rlpanel.settings import Reading
 from rlpanel.store.backlog import range_reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
-from tests.factories import append, line
+from tests.factories import append, line, rewrite
 
 #: The metrics below fail on it.
 UNLUCKY = -7.0
@@ -73,7 +73,7 @@ def test_such_a_line_of_a_replaced_file_is_forgotten(tmp_path: Path, level: str)
     index = RunIndex(tmp_path, "run", Reading(jobs=0))
     append(tmp_path / "x.jsonl", *lines_of(level, 5, 2, alike=True))
     assert look(index).bad_count == 1
-    (tmp_path / "x.jsonl").write_bytes(b"".join(lines_of(level, 3, -1, alike=True)))
+    rewrite(tmp_path / "x.jsonl", *lines_of(level, 3, -1, alike=True))
     found = look(index)
     assert (found.samples, found.bad_count, found.bad_lines) == (3, 0, ())
 

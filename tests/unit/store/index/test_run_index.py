@@ -17,7 +17,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
-from tests.factories import append, line, sample, write_run
+from tests.factories import append, line, rewrite, sample, write_run
 from tests.unit.sources.readers.faults import public_folder, unreadable
 
 RANK0 = "rollout_data_rank_0.jsonl"
@@ -278,6 +278,7 @@ def test_a_folder_made_anew_has_the_new_rows_alone(tmp_path: Path) -> None:
     shutil.rmtree(folder)
     look(index)
     write_run(folder, steps=[9], samples=2)
+    rewrite(folder / RANK0, (folder / RANK0).read_bytes())
     found = look(index)
     assert (found.steps.values.tolist(), found.samples, found.ranks) == ([9], 2, 1)
 
@@ -288,7 +289,7 @@ def test_a_folder_made_anew_has_the_new_rows_alone(tmp_path: Path) -> None:
 def test_a_truncated_file_replaces_its_rows_and_leaves_the_other_ranks(tmp_path: Path) -> None:
     index = RunIndex(write_run(tmp_path, steps=2, ranks=2, samples=4), "run")
     look(index)
-    (tmp_path / RANK0).write_bytes(line(2, reward=100.0))
+    rewrite(tmp_path / RANK0, line(2, reward=100.0))
     found = look(index)
     assert (found.steps.values.tolist(), found.steps.samples.tolist(), found.ranks) == ([1, 2], [4, 5], 2)
     assert found.steps.stat("reward", 4)[1] == 100.0
@@ -306,7 +307,7 @@ def test_bad_lines_go_with_the_file_that_held_them(tmp_path: Path) -> None:
 def test_an_older_snapshot_stays_as_it_was_when_rows_die(tmp_path: Path) -> None:
     index = RunIndex(write_run(tmp_path, steps=2, samples=4), "run")
     before = look(index)
-    (tmp_path / RANK0).write_bytes(line(9))
+    rewrite(tmp_path / RANK0, line(9))
     look(index)
     assert (
         before.samples,

@@ -12,7 +12,7 @@ import pytest
 from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.value_density import STEPS, VALUES, density, value_axis
-from tests.factories import append, line, write_run
+from tests.factories import append, line, rewrite, write_run
 
 
 def look(index: RunIndex) -> RunIndex:
@@ -116,7 +116,7 @@ def test_rows_that_went_are_no_longer_counted(tmp_path: Path) -> None:
     index = index_of(folder)
     before = density(index.snapshot, "reward", log=False)
     lines = (folder / "rank_0.jsonl").read_bytes().splitlines(keepends=True)
-    (folder / "rank_0.jsonl").write_bytes(b"".join(lines[:300]))
+    rewrite(folder / "rank_0.jsonl", *lines[:300])
     after = density(look(index).snapshot, "reward", log=False, before=before)
     assert after is not None
     np.testing.assert_array_equal(after.counts, by_pandas(folder, after.axis.edges, after.first, after.width))
