@@ -76,7 +76,7 @@ def sample_relation(view: RunView, reads: Callable[[str], bool]) -> Relation:
         STEP: ("bigint", lambda: made.add(snapshot.metadata("step"))),
         RANK: ("bigint", lambda: f"nullif({made.add(snapshot.metadata('rank'))}, -1)"),
         LINE: ("bigint", lambda: f"nullif({made.add(snapshot.lines(np.arange(snapshot.rows)))}, 0)"),
-        PROMPT_KEY: ("varchar", lambda: f"format('{{:016x}}', {made.add(snapshot.metadata('prompt_hash'))})"),
+        PROMPT_KEY: ("varchar", lambda: f"format('{{:016x}}', {made.add(snapshot.prompts())})"),
     }
     for name in snapshot.labels:
         shown = f"{name}_text" if snapshot.is_stored(name) else name

@@ -97,7 +97,7 @@ def _row(
     run: Run, prompt: Any, texts: dict[str, str] | None, limits: TextLimit, text: bool
 ) -> dict[str, Any]:
     snapshot = run.snapshot
-    key = prompt_key(int(snapshot.metadata("prompt_hash")[prompt.row]))
+    key = prompt_key(int(snapshot.prompts()[prompt.row]))
     return {
         "prompt_key": key,
         "steps": prompt.steps,

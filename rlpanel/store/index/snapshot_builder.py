@@ -70,6 +70,7 @@ def build_snapshot(
         _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
         constants=table.stage.constants,
         _by_split=by_split,
+        _further=table.units.further(rows),
         _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
     )
 

@@ -121,7 +121,7 @@ def density(snapshot: Snapshot, column: str, *, log: bool, before: Density | Non
         Result for an earlier snapshot, with the same ``log``. If its axes still fit, only the changed steps
         are counted again.
     """
-    values = snapshot.number(column)
+    values = snapshot.counted(column)
     counted = snapshot.alive & np.isfinite(values)
     if before is not None and before.column == column:
         updated = _update(before, snapshot, values, counted)
