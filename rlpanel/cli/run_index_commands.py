@@ -60,6 +60,8 @@ def index(
     if as_json:
         typer.echo(json_text(stats | {"unread": listed(unread)}, ascii_only=True))
     else:
+        if stats["episodes"] == stats["rows"]:
+            del stats["episodes"]
         for name, value in (stats | {"files_not_read": len(unread)}).items():
             text = "unknown" if value is None else f"{value:,}"
             typer.echo(f"{name.replace('_', ' '):<18} {text:>16}")

@@ -19,6 +19,8 @@ from rlpanel.store.snapshot.run_view import RunView
 
 #: Columns of every sample, which identify it.
 UID, STEP, RANK, LINE, PROMPT_KEY = "uid", "step", "rank", "line", "prompt_key"
+#: True in the rows whose rewards count; only of runs in which an episode has several rows.
+OUTCOME = "outcome"
 _PLACE = (UID, STEP, RANK, LINE, PROMPT_KEY)
 
 
@@ -83,6 +85,9 @@ def sample_relation(view: RunView, reads: Callable[[str], bool]) -> Relation:
         makers.setdefault(shown, ("varchar", partial(_label, made, view, name)))
     for name in number_names(view):
         makers.setdefault(name, ("double", partial(_number, made, view, name)))
+    further = snapshot.further
+    if further is not None:
+        makers.setdefault(OUTCOME, ("boolean", lambda: f"not {made.add(further)}"))
     for shown, (kind, make) in zip(distinct_names(makers), makers.values(), strict=True):
         # The steps are always there, because they tell how many rows there are.
         made.columns[shown] = make() if shown == STEP or reads(shown) else unread(kind)

@@ -40,6 +40,9 @@ class TableColumn:
 #: Facts that most tables state.
 RUN = TableColumn("run", "text", "Name of the run.")
 SPLIT = TableColumn("split", "text", "The split whose samples count.")
+BY = TableColumn(
+    "by", "text", "episodes: the reward of each episode counts once, by its last row; rows: in each row."
+)
 
 
 @dataclass(frozen=True)

@@ -285,6 +285,8 @@ class RunView:
     def step_frame(self) -> pd.DataFrame:
         """Return a table with one row per step: step, samples, step metrics, and statistics of every column.
 
+        ``episodes`` is there if an episode has several samples.
+
         The statistics are ``<column>_mean``, ``_std``, ``_min`` and ``_max``. The mean of a column that is
         itself a mean over tokens keeps its name: ``kl_k3_mean`` is the mean of the samples' ``kl_k3_mean``.
         """
@@ -292,6 +294,7 @@ class RunView:
 
         steps = self.snapshot.steps
         data: dict[str, np.ndarray] = {"step": steps.values, "samples": steps.samples}
+        data |= {"episodes": steps.episodes} if self.snapshot.has_episodes else {}
         aliases = {alias: name for alias, name in ALIASES.items() if name in steps.columns}
         for column, name in {**{c: c for c in steps.columns}, **aliases}.items():
             if name in pooling_columns() or not self.snapshot.has_number(name):

@@ -151,6 +151,12 @@ class Snapshot:
         return int(self.steps.episodes.sum())
 
     @property
+    def all_episodes(self) -> int:
+        """Number of samples that count in all splits, of which those of one episode count once."""
+        by_split = self._by_split.values() if self.has_splits else [self.steps]
+        return sum(int(steps.episodes.sum()) for steps in by_split)
+
+    @property
     def has_episodes(self) -> bool:
         """True if an episode has several samples in this split, so `by_rows` has other statistics."""
         return self.steps.further is not None and bool(len(self.steps.further.values))
