@@ -99,7 +99,7 @@ class RewardDistribution(Viewer):
         if column is None or step is None:
             self._card.visible = False
             return
-        rows = snapshot.rows_of(step)
+        rows = snapshot.with_outcome(snapshot.rows_of(step))
         values = {"policy": snapshot.counted(column, rows)}
         if snapshot.has_number("ref_reward"):
             values["reference"] = snapshot.counted("ref_reward", rows)

@@ -138,6 +138,11 @@ class Steps:
         """Number of samples of each step, shape (S,), of which those of one episode count once."""
         return self.samples if self.further is None else self.samples - self._of_further(self.further.samples)
 
+    def expected(self, column: str) -> np.ndarray:
+        """Return how many values of a column each step has if none is missing, shape (S,)."""
+        is_outcome = self.further is not None and column in self.further.columns
+        return self.episodes if is_outcome and not self._by_rows else self.samples
+
     def _of_further(self, counts: np.ndarray) -> np.ndarray:
         """Return a number of each step of `further` at these steps, shape (S,); 0 at the others."""
         steps = self.further.values if self.further is not None else _no_steps()

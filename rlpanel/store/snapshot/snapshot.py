@@ -286,6 +286,10 @@ class Snapshot:
             return values
         return np.where(self.further[rows], np.nan, values)
 
+    def with_outcome(self, rows: np.ndarray) -> np.ndarray:
+        """Return those of ``rows`` whose outcome counts: one of each episode."""
+        return rows if self.further is None else rows[~self.further[rows]]
+
     def prompts(self, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return a hash of the prompt that the outcome at each of ``rows`` belongs to.
 

@@ -255,7 +255,7 @@ def grouped(snapshot: Snapshot) -> bool:
     batches = batches_of_steps(snapshot, _typical_steps(snapshot.steps.values))
     rows = np.concatenate([*batches, np.empty(0, int)])
     groups = step_rows(snapshot, rows).groups
-    size = len(rows) - (0 if snapshot.further is None else np.count_nonzero(snapshot.further[rows]))
+    size = len(snapshot.with_outcome(rows))
     return bool(size) and groups.sizes[groups.has_several].sum() >= GROUPED * size
 
 
