@@ -17,8 +17,10 @@ from rlpanel.tables.table import TableColumn
 ALL = "*"
 
 
-def counted_by(snapshot: Snapshot) -> str:
-    """Return what a snapshot counts rewards by, as the fact ``by`` of tables."""
+def counted_by(snapshot: Snapshot) -> str | None:
+    """Return what a snapshot counts rewards by, as the fact ``by`` of tables; None if it is the same."""
+    if not snapshot.has_episodes:
+        return None
     return "rows" if snapshot.counts_rows else "episodes"
 
 

@@ -41,7 +41,10 @@ class TableColumn:
 RUN = TableColumn("run", "text", "Name of the run.")
 SPLIT = TableColumn("split", "text", "The split whose samples count.")
 BY = TableColumn(
-    "by", "text", "episodes: the reward of each episode counts once, by its last row; rows: in each row."
+    "by",
+    "text",
+    "episodes: the reward of each episode counts once, by its last row; rows: in each row; null if no "
+    "episode has several rows.",
 )
 
 

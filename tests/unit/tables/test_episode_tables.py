@@ -61,6 +61,7 @@ def test_a_run_without_such_episodes_has_the_columns_that_it_had(tmp_path: Path)
     other = rlpanel.open_run(write_run(tmp_path, steps=2, samples=4), follow=False)
     assert "episodes" not in other.steps
     assert "episodes" not in steps(other).rows[0]
+    assert steps(other).about["by"] is None
     assert (other.stats().rows, other.stats().episodes) == (8, 8)
     assert other.by_rows.steps.equals(other.steps)
 
