@@ -26,9 +26,39 @@ _LEVELS = {
 }
 
 
+#: The rule on episodes, with its sources.
+_EPISODES = [
+    "## Episodes",
+    "",
+    "An episode may have several rows: the outputs of a session, the steps of a trajectory, the "
+    "branches of a trace. A policy is trained on each, but the episode was scored once.",
+    "",
+    "- **Unit.** Rows of one split and step with the same `episode`, `agent` and `trajectory` are one "
+    "unit. A row without `episode` is one of its own; so is a row whose `episode` is a number and that "
+    "has no `group`, `agent`, `trajectory` or `turn`, because TRL's PPO counts episodes under this "
+    "name.",
+    "- **Outcome.** The outcome of a unit is that of its last row: the highest `turn` if it is logged, "
+    "else the last one by file name and place in the file.",
+    "- **Columns.** Outcomes are `reward`, `ref_reward`, `valid_reward`, `ref_valid_reward`, "
+    "`rewards/<name>`, what is computed from them, and numbers of the log that rlpanel does not know, "
+    "such as `acc`. In the unit's other rows they do not count: in means, standard deviations, "
+    "quantiles, histograms, pass rates, groups, prompts, comparisons and findings. The members of a "
+    "group are units, and a unit's prompt is that of its first row. All other columns (tokens, KL, "
+    "entropy, lengths, seconds, advantages) are counted by rows, since these are trained on.",
+    "- **Shown.** The table of samples, one sample, filters and exports have every row as it was "
+    "logged. The number of `episodes` is beside that of samples where they differ. The setting *Count "
+    "rewards by*, the option `--by rows`, and `run.by_rows` in Python count each row; findings always "
+    "count episodes.",
+    "",
+    "So the numbers are those of the trainers: verl's validation takes the last output of each session "
+    "(`trainer_base.py`), SkyRL scores the last step of each trajectory (`_scored_view` in "
+    "`evaluate.py`), and prime-rl's statistics are over traces (`metrics.py`).",
+]
+
+
 def metrics_page() -> str:
     """Return the page of all numbers: logged ones, and declared metrics by level."""
-    parts = ["# Metrics", "", _FROM_REGISTRY, "", *_READING, "", *_logged()]
+    parts = ["# Metrics", "", _FROM_REGISTRY, "", *_READING, "", *_EPISODES, "", *_logged()]
     for level, (title, text) in _LEVELS.items():
         visible = [m for m in column_info.visible_metrics() if m.level == level]
         parts += [f"## {title}", "", text, "", *(line for m in visible for line in _metric(m))]

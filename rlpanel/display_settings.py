@@ -13,6 +13,8 @@ BANDS = {
     "ridge": "ridge",
     "none": "none",
 }
+#: What the mean of a reward is taken over.
+COUNTS = {"episodes": "episodes", "rows": "rows"}
 DARK_DEFAULT = True
 
 
@@ -86,11 +88,19 @@ class Display(param.Parameterized):
         doc="Also show the samples that a restart of the training job replaced in the grid. Statistics use "
         "the newest attempt only.",
     )
+    count_rewards = param.Selector(
+        default="episodes",
+        objects=COUNTS,
+        label="Count rewards by",
+        doc="An episode may have several rows: outputs, steps or branches. Episodes: its reward counts once, "
+        "by its last row, as the trainers report it. Rows: the reward of each row counts. Tokens and other "
+        "columns are counted by rows, and findings by episodes.",
+    )
     fold_episodes = param.Boolean(
         default=False,
         label="One row per episode",
         doc="Show only the first trace of each episode in the grid, with the number of its traces. "
-        "Statistics count every trace, as the trainers do.",
+        "Statistics do not depend on it.",
     )
     stuck_steps = param.Integer(
         default=3,

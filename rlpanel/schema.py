@@ -176,6 +176,12 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "episode", "label", "episode", "Rollout that the sample belongs to, if several traces make up one."
     ),
+    Field(
+        "trajectory",
+        "label",
+        "trajectory",
+        "Trace within the episode, if an agent has several that are scored one by one.",
+    ),
     Field("agent", "label", "agent", "Name of the agent that wrote the sample, if there are several."),
     Field("turn_rewards", "turns", "turn rewards", "Reward of each turn: one number per assistant message."),
     Field(
@@ -305,6 +311,7 @@ class Sample:
     status_reason: str | None = None
     episode: str | None = None
     agent: str | None = None
+    trajectory: str | None = None
     trainer_version: float = float("nan")
     turn_rewards: np.ndarray | None = None
     policy_versions: tuple[tuple[int, int], ...] = ()

@@ -68,7 +68,7 @@ class ColumnTests:
         return kept
 
     def _values(self, name: str) -> np.ndarray:
-        return np.concatenate([side.view.values(name, side.rows) for side in self._sides])
+        return np.concatenate([side.view.counted(name, side.rows) for side in self._sides])
 
     def _counts_steps(self, name: str) -> bool:
         """Return True if a column rises or falls with the step alone, like a time or a learning rate."""

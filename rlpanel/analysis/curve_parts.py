@@ -80,7 +80,7 @@ def curve_parts(view: RunView, curve: str, rows: np.ndarray) -> CurveParts:
     if metric is not None and metric.level == "step":
         parts, weights = _metric_parts(view, metric, rows)
     elif view.snapshot.has_number(curve) or curve in view.derived:
-        parts = view.values(curve, rows)
+        parts = view.counted(curve, rows)
         weights = np.ones(len(rows))
     else:
         raise SettingError(f"{view.snapshot.name} has no number {curve!r} for each sample")
@@ -98,10 +98,10 @@ def _metric_parts(view: RunView, metric: Metric, rows: np.ndarray) -> tuple[np.n
     """Return the parts and weights of a step metric, from its value for each sample alone."""
     snapshot = view.snapshot
     if can_split(metric) and all(snapshot.is_stored(need) for need in metric.needs):
-        alone = StepRows(np.arange(len(rows)), lambda name: snapshot.number(name)[rows], view.constants)
-        whole = StepRows(np.zeros(len(rows)), lambda name: snapshot.number(name)[rows], view.constants)
+        alone = StepRows(np.arange(len(rows)), lambda name: snapshot.counted(name, rows), view.constants)
+        whole = StepRows(np.zeros(len(rows)), lambda name: snapshot.counted(name, rows), view.constants)
         values = alone.value(metric.name)
-        weights = snapshot.number(metric.needs[1])[rows] if len(metric.needs) == 2 else np.ones(len(rows))
+        weights = snapshot.counted(metric.needs[1], rows) if len(metric.needs) == 2 else np.ones(len(rows))
         parts = values * weights
         finite = np.isfinite(parts)
         # A metric that is no mean, such as a variance, has another value over all samples.

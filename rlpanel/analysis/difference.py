@@ -91,7 +91,7 @@ def group_codes(a: ContrastSide, b: ContrastSide, rows: Sequence[np.ndarray]) ->
         step = snapshot.metadata("step")[part].astype(np.uint64)
         key = mix(group.astype(np.uint64) ^ mix(step))
         if prompts:
-            key = snapshot.metadata("prompt_hash")[part].astype(np.uint64)
+            key = snapshot.prompts(part).astype(np.uint64)
         own = mix(part.astype(np.uint64) ^ np.uint64(number << 62))
         keys.append(np.where(group < 0, own, key))
     return np.concatenate(keys)

@@ -223,7 +223,7 @@ def _clusters(
     cluster = cluster_of_text[text]
     sizes = np.bincount(cluster, minlength=len(chosen))
     listed = [code for code in np.argsort(-sizes, kind="stable").tolist() if sizes[code] >= FEWEST]
-    rewards = snapshot.number("reward") if snapshot.is_stored("reward") else np.full(snapshot.rows, np.nan)
+    rewards = snapshot.counted("reward") if snapshot.is_stored("reward") else np.full(snapshot.rows, np.nan)
     step = snapshot.metadata("step")
     for code in listed[:MOST_CLUSTERS]:
         inside = np.flatnonzero(cluster == code)
@@ -235,7 +235,7 @@ def _clusters(
             rows=members,
             first=int(step[members[0]]),
             last=int(step[members[-1]]),
-            prompts=len(np.unique(snapshot.metadata("prompt_hash")[members])),
+            prompts=len(np.unique(snapshot.prompts(members))),
             reward=float(reward.mean()) if len(reward) else float("nan"),
             texts=len(np.unique(texts)),
             example=responses.beginnings[usual],

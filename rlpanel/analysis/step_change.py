@@ -241,7 +241,7 @@ class _Split:
         logged = "group" in snapshot.labels
         _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
         labels = snapshot.label("group", rows[first]) if logged else [None] * len(first)
-        hashes = snapshot.metadata("prompt_hash")[rows[first]].tolist()
+        hashes = snapshot.prompts(rows[first]).tolist()
         names = [
             prompt_key(key) if label is None else label for label, key in zip(labels, hashes, strict=True)
         ]

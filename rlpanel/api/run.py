@@ -43,9 +43,9 @@ class Run:
     def __init__(self, index: RunIndex, service: Reader | None = None) -> None:
         self._index = index
         self._service = service
-        self._split = ""
-        self._parent: Run | None = None  # of a run that is restricted to a split
-        self._by_split: dict[str, Run] = {}
+        self._split, self._counts_rows = "", False
+        self._parent: Run | None = None  # of a run that is restricted to a split, or counts rows
+        self._variants: dict[tuple[str, bool], Run] = {}
 
     @property
     def path(self) -> AnyPath:
@@ -74,7 +74,8 @@ class Run:
     @property
     def view(self) -> RunView:
         """The newest snapshot with what is computed from it."""
-        return self._index.view.in_split(self._split)
+        view = self._index.view.in_split(self._split)
+        return view.by_rows if self._counts_rows else view
 
     @property
     def snapshot(self) -> Snapshot:
@@ -100,15 +101,31 @@ class Run:
             raise SettingError(
                 f"no split {name!r} in {self.name}; available: {', '.join(self.splits) or 'none'}"
             )
-        parent = self._parent or self
-        if name not in parent._by_split:
-            run = parent._by_split[name] = Run(self._index)
-            run._split, run._parent = name, parent
-        return parent._by_split[name]
+        return self._variant(name, counts_rows=self._counts_rows)
+
+    @property
+    def by_rows(self) -> Run:
+        """The run with statistics that count the reward of each row: ``run.by_rows.steps``.
+
+        By default an episode counts once, by its last row; see docs/metrics.md. Only rewards and columns that
+        rlpanel does not know differ, and `findings` always go by episodes. It is closed together with this
+        run.
+        """
+        return self._variant(self._split, counts_rows=True)
+
+    def _variant(self, split: str, *, counts_rows: bool) -> Run:
+        parent, key = self._parent or self, (split, counts_rows)
+        if key not in parent._variants:
+            run = parent._variants[key] = Run(self._index)
+            run._split, run._counts_rows, run._parent = split, counts_rows, parent
+        return parent._variants[key]
 
     @property
     def steps(self) -> pd.DataFrame:
-        """One row per step: ``step``, ``samples``, ``reward_mean``, ``reward_std``, ``kl_k3_mean``, ..."""
+        """One row per step: ``step``, ``samples``, ``reward_mean``, ``reward_std``, ``kl_k3_mean``, ...
+
+        With ``episodes``, the number of samples of which those of one episode count once, if any has several.
+        """
         return self.view.step_frame()
 
     def quantiles(self, column: str, q: Sequence[float] = (0.25, 0.5, 0.75)) -> pd.DataFrame:
@@ -410,7 +427,7 @@ class Run:
         return pd.DataFrame({name: [getattr(item, name) for item in unread] for name in ("file", "reason")})
 
     def stats(self) -> Stats:
-        """Return the numbers of rows, bad lines, steps, ranks, files and bytes so far."""
+        """Return the numbers of rows, episodes, bad lines, steps, ranks, files and bytes so far."""
         return stats_of(self.snapshot, split=bool(self._split))
 
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> bool:

@@ -64,6 +64,8 @@ def index(
         known = {"unread": listed(unread), "remarks": listed_remarks(remarks), "newer_writers": list(newer)}
         typer.echo(json_text(stats | known, ascii_only=True))
     else:
+        if stats["episodes"] == stats["rows"]:
+            del stats["episodes"]
         for name, value in (stats | {"files_not_read": len(unread)}).items():
             text = "unknown" if value is None else f"{value:,}"
             typer.echo(f"{name.replace('_', ' '):<18} {text:>16}")

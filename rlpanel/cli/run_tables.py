@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlpanel.cli import completion
-from rlpanel.cli.shared_options import FilterBy, Limit, Offset, OneStep, Step, names, none_if_zero
+from rlpanel.cli.shared_options import (
+    By,
+    CountBy,
+    FilterBy,
+    Limit,
+    Offset,
+    OneStep,
+    Step,
+    counted,
+    names,
+    none_if_zero,
+)
 from rlpanel.cli.table_command import root_command, run_command
 
 if TYPE_CHECKING:
@@ -58,11 +69,12 @@ def steps(
     ] = "",
     last: Annotated[int, typer.Option(min=0, help="Number of steps, the newest ones; 0 for all.")] = 20,
     step: Step = None,
+    by: By = CountBy.EPISODES,
 ) -> Table:
     """Print the steps of a run: means, other statistics and step metrics."""
     from rlpanel.tables.step_rows import steps as steps_table
 
-    return steps_table(run, columns=names(columns), last=none_if_zero(last), step=step)
+    return steps_table(counted(run, by), columns=names(columns), last=none_if_zero(last), step=step)
 
 
 @run_command
@@ -74,11 +86,12 @@ def groups(
     ] = "",
     limit: Limit = 20,
     offset: Offset = 0,
+    by: By = CountBy.EPISODES,
 ) -> Table:
     """Print the groups of a step: the samples of one prompt, and whether their rewards differ."""
     from rlpanel.tables.group_rows import groups as groups_table
 
-    return groups_table(run, step, sort=sort, limit=none_if_zero(limit), offset=offset)
+    return groups_table(counted(run, by), step, sort=sort, limit=none_if_zero(limit), offset=offset)
 
 
 @run_command
@@ -98,11 +111,14 @@ def prompts(
     ] = None,
     limit: Limit = 20,
     offset: Offset = 0,
+    by: By = CountBy.EPISODES,
 ) -> Table:
     """Print the prompts that remain unsolved, or those whose rewards vary most within a step."""
     from rlpanel.tables.prompt_rows import prompts as prompts_table
 
-    return prompts_table(run, kind.value, least_steps=least_steps, limit=none_if_zero(limit), offset=offset)
+    return prompts_table(
+        counted(run, by), kind.value, least_steps=least_steps, limit=none_if_zero(limit), offset=offset
+    )
 
 
 @run_command

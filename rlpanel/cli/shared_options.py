@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from typing import Annotated, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rlpanel.cli import completion
 from rlpanel.cli.options import FollowLinks, Jobs, Map, Tokenizer
+
+if TYPE_CHECKING:
+    from rlpanel.api.run import Run as OpenedRun
 
 _OUTPUT, _READING = "Output", "Reading"
 
@@ -62,6 +66,19 @@ OneStep = Annotated[
     int | None,
     typer.Option(help="The step.", show_default="the newest complete one", autocompletion=completion.steps),
 ]
+
+
+class CountBy(StrEnum):
+    """What counts in means, pass rates and groups of rewards."""
+
+    EPISODES = "episodes"
+    ROWS = "rows"
+
+
+By = Annotated[
+    CountBy,
+    typer.Option(help="Count the reward of each episode once, by its last row, or in each of its rows."),
+]
 FilterBy = Annotated[str, typer.Option("--filter", help="Filter expression, as on the board: reward < 0")]
 Sort = Annotated[
     str,
@@ -73,6 +90,11 @@ Sort = Annotated[
 Text = Annotated[bool, typer.Option("--text", help="Read and print prompts and responses.")]
 Chars = Annotated[int, typer.Option(min=0, help="Maximum number of characters of each text; 0 for all.")]
 Uid = Annotated[str, typer.Argument(help="The sample's uid, as the other commands print it.", metavar="UID")]
+
+
+def counted(run: OpenedRun, by: CountBy) -> OpenedRun:
+    """Return a run with the statistics that an option `By` asks for."""
+    return run.by_rows if by is CountBy.ROWS else run
 
 
 def none_if_zero(number: int) -> int | None:

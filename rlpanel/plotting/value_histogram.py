@@ -29,7 +29,7 @@ def value_histogram(
     view = run.view
     check_column(view, column)
     rows = rows_at(view, steps)
-    values = np.asarray(view.values(column, rows), float)
+    values = np.asarray(view.counted(column, rows), float)
     finite = values[np.isfinite(values)]
     edges = _edges_around(view.histogram(column, bins).edges, finite)
     info, colors = describe(column), colors_of(dark)

@@ -19,6 +19,8 @@ from rlpanel.store.snapshot.run_view import RunView
 
 #: Columns of every sample, which identify it.
 UID, STEP, RANK, LINE, PROMPT_KEY = "uid", "step", "rank", "line", "prompt_key"
+#: True in the rows whose rewards count; only of runs in which an episode has several rows.
+OUTCOME = "outcome"
 _PLACE = (UID, STEP, RANK, LINE, PROMPT_KEY)
 
 
@@ -76,13 +78,16 @@ def sample_relation(view: RunView, reads: Callable[[str], bool]) -> Relation:
         STEP: ("bigint", lambda: made.add(snapshot.metadata("step"))),
         RANK: ("bigint", lambda: f"nullif({made.add(snapshot.metadata('rank'))}, -1)"),
         LINE: ("bigint", lambda: f"nullif({made.add(snapshot.lines(np.arange(snapshot.rows)))}, 0)"),
-        PROMPT_KEY: ("varchar", lambda: f"format('{{:016x}}', {made.add(snapshot.metadata('prompt_hash'))})"),
+        PROMPT_KEY: ("varchar", lambda: f"format('{{:016x}}', {made.add(snapshot.prompts())})"),
     }
     for name in snapshot.labels:
         shown = f"{name}_text" if snapshot.is_stored(name) else name
         makers.setdefault(shown, ("varchar", partial(_label, made, view, name)))
     for name in number_names(view):
         makers.setdefault(name, ("double", partial(_number, made, view, name)))
+    further = snapshot.further
+    if further is not None:
+        makers.setdefault(OUTCOME, ("boolean", lambda: f"not {made.add(further)}"))
     for shown, (kind, make) in zip(distinct_names(makers), makers.values(), strict=True):
         # The steps are always there, because they tell how many rows there are.
         made.columns[shown] = make() if shown == STEP or reads(shown) else unread(kind)

@@ -12,8 +12,8 @@ from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.store.query.step_groups import StepGroups, groups_of
 from rlpanel.tables.cut_texts import TextLimit, question_of, read_logged_texts
-from rlpanel.tables.run_columns import step_or_newest
-from rlpanel.tables.table import RUN, SPLIT, Table, TableColumn, TableSpec, page
+from rlpanel.tables.run_columns import counted_by, step_or_newest
+from rlpanel.tables.table import BY, RUN, SPLIT, Table, TableColumn, TableSpec, page
 
 #: Column of the table → group metric.
 _METRICS = {
@@ -46,6 +46,7 @@ GROUPS = TableSpec(
     about=(
         RUN,
         SPLIT,
+        BY,
         TableColumn("step", "integer", "The step."),
         TableColumn("no_signal", "integer", "Number of groups whose rewards are all equal."),
     ),
@@ -96,7 +97,13 @@ def groups(
         for row, texts in zip(shown, read_logged_texts(run, first), strict=True):
             row["prompt"] = question_of(texts, limits or TextLimit())
     equal = sum(row["signal"] != "signal" for row in rows)
-    facts = {"run": run.name, "split": view.snapshot.split, "step": step, "no_signal": equal}
+    facts = {
+        "run": run.name,
+        "split": view.snapshot.split,
+        "by": counted_by(view.snapshot),
+        "step": step,
+        "no_signal": equal,
+    }
     return GROUPS.table(shown, total=len(rows), offset=offset, about=facts)
 
 

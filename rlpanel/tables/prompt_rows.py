@@ -10,7 +10,8 @@ from rlpanel.store.query.filter_columns import prompt_key
 from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.prompts import unsolved_prompts, variable_prompts
 from rlpanel.tables.cut_texts import TextLimit, question_of, read_logged_texts
-from rlpanel.tables.table import RUN, SPLIT, Table, TableColumn, TableSpec, page
+from rlpanel.tables.run_columns import counted_by
+from rlpanel.tables.table import BY, RUN, SPLIT, Table, TableColumn, TableSpec, page
 
 #: Which prompts are listed.
 PromptKind = Literal["unsolved", "variable"]
@@ -33,6 +34,7 @@ PROMPTS = TableSpec(
     about=(
         RUN,
         SPLIT,
+        BY,
         TableColumn("kind", "text", "unsolved or variable."),
         TableColumn("least_steps", "integer", "Prompts at fewer steps are left out."),
     ),
@@ -89,7 +91,13 @@ def prompts(
         _row(run, prompt, words, limits or TextLimit(), text)
         for prompt, words in zip(shown, texts, strict=True)
     ]
-    facts = {"run": run.name, "split": snapshot.split, "kind": kind, "least_steps": least}
+    facts = {
+        "run": run.name,
+        "split": snapshot.split,
+        "by": counted_by(snapshot),
+        "kind": kind,
+        "least_steps": least,
+    }
     return PROMPTS.table(rows, total=len(found), offset=offset, about=facts)
 
 
@@ -97,7 +105,7 @@ def _row(
     run: Run, prompt: Any, texts: dict[str, str] | None, limits: TextLimit, text: bool
 ) -> dict[str, Any]:
     snapshot = run.snapshot
-    key = prompt_key(int(snapshot.metadata("prompt_hash")[prompt.row]))
+    key = prompt_key(int(snapshot.prompts()[prompt.row]))
     return {
         "prompt_key": key,
         "steps": prompt.steps,

@@ -10,10 +10,18 @@ from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.tables.table import TableColumn
 
 #: Stands for all columns of the run in a choice of columns.
 ALL = "*"
+
+
+def counted_by(snapshot: Snapshot) -> str | None:
+    """Return what a snapshot counts rewards by, as the fact ``by`` of tables; None if it is the same."""
+    if not snapshot.has_episodes:
+        return None
+    return "rows" if snapshot.counts_rows else "episodes"
 
 
 def number_column(name: str, described_as: str = "") -> TableColumn:

@@ -14,8 +14,8 @@ from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.remarks import listed_remarks
 from rlpanel.store.snapshot.run_view import RunView, step_name
 from rlpanel.store.snapshot.step_metric_cache import available
-from rlpanel.tables.run_columns import chosen, number_column
-from rlpanel.tables.table import REMARKS, RUN, SPLIT, Table, TableColumn, TableSpec
+from rlpanel.tables.run_columns import chosen, counted_by, number_column
+from rlpanel.tables.table import BY, REMARKS, RUN, SPLIT, Table, TableColumn, TableSpec
 
 STEPS = TableSpec(
     "steps",
@@ -25,16 +25,20 @@ STEPS = TableSpec(
         TableColumn("samples", "integer", "Number of samples that count."),
         TableColumn("complete", "boolean", "False while the newest step is still being written."),
     ),
-    "Further columns are numbers: statistics of sample columns, such as reward_mean, and step metrics.",
+    "Further columns are numbers: statistics of sample columns, such as reward_mean, and step metrics; also "
+    "episodes, if one has several samples.",
     about=(
         RUN,
         SPLIT,
+        BY,
         TableColumn("trend", "object", "Means of at most 32 parts of the run, by column."),
         TableColumn("available", "texts", "Names of all further columns that this run has."),
         REMARKS,
     ),
 )
 
+#: Column of runs in which an episode has several samples.
+_EPISODES = TableColumn("episodes", "integer", "Number of samples; those of one episode count once.")
 #: Maximum number of points of a trend.
 TREND_POINTS = 32
 #: Columns that are shown by default, if the run has them.
@@ -74,23 +78,29 @@ def steps(
     values = {name: array[chosen_steps] for name, array in whole.items()}
     numbers = view.snapshot.steps.values
     newest = newest_complete_step(view.snapshot, time.time())
+    episodes, has_episodes = view.snapshot.steps.episodes, view.snapshot.has_episodes
     rows = [
         {
             "step": numbers[position],
             "samples": view.snapshot.steps.samples[position],
             "complete": newest is not None and bool(numbers[position] <= newest),
+            **({"episodes": episodes[position]} if has_episodes else {}),
             **{name: values[name][number] for name in names},
         }
         for number, position in enumerate(chosen_steps.tolist())
     ]
     return STEPS.table(
         rows,
-        others=[number_column(name, curves[name]) for name in names],
+        others=[
+            *([_EPISODES] if has_episodes else []),
+            *(number_column(name, curves[name]) for name in names),
+        ],
         total=len(numbers) if step is None else len(rows),
         offset=int(chosen_steps[0]) if len(chosen_steps) and step is None else 0,
         about={
             "run": run.name,
             "split": view.snapshot.split,
+            "by": counted_by(view.snapshot),
             "trend": {name: _trend(array) for name, array in whole.items()},
             "available": list(curves),
             "remarks": listed_remarks(run.remarks),

@@ -46,6 +46,12 @@ REMARKS = TableColumn(
     "What the numbers depend on and the files do not tell: kind (evaluation, attempts or split), sentence, "
     "and the steps that it is about.",
 )
+BY = TableColumn(
+    "by",
+    "text",
+    "episodes: the reward of each episode counts once, by its last row; rows: in each row; null if no "
+    "episode has several rows.",
+)
 
 
 @dataclass(frozen=True)

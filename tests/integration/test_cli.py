@@ -72,6 +72,27 @@ def test_index_counts_what_a_run_holds(tmp_path: Path) -> None:
     }
 
 
+def test_commands_count_an_episode_once_unless_rows_are_asked_for(tmp_path: Path) -> None:
+    """verl writes the final score to each output of a session."""
+    for session, (outputs, score) in enumerate([(3, 1.0), (1, 0.0)]):
+        for turn in range(outputs):
+            row = {"input": "q", "output": f"{session}{turn}", "score": score, "uid": f"q_{session}_{turn}"}
+            append(tmp_path / "5.jsonl", json.dumps(row).encode() + b"\n")
+    for options, by, mean, size in (([], "episodes", 0.5, 2), (["--by", "rows"], "rows", 0.75, 4)):
+        steps, groups = (
+            json.loads(say(command, tmp_path, "--step", "5", "--json", *options).stdout)
+            for command in ("steps", "groups")
+        )
+        assert (steps["about"]["by"], groups["about"]["by"]) == (by, by)
+        row, group = steps["rows"][0], groups["rows"][0]
+        assert [row[key] for key in ("samples", "episodes", "reward_mean")] == [4, 2, mean]
+        assert [group[key] for key in ("samples", "reward_mean")] == [size, mean]
+    assert json.loads(say("index", tmp_path, "--json").stdout)["episodes"] == 2
+    assert re.search(r"^episodes +2$", say("index", tmp_path).stdout, re.MULTILINE)
+    alone = write_run(tmp_path / "alone", steps=1, samples=2)
+    assert "episodes" not in say("index", alone).stdout
+
+
 def test_index_says_what_reading_cost(grpo_run: Path) -> None:
     found = json.loads(say_alone("index", grpo_run, "--json").stdout)
     assert 0 < found["cpu_seconds"] < 30

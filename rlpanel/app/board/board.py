@@ -62,6 +62,7 @@ class Board:
         self._closed = False
         self.context.selection.param.watch(self._open_run, "run")
         self.context.selection.param.watch(self._show_split, "split")
+        self.context.display.param.watch(self._count_otherwise, "count_rewards")
         self._overlays = OverlayRuns(self.context, self._path_of, notify)
         if root is not None:
             self.open_root(root)
@@ -133,6 +134,13 @@ class Board:
         reset: dict[str, Any] = {} if same else {"first": "", "sample": None}
         with pn.io.hold():
             self._set_view(index.view, **reset)
+
+    def _count_otherwise(self, *_: Any) -> None:
+        """Show the statistics that count episodes or rows, of the run and of those beside it."""
+        with pn.io.hold():
+            if self.context.index is not None:
+                self._set_view(self.context.index.view)
+            self._overlays.show()
 
     def _path_of(self, run: str) -> AnyPath | None:
         return self._root.directory.run_path(run) if self._root else None
@@ -226,7 +234,7 @@ class Board:
 
     def _set_view(self, whole: RunView, **updates: Any) -> None:
         context = self.context
-        view = whole.in_split(context.selection.split)
+        view = context.counted(whole.in_split(context.selection.split))
         split, part = context.selection.split, view.snapshot
         split_changed = part.split != context.snapshot.split and "index" not in updates
         context.param.update(view=view, **updates)

@@ -95,7 +95,7 @@ class OverlayRuns:
 
     def _overlay(self, name: str, index: RunIndex) -> OverlayRun:
         """Return another run as an overlay, in the current split if it has that split."""
-        view = index.view.in_split(self._context.snapshot.split)
+        view = self._context.counted(index.view.in_split(self._context.snapshot.split))
         label = next((info.label for info in self._context.runs if info.name == name), name)
         return OverlayRun(name, split_label(label, view.snapshot), self._slots.get(name, 0), index, view)
 
@@ -107,6 +107,6 @@ class OverlayRuns:
             if index is None or split == key or split == context.snapshot.split:
                 continue
             if split in index.snapshot.splits:
-                view = index.view.in_split(split)
+                view = context.counted(index.view.in_split(split))
                 overlays[key] = OverlayRun(key, split, self._slots[key], index, view)
         return overlays

@@ -66,7 +66,7 @@ def within_groups(view: RunView, rows: np.ndarray, mask: np.ndarray, noun: str) 
     snapshot = view.snapshot
     if not view.grouped or not snapshot.has_number("reward") or not mask.any() or mask.all():
         return []
-    reward = snapshot.number("reward")[rows]
+    reward = snapshot.counted("reward", rows)
     finite = np.isfinite(reward)
     reward, mask = reward[finite], mask[finite]
     gap = group_gaps(snapshot, rows[finite], mask, reward)

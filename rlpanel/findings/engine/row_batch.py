@@ -47,10 +47,22 @@ class RowBatch:
         return self.view.snapshot.is_stored(column)
 
     def number(self, column: str) -> np.ndarray:
-        """Return a number column, shape (N,); all NaN if the run does not have it."""
+        """Return a number column as statistics count it, shape (N,); all NaN if the run does not have it."""
+        if not self.has(column):
+            return np.full(len(self.rows), np.nan)
+        return self.view.snapshot.counted(column, self._selected)
+
+    def logged(self, column: str) -> np.ndarray:
+        """Return a number column as it was logged in each row, shape (N,); all NaN if there is none."""
         if not self.has(column):
             return np.full(len(self.rows), np.nan)
         return self.view.snapshot.number(column)[self._selected]
+
+    @property
+    def has_outcome(self) -> np.ndarray:
+        """Mask of the rows whose outcome counts, shape (N,): the last of each episode."""
+        further = self.view.snapshot.further
+        return np.ones(len(self.rows), bool) if further is None else ~further[self._selected]
 
     def metadata(self, column: str) -> np.ndarray:
         """Return a metadata column such as ``rank``, shape (N,)."""

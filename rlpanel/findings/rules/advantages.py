@@ -46,6 +46,11 @@ def _advantage(rows: RowBatch) -> np.ndarray:
     return rows.number("advantage" if rows.has("advantage") else "token_advantage_mean")
 
 
+def _of_episodes(rows: RowBatch) -> np.ndarray:
+    """Return the advantage of each episode's last row; its mean over a group does not depend on the rows."""
+    return np.where(rows.has_outcome, _advantage(rows), np.nan)
+
+
 @signal("advantage_against_reward", "reward", by_group=True)
 def _flipped(rows: RowBatch) -> np.ndarray:
     """Mark samples of groups in which a higher reward has a lower advantage."""
@@ -76,7 +81,7 @@ def _flipped_steps(rows: RowBatch, reward: np.ndarray, advantage: np.ndarray) ->
 @signal("advantage_off_centre", "reward", by_group=True)
 def _off_centre(rows: RowBatch) -> np.ndarray:
     """Mark samples of groups whose mean advantage is far from 0."""
-    advantage = _advantage(rows)
+    advantage = _of_episodes(rows)
     count, total = rows.group_counts(advantage), rows.group_sums(advantage)
     size = np.sqrt(rows.group_sums(advantage**2) * count)
     defined = (count >= 2) & (size > _SMALL * count)
@@ -88,7 +93,7 @@ def _off_centre(rows: RowBatch) -> np.ndarray:
 @signal("advantage_off_scale", "reward", by_group=True)
 def _off_scale(rows: RowBatch) -> np.ndarray:
     """Mark samples of groups with different rewards whose advantages have another deviation than 1."""
-    reward, advantage = rows.number("reward"), _advantage(rows)
+    reward, advantage = rows.number("reward"), _of_episodes(rows)
     r, a = rows.less_group_mean(reward), rows.less_group_mean(advantage)
     count = rows.group_counts(advantage)
     with np.errstate(all="ignore"):
@@ -250,7 +255,7 @@ def _explosions(rows: RowBatch, bound: float) -> tuple[np.ndarray, ...]:
     """Return step, size and distance of the reward of each exploding advantage, and each step's largest."""
     size = _finite_size(rows)
     # A large advantage of a large reward is no explosion.
-    off = np.nan_to_num(np.abs(rows.less_group_mean(rows.number("reward"))))
+    off = np.nan_to_num(np.abs(rows.less_group_mean(rows.logged("reward"))))
     huge = np.flatnonzero((size > bound) & (size > _HUGE_RELATIVE * off))
     largest = np.zeros(len(rows.steps))
     np.maximum.at(largest, rows.position, size)

@@ -17,7 +17,7 @@ from rlpanel.findings.engine.signal import mark, signal
 @signal("missing_reward", "reward")
 def _missing(rows: RowBatch) -> np.ndarray:
     missing = ~np.isfinite(rows.number("reward"))
-    return mark(missing, np.ones(len(rows), bool))
+    return mark(missing, rows.has_outcome)
 
 
 @rule("Missing rewards", "missing_share", "change_z")

@@ -97,5 +97,5 @@ def _within_groups(context: RuleContext, mask: np.ndarray) -> float | None:
     """Return the correlation among responses to the same prompt; None with too little data."""
     length = "response_tokens" if context.snapshot.has_number("response_tokens") else "response_chars"
     rows = context.rows[mask[context.row_steps]]
-    columns = (context.view.values(name, rows) for name in (length, "reward"))
+    columns = (context.view.counted(name, rows) for name in (length, "reward"))
     return within_correlation(context.view, rows, *columns)

@@ -34,6 +34,7 @@ __all__ = [
     "computed_columns",
     "describe",
     "get",
+    "is_outcome",
     "metric",
     "of_level",
     "pooling_columns",
@@ -224,6 +225,26 @@ def computed_columns() -> frozenset[str]:
     """Return the reserved column names: rlpanel computes columns with these names itself."""
     names = {m.name for m in METRICS.values()} | set(ALIASES) | COUNTED
     return frozenset(names | reduced_columns())
+
+
+#: Columns that describe how an episode ended: of its rows, only the last one's value counts.
+_OUTCOMES = {"reward", "ref_reward", "valid_reward", "ref_valid_reward"}
+#: Columns of recorders and adapters that describe a row.
+_OF_ROWS = {"turn", "time", "is_masked", "terminal_reward", "terminal_value"}
+
+
+@registry_cache
+def is_outcome(column: str) -> bool:
+    """Return True for rewards, what is computed of them, and numbers of the log that rlpanel does not know.
+
+    Statistics count an outcome once per episode, and other columns, such as tokens, in each row.
+    """
+    found = METRICS.get(column)
+    if found is not None:
+        return found.level == "sample" and any(map(is_outcome, found.needs))
+    known = column in computed_columns() or column in _FIELDS or column in schema.BY_NAME
+    known |= column in _OF_ROWS or column.startswith((schema.TOOL_CALLS, schema.TOOL_ERRORS))
+    return column in _OUTCOMES or not known
 
 
 @registry_cache

@@ -16,7 +16,7 @@ def same_group(snapshot: Snapshot, sample: Sample) -> np.ndarray:
         same = np.array([label == sample.group for label in snapshot.label("group", rows)], bool)
         rows = rows[same]
     elif sample.prompt is not None:
-        rows = rows[snapshot.metadata("prompt_hash")[rows] == _prompt_hash(snapshot, sample)]
+        rows = rows[snapshot.prompts(rows) == _prompt_hash(snapshot, sample)]
     else:
         return np.empty(0, int)
     return rows[rows != _row(snapshot, sample)]
@@ -26,7 +26,7 @@ def same_prompt(snapshot: Snapshot, sample: Sample) -> dict[int, np.ndarray]:
     """Return the rows with the sample's prompt at other steps, by step in ascending order."""
     if sample.prompt is None:
         return {}
-    same = snapshot.alive & (snapshot.metadata("prompt_hash") == _prompt_hash(snapshot, sample))
+    same = snapshot.alive & (snapshot.prompts() == _prompt_hash(snapshot, sample))
     rows = np.flatnonzero(same & (snapshot.metadata("step") != sample.step))
     rows = rows[np.argsort(snapshot.metadata("step")[rows], kind="stable")]
     steps, starts = np.unique(snapshot.metadata("step")[rows], return_index=True)
@@ -42,4 +42,4 @@ def _row(snapshot: Snapshot, sample: Sample) -> int:
 
 def _prompt_hash(snapshot: Snapshot, sample: Sample) -> np.uint64:
     row = _row(snapshot, sample)
-    return snapshot.metadata("prompt_hash")[row] if row >= 0 else np.uint64(0)
+    return snapshot.prompts()[row] if row >= 0 else np.uint64(0)

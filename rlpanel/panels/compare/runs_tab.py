@@ -190,7 +190,8 @@ class RunsTab(Viewer):
     def _key_of(self, here: ComparedRun, there: ComparedRun) -> tuple[object, ...]:
         """Return everything the comparison depends on."""
         sides = tuple(
-            (run.index.path, run.snapshot.split, run.snapshot.version, run.at) for run in (here, there)
+            (run.index.path, run.snapshot.split, run.snapshot.version, run.snapshot.counts_rows, run.at)
+            for run in (here, there)
         )
         return (*sides, text_style(self.context))
 

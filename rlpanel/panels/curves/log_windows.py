@@ -78,7 +78,7 @@ def _complete(view: RunView, curve: str, row: TrainerScalar) -> np.ndarray:
     written = steps.values <= (0 if newest is None else newest)
     if row.skips_missing or column not in steps.columns:
         return written
-    return written & (steps.stat(column, COUNT) == steps.samples)
+    return written & (steps.stat(column, COUNT) == steps.expected(column))
 
 
 def _expected_steps(lengths: np.ndarray, row: TrainerScalar, steps_per_rollout: int) -> np.ndarray:

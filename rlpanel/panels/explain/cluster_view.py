@@ -85,7 +85,8 @@ class ClusterView(Viewer):
         except SettingError as error:
             self._say(f"{error}.")
             return
-        key = (context.index, snapshot.split, self._first.value, self._last.value, snapshot.version)
+        counted = snapshot.split, snapshot.version, snapshot.counts_rows
+        key = (context.index, *counted, self._first.value, self._last.value)
         if key == self._key:
             return
         self._key, self._snapshot = key, snapshot

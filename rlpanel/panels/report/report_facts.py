@@ -29,6 +29,7 @@ def facts_html(
 def _run_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     steps = snapshot.steps.values
     contents = f"{snapshot.samples:,} samples"
+    contents += f", {snapshot.episodes:,} episodes" if snapshot.has_episodes else ""
     if len(steps):
         contents += f" in {len(steps):,} steps, {steps[0]:,} to {steps[-1]:,}"
     contents += f", {snapshot.ranks:,} ranks" if snapshot.ranks else ""

@@ -155,6 +155,10 @@ class Context(param.Parameterized):
         self.selection.param.watch(self._update_sample, ["uid"])
         self.param.watch(self._update_sample, ["first", "index"])
 
+    def counted(self, view: RunView) -> RunView:
+        """Return a view with the statistics that the display settings ask for."""
+        return view.by_rows if self.display.count_rewards == "rows" else view
+
     # -- deferred drawing ------------------------------------------------------------------------
 
     @property
@@ -283,7 +287,7 @@ def watch_step(context: Context, draw: Callable[..., None]) -> None:
         position = new.steps.position(step) if step is not None else -1
         same_run = old.name == new.name
         changed = position >= 0 and position in new.steps.changed_since(old.version)
-        if not same_run or changed:
+        if not same_run or changed or new.counts_rows != old.counts_rows:
             context.draw_later(draw)
 
     context.param.watch(on_view, "view")

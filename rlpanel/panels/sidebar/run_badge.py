@@ -105,11 +105,15 @@ def _pill_text(state: str, contents: str, newest: str) -> str:
 
 
 def _sample_count(snapshot: Snapshot) -> str:
-    if not snapshot.has_splits:
-        return tr("{samples:,} samples").format(samples=snapshot.samples)
-    return tr("<b>{split}</b> {samples:,} of {all_samples:,} samples").format(
-        split=safe_text(snapshot.split), samples=snapshot.samples, all_samples=snapshot.all_samples
-    )
+    if snapshot.has_splits:
+        count = tr("<b>{split}</b> {samples:,} of {all_samples:,} samples").format(
+            split=safe_text(snapshot.split), samples=snapshot.samples, all_samples=snapshot.all_samples
+        )
+    else:
+        count = tr("{samples:,} samples").format(samples=snapshot.samples)
+    if not snapshot.has_episodes:
+        return count
+    return count + tr(", {episodes:,} episodes").format(episodes=snapshot.episodes)
 
 
 def _state(snapshot: Snapshot, now: float) -> str:

@@ -21,7 +21,13 @@ from rlpanel.store.snapshot.run_view import RunView
 #: Group → names of display settings; each field is made from the declaration in `rlpanel.settings`.
 _DISPLAY = {
     marked("Curves"): ("band", "log_values", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
-    marked("Samples"): ("max_samples", "older_attempts", "fold_episodes", "stuck_steps"),
+    marked("Samples"): (
+        "count_rewards",
+        "max_samples",
+        "older_attempts",
+        "fold_episodes",
+        "stuck_steps",
+    ),
     marked("Text"): ("fold_templates", "pad_token", "system_end"),
 }
 #: Maximum number of curves and of overlay splits that can be chosen.
@@ -66,14 +72,15 @@ class SettingsForm(Viewer):
         snapshot = view.snapshot
         splits = (snapshot.split, *snapshot.splits) if snapshot.has_splits else ()
         chosen = [trainer_scalars.resolve(view, name) for name in self.context.selection.curves]
-        return splits, _curve_options(view), chosen, tuple(facts)
+        return splits, snapshot.has_episodes, _curve_options(view), chosen, tuple(facts)
 
     def _groups(self) -> Iterator[dict[str, Any]]:
         splits = self._split_fields()
         if splits:
             yield {"title": tr("Splits"), "fields": splits}
         for title, names in _DISPLAY.items():
-            fields = [_field(self.context.display, name) for name in names]
+            shown = [name for name in names if name != "count_rewards" or self.context.snapshot.has_episodes]
+            fields = [_field(self.context.display, name) for name in shown]
             if title == "Curves":
                 selection = self.context.selection
                 fields = [self._metrics(), *fields, _field(selection, "align"), _field(selection, "smooth")]

@@ -99,10 +99,10 @@ class RewardDistribution(Viewer):
         if column is None or step is None:
             self._card.visible = False
             return
-        rows = snapshot.rows_of(step)
-        values = {"policy": snapshot.number(column)[rows]}
+        rows = snapshot.with_outcome(snapshot.rows_of(step))
+        values = {"policy": snapshot.counted(column, rows)}
         if snapshot.has_number("ref_reward"):
-            values["reference"] = snapshot.number("ref_reward")[rows]
+            values["reference"] = snapshot.counted("ref_reward", rows)
         bins = bins_of(*values.values())
         counted = {name: bins.count(numbers) for name, numbers in values.items()}
         self._card.draw(
@@ -138,7 +138,7 @@ class RewardGap(Viewer):
         if step is None or not snapshot.has_number("reward_gap"):
             self._card.visible = False
             return
-        gap = snapshot.number("reward_gap")[snapshot.rows_of(step)]
+        gap = snapshot.counted("reward_gap", snapshot.rows_of(step))
         gap = np.sort(gap[np.isfinite(gap)])
         wins, losses = int((gap > 0).sum()), int((gap < 0).sum())
         share = (

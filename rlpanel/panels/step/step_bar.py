@@ -78,6 +78,8 @@ class StepBar(Viewer):
             if position >= 0
             else ""
         )
+        if position >= 0 and steps.episodes[position] != steps.samples[position]:
+            count += tr(", {episodes:,} episodes").format(episodes=int(steps.episodes[position]))
         note = tr("of {last}{samples}").format(last=int(steps.values[-1]), samples=count)
         self._controls.param.update(
             label=tr("Step {step}").format(step=step),

@@ -10,6 +10,7 @@ error has no reward. As in rLLM, a group holds the trajectories of one agent for
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -57,9 +58,11 @@ class RLLM:
             raise LineError("'trajectories' is not a list of objects")
         step = _step(episode, path)
         shared = list(_episode_fields(episode, path))
+        names = Counter(each.get("name") for each in trajectories)
         return [
-            build_record(step, [*shared, *_trajectory_fields(each, episode)], path, full=full)
-            for each in trajectories or [{}]
+            build_record(step, [*shared, *_number(at, each, names), *fields], path, full=full)
+            for at, each in enumerate(trajectories or [{}])
+            for fields in [_trajectory_fields(each, episode)]
         ]
 
 
@@ -106,6 +109,12 @@ def _outcome(episode: Mapping[str, Any]) -> Fields:
         details = error.values() if isinstance(error, dict) else [error]
         yield "status_reason", str(next((text for text in details if text), reason))[:LABEL_MAX]
     yield "truncated", int(str(reason).endswith("_length_exceeded"))
+
+
+def _number(at: int, trajectory: Mapping[str, Any], names: Counter[Any]) -> Fields:
+    """Yield the number of a trajectory whose agent has several in the episode: each has its own reward."""
+    if names[trajectory.get("name")] > 1:
+        yield "trajectory", str(at)
 
 
 def _trajectory_fields(trajectory: Mapping[str, Any], episode: Mapping[str, Any]) -> Fields:

@@ -18,24 +18,31 @@ from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.record_types import FlatFormat, Record, number_from_name
 
 _NAMES = {"input": "prompt", "output": "response", "gts": "ground_truth", "score": "reward"}
-#: V1's uid of a sample: prompt, session, turn. A prompt's uid may contain underscores, too.
-_UID = re.compile(r"(.+)_(\d{1,15})_(\d{1,15})", re.ASCII | re.DOTALL)
+#: Most digits of a session's and a turn's number.
+_MOST_DIGITS = 15
 #: Uid of a row that fills a batch: "pad" and 32 hexadecimal digits in place of the prompt, and turn 0.
 _PADDING = re.compile(r"pad[0-9a-f]{32}_\d+_0", re.ASCII)
 
 
 def _sample_of(uid: Any) -> dict[str, Any]:
     """Return what V1's uid tells of its sample; nothing for another uid: the prompt is the group then."""
-    match = _UID.fullmatch(uid) if isinstance(uid, str) else None
-    if match is None:
+    # Split at underscores, since a regular expression takes longer. A prompt may contain some, too.
+    parts = uid.rsplit("_", 2) if isinstance(uid, str) else ()
+    if len(parts) != 3:
         return {}
-    episode = f"{match[1]}_{match[2]}"
-    return {"group": match[1], "episode": episode, "rollout_session": int(match[2]), "turn": int(match[3])}
+    prompt, session, turn = parts
+    if not (prompt and session.isdecimal() and turn.isdecimal() and (session + turn).isascii()):
+        return {}
+    if len(session) > _MOST_DIGITS or len(turn) > _MOST_DIGITS:
+        return {}
+    return {
+        "group": prompt, "episode": f"{prompt}_{session}", "rollout_session": int(session), "turn": int(turn)
+    }  # fmt: skip
 
 
 def _is_padding(uid: Any) -> bool:
     """Return True for the uid of a row that fills a batch."""
-    return isinstance(uid, str) and _PADDING.fullmatch(uid) is not None
+    return isinstance(uid, str) and uid.startswith("pad") and _PADDING.fullmatch(uid) is not None
 
 
 def _complete(document: dict[str, Any]) -> bool:
@@ -43,8 +50,10 @@ def _complete(document: dict[str, Any]) -> bool:
     uid = document.get("uid")
     if _is_padding(uid):
         return False
-    for name, value in _sample_of(uid).items():
-        document.setdefault(name, value)
+    told = _sample_of(uid)
+    for name in told:
+        if name not in document:
+            document[name] = told[name]
     return True
 
 

@@ -172,6 +172,8 @@ def episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: s
     yield "env", env.get("name") or env.get("id")
     yield "episode", episode.get("id")
     yield "agent", agent.get("name")
+    if len(episode.get("traces") or ()) > 1:  # prime-rl's statistics are over traces
+        yield "trajectory", trace.get("id")
     yield "finish_reason", trace.get("stop_condition")
     unused = bool(error) or agent.get("trainable") is False
     yield "split", "eval" if evaluation else DISCARDED if unused else "train"

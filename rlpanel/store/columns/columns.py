@@ -112,28 +112,20 @@ class Labels:
         self.names = names
 
     @cached_property
-    def _code(self) -> _Codes:
+    def _code(self) -> dict[str | None, int]:
         """Code of each text; created with the first new row, because it takes as much memory as the texts."""
-        return _Codes(self.names)
+        code: dict[str | None, int] = dict(zip(self.names, range(len(self.names)), strict=True))
+        code[None] = -1
+        return code
 
     def write(self, start: int, texts: Sequence[str | None]) -> None:
         """Write one text per row from row ``start`` on; None means "not logged"."""
-        codes = np.fromiter(map(self._code.__getitem__, texts), np.int32, len(texts))
-        self.codes.write(start, codes)
-
-
-class _Codes(dict[str | None, int]):
-    """Maps a text to its code; an unknown text gets the next code and is appended to ``names``."""
-
-    def __init__(self, names: list[str]) -> None:
-        super().__init__(zip(names, range(len(names)), strict=True))
-        self[None] = -1
-        self._names = names
-
-    def __missing__(self, text: str) -> int:
-        code = self[text] = len(self._names)
-        self._names.append(text)
-        return code
+        code = self._code
+        new = [text for text in dict.fromkeys(texts) if text is not None and text not in code]
+        if new:
+            code.update(zip(new, range(len(self.names), len(self.names) + len(new)), strict=True))
+            self.names += new
+        self.codes.write(start, np.fromiter(map(code.__getitem__, texts), np.int32, len(texts)))
 
 
 class Columns:

@@ -30,6 +30,22 @@ class RowsByStep(NamedTuple):
     slots: np.ndarray
 
 
+class OutcomeColumn:
+    """A column that is missing in the rows of a mask; a copy is made only of the rows that are read.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (N,)
+    further : ndarray of bool, shape (N,)
+    """
+
+    def __init__(self, values: np.ndarray, further: np.ndarray) -> None:
+        self._values, self._further = values, further
+
+    def __getitem__(self, where: slice | np.ndarray) -> np.ndarray:
+        return np.where(self._further[where], np.nan, self._values[where])
+
+
 class DeferredColumns:
     """Columns whose rows are counted, and whose statistics are computed when they are first needed.
 
@@ -42,14 +58,14 @@ class DeferredColumns:
         Merges columns of some rows into the chunks.
     parts : sequence of (slice or ndarray of int, RowsByStep)
         The rows in parts, and each part sorted by step.
-    values : mapping of str to ndarray, shape (N,)
+    values : mapping of str to ndarray or OutcomeColumn, shape (N,)
     """
 
     def __init__(
         self,
         merge: Callable[[RowsByStep, Mapping[str, np.ndarray]], None],
         parts: Sequence[tuple[slice | np.ndarray, RowsByStep]],
-        values: Mapping[str, np.ndarray],
+        values: Mapping[str, np.ndarray | OutcomeColumn],
     ) -> None:
         self._merge = merge
         self._parts = parts

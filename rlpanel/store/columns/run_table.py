@@ -3,7 +3,8 @@
 The values of a row never change, but its state may. When a file is replaced, its rows become dead. When a
 job is restarted, rows of the older attempt are excluded. If equal lines cannot be a coincidence, only one of
 them counts, and rows that a later table repeats do not. The statistics of the steps concerned are
-then recomputed from the rows that count.
+then recomputed from the rows that count. Of the rows of an episode, the outcome of the last one counts (see
+`episode_units`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rlpanel.sources.records.record_types import (
 )
 from rlpanel.store.columns.attempts import Attempts, LineSequence
 from rlpanel.store.columns.columns import Column, Columns
+from rlpanel.store.columns.episode_units import EpisodeUnits
 from rlpanel.store.columns.hash_set import HashSet, mix
 from rlpanel.store.columns.repeated_lines import equal_before, is_copy
 from rlpanel.store.columns.repeated_tables import repeated_rows
@@ -77,6 +79,8 @@ class RunTable:
     ranks : Counter
         Number of rows per rank, dead ones excluded.
     attempts : Attempts
+    units : EpisodeUnits
+        The rows that are further outputs of an episode, among those that count.
     stage : RowBuilder
         Builder with the records that were read and are not rows yet.
     backlog_starts : dict of int to int
@@ -94,6 +98,7 @@ class RunTable:
         self.state = np.zeros(1024, np.uint8)
         self.ranks: Counter[int] = Counter()
         self.attempts = Attempts(self.files, self.once_per_step)
+        self.units = EpisodeUnits(self.files)
         self.stage = RowBuilder()
         self.backlog_starts: dict[int, int] = {}
         self._seen = HashSet()
@@ -203,10 +208,11 @@ class RunTable:
         self.steps.count(parts, len(new))
         changed = self._find_restarts(where)
         changed |= self._mark_repeats(new)
+        changed |= self.units.add(self.columns, where)
         if len(changed):
             self._recount_steps(changed | set(new.metadata["step"].tolist()), version)
         else:
-            self.steps.add(parts, new.metadata["step"], new.numbers, version)
+            self.steps.add(parts, new.metadata["step"], new.numbers, version, self._further(where))
 
     @property
     def has_repeats(self) -> bool:
@@ -241,6 +247,7 @@ class RunTable:
             self._mark_repeats(saved)
         else:
             self._seen.add_later(lambda: _keys_of(saved))
+        self.units.restart(columns)
         self._recount_all(version)
 
     def add_columns(self, found: Mapping[str, np.ndarray], version: int) -> None:
@@ -269,12 +276,13 @@ class RunTable:
         """Count all rows that count; the statistics of a column are computed when they are first needed."""
         rows = self.columns.rows
         counted = np.flatnonzero(counts(self._state()))
+        self.units.classify(self.columns, counted)
         parts: list[tuple[str, np.ndarray | None]] = []
         for split, where in self._group_by_split(counted):
             of_split = counted[where]
             parts.append((split, None if len(of_split) == rows else of_split))
         values = {name: column.view(rows) for name, column in self.columns.numbers.items()}
-        self.steps.add_deferred(parts, self._column("step"), values, version)
+        self.steps.add_deferred(parts, self._column("step"), values, version, self._further(slice(0, rows)))
         self.columns.release()
 
     def compute_statistics(self) -> None:
@@ -330,6 +338,11 @@ class RunTable:
         codes_and_names = split_codes(self.columns.labels, self.columns.rows, where)
         return [(TRAIN, slice(None))] if codes_and_names is None else group_rows(*codes_and_names)
 
+    def _further(self, where: RowSelector) -> np.ndarray | None:
+        """Return a mask of the further outputs of episodes among some rows; None if no row is one."""
+        found = self.units.further(self.columns.rows)
+        return None if found is None else found.mask[where]
+
     def _set_state(self, rows: np.ndarray, state: int | np.ndarray) -> None:
         self.state = self.state.copy()  # snapshots still refer to the old array
         self.state[rows] = state
@@ -340,9 +353,11 @@ class RunTable:
         self.steps.clear(np.array(sorted(steps)), version)
         rows = np.flatnonzero(np.isin(step_of_row, list(steps)) & counts(self._state()))
         if len(rows):
+            self.units.classify(self.columns, rows)
             numbers = self.columns.numbers.items()
             values = {name: column.view(self.columns.rows)[rows] for name, column in numbers}
-            self.steps.add(self._group_by_split(rows), step_of_row[rows], values, version)
+            parts = self._group_by_split(rows)
+            self.steps.add(parts, step_of_row[rows], values, version, self._further(rows))
 
     def _compact(self, version: int) -> None:
         """Compact the table: drop the dead rows."""
@@ -354,6 +369,8 @@ class RunTable:
         self.columns, self.state = self.columns.select(living), state
         self._seen = HashSet()
         self._seen.add(_keys_of(Rows({name: self._column(name) for name in Columns.METADATA}, {}, {})))
+        self.units.restart(self.columns)
+        self.units.classify(self.columns, np.flatnonzero(counts(self._state())))
         if was_full:  # the dropped rows may have made room for other splits
             self._classify_attempts(self.attempts.drop_files(self.columns, (), self._is_alive))
             self.steps = SplitSteps()

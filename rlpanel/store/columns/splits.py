@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from rlpanel.metrics.engine.column_info import is_outcome
 from rlpanel.store.columns.columns import Labels
+from rlpanel.store.columns.deferred_columns import OutcomeColumn
 from rlpanel.store.columns.step_stats import Steps
 from rlpanel.store.columns.step_table import StepTable
 
@@ -94,10 +97,15 @@ def display_name(run: str, split: str) -> str:
 
 
 class SplitSteps:
-    """Step statistics and number of rows of each split; dead rows are not counted."""
+    """Step statistics and number of rows of each split; dead rows are not counted.
+
+    Further outputs of an episode have a table of their own. In the table of all rows their outcomes are
+    missing, so both together give the statistics by row.
+    """
 
     def __init__(self) -> None:
         self._tables: dict[str, StepTable] = {}
+        self._further: dict[str, StepTable] = {}
         self._rows: Counter[str] = Counter()
 
     def count(self, parts: SplitRows, rows: int, sign: int = 1) -> None:
@@ -106,12 +114,28 @@ class SplitSteps:
             self._rows[name] += sign * (rows if isinstance(where, slice) else len(where))
 
     def add(
-        self, parts: SplitRows, steps: np.ndarray, values: Mapping[str, np.ndarray], version: int
+        self,
+        parts: SplitRows,
+        steps: np.ndarray,
+        values: Mapping[str, np.ndarray],
+        version: int,
+        further: np.ndarray | None = None,
     ) -> None:
-        """Add new rows to the statistics of their splits, see `StepTable.add`."""
+        """Add new rows to the statistics of their splits, see `StepTable.add`.
+
+        ``further`` is a mask of the rows that are further outputs of an episode.
+        """
+        if further is not None and further.any():
+            outcomes = {name: column for name, column in values.items() if is_outcome(name)}
+            values = {**values, **{name: np.where(further, np.nan, outcomes[name]) for name in outcomes}}
+            for name, where in parts:
+                also = further[where]
+                if also.any():
+                    part = {column: numbers[where][also] for column, numbers in outcomes.items()}
+                    _table(self._further, name).add(steps[where][also], part, version)
         for name, where in parts:
             part = {column: numbers[where] for column, numbers in values.items()}
-            self._table(name).add(steps[where], part, version)
+            _table(self._tables, name).add(steps[where], part, version)
 
     def add_deferred(
         self,
@@ -119,26 +143,43 @@ class SplitSteps:
         steps: np.ndarray,
         values: Mapping[str, np.ndarray],
         version: int,
+        further: np.ndarray | None = None,
     ) -> None:
-        """Count the rows of each split, all rows if they are None, see `StepTable.add_deferred`."""
+        """Count the rows of each split, all rows if they are None, see `StepTable.add_deferred`.
+
+        ``further`` is as for `add`.
+        """
+        masked: Mapping[str, np.ndarray | OutcomeColumn] = values
+        if further is not None and further.any():
+            outcomes = {name: column for name, column in values.items() if is_outcome(name)}
+            masked = {**values, **{name: OutcomeColumn(outcomes[name], further) for name in outcomes}}
+            for name, rows in parts:
+                also = np.flatnonzero(further) if rows is None else rows[further[rows]]
+                if len(also):
+                    _table(self._further, name).add_deferred(also, steps, outcomes, version)
         for name, rows in parts:
-            self._table(name).add_deferred(rows, steps, values, version)
+            _table(self._tables, name).add_deferred(rows, steps, masked, version)
 
     def compute_deferred(self, release: Callable[[], None] | None = None) -> None:
         """Compute the statistics that `add_deferred` left, see `StepTable.compute_deferred`."""
-        for table in self._tables.values():
+        for table in (*self._tables.values(), *self._further.values()):
             table.compute_deferred(release)
 
     def clear(self, steps: np.ndarray, version: int) -> None:
         """Reset the statistics of these steps, see `StepTable.clear`."""
-        for table in self._tables.values():
+        for table in (*self._tables.values(), *self._further.values()):
             table.clear(steps, version)
 
     def freeze(self) -> dict[str, Steps]:
         """Return an immutable view of the statistics of each split that has rows, by name."""
-        return {name: self._table(name).freeze() for name, rows in self._rows.items() if rows}
+        frozen = {name: _table(self._tables, name).freeze() for name, rows in self._rows.items() if rows}
+        return {
+            name: replace(steps, further=self._further[name].freeze()) if name in self._further else steps
+            for name, steps in frozen.items()
+        }
 
-    def _table(self, name: str) -> StepTable:
-        if name not in self._tables:
-            self._tables[name] = StepTable()
-        return self._tables[name]
+
+def _table(tables: dict[str, StepTable], split: str) -> StepTable:
+    if split not in tables:
+        tables[split] = StepTable()
+    return tables[split]

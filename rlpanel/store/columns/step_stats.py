@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 
@@ -100,6 +100,8 @@ class Steps:
     ----------
     columns : tuple of str
         Sample columns that have statistics.
+    further : Steps, optional
+        Outcomes of the samples that are further outputs of an episode, which these statistics leave out.
     """
 
     columns: tuple[str, ...] = ()
@@ -108,6 +110,13 @@ class Steps:
     _touched: np.ndarray = field(default_factory=_no_steps)
     _chunks: tuple[np.ndarray, ...] = ()
     _deferred: DeferredColumns | None = None
+    further: Steps | None = None
+    _by_rows: bool = False
+
+    @cached_property
+    def by_rows(self) -> Steps:
+        """The same steps with statistics in which each row counts; these steps if no step has others."""
+        return self if self.further is None else replace(self, _by_rows=True)
 
     @cached_property
     def _order(self) -> np.ndarray:
@@ -123,6 +132,25 @@ class Steps:
     def samples(self) -> np.ndarray:
         """Number of samples of each step, shape (S,)."""
         return self._rows[self._order]
+
+    @cached_property
+    def episodes(self) -> np.ndarray:
+        """Number of samples of each step, shape (S,), of which those of one episode count once."""
+        return self.samples if self.further is None else self.samples - self._of_further(self.further.samples)
+
+    def expected(self, column: str) -> np.ndarray:
+        """Return how many values of a column each step has if none is missing, shape (S,)."""
+        is_outcome = self.further is not None and column in self.further.columns
+        return self.episodes if is_outcome and not self._by_rows else self.samples
+
+    def _of_further(self, counts: np.ndarray) -> np.ndarray:
+        """Return a number of each step of `further` at these steps, shape (S,); 0 at the others."""
+        steps = self.further.values if self.further is not None else _no_steps()
+        found = np.zeros(len(self.values), counts.dtype)
+        at = np.searchsorted(steps, self.values).clip(max=max(len(steps) - 1, 0))
+        known = steps[at] == self.values if len(steps) else np.zeros(len(found), bool)
+        found[known] = counts[at[known]]
+        return found
 
     def changed_since(self, version: int) -> np.ndarray:
         """Return the positions in `values` of the steps changed after ``version``."""
@@ -164,7 +192,20 @@ class Steps:
             return np.empty(0)
         if self._deferred is not None:
             self._deferred.compute(column)
-        return np.concatenate([chunk[statistic, index] for chunk in self._chunks])[self._order]
+        found = np.concatenate([chunk[statistic, index] for chunk in self._chunks])[self._order]
+        if self._by_rows and self.further is not None and column in self.further.columns:
+            return self._with_further(column, self.further)[statistic]
+        return found
+
+    def _with_further(self, column: str, further: Steps) -> np.ndarray:
+        """Return all statistics of an outcome over all rows, shape (5, S)."""
+        outcomes = replace(self, _by_rows=False)
+        all_steps, some = (
+            np.stack([steps.stat(column, part) for part in range(5)]) for steps in (outcomes, further)
+        )
+        shared = np.isin(self.values, further.values)
+        all_steps[:, shared] = merge(all_steps[:, shared], some)
+        return all_steps
 
     def has_value(self, column: str, *, nonzero: bool = False) -> bool:
         """Return True if a column has a finite value; with ``nonzero``, one that is not zero.
@@ -178,6 +219,9 @@ class Steps:
         for values, _ in self._waiting(column):
             if ((np.isfinite(values) & (values != 0)) if nonzero else np.isfinite(values)).any():
                 return True
+        further = self.further if self.further is not None and column in self.further.columns else None
+        if further is not None and further.has_value(column, nonzero=nonzero):
+            return True
         if not nonzero:
             return bool((self.stat(column, COUNT) > 0).any())
         return bool((self.stat(column, MIN) < 0).any() or (self.stat(column, MAX) > 0).any())

@@ -7,11 +7,16 @@ needed (`deferred_columns`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from rlpanel.store.columns.deferred_columns import PART_ROWS, DeferredColumns, RowsByStep
+from rlpanel.store.columns.deferred_columns import (
+    PART_ROWS,
+    DeferredColumns,
+    OutcomeColumn,
+    RowsByStep,
+)
 from rlpanel.store.columns.step_stats import Steps, merge, summarize
 
 #: Steps per chunk: a commit that changes one step copies this many.
@@ -48,7 +53,11 @@ class StepTable:
             self._merge(rows, values, self._writable)
 
     def add_deferred(
-        self, rows: np.ndarray | None, steps: np.ndarray, values: Mapping[str, np.ndarray], version: int
+        self,
+        rows: np.ndarray | None,
+        steps: np.ndarray,
+        values: Mapping[str, np.ndarray | OutcomeColumn],
+        version: int,
     ) -> None:
         """Count new rows; the statistics of a column are computed when they are first needed.
 
@@ -57,7 +66,7 @@ class StepTable:
         rows : ndarray of int, optional
             The new rows among the N of the arrays; all by default.
         steps : ndarray of int, shape (N,)
-        values : mapping of str to ndarray, shape (N,)
+        values : mapping of str to ndarray or OutcomeColumn, shape (N,)
             Must not change.
         version : int
             Recorded as the version that last changed these steps.
@@ -137,7 +146,7 @@ class StepTable:
             self._step_info[0, slot] = step
         return slot
 
-    def _add_columns(self, columns: Mapping[str, np.ndarray]) -> None:
+    def _add_columns(self, columns: Iterable[str]) -> None:
         names = [name for name in columns if name not in self._columns]
         if names:
             self._columns |= {name: index for index, name in enumerate(names, len(self._columns))}

@@ -40,7 +40,7 @@ from rlpanel.store.index.run_folder import RunFolder
 from rlpanel.store.index.run_status import RunStatus, list_problems, measure_progress, unread_files
 from rlpanel.store.index.saved_rows import restore_run, saved_run
 from rlpanel.store.index.snapshot_builder import build_snapshot
-from rlpanel.store.snapshot.run_view import RunView, SplitMemory
+from rlpanel.store.snapshot.run_view import MemoryKey, RunView, SplitMemory
 from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
 
 #: After reading this many bytes, free memory is returned to the system.
@@ -98,7 +98,7 @@ class RunIndex:
 
     def _begin(self) -> None:
         """Start without any row."""
-        self._memories: dict[str, SplitMemory] = {}
+        self._memories: dict[MemoryKey, SplitMemory] = {}
         self._folder = RunFolder(self.path, self._root, self.reading)
         self._scalars = ScalarLog(self.path, self._root)
         self._files = RunFiles(self.reading.line_rest)

@@ -78,6 +78,7 @@ def build_snapshot(
         once_per_step=dict(table.once_per_step),
         own_remarks=remarks,
         _by_split=by_split,
+        _further=table.units.further(rows),
         _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
     )
 

@@ -90,7 +90,7 @@ class FilterScope:
         if name == ATTEMPT:
             return self._older.astype(np.intp), _ATTEMPTS
         if name == PROMPT_KEY:
-            prompt_hashes = self._of_rows(self.snapshot.metadata("prompt_hash"))
+            prompt_hashes = self._of_rows(self.snapshot.prompts())
             hashes, codes = np.unique(prompt_hashes, return_inverse=True)
             return codes, [prompt_key(text) for text in hashes.tolist()]
         if name == "file":
@@ -137,14 +137,14 @@ class FilterScope:
     @cached_property
     def _group_reward(self) -> np.ndarray:
         """Mean reward of each row's group; groups go by label, else prompt, within a step and attempt."""
-        group = self._of_rows(self.snapshot.metadata("prompt_hash"))
+        group = self._of_rows(self.snapshot.prompts())
         if "group" in self.snapshot.labels:
             codes = self._of_rows(self.snapshot.label_codes("group")[0])
             group = np.where(codes >= 0, codes.astype(np.uint64), group)
         step = self._of_rows(self.snapshot.metadata("step")).astype(np.uint64)
         key = mix(group ^ mix(step ^ (self._older.astype(np.uint64) << np.uint64(63))))
         group_of_row = np.unique(key, return_inverse=True)[1]
-        reward = self.number("reward")
+        reward = self._of_rows(self.snapshot.counted("reward"))
         finite = np.isfinite(reward)
         count = np.bincount(group_of_row[finite], minlength=int(group_of_row.max(initial=-1)) + 1)
         total = np.bincount(group_of_row[finite], reward[finite], minlength=len(count))

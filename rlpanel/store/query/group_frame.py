@@ -58,7 +58,7 @@ def _frame(groups: StepGroups) -> pd.DataFrame:
     by_group = Segments(np.cumsum(groups.sizes) - groups.sizes, len(members))
     metrics = {name: groups.values[of] for name, of in _METRICS.items() if of in groups.values}
     means = {
-        name: by_group.mean(snapshot.number(of)[members])
+        name: by_group.mean(snapshot.counted(of, members))
         for name, of in _MEANS.items()
         if snapshot.has_number(of)
     }

@@ -80,7 +80,7 @@ class StepGroups:
     @cached_property
     def _ids(self) -> list[tuple[str | None, str]]:
         first = np.array([rows[0] for rows in self.members], int)
-        hashes = self.snapshot.metadata("prompt_hash")[first].tolist()
+        hashes = self.snapshot.prompts(first).tolist()
         keys = [prompt_key(prompt_hash) for prompt_hash in hashes]
         logged = "group" in self.snapshot.labels
         labels = self.snapshot.label("group", first) if logged else [None] * len(first)

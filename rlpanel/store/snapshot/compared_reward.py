@@ -52,10 +52,10 @@ class ComparedReward:
         """
         if not self.functions:
             logged = snapshot.has_number("reward")
-            return snapshot.number("reward") if logged else np.full(snapshot.rows, np.nan)
+            return snapshot.counted("reward") if logged else np.full(snapshot.rows, np.nan)
         total, scored = np.zeros(snapshot.rows), np.zeros(snapshot.rows, bool)
         for function, weight in zip(self.functions, self.weights, strict=True):
-            scores = snapshot.number(_FUNCTION + function)
+            scores = snapshot.counted(_FUNCTION + function)
             has_score = ~np.isnan(scores)
             total[has_score] += weight * scores[has_score]
             scored |= has_score

@@ -109,7 +109,7 @@ def candidate_rows(snapshot: Snapshot, at: str, reward: np.ndarray) -> np.ndarra
     They have a prompt and a finite reward. The best step is chosen among the samples of all steps.
     """
     rows = snapshot.alive_rows if at in (NEWEST, BEST) else snapshot.rows_of(int(at))
-    has_prompt = snapshot.metadata("prompt_hash")[rows] != _NO_PROMPT
+    has_prompt = snapshot.prompts(rows) != _NO_PROMPT
     return rows[has_prompt & np.isfinite(reward[rows])]
 
 
@@ -153,7 +153,7 @@ class _Samples(NamedTuple):
 
 def _candidates(snapshot: Snapshot, at: str, reward: np.ndarray, keys: Keys) -> _Samples:
     rows = candidate_rows(snapshot, at, reward)
-    key = keys(snapshot.metadata("prompt_hash")[rows])
+    key = keys(snapshot.prompts(rows))
     chose = choosing_half(key) if at == BEST else np.zeros(len(rows), bool)
     return _Samples(rows, key, snapshot.metadata("step")[rows], reward[rows], chose)
 

@@ -129,7 +129,7 @@ class _Cells:
 
 def samples_of_prompt(snapshot: Snapshot, row: int) -> SamplesOfPrompt:
     """Return all living samples with the same prompt as a row."""
-    same = snapshot.alive & (snapshot.metadata("prompt_hash") == snapshot.metadata("prompt_hash")[row])
+    same = snapshot.alive & (snapshot.prompts() == snapshot.prompts()[row])
     rows = np.flatnonzero(same)
     step = snapshot.metadata("step")[rows]
     order = np.argsort(step, kind="stable")
@@ -173,7 +173,7 @@ def variable_prompts(snapshot: Snapshot, least: int = 1) -> list[VariablePrompt]
     cells = _cells(snapshot)
     if cells is None:
         return []
-    reward = snapshot.number("reward")[cells.rows]
+    reward = snapshot.counted("reward", cells.rows)
     sizes = np.diff(np.r_[cells.starts, len(cells.rows)])
     squares = np.add.reduceat((reward - np.repeat(cells.reward, sizes)) ** 2, cells.starts)
     steps, samples = cells.steps, cells.samples
@@ -193,18 +193,18 @@ def _cells(snapshot: Snapshot) -> _Cells | None:
     rows = snapshot.alive_rows[np.isfinite(_numbers(snapshot, "reward", snapshot.alive_rows))]
     if not len(rows):
         return None
-    step, prompt = snapshot.metadata("step")[rows], snapshot.metadata("prompt_hash")[rows]
+    step, prompt = snapshot.metadata("step")[rows], snapshot.prompts(rows)
     order = np.lexsort([step, prompt])
     rows, step, prompt = rows[order], step[order], prompt[order]
     new_prompt = np.r_[True, prompt[1:] != prompt[:-1]]
     starts = np.flatnonzero(new_prompt | np.r_[True, step[1:] != step[:-1]])
-    reward = _cell_means(snapshot.number("reward")[rows], starts)
+    reward = _cell_means(snapshot.counted("reward", rows), starts)
     return _Cells(rows, starts, reward, np.flatnonzero(new_prompt[starts]))
 
 
 def _best_possible(snapshot: Snapshot, rows: np.ndarray) -> float:
     """Return the reward that no mean can exceed, or from which on a prompt counts as solved."""
-    rewards = snapshot.number("reward")[rows]
+    rewards = snapshot.counted("reward", rows)
     solved = snapshot.constants.by_name["pass_reward"]
     # If all rewards are equal, they do not show whether they are the best or the worst possible.
     if solved.origin == "usual" and np.ptp(rewards) > EQUAL_WITHIN:
@@ -214,7 +214,7 @@ def _best_possible(snapshot: Snapshot, rows: np.ndarray) -> float:
 
 def _numbers(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:
     """Return a number column at rows; NaN if the run does not have it."""
-    return snapshot.number(name)[rows] if name in snapshot.numbers else np.full(len(rows), np.nan)
+    return snapshot.counted(name, rows) if name in snapshot.numbers else np.full(len(rows), np.nan)
 
 
 def _cell_means(values: np.ndarray, cells: np.ndarray) -> np.ndarray:

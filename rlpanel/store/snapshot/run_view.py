@@ -37,14 +37,18 @@ class SplitMemory:
         self.step_metrics = step_metric_cache.StepMetricCache()
 
 
+#: Split, and whether statistics count the outcome of each row.
+MemoryKey = tuple[str, bool]
+
+
 class RunView:
     """A snapshot and the results computed from it. Sessions that show the same version share one view.
 
     Parameters
     ----------
     snapshot : Snapshot
-    memories : dict of str to SplitMemory, optional
-        Cached results by split; all views of one run share this dictionary.
+    memories : dict of (str, bool) to SplitMemory, optional
+        Cached results by split, and whether each row counts; all views of one run share this dictionary.
     release : callable, optional
         Releases the memory of saved rows; thread-safe.
     """
@@ -52,12 +56,12 @@ class RunView:
     def __init__(
         self,
         snapshot: Snapshot,
-        memories: dict[str, SplitMemory] | None = None,
+        memories: dict[MemoryKey, SplitMemory] | None = None,
         release: Callable[[], None] | None = None,
     ) -> None:
         self.snapshot = snapshot
         self._release = release
-        self._memories: dict[str, SplitMemory] = {} if memories is None else memories
+        self._memories: dict[MemoryKey, SplitMemory] = {} if memories is None else memories
         self._splits: dict[str, RunView] = {}
         self._asked: tuple[np.ndarray | None, np.ndarray] = (None, np.empty(0, int))
 
@@ -67,6 +71,12 @@ class RunView:
         if snapshot is self.snapshot:
             return self
         return self._splits.setdefault(split, RunView(snapshot, self._memories, self._release))
+
+    @cached_property
+    def by_rows(self) -> RunView:
+        """The view of `Snapshot.by_rows`; this view if no episode has several rows."""
+        snapshot = self.snapshot.by_rows
+        return self if snapshot is self.snapshot else self.with_snapshot(snapshot)
 
     def with_snapshot(self, snapshot: Snapshot) -> RunView:
         """Return the view of another snapshot that has the same rows."""
@@ -82,7 +92,8 @@ class RunView:
 
     @property
     def _memory(self) -> SplitMemory:
-        return self._memories.setdefault(self.snapshot.split, SplitMemory())
+        key = self.snapshot.split, self.snapshot.counts_rows
+        return self._memories.setdefault(key, SplitMemory())
 
     # -- columns ---------------------------------------------------------------------------------
 
@@ -123,6 +134,10 @@ class RunView:
         if column in self.derived:
             return step_metric_cache.sample_values(self.snapshot, self.constants, column, rows)
         return self.snapshot.number(column)[rows]
+
+    def counted(self, column: str, rows: np.ndarray) -> np.ndarray:
+        """Return a number column at ``rows`` as statistics count it, see `Snapshot.counted`."""
+        return self.values(column, rows) if column in self.derived else self.snapshot.counted(column, rows)
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -192,14 +207,19 @@ class RunView:
         def read(wanted: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, Values]:
             rows = self._rows_at(wanted)
             rows = rows[rows % part == 0] if part > 1 else rows
-            column = self.number(name) if wanted is None else None
+            column = self._counted(name) if wanted is None else None
             return (
                 snapshot.metadata("step"),
                 rows,
-                lambda some: self.values(name, some) if column is None else column[some],
+                lambda some: self.counted(name, some) if column is None else column[some],
             )
 
         return self._memory.quantiles.get((name, part), q, snapshot.version, snapshot.steps, read, size)
+
+    def _counted(self, column: str) -> np.ndarray:
+        """Return a whole number column as statistics count it."""
+        name = ALIASES.get(column, column)
+        return self.number(name) if name in self.derived else self.snapshot.counted(name)
 
     def _rows_at(self, steps: np.ndarray | None) -> np.ndarray:
         """Return the rows of some steps, or of all; curves ask for the same steps one after another."""
@@ -220,7 +240,7 @@ class RunView:
     def _values_by_step(self, column: str) -> tuple[str, np.ndarray, np.ndarray]:
         """Return a column's name without alias, and the step and value of the rows that count."""
         snapshot = self.snapshot
-        step, values = snapshot.metadata("step"), self.number(column)
+        step, values = snapshot.metadata("step"), self._counted(column)
         if not snapshot.alive.all():
             step, values = step[snapshot.alive_rows], values[snapshot.alive_rows]
         return ALIASES.get(column, column), step, values
@@ -265,6 +285,8 @@ class RunView:
     def step_frame(self) -> pd.DataFrame:
         """Return a table with one row per step: step, samples, step metrics, and statistics of every column.
 
+        ``episodes`` is there if an episode has several samples.
+
         The statistics are ``<column>_mean``, ``_std``, ``_min`` and ``_max``. The mean of a column that is
         itself a mean over tokens keeps its name: ``kl_k3_mean`` is the mean of the samples' ``kl_k3_mean``.
         """
@@ -272,6 +294,7 @@ class RunView:
 
         steps = self.snapshot.steps
         data: dict[str, np.ndarray] = {"step": steps.values, "samples": steps.samples}
+        data |= {"episodes": steps.episodes} if self.snapshot.has_episodes else {}
         aliases = {alias: name for alias, name in ALIASES.items() if name in steps.columns}
         for column, name in {**{c: c for c in steps.columns}, **aliases}.items():
             if name in pooling_columns() or not self.snapshot.has_number(name):

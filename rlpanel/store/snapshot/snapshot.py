@@ -12,12 +12,13 @@ from functools import cached_property
 import numpy as np
 
 from rlpanel.errors import SampleNotFound
-from rlpanel.metrics.engine.column_info import ALIASES, pooling_columns, zero_means_missing
+from rlpanel.metrics.engine.column_info import ALIASES, is_outcome, pooling_columns, zero_means_missing
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.sources.files.unreadable import Unread
 from rlpanel.sources.readers.tail import line_hash
 from rlpanel.sources.records.record_types import Locator
 from rlpanel.store.columns.columns import Columns
+from rlpanel.store.columns.episode_units import FurtherRows
 from rlpanel.store.columns.hash_set import mix
 from rlpanel.store.columns.run_table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 from rlpanel.store.columns.scalar_log import Scalars
@@ -123,6 +124,8 @@ class Snapshot:
     own_remarks: tuple[Remark, ...] = ()
     _by_split: Mapping[str, Steps] = field(default_factory=dict)
     _with_discarded: bool = False
+    _further: FurtherRows | None = None
+    _by_rows: bool = False
 
     # -- counts and columns -----------------------------------------------------------------------
 
@@ -151,8 +154,46 @@ class Snapshot:
         """Return the snapshot for another split; the snapshot itself if the run does not have that split."""
         if split == self.split or split not in self._by_split:
             return self
-        run = self.name.removesuffix(display_name("", self.split))
-        return replace(self, name=display_name(run, split), split=split, steps=self._by_split[split])
+        run, steps = self.name.removesuffix(display_name("", self.split)), self._by_split[split]
+        steps = steps.by_rows if self._by_rows else steps
+        return replace(self, name=display_name(run, split), split=split, steps=steps)
+
+    @property
+    def episodes(self) -> int:
+        """Number of samples that count in this split, of which those of one episode count once."""
+        return int(self.steps.episodes.sum())
+
+    @property
+    def all_episodes(self) -> int:
+        """Number of samples that count in all splits, of which those of one episode count once."""
+        by_split = self._by_split.values() if self.has_splits else [self.steps]
+        return sum(int(steps.episodes.sum()) for steps in by_split)
+
+    @property
+    def has_episodes(self) -> bool:
+        """True if an episode has several samples in this split, so `by_rows` has other statistics."""
+        return self.steps.further is not None and bool(len(self.steps.further.values))
+
+    @cached_property
+    def by_rows(self) -> Snapshot:
+        """The same snapshot with statistics that count the outcome of each row, not once per episode.
+
+        The snapshot itself if no episode has several rows.
+        """
+        return self if self._further is None else replace(self, steps=self.steps.by_rows, _by_rows=True)
+
+    @property
+    def counts_rows(self) -> bool:
+        """True if statistics count the outcome of each row, see `by_rows`."""
+        return self._by_rows
+
+    @property
+    def further(self) -> np.ndarray | None:
+        """Mask of the rows whose outcome statistics leave out, shape (rows,); None if there are none.
+
+        They are the further outputs of an episode, of which the last output counts (see `episode_units`).
+        """
+        return None if self._further is None or self._by_rows else self._further.mask
 
     @property
     def discarded_steps(self) -> Steps:
@@ -257,6 +298,29 @@ class Snapshot:
     def number(self, column: str) -> np.ndarray:
         """Return a number column, shape (rows,)."""
         return self._numbers[ALIASES.get(column, column)]
+
+    def counted(self, column: str, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Return a number column at ``rows`` as statistics count it.
+
+        An outcome, such as a reward, is NaN in the rows that are further outputs of an episode. Use `number`
+        for the logged value of single samples.
+        """
+        values = self.number(column)[rows]
+        if self.further is None or not is_outcome(ALIASES.get(column, column)):
+            return values
+        return np.where(self.further[rows], np.nan, values)
+
+    def with_outcome(self, rows: np.ndarray) -> np.ndarray:
+        """Return those of ``rows`` whose outcome counts: one of each episode."""
+        return rows if self.further is None else rows[~self.further[rows]]
+
+    def prompts(self, rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Return a hash of the prompt that the outcome at each of ``rows`` belongs to.
+
+        It is the row's own prompt, or that of the episode's first row if an episode has several.
+        """
+        known = self._further is not None and not self._by_rows
+        return (self._further.prompts if known and self._further else self._metadata["prompt_hash"])[rows]
 
     def is_stored(self, column: str) -> bool:
         """Return True if the run has a number column of this name, even without a finite value."""

@@ -189,14 +189,15 @@ def _column(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:
     if name == "response_key":
         return snapshot.metadata("response_hash")[rows]
     if name == "group_key":
-        return group_keys(snapshot, rows)
+        keys = group_keys(snapshot, rows)
+        return keys if snapshot.further is None else np.where(snapshot.further[rows], NO_GROUP, keys)
     if name == "is_discarded":
         return snapshot.discarded[rows].astype(float)
     if name.startswith(_STATUS) and not snapshot.is_stored(name):
         return _has_status(snapshot, name.removeprefix(_STATUS), rows)
     if name == "length":
         name = "response_tokens" if snapshot.has_number("response_tokens") else "response_chars"
-    return snapshot.number(name)[rows]
+    return snapshot.counted(name, rows)
 
 
 def _has_status(snapshot: Snapshot, status: str, rows: np.ndarray) -> np.ndarray:
@@ -209,10 +210,11 @@ def _has_status(snapshot: Snapshot, status: str, rows: np.ndarray) -> np.ndarray
 def group_keys(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
     """Return a key of each row's group.
 
-    The key is the logged id, else a hash of the prompt, and -1 if a row has neither.
+    The key is the logged id, else a hash of the prompt, and -1 if a row has neither. All rows of an episode
+    have the same one; as an input of metrics, only those whose outcome counts have it.
     Keys are comparable within a step only. An id equals a hash with a probability of 2⁻⁶³.
     """
-    hashes = snapshot.metadata("prompt_hash")[rows]
+    hashes = snapshot.prompts(rows)
     keys = np.where(hashes == _NO_TEXT, NO_GROUP, (hashes >> np.uint64(1)).astype(np.int64))
     codes = snapshot.group_codes
     return keys if codes is None else np.where(codes[rows] >= 0, codes[rows], keys)
@@ -253,7 +255,8 @@ def grouped(snapshot: Snapshot) -> bool:
     batches = batches_of_steps(snapshot, _typical_steps(snapshot.steps.values))
     rows = np.concatenate([*batches, np.empty(0, int)])
     groups = step_rows(snapshot, rows).groups
-    return bool(len(rows)) and groups.sizes[groups.has_several].sum() >= GROUPED * len(rows)
+    size = len(snapshot.with_outcome(rows))
+    return bool(size) and groups.sizes[groups.has_several].sum() >= GROUPED * size
 
 
 def _typical_steps(steps: np.ndarray) -> np.ndarray:

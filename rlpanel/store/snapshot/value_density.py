@@ -76,6 +76,8 @@ class Density:
         Column c covers ``width`` steps, from ``first + c * width`` on.
     axis : ValueAxis
     counts : ndarray of int64, shape (C, bins)
+    by_rows : bool
+        Whether outcomes of all rows are counted, not only those of each episode's last row.
     left_out : int
         Number of values ≤ 0, which a logarithmic axis cannot show.
     """
@@ -87,6 +89,7 @@ class Density:
     axis: ValueAxis
     counts: np.ndarray
     left_out: int = 0
+    by_rows: bool = False
 
     def column_of(self, step: float) -> int:
         """Return the column that covers a step."""
@@ -121,9 +124,9 @@ def density(snapshot: Snapshot, column: str, *, log: bool, before: Density | Non
         Result for an earlier snapshot, with the same ``log``. If its axes still fit, only the changed steps
         are counted again.
     """
-    values = snapshot.number(column)
+    values = snapshot.counted(column)
     counted = snapshot.alive & np.isfinite(values)
-    if before is not None and before.column == column:
+    if before is not None and (before.column, before.by_rows) == (column, snapshot.counts_rows):
         updated = _update(before, snapshot, values, counted)
         if updated is not None:
             return updated
@@ -148,7 +151,7 @@ def _count(
     cells = (step - first) // width * axis.bins + axis.bin_of(finite)
     counts = np.bincount(cells, minlength=size * axis.bins).reshape(size, axis.bins)
     left_out = len(positive) - len(finite)
-    return Density(column, snapshot.version, first, width, axis, counts, left_out)
+    return Density(column, snapshot.version, first, width, axis, counts, left_out, snapshot.counts_rows)
 
 
 def _update(before: Density, snapshot: Snapshot, values: np.ndarray, counted: np.ndarray) -> Density | None:
