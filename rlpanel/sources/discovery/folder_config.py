@@ -58,7 +58,8 @@ class FolderConfig:
     tokenizer : str
         Path of a ``tokenizer.json``; empty if not configured.
     problem : str
-        What is ignored of the folder's ``rlpanel.toml`` and ``run.json``, and why; empty if nothing is.
+        What is ignored of the folder's ``rlpanel.toml`` and ``run.json``, and why, or what ``run.json`` says
+        was not recorded; empty if nothing is.
     weights : tuple of (str, float)
         Weights of reward functions, for logs that contain no total reward.
     unread : tuple of Unread
@@ -130,7 +131,7 @@ class FolderConfigs:
         for folder in folders:
             file = self._run_files.setdefault(folder, RunJson(folder))
             file.refresh()
-            problem = problem or file.problem
+            problem = problem or file.problem or _not_recorded(file.content)
             unread += [file.unread] if file.unread else []
             weights = file.content.get("reward_weights")
             if isinstance(weights, dict):
@@ -149,6 +150,12 @@ class FolderConfigs:
         if cached is None or cached[0] != stamp:
             cached = self._cache[str(path)] = stamp, _read(path, bound, self._settings)
         return cached[1]
+
+
+def _not_recorded(facts: Mapping[str, Any]) -> str:
+    """Return what the recorder could not record of its trainer; empty if it says nothing."""
+    lacking = facts.get("not_recorded")
+    return f"{RUN_JSON}: not recorded: {lacking[:_REASON]}" if lacking and isinstance(lacking, str) else ""
 
 
 def _read(path: AnyPath, bound: str, settings: FolderConfig) -> FolderConfig:
