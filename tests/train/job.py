@@ -37,8 +37,9 @@ def grouped(algo: str, folder: Path, **options: Any) -> Any:
     from tests.train import other_trainers
 
     kind, config = (trl.RLOOTrainer, trl.RLOOConfig) if algo == "rloo" else (trl.GRPOTrainer, trl.GRPOConfig)
-    if algo == "unsloth":
-        kind = other_trainers.compiled(kind)
+    kind = {"unsloth": other_trainers.compiled, "selective": other_trainers.selective}.get(
+        algo, lambda same: same
+    )(kind)
     defaults = {
         "num_generations": 4,
         "max_completion_length": 12,

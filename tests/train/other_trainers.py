@@ -59,6 +59,18 @@ def compiled(trainer: type) -> type:
     return Compiled
 
 
+def selective(trainer: type) -> type:
+    """Return a trainer whose loss gets only the tensors that it knows."""
+
+    class Selective(trainer):
+        def _prepare_inputs(self, inputs: Any) -> Any:
+            prepared = super()._prepare_inputs(inputs)
+            return {name: value for name, value in prepared.items() if not name.startswith("rlpanel")}
+
+    Selective.__name__ = f"Selective{trainer.__name__}"
+    return Selective
+
+
 class Elsewhere(Trainer):
     """A trainer of another package; what rlpanel asks first raises an error."""
 

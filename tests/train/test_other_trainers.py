@@ -110,6 +110,15 @@ def test_a_compiled_trainer_is_recorded_and_says_what_its_rows_lack(trained: Tra
         agree(column_by_step(run.steps, "reward_mean"), logged(folder, "reward"), 1e-6)
 
 
+def test_rows_that_do_not_pass_through_the_loss_are_recorded_and_that_is_said_once(trained: Trained) -> None:
+    folder, _ = trained("selective")
+    assert warnings(folder) == [
+        "rlpanel: this SelectiveGRPOTrainer trains without the batches of _generate_and_score_completions in "
+        "its compute_loss: no logprobs, no entropies"
+    ]
+    assert by_step(rollouts(folder), len) == dict.fromkeys(range(1, 5), 8)
+
+
 @pytest.mark.parametrize("mode", ["sequence_mask", "token_truncate"])
 def test_the_ratio_that_the_loss_used_with_vllm_is_recorded(mode: str, trained: Trained) -> None:
     folder, _ = trained("vllm", vllm_importance_sampling_mode=mode, vllm_importance_sampling_clip_max=1.5)

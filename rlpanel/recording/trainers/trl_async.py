@@ -62,8 +62,9 @@ class QueueHook:
 
     @staticmethod
     def suits(trainer: Any) -> bool:
-        """Return True for a trainer that takes its samples from a queue."""
-        return hasattr(trainer, _QUEUE) and all(hasattr(trainer, name) for name in (_LOADER, _LOSS))
+        """Return True for AsyncGRPOTrainer and its subclasses; distillation has a queue of other samples."""
+        names = [kind.__name__ for kind in type(trainer).__mro__]
+        return hasattr(trainer, _QUEUE) and any(name.endswith("AsyncGRPOTrainer") for name in names)
 
     def attach(self) -> str:
         """Wrap the methods that make and use micro-batches; return a message about missing fields."""

@@ -137,8 +137,8 @@ def test_compiled_trainers_are_known_by_the_end_of_their_names(tmp_path: Path) -
 # -- a trainer that takes its samples from a queue ---------------------------------------------------
 
 
-class Queued:
-    """AsyncGRPOTrainer of trl 1.16, reduced to the way of its samples: queue, data set, collator, loss."""
+class AsyncGRPOTrainer:
+    """TRL's trainer of version 1.16, reduced to the way of its samples: queue, data set, collator, loss."""
 
     def __init__(self, samples: list[SimpleNamespace]) -> None:
         self.rollout_queue, self.model_version = iter(samples), 0
@@ -194,7 +194,9 @@ def queued(group: int, version: int) -> SimpleNamespace:
 def test_a_trainer_with_a_queue_is_recorded_without_reward_functions(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    trainer = Queued([queued(group, version) for group, version in ((0, 0), (0, 0), (1, -1), (2, 1), (2, 0))])
+    trainer = AsyncGRPOTrainer(
+        [queued(group, version) for group, version in ((0, 0), (0, 0), (1, -1), (2, 1), (2, 0))]
+    )
     with caplog.at_level(logging.WARNING), rlpanel.record(trainer, tmp_path):
         trainer.train(steps=2)
     found = rows(tmp_path)
