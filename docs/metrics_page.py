@@ -147,8 +147,12 @@ _READING = (
     "- **Steps.** A step's mean and standard deviation (ddof 1) of a sample column are computed over "
     "samples: `reward` becomes `reward_mean` and `reward_std`, and `kl_k3_mean` of a step is the mean, "
     "over its samples, of their mean per token.",
-    "- **Missing values.** NaN and infinities are left out, by all estimators alike. If an array of a "
-    "sample has one at a token that counts, the sample has no value; other samples are not affected.",
+    "- **Missing values.** NaN and infinities are left out, by all estimators alike; other samples are not "
+    "affected. A token whose logprob is one of them, such as a token that vLLM could not score, is left out "
+    "of what is computed from that logprob: means are over the sample's other tokens, in a step as well. A "
+    "sum over fewer tokens would be too small, so it has no value. `unscored_logprobs`, "
+    "`unscored_rollout_logprobs` and so on count these tokens. If another array of a sample has such a "
+    "number at a token that counts, the sample has no value.",
     "- **Loss mask.** Tokens outside the loss mask do not count, except in the sum of token rewards. A "
     "mask of another length than the array is ignored, and a sample of which no token is in the loss "
     "has no value.",

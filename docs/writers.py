@@ -51,6 +51,18 @@ WRITERS = (
         package="trl",
     ),
     Writer(
+        "TRL, AsyncGRPO",
+        "real training with `rlpanel.record`; a stand-in for the vLLM server",
+        "`ratio`, `kl`, `entropy` against the trainer's own log; staleness, dropped samples, advantages",
+        package="trl",
+    ),
+    Writer(
+        "TRL, vLLM",
+        "real training with `rlpanel.record`; a stand-in for vLLM, which leaves tokens unscored",
+        "the importance ratio against the trainer's own log",
+        package="trl",
+    ),
+    Writer(
         "TRL, `log_completions`",
         "real training",
         "scores, advantages, tool calls",

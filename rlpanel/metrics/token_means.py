@@ -29,9 +29,15 @@ _MICRO = "The number that TRL logs: all micro-batches weigh the same, whatever t
     scale="diverging",
     color="kl",
 )
-def kl_k1_pooled(by: Segments, log_ratio_sum: np.ndarray, log_ratio_count: np.ndarray) -> np.ndarray:
+def kl_k1_pooled(
+    by: Segments,
+    log_ratio_sum: np.ndarray,
+    log_ratio_count: np.ndarray,
+    *,
+    log_ratio_mean: np.ndarray | None = None,
+) -> np.ndarray:
     """Sum of the step's log-ratios divided by its number of tokens."""
-    return by.ratio(log_ratio_sum, log_ratio_count)
+    return by.ratio(_of_scored(log_ratio_sum, log_ratio_mean, log_ratio_count), log_ratio_count)
 
 
 @metric(
@@ -44,9 +50,15 @@ def kl_k1_pooled(by: Segments, log_ratio_sum: np.ndarray, log_ratio_count: np.nd
     advice=f"{_TOKENS} {K3_EXTREMES}",
     color="kl",
 )
-def kl_k3_pooled(by: Segments, kl_k3_sum: np.ndarray, log_ratio_count: np.ndarray) -> np.ndarray:
+def kl_k3_pooled(
+    by: Segments,
+    kl_k3_sum: np.ndarray,
+    log_ratio_count: np.ndarray,
+    *,
+    kl_k3_mean: np.ndarray | None = None,
+) -> np.ndarray:
     """Sum of the step's k3 divided by its number of tokens."""
-    return by.ratio(kl_k3_sum, log_ratio_count)
+    return by.ratio(_of_scored(kl_k3_sum, kl_k3_mean, log_ratio_count), log_ratio_count)
 
 
 @metric(
@@ -62,10 +74,16 @@ def kl_k3_pooled(by: Segments, kl_k3_sum: np.ndarray, log_ratio_count: np.ndarra
     undefined=_MICRO_UNDEFINED,
 )
 def kl_k3_micro(
-    by: Segments, kl_k3_sum: np.ndarray, log_ratio_count: np.ndarray, micro_batch: np.ndarray
+    by: Segments,
+    kl_k3_sum: np.ndarray,
+    log_ratio_count: np.ndarray,
+    micro_batch: np.ndarray,
+    *,
+    kl_k3_mean: np.ndarray | None = None,
 ) -> np.ndarray:
     """Mean over micro-batches of their k3 per token."""
-    return _over_micro_batches(by, kl_k3_sum, log_ratio_count, micro_batch)
+    sums = _of_scored(kl_k3_sum, kl_k3_mean, log_ratio_count)
+    return _over_micro_batches(by, sums, log_ratio_count, micro_batch)
 
 
 @metric(
@@ -128,9 +146,24 @@ def entropy_micro(
     advice="Estimates the entropy from one sampled token per position; logged entropies are exact.",
     color="entropy",
 )
-def surprisal_pooled(by: Segments, surprisal_sum: np.ndarray, surprisal_count: np.ndarray) -> np.ndarray:
+def surprisal_pooled(
+    by: Segments,
+    surprisal_sum: np.ndarray,
+    surprisal_count: np.ndarray,
+    *,
+    surprisal_mean: np.ndarray | None = None,
+) -> np.ndarray:
     """Sum of the step's −logprobs divided by its number of tokens."""
-    return by.ratio(surprisal_sum, surprisal_count)
+    return by.ratio(_of_scored(surprisal_sum, surprisal_mean, surprisal_count), surprisal_count)
+
+
+def _of_scored(sums: np.ndarray, means: np.ndarray | None, counts: np.ndarray) -> np.ndarray:
+    """Return the sums over the tokens that are counted.
+
+    The column of sums has no value for a sample with a token that could not be scored; its mean over the
+    others has one.
+    """
+    return sums if means is None else np.where(np.isfinite(sums), sums, means * counts)
 
 
 def _over_micro_batches(

@@ -1,6 +1,6 @@
 """Records a training script without editing it: ``python -m rlpanel.recording train.py …``.
 
-With ``SAVE_ROLLOUT_DATA=true``, every ``train()`` of a TRL trainer in the script is recorded. It also works
+With ``SAVE_ROLLOUT_DATA=true``, every ``train()`` of a TRL trainer that generates is recorded. It also works
 under a launcher: ``accelerate launch -m rlpanel.recording train.py …``.
 """
 
@@ -14,31 +14,34 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rlpanel.recording.record import record
+from rlpanel.recording.record import generates, record
 
 log = logging.getLogger("rlpanel.recording")
 
+#: Classes whose ``train()`` runs all trainers that are recorded: TRL's are subclasses of the first, the old
+#: PPO trainer has its own. Importing the others of `trl.experimental` would load vLLM before the script does.
 _TRAINERS = (
-    ("trl", "GRPOTrainer"),
-    ("trl", "RLOOTrainer"),
+    ("transformers", "Trainer"),
     ("trl.experimental.ppo", "PPOTrainer"),
 )
 
 
 def install() -> list[str]:
-    """Patch ``train()`` of TRL's trainers in this process so that it records; return the patched trainers."""
+    """Patch ``train()`` of TRL's trainers in this process so that it records; return the patched classes."""
     return [name for module, name in _TRAINERS if _install(module, name)]
 
 
 def _install(module: str, name: str) -> bool:
     try:
         trainer = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError):
+    except Exception:  # of another package; the script itself will raise it if it needs that package
         return False
     train = trainer.train
 
     @functools.wraps(train)
     def recorded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not generates(self):
+            return train(self, *args, **kwargs)
         with record(self):
             return train(self, *args, **kwargs)
 
@@ -54,7 +57,7 @@ def main() -> None:
         )
     if not install():
         log.warning(
-            "rlpanel: trl is not installed, or has no trainer that rlpanel knows; nothing will be recorded"
+            "rlpanel: neither transformers nor trl has a trainer that rlpanel knows; nothing will be recorded"
         )
     sys.argv = sys.argv[1:]
     sys.path[0] = str(Path(sys.argv[0]).resolve().parent)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 from typing import Any, Protocol
 
+from rlpanel.errors import SettingError
 from rlpanel.recording.output_dir import NAME, OUTPUT, SAVE, folder_from_environment, requested_by_environment
 from rlpanel.recording.run_metadata import constants_of
 from rlpanel.recording.trainers.patching import Guard, Patches
+from rlpanel.recording.trainers.trl_async import QueueHook
 from rlpanel.recording.trainers.trl_callback import RecordingCallback
 from rlpanel.recording.trainers.trl_grpo import GroupHook
 from rlpanel.recording.trainers.trl_ppo import FrameHook
@@ -21,6 +24,8 @@ log = logging.getLogger("rlpanel.recording")
 #: Optimizer steps without a recorded row after which a warning is logged.
 PATIENCE = 3
 _MARK = "_rlpanel_recording"
+#: Names of trainers by algorithm, in lower case. Compiled trainers have names such as _UnslothGRPOTrainer.
+_NAMES = re.compile(r".*(?P<algo>grpo|rloo)trainer|_*(unsloth)?(?P<ppo>ppo)trainer")
 
 
 class TrainerHook(Protocol):
@@ -36,6 +41,20 @@ class TrainerHook(Protocol):
         """Write the rows that are not complete yet."""
 
 
+class NoRollouts:
+    """Hook of a trainer whose rollouts cannot be recorded."""
+
+    def attach(self) -> str:
+        """Do nothing."""
+        return ""
+
+    def logged(self) -> None:
+        """Do nothing."""
+
+    def finish(self) -> None:
+        """Do nothing."""
+
+
 class Recording:
     """A recording that `record` started; leaving its ``with`` block, or `close`, restores the trainer.
 
@@ -49,8 +68,14 @@ class Recording:
         self.trainer, self.writer = trainer, writer
         self._patches, self._guard = Patches(), Guard()
         self._hook: TrainerHook | None = None
-        if trainer is not None and writer is not None:
+        self._callback: RecordingCallback | None = None
+        self._steps: float = 0
+        if trainer is None or writer is None:
+            return
+        try:
             self._attach(writer)
+        except Exception as error:  # no error of recording may stop training
+            self._give_up(writer, error)
 
     def __enter__(self) -> Recording:
         return self
@@ -64,47 +89,79 @@ class Recording:
             return
         self._guard("the last step", self._hook.finish)
         self._hook = None
-        self._patches.undo()
-        self.trainer.remove_callback(self._callback)
-        if getattr(self.trainer, _MARK, None) is self:
-            delattr(self.trainer, _MARK)
+        self._detach()
         self.writer.close()
 
     def _attach(self, writer: RolloutWriter) -> None:
-        trainer, self._steps = self.trainer, 0
-        algo = _algo(trainer)
+        trainer, algo = self.trainer, _algo(self.trainer)
         self._main = bool(getattr(trainer.accelerator, "is_main_process", True))
-        self._hook, warning = self._attach_hook(algo, writer)
-        if self._main:
-            writer.constants(**constants_of(trainer, algo), session=writer.session)
-            if warning:
-                log.warning("rlpanel: %s", warning)
-        self._callback = RecordingCallback(
+        callback = RecordingCallback(
             on_log=self._on_log, on_step_end=self._on_step_end, on_train_end=lambda *_, **__: self._finish()
         )
-        trainer.add_callback(self._callback)
+        trainer.add_callback(callback)
+        self._callback = callback
         setattr(trainer, _MARK, self)
+        if self._main:
+            writer.constants(**constants_of(trainer, algo), session=writer.session)
+        self._hook = self._attach_hook(algo, writer)
 
-    def _attach_hook(self, algo: str, writer: RolloutWriter) -> tuple[TrainerHook, str]:
-        hook: TrainerHook
+    def _attach_hook(self, algo: str, writer: RolloutWriter) -> TrainerHook:
+        """Install the hook that suits the trainer; if it fails, only the trainer's scalars are recorded."""
+        try:
+            hook, lacking = self._choose_hook(algo, writer)
+            lacking += hook.attach()
+        except Exception as error:
+            self._patches.undo()
+            hook, self._steps = NoRollouts(), -math.inf
+            lacking = f"no rollouts of {_this(self.trainer)} are recorded, only its scalars: {_named(error)}"
+        if lacking:
+            self._say(lacking)
+        return hook
+
+    def _choose_hook(self, algo: str, writer: RolloutWriter) -> tuple[TrainerHook, str]:
+        """Return the hook that suits the trainer, and how a message about missing fields begins."""
+        trainer, patches, guard = self.trainer, self._patches, self._guard
+        if QueueHook.suits(trainer):
+            return QueueHook(trainer, writer, patches, guard), ""
         if algo == "ppo":
-            hook = FrameHook(self.trainer, writer)
-            return hook, hook.attach()
-        if missing := GroupHook.missing_method(self.trainer):
-            hook = RewardHook(self.trainer, writer, self._patches, self._guard)
-            return hook, f"this {type(self.trainer).__name__} has no {missing}: {hook.attach()}"
-        hook = GroupHook(self.trainer, writer, self._patches, self._guard)
-        return hook, hook.attach()
+            return FrameHook(trainer, writer), ""
+        if missing := GroupHook.missing_method(trainer):
+            return RewardHook(trainer, writer, patches, guard), f"{_this(trainer)} has no {missing}: "
+        return GroupHook(trainer, writer, patches, guard, self._say), ""
+
+    def _say(self, lacking: str) -> None:
+        """Log what is not recorded and, in the main process, note it in ``run.json`` for the board."""
+        if self._main and self.writer is not None:
+            log.warning("rlpanel: %s", lacking)
+            self.writer.constants(not_recorded=lacking)
+
+    def _give_up(self, writer: RolloutWriter, error: Exception) -> None:
+        """Leave the trainer as it was, since nothing of it can be recorded."""
+        log.warning("rlpanel: nothing of %s is recorded: %s", _this(self.trainer), _named(error))
+        log.debug("rlpanel", exc_info=True)
+        self._hook = self.writer = None
+        self._detach()
+        writer.close()
+
+    def _detach(self) -> None:
+        self._patches.undo()
+        if self._callback is not None:
+            self._guard("the end of recording", self.trainer.remove_callback, self._callback)
+        if getattr(self.trainer, _MARK, None) is self:
+            delattr(self.trainer, _MARK)
 
     def _on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         if self._hook is not None:
             self._guard("this trainer's rollouts", self._hook.logged)
         if self._main and logs and self.writer is not None:
-            self._guard("the scalar log", self.writer.scalars, state.global_step, dict(logs))
+            self._guard("the scalar log", self.writer.scalars, getattr(state, "global_step", 0), logs)
 
     def _on_step_end(self, *_: Any, **__: Any) -> None:
-        """Warn, with what to check, if several steps passed without a row."""
         self._steps += 1
+        self._guard("the number of rows", self._check_rows)
+
+    def _check_rows(self) -> None:
+        """Warn, with what to check, if several steps passed without a row."""
         if self.writer is not None and self._steps == PATIENCE + _delay(self.trainer.args):
             self.writer.flush(5.0)
             if not self.writer.written and self._main:
@@ -128,17 +185,39 @@ def _delay(args: Any) -> int:
 
 
 def _algo(trainer: Any) -> str:
-    """Return grpo, rloo or ppo, by the names of the trainer's classes; empty for other trainers."""
-    names = [kind.__name__.lower() for kind in type(trainer).__mro__]
-    return next((algo for name in names for algo in ("rloo", "ppo", "grpo") if name == f"{algo}trainer"), "")
+    """Return grpo, rloo or ppo, by the names of the trainer's classes; empty for other trainers.
+
+    The asynchronous trainer has a name of its own: its log averages samples of several steps.
+    """
+    if QueueHook.suits(trainer):
+        return "async_grpo"
+    names = (_NAMES.fullmatch(kind.__name__.lower()) for kind in type(trainer).__mro__)
+    return next((name["algo"] or name["ppo"] for name in names if name), "")
+
+
+def generates(trainer: Any) -> bool:
+    """Return True for a trainer that samples responses: it is known by name, or has reward functions."""
+    return bool(_algo(trainer) or getattr(trainer, "reward_funcs", None))
+
+
+def _this(trainer: Any) -> str:
+    return f"this {type(trainer).__name__}"
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def record(trainer: Any, dir: str | os.PathLike[str] | None = None, **settings: Any) -> Recording:
     """Record the rollouts of a TRL trainer while it trains.
 
+    A trainer that cannot be recorded, or a folder that cannot be written, never ends the script: one warning
+    says what is not recorded. Only a wrong setting raises an error, before training starts.
+
     Parameters
     ----------
-    trainer : GRPOTrainer, RLOOTrainer (trl 0.29 or newer) or PPOTrainer (up to trl 1.12)
+    trainer : GRPOTrainer, RLOOTrainer (trl 0.29 or newer), AsyncGRPOTrainer or PPOTrainer (up to trl 1.12)
+        Of other trainers, what their reward functions get is recorded, else their scalars alone.
     dir : path, optional
         The run's folder. Without it, ``SAVE_ROLLOUT_DATA=true`` in the environment records into
         ``<output>/rollout_samples/<EXP_NAME>``. ``SAVE_ROLLOUT_DATA=false`` always turns recording off.
@@ -155,15 +234,23 @@ def record(trainer: Any, dir: str | os.PathLike[str] | None = None, **settings: 
     >>> with rlpanel.record(trainer, "runs/exp1"):
     ...     trainer.train()
     """
-    if getattr(trainer, _MARK, None) is not None:
-        return Recording()  # the trainer is being recorded already
-    if requested_by_environment() is False:
+    try:
+        if getattr(trainer, _MARK, None) is not None:
+            return Recording()  # the trainer is being recorded already
+        if requested_by_environment() is False:
+            return Recording()
+        folder = dir if dir is not None else folder_from_environment(trainer.args.output_dir)
+        if folder is None:
+            log.warning(
+                "rlpanel: nothing is recorded: give record() a folder, or set %s=true, and %s and %s if "
+                "needed",
+                *(SAVE, NAME, OUTPUT),
+            )
+            return Recording()
+        return Recording(trainer, RolloutWriter(folder, trainer.accelerator.process_index, **settings))
+    except (SettingError, ImportError):
+        raise  # of a wrong setting, before any training
+    except Exception as error:
+        log.warning("rlpanel: nothing of %s is recorded: %s", _this(trainer), _named(error))
+        log.debug("rlpanel", exc_info=True)
         return Recording()
-    folder = dir if dir is not None else folder_from_environment(trainer.args.output_dir)
-    if folder is None:
-        log.warning(
-            "rlpanel: nothing is recorded: give record() a folder, or set %s=true, and %s and %s if needed",
-            *(SAVE, NAME, OUTPUT),
-        )
-        return Recording()
-    return Recording(trainer, RolloutWriter(folder, trainer.accelerator.process_index, **settings))

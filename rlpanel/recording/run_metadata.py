@@ -40,6 +40,16 @@ _ARGUMENTS = (
     "seed",
     "use_vllm",
     "mask_truncated_completions",
+    "off_policy_mask_threshold",
+    "weight_sync_steps",
+    "max_staleness",
+)
+#: What caps or masks the importance ratio between the trainer and vLLM.
+_VLLM_ARGUMENTS = (
+    "vllm_importance_sampling_correction",
+    "vllm_importance_sampling_mode",
+    "vllm_importance_sampling_clip_min",
+    "vllm_importance_sampling_clip_max",
 )
 _PACKAGES = ("trl", "transformers", "torch", "accelerate", "vllm")
 #: The KL estimators of trainers without such an option.
@@ -49,11 +59,12 @@ _KL_ESTIMATORS = {"grpo": "k3", "rloo": "k1"}
 def constants_of(trainer: Any, algo: str) -> dict[str, Any]:
     """Return the algorithm, coefficients, batch sizes and versions; values the trainer lacks are left out."""
     args = trainer.args
-    arguments = {name: value for name in _ARGUMENTS if (value := getattr(args, name, None)) is not None}
+    names = _ARGUMENTS + _VLLM_ARGUMENTS * bool(getattr(args, "use_vllm", False))
+    arguments = {name: value for name in names if (value := getattr(args, name, None)) is not None}
     weights = getattr(trainer, "reward_weights", None)
     if weights is not None:
-        names = getattr(trainer, "reward_func_names", [])
-        arguments["reward_weights"] = dict(zip(names, weights.tolist(), strict=False))
+        functions = getattr(trainer, "reward_func_names", [])
+        arguments["reward_weights"] = dict(zip(functions, weights.tolist(), strict=False))
     named = {"algo": algo, "trainer": type(trainer).__name__, "kl_estimator": _KL_ESTIMATORS.get(algo)}
     return {
         **{name: value for name, value in named.items() if value},

@@ -229,13 +229,28 @@ def _reductions(row: dict[str, Any]) -> dict[str, float]:
             or len({len(array) for array in inputs if array is not None}) != 1
         ):
             continue
-        tokens = [formula(*values) for values in zip(*inputs, strict=True)]  # type: ignore[arg-type]
+        values = list(zip(*inputs, strict=True))  # type: ignore[arg-type]
         mask = arrays.get("loss_mask")
-        if mask is not None and len(mask) == len(tokens) and name not in _UNMASKED:
-            tokens = [token for token, kept in zip(tokens, mask, strict=True) if kept]
-        if tokens:
-            both = {"sum": math.fsum(tokens), "mean": math.fsum(tokens) / len(tokens)}
+        if mask is not None and len(mask) == len(values) and name not in _UNMASKED:
+            values = [each for each, kept in zip(values, mask, strict=True) if kept]
+        scored = [each for each in values if needs[0] not in _LOGPROBS or all(map(math.isfinite, each))]
+        if scored:
+            tokens = [formula(*each) for each in scored]
+            total = math.fsum(tokens)
+            both = {"sum": total if len(scored) == len(values) else math.nan, "mean": total / len(tokens)}
             found |= {f"{name}_{reduction}": both[reduction] for reduction in reductions}
+    return found | _unscored(arrays)
+
+
+def _unscored(arrays: dict[str, list[float]]) -> dict[str, float]:
+    """Count the tokens in the loss without a finite logprob, if there are any."""
+    found = {}
+    for name in _LOGPROBS & arrays.keys():
+        mask = arrays.get("loss_mask", [])
+        masked = len(mask) == len(arrays[name])
+        kept = [value for at, value in enumerate(arrays[name]) if not masked or mask[at]]
+        if missing := sum(not math.isfinite(value) for value in kept):
+            found[f"unscored_{name}"] = float(missing)
     return found
 
 
@@ -244,6 +259,8 @@ def _clamped(d: float) -> float:
 
 
 _PAIR = ("logprobs", "ref_logprobs")
+#: Arrays of which a token without a finite number is left out, and not its sample.
+_LOGPROBS = frozenset(_PAIR)
 _BOTH = ("mean", "sum")
 
 #: Metric: its arrays, its formula for a single token, its reductions.

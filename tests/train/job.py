@@ -31,13 +31,15 @@ SHARED = {
 
 
 def grouped(algo: str, folder: Path, **options: Any) -> Any:
-    """Return a GRPO or RLOO trainer."""
+    """Return a GRPO or RLOO trainer, or one of `tests.train.other_trainers` that is made of GRPO."""
     import trl
 
-    kind, config = {
-        "grpo": (trl.GRPOTrainer, trl.GRPOConfig),
-        "rloo": (trl.RLOOTrainer, trl.RLOOConfig),
-    }[algo]
+    from tests.train import other_trainers
+
+    kind, config = (trl.RLOOTrainer, trl.RLOOConfig) if algo == "rloo" else (trl.GRPOTrainer, trl.GRPOConfig)
+    kind = {"unsloth": other_trainers.compiled, "selective": other_trainers.selective}.get(
+        algo, lambda same: same
+    )(kind)
     defaults = {
         "num_generations": 4,
         "max_completion_length": 12,
@@ -51,13 +53,32 @@ def grouped(algo: str, folder: Path, **options: Any) -> Any:
     # The reference model is loaded from the same place as the policy.
     home = folder / f"model-{os.environ.get('RANK', '0')}"
     tiny.policy(tokens).save_pretrained(home)
-    return kind(
+    made = kind(
         model=str(home),
         processing_class=tokens,
         reward_funcs=[tiny.score_length, tiny.score_letters],
         args=config(output_dir=str(folder), **(SHARED | defaults | options)),
         train_dataset=tiny.task(),
         eval_dataset=tiny.task(4) if options.get("eval_strategy") else None,
+    )
+    if algo == "vllm":
+        made.use_vllm = made.args.use_vllm = True
+        made.vllm_generation, made._last_loaded_step = other_trainers.Engine(tokens), -1
+    return made
+
+
+def elsewhere(folder: Path, **options: Any) -> Any:
+    """Return a trainer without rollouts that rlpanel cannot look into."""
+    from transformers import TrainingArguments
+
+    from tests.train import other_trainers
+
+    tokens = tiny.tokenizer()
+    ids = [tokens(text)["input_ids"][:6] for text in tiny.PROMPTS]
+    return other_trainers.Elsewhere(
+        model=tiny.policy(tokens),
+        args=TrainingArguments(output_dir=str(folder), **(SHARED | {"max_steps": 4} | options)),
+        train_dataset=[{"input_ids": each, "labels": each} for each in ids if len(each) == 6],
     )
 
 
@@ -102,6 +123,30 @@ def online_dpo(folder: Path, **options: Any) -> Any:
     )
 
 
+def from_queue(folder: Path, **options: Any) -> Any:
+    """Return an AsyncGRPO trainer whose rollouts come from `tests.train.async_rollouts`."""
+    from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
+
+    from tests.train import async_rollouts
+
+    tokens = tiny.tokenizer()
+    home = folder / "model"
+    tiny.policy(tokens).save_pretrained(home)
+    defaults = {"max_steps": 4, "gradient_accumulation_steps": 2, "token_budget": -1, "num_generations": 4}
+    args = AsyncGRPOConfig(output_dir=str(folder), **(SHARED | defaults | options))
+    rewards = [tiny.score_length, tiny.score_letters]
+    async_rollouts.without_gpu()
+    return AsyncGRPOTrainer(
+        model=str(home),
+        processing_class=tokens,
+        reward_funcs=rewards,
+        args=args,
+        train_dataset=tiny.task(),
+        rollout_worker=async_rollouts.Worker(tokens, list(tiny.PROMPTS), rewards, args.max_staleness),
+        weight_transfer=async_rollouts.NoTransfer(),
+    )
+
+
 def ppo(folder: Path, **options: Any) -> Any:
     """Return a PPO trainer."""
     from trl.experimental.ppo import PPOConfig, PPOTrainer
@@ -134,7 +179,8 @@ def main() -> None:
     """Train with the options of the command line."""
     algo, folder, options = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
     recorded, resume = options.pop("record", True), options.pop("resume", None)
-    made = {"ppo": ppo, "tools": tools, "online_dpo": online_dpo}.get(algo, partial(grouped, algo))
+    own = {"ppo": ppo, "tools": tools, "online_dpo": online_dpo, "async": from_queue, "elsewhere": elsewhere}
+    made = own.get(algo, partial(grouped, algo))
     trainer = made(folder / "output", **options)
     before = set(vars(trainer))
     began, used = time.perf_counter(), time.process_time()

@@ -14,14 +14,11 @@ from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding
 from rlpanel.findings.engine.signal import mark, signal
 from rlpanel.findings.engine.wording import span
+from rlpanel.metrics.engine.unscored import UNSCORED
 from rlpanel.store.columns.step_stats import MAX
 
 #: Array → a sample column that is NaN if the array contains a NaN, and a sample column with its token count.
 _SUMS = {
-    "logprobs": ("surprisal_mean", "surprisal_count"),
-    "ref_logprobs": ("log_ratio_mean", "log_ratio_count"),
-    "rollout_logprobs": ("engine_log_ratio_mean", "engine_log_ratio_count"),
-    "old_logprobs or new_logprobs": ("ratio_mean", "ratio_count"),
     "entropy": ("token_entropy_mean", "token_entropy_count"),
     "values": ("value_mean", "value_count"),
     "returns or token_rewards": ("token_return_mean", "token_return_count"),
@@ -43,6 +40,7 @@ def not_finite(context: RuleContext) -> Iterator[Finding]:
     The share of samples without an advantage must rise by 5 points, by a test of two windows of steps.
     """
     advice = "Check the learning rate, the loss and the precision; the policy may have diverged."
+    yield from _unscored_tokens(context, advice)
     seen = np.zeros(len(context.rows), bool)
     for array, (mean, count) in _SUMS.items():
         if not {mean, count} <= set(context.snapshot.steps.columns):
@@ -75,6 +73,32 @@ def not_finite(context: RuleContext) -> Iterator[Finding]:
     found = share_finding(context, without, "advantage")
     if found is not None:
         yield found
+
+
+def _unscored_tokens(context: RuleContext, advice: str) -> Iterator[Finding]:
+    """Return a finding for each array of logprobs with missing or infinite numbers."""
+    for array, column in UNSCORED.items():
+        if column not in context.snapshot.steps.columns:
+            continue
+        tokens = context.column(column)
+        bad = tokens > 0
+        if bad.any():
+            sampled = array == "rollout_logprobs"
+            yield finding_of_rows(
+                context,
+                bad,
+                f"The array {array}{{place}} has NaN, infinity or null in {{steps}}.",
+                harmful=not sampled,
+                evidence=[
+                    f"{int(np.nansum(tokens)):,} tokens in {int(bad.sum()):,} of {len(bad):,} samples; means "
+                    "leave out these tokens, and sums of these samples have no value."
+                ],
+                advice="The sampling engine could not score these tokens." if sampled else advice,
+                column=column,
+                where=f"{column} > 0",
+                tab="tokens",
+                subject=array,
+            )
 
 
 @rule("Invalid fields")

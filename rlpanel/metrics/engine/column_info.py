@@ -25,6 +25,7 @@ from rlpanel.metrics.engine.metric import (
     zero_means_missing,
 )
 from rlpanel.metrics.engine.step_statistics import STATISTICS, split_statistic
+from rlpanel.metrics.engine.unscored import UNSCORED
 
 __all__ = [
     "ALIASES",
@@ -196,11 +197,27 @@ _FIELDS: dict[str, ColumnInfo] = {
     )
 }
 _FIELDS |= {
+    column: ColumnInfo(
+        column,
+        f"tokens without a finite {schema.BY_NAME[name].label}",
+        "tokens",
+        help=f"Number of tokens in the loss mask whose `{name}` are NaN, infinite or null. Only samples with "
+        "such tokens have it.",
+        good="down",
+        color="bad",
+        advice="Means leave these tokens out. vLLM cannot score some tokens; the trainer should score all.",
+    )
+    for name, column in UNSCORED.items()
+}
+_FIELDS |= {
     c.name: ColumnInfo(c.name, c.label, c.unit, help=c.help, good=c.good, color="length")
     for c in AGENT_COLUMNS
 }
 #: Columns that are counted when a line is read, whose names are reserved.
-COUNTED = {"ended", "special_tokens", "prompt_echo", "foreign_script", "engine_shift", "ref_shift"}
+COUNTED = {
+    *("ended", "special_tokens", "prompt_echo", "foreign_script", "engine_shift", "ref_shift"),
+    *UNSCORED.values(),
+}
 _FIELD_COLORS = {
     "reward": "policy",
     "ref_reward": "reference",

@@ -16,6 +16,7 @@ from rlpanel.metrics.engine.constants import USUAL_CONSTANTS
 from rlpanel.metrics.engine.derived_arrays import with_derived
 from rlpanel.metrics.engine.metric import registry_cache
 from rlpanel.metrics.engine.ragged import Arrays, Ragged, ragged_fields, sample_starts, token_mask
+from rlpanel.metrics.engine.unscored import scored_tokens
 
 _NO_COLUMNS: Mapping[str, np.ndarray] = {}
 
@@ -51,11 +52,14 @@ class _SampleSubset:
     rows : ndarray of bool, shape (N,)
         Mask of these samples in the batch.
     counts : ndarray of int
-        Number of tokens of each, all above 0.
+        Number of tokens of each that are used, all above 0.
+    partial : ndarray of bool, optional
+        Mask of those of which a token could not be scored; by default there are none.
     """
 
-    def __init__(self, rows: np.ndarray, counts: np.ndarray) -> None:
+    def __init__(self, rows: np.ndarray, counts: np.ndarray, partial: np.ndarray | None = None) -> None:
         self._rows = None if len(counts) == len(rows) else rows
+        self._partial = partial
         self.lengths = counts
         self._starts = sample_starts(counts)
         self._counts = counts.astype(float)
@@ -67,8 +71,12 @@ class _SampleSubset:
         for reduction, name in metric.columns.items():
             if reduction == "count":
                 columns[name] = self._to_batch(self._counts)
+            elif reduction == "mean":
+                columns[name] = self._to_batch(total / self._counts)
+            elif self._partial is not None and "sum" in metric.reductions:
+                columns[name] = self._to_batch(np.where(self._partial, np.nan, total))
             else:
-                columns[name] = self._to_batch(total if reduction == "sum" else total / self._counts)
+                columns[name] = self._to_batch(total)
         return columns
 
     def _to_batch(self, values: np.ndarray) -> np.ndarray:
@@ -88,6 +96,7 @@ class _MetricInputs:
 
     def __init__(self, fields: Mapping[str, Ragged], constants: Mapping[str, Any]) -> None:
         self._fields, self._constants = fields, constants
+        self._scored = scored_tokens(fields)
         self._cached: dict[tuple[bool, tuple[str, ...]], tuple[_SampleSubset, dict[str, Any]] | None] = {}
         #: Subsets that contain all samples, by the id of the ``counts`` array that the fields share.
         self._whole: dict[int, _SampleSubset] = {}
@@ -103,7 +112,8 @@ class _MetricInputs:
     def _select(self, needs: tuple[str, ...], *, masked: bool) -> tuple[_SampleSubset, dict[str, Any]] | None:
         fields = self._fields
         counts = fields[needs[0]].counts
-        alike = all(fields[need].counts is counts for need in needs) and not masked
+        unscored = [need for need in needs if need in self._scored]
+        alike = all(fields[need].counts is counts for need in needs) and not masked and not unscored
         subset = self._whole.get(id(counts)) if alike else None
         if subset is not None:
             return subset, self._with_constants(subset, {need: fields[need].flat for need in needs})
@@ -112,21 +122,32 @@ class _MetricInputs:
             rows &= fields[need].counts == counts
         inputs = {need: fields[need].values(rows) for need in needs}
         lengths = counts[rows]
-        if masked:
-            keep = token_mask(fields["loss_mask"], rows, lengths)
+        partial = None
+        if masked or unscored:
+            keep = np.ones(int(lengths.sum()), bool)
+            keep = token_mask(fields["loss_mask"], rows, lengths) if masked else keep
+            wanted = _true_in_each(keep, lengths)
+            for need in unscored:
+                keep &= self._scored[need].values(rows)
             inputs = {need: values[keep] for need, values in inputs.items()}
-            lengths = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[keep], minlength=len(lengths))
-            rows[rows] = lengths > 0
-            lengths = lengths[lengths > 0]
+            used = _true_in_each(keep, lengths)
+            rows[rows] = used > 0
+            partial = (used < wanted)[used > 0] if unscored else None
+            lengths = used[used > 0]
         if not len(lengths):
             return None
-        subset = _SampleSubset(rows, lengths)
+        subset = _SampleSubset(rows, lengths, partial)
         if alike and len(lengths) == len(counts):
             self._whole[id(counts)] = subset
         return subset, self._with_constants(subset, inputs)
 
     def _with_constants(self, subset: _SampleSubset, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         return {**self._constants, **inputs, "lengths": subset.lengths}
+
+
+def _true_in_each(mask: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return how many tokens of each sample are in the mask, from the samples' lengths."""
+    return np.bincount(np.repeat(np.arange(len(lengths)), lengths)[mask], minlength=len(lengths))
 
 
 def reduce_tokens(
@@ -137,7 +158,8 @@ def reduce_tokens(
     """Compute sample columns from token arrays.
 
     Tokens outside ``loss_mask`` are left out, if a mask of the arrays' length was logged and the metric is
-    `Metric.masked`.
+    `Metric.masked`. So are tokens without a finite logprob, from the metrics that need it: see
+    `rlpanel.metrics.engine.unscored`.
 
     Parameters
     ----------
@@ -152,7 +174,8 @@ def reduce_tokens(
     -------
     dict of str to ndarray of float64, shape (N,)
         ``<metric>_<reduction>``; NaN where a sample lacks an input, has inputs of unequal length, has
-        no tokens, or contains a NaN. A metric that no sample has the inputs for is absent.
+        no tokens, or contains a NaN in another array than logprobs. A sum that is shown is NaN too if a token
+        was left out for its logprob. A metric that no sample has the inputs for is absent.
     """
     return reduce_ragged(ragged_fields(samples), numbers, constants)
 

@@ -12,6 +12,7 @@ from rlpanel import schema
 from rlpanel.metrics.engine.agent_columns import AGENT_COLUMNS
 from rlpanel.metrics.engine.constants import NAMES
 from rlpanel.metrics.engine.metric import METRICS, Metric, reduced_columns, registry_cache, zero_means_missing
+from rlpanel.metrics.engine.unscored import UNSCORED
 
 _PAIRS = {
     frozenset(fields): text
@@ -119,6 +120,12 @@ COLUMNS: dict[str, Definition] = {
     ),
 }
 COLUMNS |= {
+    column: _logged(
+        f"tokens in the loss mask whose `{name}` are missing or infinite", "a sample without such tokens"
+    )
+    for name, column in UNSCORED.items()
+}
+COLUMNS |= {
     c.name: _logged(c.help[0].lower() + c.help[1:].removesuffix("."), c.undefined) for c in AGENT_COLUMNS
 }
 
@@ -190,6 +197,8 @@ def _undefined(m: Metric) -> str:
     zeros = _ZEROS if m.zero_means_missing or zero_means_missing() & set(m.needs) else ""
     if m.level == "token" and not m.reductions:
         return f"a token without {' or '.join(map(_label, m.needs))}"
+    if m.level == "token" and UNSCORED.keys() >= set(m.needs):
+        return _undefined_of_logprobs(m)
     if m.level == "token" and len(m.needs) > 1:
         return "a sample without both arrays in equal length, or with a missing or infinite number in them"
     if m.level == "token":
@@ -201,8 +210,18 @@ def _undefined(m: Metric) -> str:
     if m.lazy:
         return "a step without such a group"
     if _pools_tokens(m):
-        return f"a step without these arrays; samples with a missing or infinite token are left out{zeros}"
+        whole = not UNSCORED.keys() >= set(inputs(m))
+        left_out = "samples with a missing or infinite token" if whole else "tokens without a finite number"
+        return f"a step without these arrays; {left_out} are left out{zeros}"
     return f"a step without such samples{zeros}"
+
+
+def _undefined_of_logprobs(m: Metric) -> str:
+    if len(m.needs) > 1:
+        text = "arrays of unequal length, or without a token finite in both"
+        return f"{text}; for the sum, with one that is not" if "sum" in m.reductions else text
+    text = "a sample without a finite number in this array"
+    return f"{text}; for the sum, with one that is not finite" if "sum" in m.reductions else text
 
 
 def _pools_tokens(m: Metric) -> bool:

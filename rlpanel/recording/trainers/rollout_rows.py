@@ -9,7 +9,11 @@ from typing import Any
 
 #: Names under which a data set may hold the expected answer.
 TRUTHS = ("ground_truth", "golden_answer", "answer", "solution")
-_NOT_COLUMNS = {"prompt", "completion", "completion_ids", "image", "images", "audio", "video", "messages"}
+#: What is in a row already, under another name, or is too large for a column.
+_NOT_COLUMNS = {
+    *("prompt", "prompts", "completion", "completions", "completion_ids"),
+    *("image", "images", "audio", "video", "messages"),
+}
 
 
 def to_host(values: Any) -> Any:
@@ -74,6 +78,24 @@ def loss_masks(output: Mapping[str, Any], lengths: Sequence[int]) -> list[list[i
     if "tool_mask" in output:
         mask = mask * output["tool_mask"]
     return [[int(bit) for bit in row[:length]] for row, length in zip(mask.tolist(), lengths, strict=True)]
+
+
+def importance_ratios(ratios: Any, masks: Sequence[Sequence[int]]) -> list[dict[str, float]]:
+    """Return each row's ratio of trainer to engine as the loss used it: capped, or 0 where it was left out.
+
+    Without a cap the ratios follow from the logprobs of both. The trainer has one ratio per row or one per
+    token; of the latter, the mean over the tokens in the loss is returned.
+    """
+    if ratios is None:
+        return [{} for _ in masks]
+    rows = to_host(ratios).tolist()
+    if ratios.shape[1] == 1:
+        return [{"importance_sampling_ratio": row[0]} for row in rows]
+    used = [
+        [ratio for ratio, bit in zip(row, mask, strict=False) if bit]
+        for row, mask in zip(rows, masks, strict=True)
+    ]
+    return [{"importance_sampling_ratio_mean": sum(row) / len(row)} if row else {} for row in used]
 
 
 def weighted_rewards(scores: Any, weights: Any) -> list[float | None]:

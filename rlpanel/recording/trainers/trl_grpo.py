@@ -5,10 +5,14 @@ there, so no pass is added. Before the first update, they are the logprobs of th
 
 Between generation and loss, the trainer shuffles and splits the batch. So a tensor of row numbers is added
 to the generation's result: it is shuffled and split in the same way and identifies the rows in the loss.
+
+A trainer that computes its loss in another way, as unsloth's compiled trainers and fused kernels do, has no
+logprobs that could be copied. Its rows lack them, which is said once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -21,7 +25,7 @@ from rlpanel.recording.writer.writer import RolloutWriter
 #: Batch key of the row numbers, which pass through the trainer's shuffle and split.
 ROW = "rlpanel_row"
 _GENERATE, _REWARDS = "_generate_and_score_completions", "_calculate_rewards"
-_FORWARD, _LOSS = "_get_per_token_logps_and_entropies", "_compute_loss"
+_FORWARD, _LOSS = "_get_per_token_logps_and_entropies", "compute_loss"
 
 _SCORED = ("inputs", "prompts", "completions", "completion_ids_list")
 
@@ -54,8 +58,16 @@ class _PendingRow:
 class GroupHook:
     """Hook that takes rows from a trainer that generates groups; see the module's docstring."""
 
-    def __init__(self, trainer: Any, writer: RolloutWriter, patches: Patches, guard: Guard) -> None:
+    def __init__(
+        self,
+        trainer: Any,
+        writer: RolloutWriter,
+        patches: Patches,
+        guard: Guard,
+        say: Callable[[str], None],
+    ) -> None:
         self.trainer, self.writer, self._patches, self._guard = trainer, writer, patches, guard
+        self._say, self._said = say, False
         self._decode: Decode | None = None
         self._eval: RolloutWriter | None = None
         self._generation: _Generation | None = None
@@ -65,7 +77,7 @@ class GroupHook:
         self._micro_batches = {"train": 0, "eval": 0}
         self._in_loss = False
         self._loss_forward: Any = None
-        self._records_loss = False
+        self._unseen = 0  # generations whose rows did not pass through the loss
 
     @staticmethod
     def missing_method(trainer: Any) -> str:
@@ -77,11 +89,9 @@ class GroupHook:
         self._decode = self._guard("token text", decoder, tokenizer_of(self.trainer.processing_class))
         self._patches.wrap(self.trainer, _GENERATE, self._around_generation)
         self._patches.wrap(self.trainer, _REWARDS, self._around_rewards)
-        forward = self._patches.wrap(self.trainer, _FORWARD, self._around_forward)
-        self._records_loss = self._patches.wrap(self.trainer, _LOSS, self._around_loss) and forward
-        if self._records_loss:
-            return ""
-        return f"this {type(self.trainer).__name__} has no {_FORWARD} or {_LOSS}: no logprobs, no entropies"
+        self._patches.wrap(self.trainer, _FORWARD, self._around_forward)
+        self._patches.wrap(self.trainer, _LOSS, self._around_loss)
+        return ""
 
     def logged(self) -> None:
         """Do nothing: rows come from the methods, not from the log."""
@@ -145,6 +155,7 @@ class GroupHook:
 
     def _on_generated(self, generation: _Generation, output: dict[str, Any]) -> None:
         """Make one row per completion; the passes through the loss complete it."""
+        self._check_passes(generation.split)
         self._write_pending(generation.split)
         self._micro_batches[generation.split] = 0
         first, count = self._next_number, len(generation.prompts)
@@ -159,6 +170,7 @@ class GroupHook:
         arrays = {name: rollout_rows.to_host(values) for name, values in arrays.items() if values is not None}
         advantages = rollout_rows.to_host(output["advantages"]).tolist()
         masks = rollout_rows.loss_masks(output, [len(ids) for ids in generation.ids])
+        ratios = rollout_rows.importance_ratios(output.get("importance_sampling_ratio"), masks)
         prompt_ids = rollout_rows.unpadded(output["prompt_ids"], output["prompt_mask"])
         weighted = rollout_rows.weighted_rewards(
             generation.scores, getattr(self.trainer, "reward_weights", None)
@@ -172,6 +184,7 @@ class GroupHook:
             row |= {"group": self._group(generation, index, count)}
             row |= {"advantage": advantages[index], "reward": weighted[index]}
             row |= {"rewards": rollout_rows.scores_by_function(self.trainer, generation.scores[index])}
+            row |= ratios[index]
             row |= {"response_length": sum(tool_mask or ()) or length}
             row |= {"truncated": bool(length) and ids[-1] not in self._end_tokens()}
             if tool_mask is not None or not all(masks[index]):
@@ -183,15 +196,12 @@ class GroupHook:
                 row, length, generation.split, sampled="logprobs" in row
             )
         self._generations[generation.split] += 1
-        if self._records_loss:
-            output[ROW] = output["completion_ids"].new_tensor(range(first, first + count)).cpu()
-        else:
-            self._write_pending(generation.split)
+        output[ROW] = output["completion_ids"].new_tensor(range(first, first + count)).cpu()
 
     def _on_loss(self, batch: dict[str, Any], forward: Any) -> None:
         """Complete the rows of a micro-batch that passed through the loss; write those with no pass left."""
         numbers = batch.get(ROW)
-        if numbers is None or forward is None:
+        if numbers is None:
             return
         entries = [self._pending.get(number) for number in numbers.tolist()]
         split = next((entry.split for entry in entries if entry), "train")
@@ -199,8 +209,9 @@ class GroupHook:
             self.trainer.args.steps_per_generation if split == "train" else 1
         )
         self._micro_batches[split] += 1
-        logprobs = rollout_rows.to_host(forward[0])
-        entropies = rollout_rows.to_host(forward[1]) if forward[1] is not None else None
+        logprobs, entropies = (_on_host(values) for values in (forward or (None, None))[:2])
+        if logprobs is None:
+            self._say_once(f"computes its loss without {_FORWARD}", entries)
         last = (getattr(self.trainer, "num_iterations", None) or 1) if split == "train" else 1
         for index, (number, entry) in enumerate(zip(numbers.tolist(), entries, strict=True)):
             if entry is None:
@@ -210,9 +221,25 @@ class GroupHook:
                 entry.row["micro_batch"] = micro
                 if entropies is not None:
                     entry.row["entropy"] = entropies[index, : entry.length]
-            entry.row["new_logprobs" if entry.sampled else "logprobs"] = logprobs[index, : entry.length]
+            if logprobs is not None:
+                entry.row["new_logprobs" if entry.sampled else "logprobs"] = logprobs[index, : entry.length]
             if entry.passes >= last:
                 self._write(self._pending.pop(number))
+
+    def _check_passes(self, split: str) -> None:
+        """Say so if the rows of two generations did not pass through the loss."""
+        entries = [entry for entry in self._pending.values() if entry.split == split == "train"]
+        if entries and not any(entry.passes for entry in entries):
+            self._unseen += 1
+            if self._unseen == 2:
+                self._say_once(f"trains without the batches of {_GENERATE} in its {_LOSS}", entries)
+
+    def _say_once(self, why: str, entries: Iterable[_PendingRow | None]) -> None:
+        if self._said:
+            return
+        self._said = True
+        name = "new_logprobs" if any(entry.sampled for entry in entries if entry) else "logprobs"
+        self._say(f"this {type(self.trainer).__name__} {why}: no {name}, no entropies")
 
     def _write_pending(self, split: str) -> None:
         for number in [number for number, entry in self._pending.items() if entry.split == split]:
@@ -284,3 +311,7 @@ class GroupHook:
         eos_ids = getattr(self.trainer, "eos_token_ids", None)
         eos_id = getattr(self.trainer, "eos_token_id", tokenizer.eos_token_id)
         return {*(eos_ids or [eos_id]), tokenizer.pad_token_id}
+
+
+def _on_host(values: Any) -> Any:
+    return None if values is None else rollout_rows.to_host(values)

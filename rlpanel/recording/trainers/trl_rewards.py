@@ -30,17 +30,15 @@ class RewardHook:
         trainer = self.trainer
         self._decode = self._guard("token text", decoder, tokenizer_of(trainer.processing_class))
         # A reward model is a torch module; trainers call it with other arguments.
-        functions = [function for function in trainer.reward_funcs if not hasattr(function, "parameters")]
+        known = getattr(trainer, "reward_funcs", None) or []
+        functions = [function for function in known if not hasattr(function, "parameters")]
         self._expected = len(functions)
         if not functions:
-            return "and no reward function to wrap; only scalars are recorded"
+            return "there is no reward function to wrap, so only scalars are recorded"
         self._patches.replace(
             trainer,
             "reward_funcs",
-            [
-                self._wrap(function) if function in functions else function
-                for function in trainer.reward_funcs
-            ],
+            [self._wrap(function) if function in functions else function for function in known],
         )
         return "rollouts come from its reward functions; no logprobs, ref_logprobs, advantages or entropies"
 

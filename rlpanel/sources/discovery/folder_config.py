@@ -59,7 +59,8 @@ class FolderConfig:
     tokenizer : str
         Path of a ``tokenizer.json``; empty if not configured.
     problem : str
-        What is ignored of the folder's ``rlpanel.toml`` and ``run.json``, and why; empty if nothing is.
+        What is ignored of the folder's ``rlpanel.toml`` and ``run.json``, and why, or what ``run.json`` says
+        was not recorded; empty if nothing is.
     weights : tuple of (str, float)
         Weights of reward functions, for logs that contain no total reward.
     unread : tuple of Unread
@@ -147,7 +148,7 @@ class FolderConfigs:
                 continue
             file = self._run_files.setdefault(folder, RunJson(folder))
             file.refresh()
-            problem = problem or file.problem
+            problem = problem or file.problem or _not_recorded(file.content)
             unread += [file.unread] if file.unread else []
             weights = file.content.get("reward_weights")
             if isinstance(weights, dict):
@@ -172,6 +173,12 @@ class FolderConfigs:
 
 def _foreign(name: str) -> Unread:
     return Unread(f"../{name}", "belongs to another user, and is outside of the shown folder")
+
+
+def _not_recorded(facts: Mapping[str, Any]) -> str:
+    """Return what the recorder could not record of its trainer; empty if it says nothing."""
+    lacking = facts.get("not_recorded")
+    return f"{RUN_JSON}: not recorded: {lacking[:_REASON]}" if lacking and isinstance(lacking, str) else ""
 
 
 def _read(path: AnyPath, bound: str, settings: FolderConfig) -> FolderConfig:

@@ -22,6 +22,7 @@ from rlpanel.metrics.engine.column_info import computed_columns
 from rlpanel.metrics.engine.compute import derive_columns, reduce_ragged
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.metrics.engine.ragged import Ragged, ragged_fields
+from rlpanel.metrics.engine.unscored import unscored_columns
 from rlpanel.metrics.logprob_shift import shift_columns
 from rlpanel.sources.records.column_batch import ColumnBatch, SampleBatch, join_batches
 from rlpanel.sources.records.record_types import (
@@ -250,7 +251,8 @@ class RowBuilder:
         self, fields: Mapping[str, Ragged], numbers: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
         """Return the columns that token arrays give."""
-        return reduce_ragged(fields, numbers, self.constants) | shift_columns(fields)
+        columns = reduce_ragged(fields, numbers, self.constants) | shift_columns(fields)
+        return columns | unscored_columns(fields)
 
     def _admit(self, logged: Iterable[Iterable[str]], known: set[str]) -> dict[str, str]:
         """Map column names to logged keys, within the limit on columns.

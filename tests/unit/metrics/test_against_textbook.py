@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -99,11 +100,65 @@ def test_the_three_estimators_of_every_token(samples: list[dict[str, Tokens]]) -
 
 @pytest.mark.parametrize("estimator", [log_ratio, kl_k2, kl_k3])
 @pytest.mark.parametrize("infinite", ["logprobs", "ref_logprobs"])
-def test_a_sample_with_an_infinite_logprob_has_no_kl_by_any_estimator(estimator: Any, infinite: str) -> None:
+def test_a_token_with_an_infinite_logprob_has_no_kl_by_any_estimator(estimator: Any, infinite: str) -> None:
     sample = {"logprobs": np.full(3, -1.0), "ref_logprobs": np.full(3, -2.0)}
-    odd = {**sample, infinite: np.array([-1.0, -np.inf, -1.0])}
-    column = reduce_tokens([sample, odd])[f"{estimator.__name__}_mean"]
-    assert np.isfinite(column).tolist() == [True, False]
+    odd = {**sample, infinite: np.where([False, True, False], -np.inf, sample[infinite])}
+    columns = reduce_tokens([sample, odd])
+    mean, total = (columns[f"{estimator.__name__}_{reduction}"] for reduction in ("mean", "sum"))
+    assert mean[0] == pytest.approx(mean[1])
+    assert np.isfinite(total).tolist() == [True, False]
+
+
+#: Logprobs of which some are missing or infinite, as engines log them.
+sometimes_scored = st.one_of(st.floats(-12, 0), st.floats(-12, 0), st.sampled_from([np.nan, np.inf, -np.inf]))
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.floats(-12, 0), sometimes_scored, st.sampled_from([0.0, 1.0])), min_size=1),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_tokens_that_the_engine_could_not_score_are_left_out(samples: list[list[tuple[float, ...]]]) -> None:
+    arrays = [
+        {"logprobs": [t[0] for t in tokens], "rollout_logprobs": [t[1] for t in tokens],
+         "loss_mask": [t[2] for t in tokens]}
+        for tokens in samples
+    ]  # fmt: skip
+    scored = [[p - e for p, e, kept in tokens if kept and math.isfinite(e)] for tokens in samples]
+    together = [gap for gaps in scored for gap in gaps]
+    rows = step(arrays)
+    if together:
+        means = [textbook.mean(gaps) if gaps else np.nan for gaps in scored]
+        assert rows._column("engine_log_ratio_mean") == pytest.approx(means, abs=1e-9, nan_ok=True)
+        wanted = textbook.mean([math.exp(abs(gap)) for gap in together])
+        assert value(rows, "engine_mismatch") == pytest.approx(wanted, rel=1e-9)
+        wanted = textbook.effective_sample_size([math.exp(gap) for gap in together]) / len(together)
+        assert value(rows, "effective_sample_size") == pytest.approx(wanted, rel=1e-6)
+    # The trainer scored all tokens: its own numbers do not change.
+    kept = [[-p for p, _, kept in tokens if kept] for tokens in samples]
+    if any(kept):
+        sums = [sum(values) if values else np.nan for values in kept]
+        assert rows._column("surprisal_sum") == pytest.approx(sums, abs=1e-9, nan_ok=True)
+
+
+@given(st.lists(st.lists(st.tuples(sometimes_scored, sometimes_scored), min_size=1), min_size=1, max_size=5))
+def test_means_over_a_steps_tokens_leave_out_those_without_a_logprob(
+    samples: list[list[tuple[float, float]]],
+) -> None:
+    arrays = [{"logprobs": [p for p, _ in each], "ref_logprobs": [r for _, r in each]} for each in samples]
+    both = [pair for each in samples for pair in each if np.isfinite(pair).all()]
+    rows = step(arrays)
+    if both:
+        for name, formula in (("kl_k1_pooled", textbook.k1), ("kl_k3_pooled", textbook.k3)):
+            wanted = textbook.mean([formula(*pair) for pair in both])
+            assert value(rows, name) == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+        whole = [np.isfinite(each).all() for each in samples]
+        assert np.isfinite(rows._column("kl_k3_sum")).tolist() == whole
+    finite = [-p for each in samples for p, _ in each if math.isfinite(p)]
+    if finite:
+        assert value(rows, "surprisal_pooled") == pytest.approx(textbook.mean(finite), rel=1e-9, abs=1e-9)
 
 
 # -- update and engine ---------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from rlpanel.metrics.engine.compute import derive_columns, reduce_tokens, token_values
+from rlpanel.metrics.engine.ragged import ragged_fields
+from rlpanel.metrics.engine.unscored import unscored_columns
 
 
 def arrays(**fields: list[float]) -> dict[str, np.ndarray]:
@@ -40,8 +42,33 @@ def test_nothing_but_empty_arrays_gives_no_column() -> None:
 
 
 def test_a_nan_token_makes_its_sample_nan() -> None:
-    found = reduce_tokens([arrays(logprobs=[-1, np.nan]), arrays(logprobs=[-1])])
-    np.testing.assert_array_equal(found["surprisal_mean"], [np.nan, 1])
+    found = reduce_tokens([arrays(values=[-1, np.nan]), arrays(values=[-1])])
+    np.testing.assert_array_equal(found["value_mean"], [np.nan, -1])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_token_without_a_finite_logprob_is_left_out_alone(bad: float) -> None:
+    found = reduce_tokens([arrays(logprobs=[-1, bad, -3]), arrays(logprobs=[bad]), arrays(logprobs=[-1])])
+    np.testing.assert_array_equal(found["surprisal_mean"], [2, np.nan, 1])
+    np.testing.assert_array_equal(found["surprisal_count"], [2, np.nan, 1])
+    np.testing.assert_array_equal(found["surprisal_sum"], [np.nan, np.nan, 1])  # 4 would be too small
+
+
+def test_tokens_without_a_finite_logprob_are_counted_in_the_loss() -> None:
+    samples = [
+        arrays(rollout_logprobs=[-1, np.nan, np.nan], loss_mask=[1, 1, 0]),
+        arrays(rollout_logprobs=[-1, np.inf, np.nan]),
+        arrays(rollout_logprobs=[-1, -2]),
+        arrays(logprobs=[-1, -2]),
+    ]
+    found = unscored_columns(ragged_fields(samples))
+    assert list(found) == ["unscored_rollout_logprobs"]
+    np.testing.assert_array_equal(found["unscored_rollout_logprobs"], [1, 2, np.nan, np.nan])
+
+
+def test_logprobs_whose_sum_overflows_are_scored() -> None:
+    found = reduce_tokens([arrays(logprobs=[-1e308, -1e308, 1.0])])
+    assert found["surprisal_count"].tolist() == [3]
 
 
 def test_tokens_outside_the_loss_do_not_count() -> None:

@@ -14,6 +14,7 @@ from rlpanel.metrics.engine.compute import derive_columns, reduce_tokens, token_
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS
 from rlpanel.metrics.engine.definition import COLUMNS, Definition
 from rlpanel.metrics.engine.step_compute import StepRows
+from rlpanel.metrics.engine.unscored import UNSCORED
 
 ARRAYS = tuple(
     name for name in schema.ARRAYS if name not in ("response_token_ids", "token_rewards", "loss_mask")
@@ -143,19 +144,25 @@ def test_a_sample_with_a_bad_number_at_a_token_has_no_value() -> None:
             for column in m.columns.values():
                 if column.endswith("_count") or column not in whole:
                     continue
-                finite = [True, True, name not in m.needs, True]
+                token_alone = name in UNSCORED and not column.endswith("_sum")
+                pooled_alone = name in UNSCORED and "sum" not in m.reductions
+                finite = [True, True, name not in m.needs or token_alone or pooled_alone, True]
                 assert np.isfinite(columns[column]).tolist() == finite, (column, name)
 
 
 def test_a_sample_with_a_bad_number_at_a_token_is_left_out_of_a_step() -> None:
+    """But for logprobs, of which the token alone is left out, as a token outside of the loss is."""
     without = step([one for index, one in enumerate(samples()) if index != 2])
+    shorter = samples()
+    shorter[2] = {name: np.delete(array, 1) for name, array in shorter[2].items()}
+    without_token = step(shorter)
     used = set()
     for name, found in bad_samples():
-        rows = step(found)
+        rows, wanted = step(found), without_token if name in UNSCORED else without
         for m in POOLED:
             if name in definition.inputs(m):
                 used.add(m.name)
-                assert rows.value(m.name) == pytest.approx(without.value(m.name)), (m.name, name)
+                assert rows.value(m.name) == pytest.approx(wanted.value(m.name)), (m.name, name)
     assert used == {m.name for m in POOLED}
 
 
