@@ -161,11 +161,16 @@ clean:
 	@touch $@
 
 # Sources alone: the frameworks' dependencies, many for GPUs, are not needed.
-.venv-upstream/stamp: tests/upstream/requirements.txt .venv/dev.stamp
+# Some declare a newer Python than the one that runs, which their writers do not need.
+UPSTREAM_PINS := tests/upstream/requirements.txt tests/upstream/imported.txt tests/train/requirements.txt
+.venv-upstream/stamp: $(UPSTREAM_PINS) .venv-train/stamp .venv/dev.stamp
 	@echo "downloading the frameworks' sources into .venv-upstream ..."
+	@rm -rf .venv-upstream
 	@$(BIN)/python -m pip download -qq --disable-pip-version-check --no-deps --only-binary :all: \
-	    -d .venv-upstream/downloads -r tests/upstream/requirements.txt
+	    --ignore-requires-python -d .venv-upstream/downloads -r tests/upstream/requirements.txt \
+	    $$(grep '^trl==' tests/train/requirements.txt)
 	@$(BIN)/python -m tests.upstream.unpack .venv-upstream/downloads .venv-upstream/sources
+	@$(TRAIN_PIP) --target .venv-upstream/installed -r tests/upstream/imported.txt
 	@touch $@
 
 # A Chromium found under any of these names is used; else Debian's is installed, with fonts for CJK and emoji.

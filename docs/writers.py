@@ -52,14 +52,14 @@ WRITERS = (
     ),
     Writer(
         "TRL, `log_completions`",
-        "real training",
-        "scores, advantages, tool calls",
+        "real training, and `GRPOTrainer.log`",
+        "scores, advantages, tool calls; an evaluation at the step of training",
         package="trl",
     ),
     Writer(
         "verl V1",
         "`PPOTrainer._log_rollout_data`, `_dump_generations`, `_write_generations`",
-        "texts, scores, groups; no padding rows",
+        "texts, scores, groups; no padding rows; validation with several outputs of a session, resumed steps",
         package="verl",
     ),
     Writer(
@@ -77,26 +77,32 @@ WRITERS = (
     Writer(
         "ms-swift",
         "`GRPOTrainer.log`, the tables of the Megatron and Ray trainers, `JsonlWriter`",
-        "texts, rewards, advantages; the last table once",
+        "texts, rewards, advantages; the last table once; an evaluation at the step of training",
         package="ms-swift",
     ),
     Writer(
         "SkyRL",
         "`dump_per_dataset_eval_results`",
-        "texts, scores (also per token), step",
+        "texts, scores (also per token), step, data sets, trajectories of several rows",
         package="skyrl",
     ),
     Writer(
         "tinker-cookbook",
         "`write_rollout_summaries_jsonl`",
-        "rewards, groups, steps",
+        "rewards, groups, steps, data sets",
         package="tinker-cookbook",
     ),
     Writer(
         "AReaL",
         "`WorkflowExecutor._dump_trajectory`",
-        "texts, rewards, whole groups",
+        "texts, rewards, whole groups, evaluation",
         package="areal",
+    ),
+    Writer(
+        "verifiers",
+        "`Episode`, `Trace`, `write_episode`, `Episode.to_record` as prime-rl writes it",
+        "rewards, environments, forks, compactions, timeouts, failures, evaluation",
+        package="verifiers",
     ),
     Writer(
         "prime-rl",
@@ -163,5 +169,6 @@ def writers_table() -> str:
 
 
 def _releases() -> dict[str, str]:
-    texts = [(_TESTS / name / "requirements.txt").read_text("utf-8") for name in ("train", "upstream")]
+    files = ("upstream/requirements.txt", "upstream/imported.txt", "train/requirements.txt")
+    texts = [(_TESTS / name).read_text("utf-8") for name in files]
     return dict(re.findall(r"^([\w-]+)==(\S+)$", "\n".join(texts), re.MULTILINE))
