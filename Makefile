@@ -34,7 +34,7 @@ RUN_PARTS = if [ -e .venv-$@/bin/python ]; \
     then set -ex; $(foreach part,$(PARTS),.venv-$@/bin/python -m pytest $($(part));) \
     else echo "make $@: left out, $$($(BIN)/python -m tests.pythons why_no_$@)"; fi
 
-.PHONY: demo test lint format unit integration ui slow versions oldest newest test-train upstream bench docs \
+.PHONY: demo test lint format unit integration ui slow versions oldest newest test-train upstream watch bench docs \
     messages dist browser clean
 
 demo: .venv/run.stamp
@@ -83,6 +83,11 @@ test-train: .venv/dev.stamp .venv-train/stamp
 # The writers of other frameworks, executed from their own sources, and read back.
 upstream: .venv/dev.stamp .venv-train/stamp .venv-upstream/stamp
 	$(BIN)/python -m pytest tests/upstream
+
+# The newest release of each trainer, executed and compared with the last accepted answer; tests/upstream/watch.py.
+# ONLY="verl trl" looks at these, AT=verl==0.9.0 at this release, ACCEPT=1 keeps what is read now as the answer.
+watch: .venv/dev.stamp .venv-train/stamp
+	$(BIN)/python -m tests.upstream.watch $(if $(ONLY),--only $(ONLY)) $(if $(AT),--at $(AT)) $(if $(ACCEPT),--accept)
 
 # Both other sets of versions at the same time.
 versions:

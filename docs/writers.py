@@ -5,6 +5,7 @@ Versions come from the requirements of the tests, or from the names of the folde
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ class Writer:
         Package that the tests install; empty if files were recorded.
     folder : str
         Start of the name of the folder with recorded files; the rest is the trainer's release or commit.
+    index : str
+        Package whose releases are watched though files were recorded.
     """
 
     trainer: str
@@ -32,6 +35,16 @@ class Writer:
     read: str
     package: str = ""
     folder: str = ""
+    index: str = ""
+
+    @property
+    def looked_at(self) -> tuple[str, str]:
+        """The day on which this release was last looked at, and the newest release of that day."""
+        package = self.package or self.index
+        if not package:
+            return "–", "not on an index"
+        golden = json.loads((_RECORDED / "golden" / f"{package}.json").read_text("utf-8"))
+        return golden["date"], golden["newest"]
 
     @property
     def version(self) -> str:
@@ -127,6 +140,7 @@ WRITERS = (
         "`RolloutCollectionHelper.run_from_config` without its dispatch; lines of its example files",
         "conversations with tool calls, rewards, masked rewards, failures, status",
         folder="gym",
+        index="nemo-gym",
     ),
     Writer(
         "miles",
@@ -163,9 +177,12 @@ WRITERS = (
 
 def writers_table() -> str:
     """Return the table of writers that were executed."""
-    head = ["| trainer | version | what was executed | what is compared |", "|---|---|---|---|"]
-    rows = [f"| {each.trainer} | {each.version} | {each.executed} | {each.read} |" for each in WRITERS]
-    return "\n".join([*head, *rows])
+    head = "| trainer | tested version | watched on | newest known | what was executed | what is compared |"
+    rows = [
+        f"| {each.trainer} | {each.version} | {' | '.join(each.looked_at)} | {each.executed} | {each.read} |"
+        for each in WRITERS
+    ]
+    return "\n".join([head, "|---|---|---|---|---|---|", *rows])
 
 
 def _releases() -> dict[str, str]:

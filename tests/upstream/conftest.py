@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.upstream.sources import ROOT
-
-PYTHON = ROOT / os.environ.get("TRAIN_VENV", ".venv-train") / "bin" / "python"
+from tests.upstream.process import execute
 
 
 @pytest.fixture(scope="session")
@@ -27,11 +23,3 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return folders[name]
 
     return write
-
-
-def execute(name: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a writer with the Python of the training environment."""
-    return subprocess.run(
-        [str(PYTHON), "-m", "tests.upstream.writers", name, str(folder)], cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip

@@ -75,6 +75,7 @@ def _trace(nodes: list[dict[str, Any]], reward: float | None, **fields: Any) -> 
         "task": _task(0), "agent": {"config": {}, "name": "solver", "trainable": True}, "nodes": nodes,
         "rewards": {"correct": None if reward is None else {"score": reward, "weight": 1.0}},
         "metrics": {"num_calls": 1.0}, "is_completed": True, "ok": True, "stop_condition": "agent_completed",
+        "timing": {"start": 1.0},
     }  # fmt: skip
     return {name: value for name, value in (given | fields).items() if name in names}
 
