@@ -101,6 +101,12 @@ def test_environments_of_rolls_agents_are_told_apart(tmp_path: Path) -> None:
     assert len(set(tags)) == 2
 
 
+@pytest.mark.case("ROLL", "data sets")
+def test_data_sets_of_roll_are_told_apart() -> None:
+    with rlpanel.open_run(UPSTREAM / "roll-8eb27cc2/rlvr", follow=False) as run:
+        assert set(run.samples()["domain"]) == {"math_rule", "llm_judge"}
+
+
 @pytest.mark.case("open-instruct", "ranks")
 def test_shards_of_open_instruct_are_one_run() -> None:
     with rlpanel.open_run(UPSTREAM / "open-instruct-e6c3044aa", follow=False) as run:
