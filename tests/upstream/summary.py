@@ -54,7 +54,8 @@ def _of_run(folder: Path) -> dict[str, Any]:
 def _of_split(run: rlpanel.Run) -> dict[str, Any]:
     frame = run.samples()
     samples = [run.sample(uid) for uid in frame["uid"]]
-    logged = sorted(set(frame.columns) - _COMPUTED - {"uid", "line", "rank"})
+    # `time` is the moment at which rlpanel's recorder wrote a row.
+    logged = sorted(set(frame.columns) - _COMPUTED - {"uid", "line", "rank", "time"})
     means = {
         name: _rounded(frame[name].mean()) for name in logged if pd.api.types.is_numeric_dtype(frame[name])
     }
