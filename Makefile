@@ -34,7 +34,7 @@ RUN_PARTS = if [ -e .venv-$@/bin/python ]; \
     then set -ex; $(foreach part,$(PARTS),.venv-$@/bin/python -m pytest $($(part));) \
     else echo "make $@: left out, $$($(BIN)/python -m tests.pythons why_no_$@)"; fi
 
-.PHONY: demo test lint format unit integration ui slow versions oldest newest test-train upstream bench docs \
+.PHONY: demo test lint format unit integration ui slow versions oldest newest test-train upstream watch bench docs \
     messages dist browser clean
 
 demo: .venv/run.stamp
@@ -83,6 +83,11 @@ test-train: .venv/dev.stamp .venv-train/stamp
 # The writers of other frameworks, executed from their own sources, and read back.
 upstream: .venv/dev.stamp .venv-train/stamp .venv-upstream/stamp
 	$(BIN)/python -m pytest tests/upstream
+
+# The newest release of each trainer, executed and compared with the last accepted answer; tests/upstream/watch.py.
+# ONLY="verl trl" looks at these, AT=verl==0.9.0 at this release, ACCEPT=1 keeps what is read now as the answer.
+watch: .venv/dev.stamp .venv-train/stamp
+	$(BIN)/python -m tests.upstream.watch $(if $(ONLY),--only $(ONLY)) $(if $(AT),--at $(AT)) $(if $(ACCEPT),--accept)
 
 # Both other sets of versions at the same time.
 versions:
@@ -162,11 +167,15 @@ clean:
 
 # Sources alone: the frameworks' dependencies, many for GPUs, are not needed.
 # Some declare a newer Python than the one that runs, which their writers do not need.
-.venv-upstream/stamp: tests/upstream/requirements.txt .venv/dev.stamp
+UPSTREAM_PINS := tests/upstream/requirements.txt tests/upstream/imported.txt tests/train/requirements.txt
+.venv-upstream/stamp: $(UPSTREAM_PINS) .venv-train/stamp .venv/dev.stamp
 	@echo "downloading the frameworks' sources into .venv-upstream ..."
+	@rm -rf .venv-upstream
 	@$(BIN)/python -m pip download -qq --disable-pip-version-check --no-deps --only-binary :all: \
-	    --ignore-requires-python -d .venv-upstream/downloads -r tests/upstream/requirements.txt
+	    --ignore-requires-python -d .venv-upstream/downloads -r tests/upstream/requirements.txt \
+	    $$(grep '^trl==' tests/train/requirements.txt)
 	@$(BIN)/python -m tests.upstream.unpack .venv-upstream/downloads .venv-upstream/sources
+	@$(TRAIN_PIP) --target .venv-upstream/installed -r tests/upstream/imported.txt
 	@touch $@
 
 # A Chromium found under any of these names is used; else Debian's is installed, with fonts for CJK and emoji.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import param
 
-from docs import rooms, writers
+from docs import rooms, trainer_cases, writers
 from docs.cli_page import columns_of_tables, commands_table
 from docs.metrics_page import metrics_page
 from docs.terminal_session import LINES, SHORT_LINES, TUTORIAL_LINES, session
@@ -213,8 +213,9 @@ def architecture() -> str:
 
 
 def adapters() -> str:
-    """Return the page on trainers' formats, with the generated table of writers that were executed."""
-    return between((FOLDER / "adapters.md").read_text("utf-8"), "writers", writers.writers_table())
+    """Return the page on trainers' formats, with the tables of executed writers and of hard cases."""
+    text = between((FOLDER / "adapters.md").read_text("utf-8"), "writers", writers.writers_table())
+    return between(text, "cases", trainer_cases.cases_table())
 
 
 def pages() -> dict[Path, str]:

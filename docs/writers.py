@@ -5,6 +5,7 @@ Versions come from the requirements of the tests, or from the names of the folde
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ class Writer:
         Package that the tests install; empty if files were recorded.
     folder : str
         Start of the name of the folder with recorded files; the rest is the trainer's release or commit.
+    index : str
+        Package whose releases are watched though files were recorded.
     """
 
     trainer: str
@@ -32,6 +35,16 @@ class Writer:
     read: str
     package: str = ""
     folder: str = ""
+    index: str = ""
+
+    @property
+    def looked_at(self) -> tuple[str, str]:
+        """The day on which this release was last looked at, and the newest release of that day."""
+        package = self.package or self.index
+        if not package:
+            return "–", "not on an index"
+        golden = json.loads((_RECORDED / "golden" / f"{package}.json").read_text("utf-8"))
+        return golden["date"], golden["newest"]
 
     @property
     def version(self) -> str:
@@ -64,14 +77,14 @@ WRITERS = (
     ),
     Writer(
         "TRL, `log_completions`",
-        "real training",
-        "scores, advantages, tool calls",
+        "real training, and `GRPOTrainer.log`",
+        "scores, advantages, tool calls; an evaluation at the step of training",
         package="trl",
     ),
     Writer(
         "verl V1",
         "`PPOTrainer._log_rollout_data`, `_dump_generations`, `_write_generations`",
-        "texts, scores, groups; no padding rows",
+        "texts, scores, groups; no padding rows; validation with several outputs of a session, resumed steps",
         package="verl",
     ),
     Writer(
@@ -107,26 +120,32 @@ WRITERS = (
     Writer(
         "ms-swift",
         "`GRPOTrainer.log`, the tables of the Megatron and Ray trainers, `JsonlWriter`",
-        "texts, rewards, advantages; the last table once",
+        "texts, rewards, advantages; the last table once; an evaluation at the step of training",
         package="ms-swift",
     ),
     Writer(
         "SkyRL",
         "`dump_per_dataset_eval_results`",
-        "texts, scores (also per token), step",
+        "texts, scores (also per token), step, data sets, trajectories of several rows",
         package="skyrl",
     ),
     Writer(
         "tinker-cookbook",
         "`write_rollout_summaries_jsonl`",
-        "rewards, groups, steps",
+        "rewards, groups, steps, data sets",
         package="tinker-cookbook",
     ),
     Writer(
         "AReaL",
         "`WorkflowExecutor._dump_trajectory`",
-        "texts, rewards, whole groups",
+        "texts, rewards, whole groups, evaluation",
         package="areal",
+    ),
+    Writer(
+        "verifiers",
+        "`Episode`, `Trace`, `write_episode`, `Episode.to_record` as prime-rl writes it",
+        "rewards, environments, forks, compactions, timeouts, failures, evaluation",
+        package="verifiers",
     ),
     Writer(
         "prime-rl",
@@ -151,6 +170,7 @@ WRITERS = (
         "`RolloutCollectionHelper.run_from_config` without its dispatch; lines of its example files",
         "conversations with tool calls, rewards, masked rewards, failures, status",
         folder="gym",
+        index="nemo-gym",
     ),
     Writer(
         "miles",
@@ -182,16 +202,58 @@ WRITERS = (
         "texts, token ids, loss mask, rewards, status; training's arrays by sample",
         folder="slime",
     ),
+    Writer(
+        "OpenPipe ART",
+        "`write_trajectory_groups_parquet`, `Model._log_metrics`",
+        "conversations with tool calls, rewards by episode, logprobs, groups, exceptions, scalars",
+        package="openpipe-art",
+    ),
+    Writer(
+        "atropos",
+        "`BaseEnv.handle_send_to_api`",
+        "groups, token ids, masks, logprobs, scores",
+        package="atroposlib",
+    ),
+    Writer(
+        "RAGEN",
+        "`_save_as_jsonl`",
+        "turns, rewards, groups",
+        folder="ragen",
+    ),
+    Writer(
+        "LLaMA-Factory",
+        "`LogCallback.on_log`",
+        "scalars",
+        package="llamafactory",
+    ),
+    Writer(
+        "Harbor",
+        "`Trajectory` in ATIF, `TrialResult`",
+        "rewards, turns, tool calls, token ids, failures, steps of a trial",
+        folder="harbor",
+        index="harbor",
+    ),
+    Writer(
+        "Inspect",
+        "`eval` with a mock model, `.eval` and `.json`",
+        "scores, epochs, messages, errors, limits",
+        folder="inspect",
+        index="inspect-ai",
+    ),
 )
 
 
 def writers_table() -> str:
     """Return the table of writers that were executed."""
-    head = ["| trainer | version | what was executed | what is compared |", "|---|---|---|---|"]
-    rows = [f"| {each.trainer} | {each.version} | {each.executed} | {each.read} |" for each in WRITERS]
-    return "\n".join([*head, *rows])
+    head = "| trainer | tested version | watched on | newest known | what was executed | what is compared |"
+    rows = [
+        f"| {each.trainer} | {each.version} | {' | '.join(each.looked_at)} | {each.executed} | {each.read} |"
+        for each in WRITERS
+    ]
+    return "\n".join([head, "|---|---|---|---|---|---|", *rows])
 
 
 def _releases() -> dict[str, str]:
-    texts = [(_TESTS / name / "requirements.txt").read_text("utf-8") for name in ("train", "upstream")]
+    files = ("upstream/requirements.txt", "upstream/imported.txt", "train/requirements.txt")
+    texts = [(_TESTS / name).read_text("utf-8") for name in files]
     return dict(re.findall(r"^([\w-]+)==(\S+)$", "\n".join(texts), re.MULTILINE))

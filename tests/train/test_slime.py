@@ -110,6 +110,8 @@ def test_slimes_own_dump_gives_the_batch(recorded: dict[tuple[int, str], list[Sa
     assert (tool.columns["rewards/format"], tool.columns["response_tokens"]) == (0.5, 5.0)
 
 
+@pytest.mark.case("slime", "ranks")
+@pytest.mark.case("slime", "masked")
 def test_slimes_arrays_of_training_are_joined_to_their_samples(
     recorded: dict[tuple[int, str], list[Sample]],
 ) -> None:
@@ -130,6 +132,8 @@ def test_slimes_arrays_of_training_are_joined_to_their_samples(
     assert recorded[1, "train"][0].logprobs is None
 
 
+@pytest.mark.case("slime", "evaluation")
+@pytest.mark.case("slime", "aborted")
 def test_slimes_evaluation_is_eval_and_an_aborted_sample_discarded(
     recorded: dict[tuple[int, str], list[Sample]],
 ) -> None:

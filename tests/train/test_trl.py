@@ -167,6 +167,7 @@ def gae_returns(row: dict[str, Any], gamma: float = 1.0, lam: float = 0.95) -> l
     return found[::-1][: len(row["values"])]
 
 
+@pytest.mark.case("TRL, recorded", "ranks")
 def test_two_processes_are_watched_while_they_train(tmp_path: Path) -> None:
     process: subprocess.Popen[str] = start("grpo", tmp_path, processes=2, max_steps=12, num_generations=8)
     try:
@@ -204,6 +205,7 @@ def test_a_generation_of_several_passes_is_one_set_of_rows(tmp_path: Path) -> No
     assert max(row["session"] for row in rows) < min(row["session"] for row in again)
 
 
+@pytest.mark.case("TRL, recorded", "resume")
 def test_a_killed_run_that_resumes_counts_each_sample_once(tmp_path: Path) -> None:
     """The first session is killed at any moment, steps after its last checkpoint."""
     checkpoint = tmp_path / "output" / "checkpoint-4"
@@ -247,6 +249,17 @@ def test_a_script_is_recorded_without_an_edit(tmp_path: Path, monkeypatch: pytes
     assert by_step(rows, len) == {1: 8, 2: 8}
 
 
+@pytest.mark.case("TRL, recorded", "masked")
+def test_a_truncated_sample_that_trl_masks_is_not_in_the_loss(tmp_path: Path) -> None:
+    train("grpo", tmp_path, max_steps=2, mask_truncated_completions=True)
+    rows = rollouts(tmp_path)
+    cut = [row for row in rows if row["truncated"]]
+    assert 0 < len(cut) < len(rows)
+    assert {any(row["loss_mask"]) for row in cut} == {False}
+    assert {any(row.get("loss_mask", [1])) for row in rows if not row["truncated"]} == {True}
+
+
+@pytest.mark.case("TRL, recorded", "evaluation")
 def test_evaluation_is_a_run_of_its_own(tmp_path: Path) -> None:
     train("grpo", tmp_path, max_steps=2, eval_strategy="steps", eval_steps=1, per_device_eval_batch_size=4)
     evaluated = lines(tmp_path / "run" / "eval" / "rollout_data_rank_0.jsonl")

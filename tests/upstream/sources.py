@@ -15,6 +15,12 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / os.environ.get("UPSTREAM_SOURCES", ".venv-upstream/sources")
+#: Packages that are imported as a whole, with what they need.
+INSTALLED = SOURCES.parent / "installed"
+
+
+class MissingWriter(Exception):
+    """A release without the file, function or class that a writer executes."""
 
 
 def load(file: str, *names: str, **given: Any) -> SimpleNamespace:
@@ -44,21 +50,25 @@ def load_class(file: str, name: str, *methods: str, base: type = object, **given
 def class_with(file: str, method: str) -> str:
     """Return the name of a source file's class that has a method."""
     tree = ast.parse(_path(file).read_text("utf-8"))
-    (name,) = (name for name, _ in _definitions(tree) if name.endswith(f".{method}"))
-    return name.partition(".")[0]
+    found = [name for name, _ in _definitions(tree) if name.endswith(f".{method}")]
+    if len(found) != 1:
+        raise MissingWriter(f"{file} of this release has {len(found)} classes with {method}")
+    return found[0].partition(".")[0]
 
 
 def _find(file: str, names: Iterable[str]) -> dict[str, ast.stmt]:
     tree = ast.parse(_path(file).read_text("utf-8"))
     found = {name: node for name, node in _definitions(tree) if name in names}
-    missing = set(names) - found.keys()
-    assert not missing, f"{file} of this release has no {', '.join(sorted(missing))}"
+    if missing := set(names) - found.keys():
+        raise MissingWriter(f"{file} of this release has no {', '.join(sorted(missing))}")
     return found
 
 
 def _path(file: str) -> Path:
-    (path,) = SOURCES.glob(f"*/**/{file}")
-    return path
+    found = list(SOURCES.glob(f"*/**/{file}"))
+    if len(found) != 1:
+        raise MissingWriter(f"this release has {len(found)} files {file}")
+    return found[0]
 
 
 def _execute(file: str, nodes: Iterable[ast.stmt], given: dict[str, Any]) -> dict[str, Any]:

@@ -157,6 +157,7 @@ def test_the_reward_of_a_nemo_batch_that_was_filtered_is_that_of_its_own_sample(
 
 
 @pytest.mark.parametrize("kept", [1.0, 0.0])
+@pytest.mark.case("NeMo-RL", "masked")
 def test_a_nemo_sample_outside_of_the_loss_has_a_mask_of_zeros(tmp_path: Path, kept: float) -> None:
     """Overlong samples and those that NeMo Gym masks keep their reward, which their group's mean includes."""
     (tmp_path / "train_data_step1.jsonl").write_bytes(lines(nemo(sample_loss_mask=[kept])))
@@ -253,6 +254,7 @@ def test_open_instructs_own_files_give_the_batch() -> None:
     assert frame["tools/tool_errors"].tolist() == ["", "", "timeout after 5 s", ""] * 2
 
 
+@pytest.mark.case("open-instruct", "data sets")
 def test_open_instructs_ground_truths_are_those_of_each_verifier() -> None:
     with read(UPSTREAM / "open-instruct-e6c3044aa") as run:
         frame = run.samples()

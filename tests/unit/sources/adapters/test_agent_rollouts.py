@@ -79,6 +79,7 @@ def test_rllms_folders_of_steps_are_one_run_beside_its_evaluation() -> None:
     assert sorted((info.name, info.files) for info in rlpanel.discover(RLLM)) == [(".", 4), ("eval_run", 1)]
 
 
+@pytest.mark.case("rLLM", "evaluation")
 def test_each_trajectory_of_an_rllm_episode_is_a_sample_in_its_agents_group() -> None:
     solver, judge, longer, failed, checked = samples(RLLM)
     facts = [
@@ -105,6 +106,7 @@ def test_the_steps_of_a_trajectory_are_one_conversation_that_keeps_the_reasoning
     assert solver.messages[2]["reasoning_content"] == "I add them."
 
 
+@pytest.mark.case("rLLM", "failure")
 def test_an_rllm_episode_that_ended_early_says_why() -> None:
     _, _, longer, failed, _ = samples(RLLM)
     assert (longer.status, longer.finish_reason, longer.truncated, longer.reward) == (
@@ -375,6 +377,8 @@ def test_failed_gym_rollouts_have_a_status_and_no_reward(tmp_path: Path) -> None
     assert math.isnan(late.reward)
 
 
+@pytest.mark.case("NeMo Gym", "masked")
+@pytest.mark.case("NeMo Gym", "failure")
 def test_masked_and_failed_gym_rollouts_do_not_enter_the_means() -> None:
     """Gym's own mean is over the rows that are not masked: their reward is a valid measurement."""
     assert {name: len(found) for name, found in statuses(GYM_0_7).items()} == {"train": 5, "discarded": 3}
@@ -426,6 +430,7 @@ def test_a_sidecar_with_failures_that_have_no_rollout_is_read(tmp_path: Path) ->
     assert (early.response, late.response) == (None, "I add.")
 
 
+@pytest.mark.case("NeMo Gym", "data sets")
 def test_gym_files_of_two_data_sets_have_groups_of_their_own(tmp_path: Path) -> None:
     """`_ng_task_index` counts from 0 in each file; `task_source` names the data set in newer files."""
     for name in ("aime_rollouts", "aime_rollouts_failures", "gsm8k_rollouts"):
@@ -440,6 +445,8 @@ def test_gym_files_of_two_data_sets_have_groups_of_their_own(tmp_path: Path) -> 
 # -- miles ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.case("miles", "aborted")
+@pytest.mark.case("miles", "evaluation")
 def test_a_miles_sample_that_was_aborted_is_not_trained_on(tmp_path: Path) -> None:
     """It is left out as in the converted dump of the same rollout."""
     line = {"sample_index": 0, "group_index": 0, "prompt": "2 + 2?", "messages": [{"role": "assistant"}]}
@@ -475,6 +482,7 @@ def test_a_miles_conversation_is_split_after_its_logged_prompt() -> None:
     assert math.isnan(scored.reward), "a reward of several parts is not in this file"
 
 
+@pytest.mark.case("miles", "masked")
 def test_miles_tokens_are_those_of_the_response() -> None:
     sample = samples(MILES)[0]
     assert {name: array.tolist() for name, array in sample.arrays().items()} == {

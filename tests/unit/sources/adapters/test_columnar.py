@@ -40,6 +40,7 @@ def test_swift_appends_a_line_a_step(tmp_path: Path) -> None:
     assert rewards(index)[-3:] == [(4, 2.0), (4, 2.25), (4, 2.5)]
 
 
+@pytest.mark.case("ROLL", "resume")
 def test_roll_is_read_and_a_step_written_again_replaces_its_rows(tmp_path: Path) -> None:
     path = tmp_path / "rollout_dump_data.step_7.jsonl"
     path.write_bytes(lines(ROLL))

@@ -96,6 +96,7 @@ def test_a_trajectory_is_prompt_and_response_with_its_rewards(tmp_path: Path) ->
         assert sample.extra[key] == NATIVE[key]
 
 
+@pytest.mark.case("ROLL, agentic", "fork")
 def test_branches_of_the_proxy_are_samples_of_one_episode(tmp_path: Path) -> None:
     second = {**PROXY, "trajectory_id": PROXY["trajectory_id"][:-1] + "1", "branch_or_step_idx": 1}
     frame, samples = read(write(tmp_path, row(PROXY, TALK), row(second, TALK[:3])))
@@ -128,6 +129,7 @@ def test_a_conversation_that_the_environment_ends_keeps_its_response(tmp_path: P
 
 
 @pytest.mark.parametrize("nothing", [[], [None], [[]]])
+@pytest.mark.case("ROLL, agentic", "failure")
 def test_a_placeholder_is_a_failure_without_reward(tmp_path: Path, nothing: list[Any]) -> None:
     with rlpanel.open_run(write(tmp_path, row(PROXY, nothing), row(PROXY, TALK)), follow=False) as run:
         failed = run.split("discarded").samples()
@@ -171,6 +173,7 @@ def test_the_end_of_a_trajectory_is_its_status(
     assert frame[["status", "status_reason"]].values.tolist() == [[status, reason]]
 
 
+@pytest.mark.case("ROLL, agentic", "evaluation")
 def test_validation_is_eval(tmp_path: Path) -> None:
     frame, _ = read(write(tmp_path, row(changed(NATIVE, "env_info", mode="val"), [TALK])))
     assert frame["split"].tolist() == ["eval"]

@@ -242,6 +242,7 @@ def test_a_failed_episode_has_a_status_and_no_reward(tmp_path: Path) -> None:
     assert math.isnan(dead.reward)
 
 
+@pytest.mark.case("prime-rl", "aborted")
 def test_what_is_not_in_the_final_batch_stays_visible_as_discarded(tmp_path: Path) -> None:
     kept, dropped = with_id(episode(PLAIN), "kept"), with_id(episode(PLAIN, reward=0.0), "dropped")
     late = with_id(episode(PLAIN), "late", **TIMED_OUT)
@@ -337,6 +338,7 @@ def test_exports_without_traces_are_the_tokens_in_the_loss(tmp_path: Path) -> No
     assert (sample.extra["prompt_token_ids"], sample.extra["env_name"]) == ([1, 2], "math")
 
 
+@pytest.mark.case("prime-rl", "ranks")
 def test_traces_are_joined_with_their_exports_once_these_are_stable(tmp_path: Path) -> None:
     put(traces(tmp_path, 1), episode(FORKED), episode(PLAIN))
     index = RunIndex(tmp_path, "run")

@@ -101,6 +101,7 @@ def samples(folder: Path, split: str = "train", errors: int = 0) -> list[Sample]
         return [part.sample(uid) for uid in part.samples()["uid"]]
 
 
+@pytest.mark.case("prime-rl", "masked")
 def test_a_trace_enters_training_with_the_step_of_its_batch_once_it_is_shipped(tmp_path: Path) -> None:
     stream, notes = tmp_path / TRACES / "stream" / "00000.jsonl", tmp_path / TRACES / "annotations"
     put(tmp_path / TRACES / "stream.index.jsonl", row("kept"), row("dropped"), row("asked"))

@@ -55,6 +55,7 @@ def read(folder: Path, reading: Reading | None = None) -> Snapshot:
     return index.snapshot
 
 
+@pytest.mark.case("open-instruct", "resume")
 @pytest.mark.parametrize("lost", [1, 2, 3])
 def test_a_resume_of_open_instruct_is_recognised_whatever_was_lost(tmp_path: Path, lost: int) -> None:
     again = range(7 - lost, 9)
@@ -98,6 +99,7 @@ def test_a_step_in_two_shards_counts_twice_and_is_said(tmp_path: Path) -> None:
     assert remark.sentence.startswith("Step 4: two attempts are mixed?")
 
 
+@pytest.mark.case("ms-swift", "resume")
 def test_a_table_of_ms_swift_after_a_later_step_is_of_a_resumed_job(tmp_path: Path) -> None:
     append(tmp_path / "completions.jsonl", table(1, "a1"), table(2, "b1"), table(3, "c1"))
     append(tmp_path / "completions.jsonl", table(2, "b2"), table(3, "c2"), table(4, "d2"))
