@@ -15,8 +15,8 @@ import panel as pn
 class HtmlPane(pn.pane.HTML):
     """HTML pane that sends only its text.
 
-    Panel's own makes its style sheets again at every change. If the model is not yet part of the page, it takes
-    them from a CDN.
+    Panel's own makes its style sheets again at every change. If the model is not yet part of the page, it
+    takes them from a CDN.
     """
 
     def _update(self, ref: str, model: Any) -> None:

@@ -4,8 +4,7 @@ Panel imports the module that the address of a component's file names; `unittest
 process. Tornado 6.6 accepts an Origin that equals the Host header without asking Bokeh's list, so a name that
 an attacker resolves to this machine would be accepted. Bokeh lets a client choose its session.
 
-Upstream: docs/upstream/panel-component-import.md, to be reported in private; introduced by
-    https://github.com/holoviz/panel/pull/3284
+Upstream: https://github.com/holoviz/panel/pull/3284 introduced the import; to be reported in private
 Needed by: Panel 1.9 to 1.10, Bokeh 3.9 to 3.10
 Delete when: Panel imports no module of an address, Bokeh checks Host and Origin, and ignores a given session.
 """
