@@ -23,7 +23,7 @@ FLOOR = (
 
 #: Rooms that most panels use.
 _PARTS = (
-    *("texts", "panels/language", "panels/ui", "panels/texts", "panels/inputs"),
+    *("panel_fixes", "texts", "panels/language", "panels/ui", "panels/texts", "panels/inputs"),
     *("panels/plots", "panels/session", "panels/export"),
 )
 
@@ -71,6 +71,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "store/index",
     ),
     "store": (),
+    # Workarounds.
+    "panel_fixes": (),
     # Readable texts.
     "texts": (),
     # Explanations and rules.
@@ -80,19 +82,21 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
     # The Python interface.
     "sql": ("sources/records", "metrics/*", "store/*", "findings"),
-    "plotting": ("metrics/*", "store/*", "panels/ui", "panels/plots", "panels/timeline"),
+    "plotting": ("metrics/*", "store/*", "panel_fixes", "panels/ui", "panels/plots", "panels/timeline"),
     "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "plotting"),
     # Tables for the command line, agents and scripts.
     "tables": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql", "api"),
     # The screen.
     "panels": (),
-    "panels/language": ("panels/ui",),
+    "panels/language": ("panel_fixes", "panels/ui"),
     "panels/ui": (),
-    "panels/texts": ("texts", "panels/language", "panels/ui"),
-    "panels/inputs": ("panels/ui",),
-    "panels/plots": ("metrics/*", "store/*", "panels/language", "panels/ui"),
-    "panels/session": ("sources/*", "store/*", "panels/language", "panels/ui", "panels/plots"),
-    "panels/export": ("store/*", "panels/language", "panels/ui", "panels/plots", "panels/session"),
+    "panels/texts": ("panel_fixes", "texts", "panels/language", "panels/ui"),
+    "panels/inputs": ("panel_fixes", "panels/ui"),
+    "panels/plots": ("metrics/*", "store/*", "panel_fixes", "panels/language", "panels/ui"),
+    "panels/session": ("sources/*", "store/*", "panel_fixes", "panels/language", "panels/ui", "panels/plots"),
+    "panels/export": (
+        *("store/*", "panel_fixes", "panels/language", "panels/ui", "panels/plots", "panels/session"),
+    ),
     "panels/curves": ("metrics/*", "store/*", *_PARTS),
     "panels/step": ("metrics/*", "store/*", *_PARTS, "panels/curves"),
     "panels/tokens": ("metrics/*", "store/*", "analysis", *_PARTS),
@@ -152,13 +156,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "recording/writer": (),
     "recording/trainers": ("recording/writer",),
     "recording": ("recording/writer", "recording/trainers"),
-    "app/security": ("panels/language",),
-    "app": ("sources/*", "store/*", "api", "panels/*"),
+    "app/security": ("panel_fixes", "panels/language"),
+    "app": ("sources/*", "store/*", "api", "panel_fixes", "panels/*"),
     "app/alerts": ("sources/*", "store/*", "findings/*", "app"),
-    "app/board": ("sources/*", "store/*", "panels/*", "app"),
-    "app/page": ("sources/*", "panels/*", "app/board", "app/security"),
+    "app/board": ("sources/*", "store/*", "panel_fixes", "panels/*", "app"),
+    "app/page": ("sources/*", "panel_fixes", "panels/*", "app/board", "app/security"),
     "app/server": (
-        *("sources/*", "store/*", "panels/language", "panels/session"),
+        *("sources/*", "store/*", "panel_fixes", "panels/language", "panels/session"),
         *("app", "app/alerts", "app/page", "app/security"),
     ),
     "mcp_server": ("sources/discovery", "sources/files", "api", "tables", "app/board"),

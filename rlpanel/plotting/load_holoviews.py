@@ -9,7 +9,7 @@ from typing import Any
 import holoviews as hv
 from holoviews.core.dimension import LabelledData
 
-from rlpanel.panels.ui.embedded_sheets import embed_sheets
+from rlpanel.panel_fixes.embedded_sheets import embed_sheets
 
 #: HoloViews' name of the display of notebooks.
 _NOTEBOOK = "html+js"

@@ -7,9 +7,9 @@ from typing import Any
 
 import param
 
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import marked
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 
 #: Keyboard shortcuts and their meaning, as the help lists them.
 KEYS = {

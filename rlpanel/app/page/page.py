@@ -11,13 +11,13 @@ import panel as pn
 from panel.viewable import Viewable
 
 from rlpanel.app.board.board import Board
-from rlpanel.app.page import session_cleanup
 from rlpanel.app.page.page_layout import Layout
 from rlpanel.app.page.page_template import apply_template, last_theme
 from rlpanel.app.page.part_queue import PartQueue
 from rlpanel.app.page.served_page import ServedPage
 from rlpanel.app.security import panel_guard
 from rlpanel.app.security.link_origin import comes_from_elsewhere
+from rlpanel.panel_fixes import closed_pages
 from rlpanel.panels.first_view.first_view import first_view_html
 from rlpanel.panels.language.labels import set_document_language
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language
@@ -72,13 +72,13 @@ def session_page(root: str | os.PathLike[str] | None = None, *, read_only: bool 
         document.theme = theme.PLOTS
         apply_template(document, first_view_html(board.context))
     if loop is not None:
-        session_cleanup.ignore_closed_connections(loop)
+        closed_pages.ignore_closed_connections(loop.on_loop)
         board.connect(loop)
     layout = Layout(board, owns_window=True)
     served = document if loop is not None else None
     if document is not None:
         ServedPage(document, board, layout, loop)
-        document.on_session_destroyed(lambda _: session_cleanup.release_page(document, layout.root))
+        document.on_session_destroyed(lambda _: closed_pages.release_page(document, layout.root))
     PartQueue(loop, layout.steps(served)).start()
     return layout.root if served is None or layout.window is None else layout.window
 

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import param
 
 from rlpanel.app.board.browser_window import KEYS
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Selection
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 
 _CSS: list[str] = [
     theme.CSS,

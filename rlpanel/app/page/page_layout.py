@@ -15,8 +15,8 @@ from panel.viewable import Viewable
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.page.page_controls import PageControls, SideToggle
-from rlpanel.app.page.page_root import PageRoot
 from rlpanel.app.page.part_queue import Step
+from rlpanel.panel_fixes.page_root import PageRoot
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
 from rlpanel.panels.groups.group_strip import GroupStrip

@@ -10,9 +10,7 @@ from weakref import WeakKeyDictionary
 
 import param
 from bokeh.application.application import SessionContext
-from bokeh.core.serialization import Serialized
 from bokeh.document import Document
-from bokeh.document.json import DocJson
 from panel.io.state import set_curdoc, state
 
 from rlpanel.app.board.board import Board
@@ -102,34 +100,6 @@ def page_of(document: Document) -> ServedPage | None:
     """Return the page of a document; None if the document has another one, or none."""
     reference = _pages.get(document)
     return reference() if reference is not None else None
-
-
-def serialize_ahead(document: Document) -> None:
-    """Serialise a document for the browser that will ask for it.
-
-    Call it with the document locked; it may be called on any thread. The result is
-    used once, and dropped if the document changes before.
-    """
-    prepared: list[Serialized[DocJson]] = [document.to_json()]
-
-    def to_json(*, deferred: bool = True) -> DocJson | Serialized[DocJson]:
-        forget()
-        if not deferred:
-            return document.to_json(deferred=False)
-        if not prepared:
-            return document.to_json()
-        document.models.flush_synced()
-        return prepared.pop()
-
-    def changed(_: object) -> None:
-        prepared.clear()
-
-    def forget() -> None:
-        document.__dict__.pop("to_json", None)
-        document.remove_on_change(changed)
-
-    document.on_change(changed)
-    document.to_json = to_json  # type: ignore[method-assign,assignment]
 
 
 _pages: WeakKeyDictionary[Document, weakref.ref[ServedPage]] = WeakKeyDictionary()

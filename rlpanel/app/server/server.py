@@ -37,10 +37,10 @@ from rlpanel.app.server.compressed_files import compress_routes
 from rlpanel.app.server.forced_end import SIGNALS, forced_end
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
 from rlpanel.app.server.page_handlers import MAX_MESSAGE, PageSocket, own_routes
-from rlpanel.app.server.property_defaults import remember_defaults
 from rlpanel.app.server.service_manager import reported_state
 from rlpanel.app.server.spare_pages import SparePages
 from rlpanel.app.session_hub import hub
+from rlpanel.panel_fixes.model_defaults import remember_defaults
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.columns.page_memory import return_free_memory

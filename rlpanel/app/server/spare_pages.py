@@ -21,9 +21,10 @@ from bokeh.util.token import generate_session_id
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
 from rlpanel.app.page.page_template import THEME_COOKIE, last_theme
-from rlpanel.app.page.served_page import ServedPage, page_of, serialize_ahead
+from rlpanel.app.page.served_page import ServedPage, page_of
 from rlpanel.app.security.link_origin import SITE_HEADER, comes_from_elsewhere
 from rlpanel.app.session_hub import hub
+from rlpanel.panel_fixes.prepared_document import serialize_ahead
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language
 from rlpanel.panels.session.redraw_queue import redraw_queue
 

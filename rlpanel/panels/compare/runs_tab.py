@@ -12,6 +12,7 @@ from panel.viewable import Viewer
 
 from rlpanel.analysis.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.metrics.reward import EQUAL_WITHIN
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.compare.comparison_notes import comparison_notes
 from rlpanel.panels.compare.prompt_pair import PromptPair
 from rlpanel.panels.compare.prompt_table import PromptTable
@@ -29,7 +30,6 @@ from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.step.reward_distribution import Bins, bins_of
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.prompt_pairs import BEST, NEWEST
 from rlpanel.store.snapshot.snapshot import Snapshot

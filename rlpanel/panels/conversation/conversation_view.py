@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import panel as pn
 import param
 
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.conversation.conversation_payload import PackedConversation, pack_conversation, part_text
 from rlpanel.panels.conversation.safe_markdown import markdown_html
 from rlpanel.panels.language.labels import tr
@@ -21,7 +22,6 @@ from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
 from rlpanel.panels.tokens.token_payload import metric_declarations
 from rlpanel.panels.tokens.token_view import token_theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium
 from rlpanel.store.query.playable_media import where_it_is

@@ -9,6 +9,7 @@ from typing import Any
 import panel as pn
 from panel.viewable import Viewer
 
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curve_card import CurveCard
 from rlpanel.panels.curves.curve_selection import Curve, curves_of
 from rlpanel.panels.curves.curve_window import CurveWindow
@@ -16,7 +17,6 @@ from rlpanel.panels.curves.run_legend import RunLegend
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 from rlpanel.store.snapshot.run_view import RunView
 
 

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 import param
 from panel.viewable import Viewable, Viewer
 
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.alignment import AXIS_LABELS, STEP, alignment_of, axis_of
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import OverlayRun, split_label
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 
 
 class RunChips(Component):

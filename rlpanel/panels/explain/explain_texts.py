@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.html_pane import HtmlPane
 
 _PARAGRAPHS = "p { margin: 0 0 6px; overflow-wrap: anywhere; }"
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import param
 
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 
 #: Maximum number of characters of a label.
 LABEL_CHARS = 200

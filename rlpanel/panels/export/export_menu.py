@@ -8,12 +8,12 @@ from typing import Any
 import panel as pn
 import param
 
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.export.card_export import CardExport
 from rlpanel.panels.export.exporter import EXPORT_SCRIPTS, EXPORT_STYLES, Exporter
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.export.card_export import CardExport, well_formed
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 from rlpanel.store.query.csv_text import csv_text
 
 #: Kind of export that the browser may request → file extension.

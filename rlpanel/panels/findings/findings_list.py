@@ -11,12 +11,12 @@ from panel.viewable import Viewer
 
 from rlpanel.findings.check import check
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.findings.findings_badge import EVERY
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.run_view import RunView

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import param
 
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.findings.finding_landing import step_choices
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Severity → name of its theme colour.

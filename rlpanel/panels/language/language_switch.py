@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import param
 
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import ENGLISH, LANGUAGES, current_language
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 
 
 class LanguageSwitch(Component):

@@ -20,12 +20,12 @@ from bokeh.document import Document
 from bokeh.model import Model
 from bokeh.models import ImportedStyleSheet
 
+from rlpanel.panel_fixes.component import Component
+from rlpanel.panel_fixes.embedded_sheets import embedded_sheet
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
-from rlpanel.panels.ui.embedded_sheets import embedded_sheet
 from rlpanel.panels.ui.plain_design import PlainDesign
 
 _SHEET = '{"type":"object","name":"ImportedStyleSheet","id":"%s","attributes":{"url":"%s"}}'

@@ -8,13 +8,13 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.inputs.input_fields import FieldRow, select_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.prompts.prompt_history import PromptHistory
 from rlpanel.panels.prompts.unsolved_prompts import UnsolvedPrompts
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 
 _HISTORY, _UNSOLVED = "one", "stuck"

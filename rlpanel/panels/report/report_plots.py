@@ -12,13 +12,13 @@ from bokeh.embed.util import OutputDocumentFor, standalone_docs_json_and_render_
 from bokeh.model import Model
 from panel.viewable import Viewer
 
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.html_pane import HtmlPane
 
 #: Model id → property → its values in the dark and in the light theme; only properties that differ.
 Colors = dict[str, dict[str, list[Any]]]

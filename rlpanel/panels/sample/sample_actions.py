@@ -9,13 +9,13 @@ from typing import Any
 import param
 
 from rlpanel.errors import RLPanelError, SettingError
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.report.report import sample_html
 from rlpanel.panels.report.report_contents import frozen
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 from rlpanel.store.query.sample_line import sample_line
 
 #: Most tags that are suggested.

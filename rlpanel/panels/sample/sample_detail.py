@@ -11,6 +11,7 @@ from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.inputs.lazy_view import LazyView
 from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.language.labels import tr
@@ -20,7 +21,6 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.metric_rows import build_rows
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 

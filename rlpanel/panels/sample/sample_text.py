@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.texts.prompt_text import prompt_html
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate

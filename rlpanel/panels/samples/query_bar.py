@@ -8,9 +8,9 @@ from typing import Any
 import param
 
 from rlpanel.metrics.engine import column_info
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 from rlpanel.store.query.filter_columns import FilterScope
 
 #: Preset → (required columns, sort, filter). A preset is only offered if the run has the required columns.

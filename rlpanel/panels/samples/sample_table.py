@@ -21,6 +21,7 @@ from panel.util import clone_model
 
 from rlpanel import schema
 from rlpanel.metrics.engine import column_info
+from rlpanel.panel_fixes.click_table import ClickTable
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.language.table_labels import pager_labels
 from rlpanel.panels.plots.snapshot_cache import cached_on
@@ -29,7 +30,6 @@ from rlpanel.panels.samples.thumbnails import COLUMN
 from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.field_names import field_of, name_of
-from rlpanel.panels.ui.table_click import ClickTable
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
 

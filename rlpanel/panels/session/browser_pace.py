@@ -14,8 +14,8 @@ from typing import Any
 
 import param
 
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 
 #: Share of the browser's main thread that news may take.
 SHARE = 0.25

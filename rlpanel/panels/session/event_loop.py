@@ -21,8 +21,9 @@ from typing import Any
 
 import panel as pn
 from bokeh.document import Document
-from panel.io.document import _WRITE_BLOCK
 from panel.io.state import set_curdoc
+
+from rlpanel.panel_fixes.document_state import has_unsent_changes, is_sending, server_loop
 
 log = logging.getLogger(__name__)
 
@@ -73,13 +74,7 @@ class SessionLoop:
         A suspended page receives nothing; further messages would pile up in this process's memory.
         """
         document = self._document
-        if document is not None and (document.callbacks.hold_value or document in _WRITE_BLOCK):
-            # Panel 1.10 makes messages of held and queued changes when it sends them. Points that are
-            # appended to a change meanwhile would be part of it, and be sent again on their own.
-            return True
-        session = getattr(self._session, "session", None)
-        connections = session._subscribed_connections if session is not None else ()
-        return any(_is_writing(connection._socket) for connection in connections)
+        return document is not None and (has_unsent_changes(document) or is_sending(document))
 
     def call_soon(self, callback: Callable[[], Any]) -> None:
         """Run a callback on the loop, under the document's lock, unless the session is gone. Thread-safe."""
@@ -132,7 +127,7 @@ def current_loop() -> SessionLoop | None:
     document = pn.state.curdoc
     if document is not None and document.session_context is None:
         document = None
-    loop = _running_loop() or (_server_loop(document) if document is not None else None)
+    loop = _running_loop() or (server_loop(document) if document is not None else None)
     return SessionLoop(loop, document) if loop is not None else None
 
 
@@ -146,15 +141,3 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
-
-
-def _server_loop(document: Document) -> asyncio.AbstractEventLoop | None:
-    """Return the server's loop: a page may be built on a worker thread, which has none."""
-    session: Any = document.session_context
-    application = session.server_context.application_context
-    return application.io_loop.asyncio_loop if application is not None else None
-
-
-def _is_writing(socket: Any) -> bool:
-    websocket = socket.ws_connection
-    return websocket is not None and websocket.stream.writing()

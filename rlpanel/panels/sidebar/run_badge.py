@@ -8,6 +8,7 @@ from typing import Any
 import panel as pn
 from panel.viewable import Viewer
 
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.samples.visible_rows import excluded_html
 from rlpanel.panels.session.context import Context
@@ -15,7 +16,6 @@ from rlpanel.panels.session.remark_labels import remark_title
 from rlpanel.panels.sidebar.run_state import age, run_state
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
 

@@ -14,6 +14,7 @@ from panel.viewable import Viewer
 
 from rlpanel.findings.run_marks import RunMark, known_mark, read_saved_marks
 from rlpanel.number_text import number
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
@@ -21,7 +22,6 @@ from rlpanel.panels.session.remark_labels import kind_label
 from rlpanel.panels.sidebar.run_state import LIVE_SECONDS, QUIET_SECONDS
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.index.run_facts import RunFacts, known_facts, read_saved_facts

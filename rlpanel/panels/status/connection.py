@@ -11,9 +11,9 @@ from typing import Any
 
 import param
 
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 
 #: Seconds between two heartbeats; ``connection.js`` reports a problem after three missing ones.
 BEAT = 5.0

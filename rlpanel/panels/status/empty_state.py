@@ -8,6 +8,7 @@ from typing import Any
 import panel as pn
 from panel.viewable import Viewer
 
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.inputs.input_fields import button
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
@@ -16,7 +17,6 @@ from rlpanel.panels.status.backlog_bar import bar_html
 from rlpanel.panels.status.getting_started import getting_started_html
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 

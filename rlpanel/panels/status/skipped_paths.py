@@ -8,11 +8,11 @@ from typing import Any
 import panel as pn
 from panel.viewable import Viewer
 
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.files.unreadable import Unread
 

@@ -8,12 +8,12 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.remark_labels import step_doubts
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 
 
 class StepControls(Component):

@@ -10,12 +10,12 @@ from panel.viewable import Viewer
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import change_text, number
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curve_selection import show_curve
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.run_view import RunView
 

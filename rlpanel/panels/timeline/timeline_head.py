@@ -8,6 +8,7 @@ import numpy as np
 import param
 
 from rlpanel.number_text import number
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes
 from rlpanel.panels.timeline.span_colors import colorings_of
@@ -15,7 +16,6 @@ from rlpanel.panels.timeline.swim_lanes import orders_of
 from rlpanel.panels.timeline.timeline_plot import Timeline
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 
 #: Number of the slowest rollouts that have a button.
 _SLOWEST = 5

@@ -17,14 +17,15 @@ from panel.viewable import Viewer
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
 from rlpanel.number_text import number
+from rlpanel.panel_fixes.click_table import ClickTable
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import HtmlPane
-from rlpanel.panels.ui.table_click import ClickTable, click_field
+from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.query.token_reader import (
     VALUE_ERROR,

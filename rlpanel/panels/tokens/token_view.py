@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 import panel as pn
 import param
 
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
 from rlpanel.panels.tokens.token_payload import metric_declarations, pack_sample
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.component import Component
 from rlpanel.schema import Sample
 
 # Joined into one JavaScript module, in this order; the last file exports ``render``.

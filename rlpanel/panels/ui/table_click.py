@@ -24,27 +24,3 @@ def click_field(pick: Callable[[Any], None]) -> pn.widgets.TextInput:
 
     field.param.watch(on_change, "value")
     return field
-
-
-class ClickTable(pn.widgets.Tabulator):
-    """A read-only table whose clicks are handled only by a script that writes into `click_field`.
-
-    Only heads have handles to resize columns. Handles in rows would swallow clicks between two cells, and
-    each is an element per cell. Tabulator also gets ``row_height``, and measures no cells.
-    """
-
-    def __init__(self, value: Any = None, **params: Any) -> None:
-        configuration = params.pop("configuration", {})
-        if "row_height" in params:
-            configuration = {"rowHeight": params["row_height"], **configuration}
-        defaults = {"resizable": "header", **configuration.get("columnDefaults", {})}
-        super().__init__(value, configuration={**configuration, "columnDefaults": defaults}, **params)
-
-    def _update_style(self, *_: Any, **__: Any) -> None:
-        """Send no styles of cells: there are none, and the browser would redraw the table for them."""
-
-    def _process_event(self, event: Any) -> None:
-        # Panel would look up the clicked row by its number. The number may be outdated, and Panel raises an
-        # error if there are fewer rows by now.
-        if event.event_name == "selection-change":
-            super()._process_event(event)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.app.page.session_cleanup import CLOSED
+from rlpanel.panel_fixes.closed_pages import CLOSED
 from tests.factories import append, line
 from tests.integration.server_process import ServerProcess
 from tests.viewer import Viewer

@@ -7,10 +7,11 @@ import panel as pn
 import pytest
 from panel.models.tabulator import CellClickEvent
 
+from rlpanel.panel_fixes.click_table import ClickTable
 from rlpanel.panels.samples.sample_table import table_of
 from rlpanel.panels.samples.text_table import text_table
 from rlpanel.panels.tokens import token_ranking
-from rlpanel.panels.ui.table_click import ClickTable, click_field
+from rlpanel.panels.ui.table_click import click_field
 
 
 class _View:

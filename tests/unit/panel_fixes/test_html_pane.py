@@ -8,7 +8,7 @@ from bokeh.document import Document
 from bokeh.models import ImportedStyleSheet
 
 from rlpanel.app.page.page_template import apply_template
-from rlpanel.panels.ui.html_pane import HtmlPane
+from rlpanel.panel_fixes.html_pane import HtmlPane
 
 PACKAGE = Path(__file__).parents[4] / "rlpanel"
 

@@ -1,4 +1,9 @@
-"""Root of the page: a column whose children get their Bokeh models one at a time, before it is shown."""
+"""Root of the page: a column whose children get their Bokeh models one at a time, before it is shown.
+
+Upstream: docs/upstream/panel-column-in-steps.md
+Needed by: Panel 1.9 to 1.10
+Delete when: adding a child to a shown column visits the models of that child only.
+"""
 
 from __future__ import annotations
 

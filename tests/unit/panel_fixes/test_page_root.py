@@ -5,7 +5,7 @@ from __future__ import annotations
 import panel as pn
 from bokeh.document import Document
 
-from rlpanel.app.page.page_root import CHILDREN_PER_MESSAGE, PageRoot
+from rlpanel.panel_fixes.page_root import CHILDREN_PER_MESSAGE, PageRoot
 
 
 def texts(document: Document) -> list[str]:

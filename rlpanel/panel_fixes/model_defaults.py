@@ -6,6 +6,10 @@ for values of a theme as an attribute that most models lack, which Python search
 four tenths of the processor time of opening a page. A default of an immutable type never changes, and an
 empty list or dict is valid again, so both are computed once here. A model is not created as a default if
 another one is given. Values that a theme sets, and all other defaults, are left to Bokeh.
+
+Upstream: https://github.com/bokeh/bokeh/pull/13174 did a part of this; docs/upstream/bokeh-defaults.md
+Needed by: Bokeh 3.9 to 3.10
+Delete when: `python -m tests.bench.opening` is no slower without `remember_defaults`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from bokeh.document import Document
 from panel.custom import JSComponent
 from panel.io.state import set_curdoc
 
-from rlpanel.panels.ui.component import Component
+from rlpanel.panel_fixes.component import Component
 
 
 class Numbers(Component):

@@ -21,7 +21,7 @@ from bokeh.models.widgets import DataTable, TableColumn
 from bokeh.plotting import figure
 from bokeh.themes import Theme
 
-from rlpanel.app.server.property_defaults import CONTAINERS, PLAIN, remember_defaults
+from rlpanel.panel_fixes.model_defaults import CONTAINERS, PLAIN, remember_defaults
 
 #: Class or module, and name, of each function of Bokeh that is replaced.
 _REPLACED: list[tuple[Any, str]] = [

@@ -13,7 +13,7 @@ from panel.io import document
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
 
-from rlpanel.app.page import session_cleanup
+from rlpanel.panel_fixes import closed_pages
 from rlpanel.panels.session.event_loop import SessionLoop
 
 #: The loggers. Tests set their level, because importing dask.distributed silences Bokeh's.
@@ -23,7 +23,7 @@ BOKEH, PANEL = "bokeh.server.views.ws", "panel.io.document"
 async def _ignore_closed_connections() -> None:
     """Call the function as a page does that is built on a thread, and wait until the loop has run."""
     loop = SessionLoop(asyncio.get_running_loop())
-    await asyncio.to_thread(session_cleanup.ignore_closed_connections, loop)
+    await asyncio.to_thread(closed_pages.ignore_closed_connections, loop.on_loop)
     await asyncio.sleep(0)
 
 
@@ -72,7 +72,7 @@ class Handler:
     """Says what Bokeh's handler says when its page has left."""
 
     def send_message(self) -> None:
-        logging.getLogger(BOKEH).warning(session_cleanup.CLOSED)
+        logging.getLogger(BOKEH).warning(closed_pages.CLOSED)
 
 
 async def _leave(*handlers: Handler) -> None:
@@ -88,11 +88,11 @@ def test_a_page_that_left_is_no_warning(caplog: pytest.LogCaptureFixture) -> Non
     assert caplog.records == []
 
 
-def test_a_page_that_left_is_told_once_when_debugging(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_page_that_left_is_logged_when_debugging(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, BOKEH):
         asyncio.run(_leave(Handler(), Handler()))
-    said = [record for record in caplog.records if record.getMessage() == session_cleanup.CLOSED]
-    assert [record.levelname for record in said] == ["DEBUG", "DEBUG"]
+    said = [record for record in caplog.records if record.getMessage() == closed_pages.CLOSED]
+    assert {record.levelname for record in said} == {"DEBUG"}
 
 
 @pytest.mark.parametrize("name", [BOKEH, PANEL])
@@ -105,4 +105,4 @@ def test_other_warnings_of_the_same_place_are_told(name: str, caplog: pytest.Log
 
 def test_the_text_is_still_that_of_bokeh_and_panel() -> None:
     for module in (ws, document):
-        assert session_cleanup.CLOSED in inspect.getsource(module)
+        assert closed_pages.CLOSED in inspect.getsource(module)

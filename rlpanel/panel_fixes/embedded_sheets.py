@@ -1,4 +1,9 @@
-"""Style sheets of Panel's distribution as ``data:`` URLs, which need no network."""
+"""Style sheets of Panel's distribution as ``data:`` URLs, which need no network.
+
+Upstream: https://github.com/holoviz/panel/pull/8708
+Needed by: Panel 1.9.0 to 1.9.3
+Delete when: the oldest supported Panel is 1.9.4, and notebooks without network look right without it.
+"""
 
 from __future__ import annotations
 
