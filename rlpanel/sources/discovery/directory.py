@@ -51,6 +51,8 @@ class RunInfo:
         Whether the first sample of a file has a reward.
     root : path, optional
         The folder that was searched, or that a link led to: files above it do not count.
+    split : str
+        Split of samples that name none, from the folder's name; empty for training.
     """
 
     name: str
@@ -60,16 +62,12 @@ class RunInfo:
     modified: float
     rewarded: bool = False
     root: AnyPath | None = None
+    split: str = ""
 
     @property
     def label(self) -> str:
         """Name shown to the user; the root itself is shown by its folder name."""
         return self.path.name if self.name == "." else self.name
-
-    @property
-    def split(self) -> str:
-        """Split of samples that name none, from the folder's name; empty for training."""
-        return split_of_folder(self.path.name)
 
 
 @dataclass(frozen=True)
@@ -285,6 +283,7 @@ def _info(folder: str, tree: FolderTree, members: list[_Rollout]) -> RunInfo:
         modified=max(rollout.status.st_mtime for rollout in members),
         rewarded=any(rollout.rewarded for rollout in members),
         root=path_of(tree.path),
+        split=split_of_folder(path_of(folder).name, (rollout.adapter for rollout in members)),
     )
 
 

@@ -51,6 +51,7 @@ class RunFolder:
         self.config_problem = ""
         self.ignored: tuple[Unread, ...] = ()
         self.newer_writers: tuple[str, ...] = ()
+        self._split = ""
         self.bad_lines: tuple[BadLineAt, ...] = ()
         self.bad_count = 0
 
@@ -71,17 +72,19 @@ class RunFolder:
         config = self._directory.folder_configs.for_folder(self._path)
         self.config_problem, self.ignored = config.problem, config.unread
         self.newer_writers = tuple(sorted({found.newer for found in listed if found.newer}))
+        self._split = split_of_folder(self._path.name, (found.adapter for found in listed))
         self._note_beside(listed)
         return {found.name: found for found in listed}
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """What the folder tells about the run's samples."""
-        split = split_of_folder(self._path.name)
-        if not split:
+        if not self._split:
             return ()
-        sentence = f"Split {split} from the folder's name {self._path.name!r}: the samples name no split."
-        return (Remark("split", sentence, split=split),)
+        sentence = (
+            f"Split {self._split} from the folder's name {self._path.name!r}: the samples name no split."
+        )
+        return (Remark("split", sentence, split=self._split),)
 
     def _note_beside(self, listed: list[RolloutFileInfo]) -> None:
         """Note bad lines and problems of the files that the adapters read beside the run's own."""

@@ -13,7 +13,7 @@ import rlpanel
 from rlpanel.app.board.run_choice import most_useful
 from rlpanel.cli.commands import app
 from rlpanel.sources.discovery.directory import discover
-from rlpanel.sources.discovery.folder_split import split_of_folder
+from rlpanel.sources.discovery.folder_split import names_evaluation
 from tests.factories import append
 
 
@@ -32,7 +32,7 @@ from tests.factories import append
     ],
 )
 def test_folders_of_evaluations(name: str) -> None:
-    assert split_of_folder(name) == "eval"
+    assert names_evaluation(name)
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,21 @@ def test_folders_of_evaluations(name: str) -> None:
             "medieval",
             "exp_value",
         ),
-        *("no_eval", "with-eval", "exp_no_eval", "exp-without-val", "train_and_eval", "_eval", ""),
+        *(
+            "no_eval",
+            "with-eval",
+            "exp_no_eval",
+            "exp-without-val",
+            "train_and_eval",
+            "eval_beside_train",
+            "eval.training",
+            "_eval",
+            "",
+        ),
     ],
 )
 def test_folders_of_training(name: str) -> None:
-    assert split_of_folder(name) == ""
+    assert not names_evaluation(name)
 
 
 def write_verl(folder: Path, score: float, **more: object) -> Path:
@@ -90,6 +100,17 @@ def test_verls_validation_and_areals_eval_rollout_are_evaluations(tmp_path: Path
     assert splits(write_verl(tmp_path / "verl" / "val_generations", 1.0)) == {"eval": 600}
     assert splits(write_areal(tmp_path / "areal" / "rollout")) == {"train": 2}
     assert splits(write_areal(tmp_path / "areal" / "eval-rollout")) == {"eval": 2}
+
+
+def test_a_format_with_evaluations_beside_training_keeps_its_training(tmp_path: Path) -> None:
+    table = {"step": [1, 1], "prompt": ["p", "p"], "completion": ["a", "b"], "Format": [0.0, 1.0]}
+    folder = tmp_path / "eval_run"
+    folder.mkdir()
+    append(folder / "completions.jsonl", json.dumps(table | {"advantages": [-1.0, 1.0]}).encode() + b"\n")
+    assert splits(folder) == {"train": 2}
+    with rlpanel.open_run(folder, follow=False) as run:
+        assert run.remarks == ()
+    assert [info.split for info in discover(tmp_path)] == [""]
 
 
 def test_a_split_in_the_lines_comes_first(tmp_path: Path) -> None:
