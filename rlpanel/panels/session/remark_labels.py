@@ -9,6 +9,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 _LABELS = {
     "evaluation": marked("may hold evaluation samples"),
     "attempts": marked("may hold samples of two attempts"),
+    "groups": marked("groups mix prompts"),
     "split": marked("split from the folder's name"),
 }
 

@@ -92,7 +92,9 @@ def facts_of(snapshot: Snapshot, now: float) -> RunFacts | None:
 
 
 def _doubt(snapshot: Snapshot, step: int) -> str:
-    return next((remark.kind for remark in snapshot.remarks if step in remark.steps), "")
+    """Return the kind of the remark that puts the step's reward in doubt; wrong groups do not."""
+    kinds = (remark.kind for remark in snapshot.remarks if step in remark.steps)
+    return next((kind for kind in kinds if kind != "groups"), "")
 
 
 def note_facts(run: AnyPath, snapshot: Snapshot) -> None:

@@ -20,7 +20,7 @@ from rlpanel.store.columns.hash_set import mix
 from rlpanel.store.columns.scalar_log import Scalars
 from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN, TRAIN_CODE, limit_codes
 
-Kind = Literal["evaluation", "attempts", "split"]
+Kind = Literal["evaluation", "attempts", "groups", "split"]
 
 #: Beginnings of names of an evaluation's numbers in trainers' logs.
 _EVALUATED = ("eval_", "eval/", "val/")
@@ -30,6 +30,8 @@ _EVAL_REWARD = ("eval_reward", "eval/reward", "val/reward", "val/score/mean")
 _MOST_STEPS = 1 << 24
 #: Number of steps that a sentence names.
 _NAMED = 8
+#: Newest steps whose groups are compared with their prompts.
+_LOOKED_AT = 8
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Remark:
     ----------
     kind : str
         ``evaluation``: the steps may hold samples of an evaluation; ``attempts``: they may hold samples of
-        two attempts; ``split``: where the split of the samples comes from.
+        two attempts; ``groups``: the logged groups mix prompts; ``split``: where the split of the samples comes from.
     sentence : str
     steps : tuple of int
         The steps, ascending; empty if it is about the whole run.
@@ -160,6 +162,41 @@ def attempt_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
                 listed,
                 "may hold samples of two attempts",
             )
+
+
+def group_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
+    """Yield a remark on the newest steps in which all logged groups mix prompts that other groups have, too.
+
+    Prompts alone do not show a fault: those of several agents or turns differ within a group. Only if each
+    prompt also recurs in other groups, the groups were put together wrongly.
+    """
+    if "group" not in snapshot.labels or {"episode", "agent"} & set(snapshot.labels):
+        return
+    codes, step = snapshot.label_codes("group")[0], snapshot.metadata("step")
+    rows = np.flatnonzero(snapshot.alive_in_all_splits & (codes >= 0))
+    newest = np.unique(step[rows])[-_LOOKED_AT:]
+    rows = rows[step[rows] >= newest[0]] if len(rows) else rows
+    parts = ((int(at), rows[step[rows] == at]) for at in newest)
+    listed = tuple(at for at, here in parts if _mixes(codes[here], snapshot.metadata("prompt_hash")[here]))
+    if listed:
+        yield Remark(
+            "groups",
+            f"{steps_text(listed).capitalize()}: each logged group holds different prompts, and each prompt is in "
+            "several groups, so statistics of groups compare different tasks. Earlier recorders did this with "
+            "OnlineDPOTrainer: record such a run again.",
+            listed,
+            "groups mix prompts",
+        )
+
+
+def _mixes(group: np.ndarray, prompt: np.ndarray) -> bool:
+    """Return True if each group has several prompts, and each prompt several groups."""
+    groups, group = np.unique(group, return_inverse=True)
+    prompts, prompt = np.unique(prompt, return_inverse=True)
+    pairs = np.unique(group * len(prompts) + prompt)
+    mixed = np.bincount(pairs // len(prompts), minlength=len(groups)) > 1
+    spread = np.bincount(pairs % len(prompts), minlength=len(prompts)) > 1
+    return bool(mixed.all() and spread.all())
 
 
 def logged_evaluations(scalars: Scalars, logged: Mapping[str, object]) -> np.ndarray:

@@ -32,7 +32,7 @@ from rlpanel.store.columns.splits import (
 )
 from rlpanel.store.columns.step_stats import Steps
 from rlpanel.store.snapshot.read_progress import Progress
-from rlpanel.store.snapshot.remarks import Remark, attempt_remarks, evaluation_remarks
+from rlpanel.store.snapshot.remarks import Remark, attempt_remarks, evaluation_remarks, group_remarks
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class Snapshot:
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:
         """What this split's numbers depend on and the files do not tell, such as mixed-in evaluations."""
-        found = (*self.own_remarks, *evaluation_remarks(self), *attempt_remarks(self))
+        found = (*self.own_remarks, *evaluation_remarks(self), *attempt_remarks(self), *group_remarks(self))
         return tuple(remark for remark in found if remark.split == self.split)
 
     @cached_property

@@ -169,3 +169,23 @@ def test_a_finding_about_a_marked_step_says_so(
         results = check.findings(run.view, FindingSettings(), 1e12)
     (sentence,) = [finding.sentence for finding in results if finding.rule == "" and finding.steps == steps]
     assert sentence == f"The reward falls{added}."
+
+
+@pytest.mark.parametrize(
+    ("groups", "marked"),
+    [
+        ("AABBCCDD", ()),  # groups of one prompt
+        ("ABCDABCD", (1,)),  # pairs of neighbours, though the batch is repeated as a whole
+        ("ABCDEFGH", ()),  # each prompt once: agents or turns of one task may differ like this
+        ("AAAABBCD", ()),  # some groups are right
+    ],
+)
+def test_groups_that_mix_prompts_of_other_groups_are_marked(
+    tmp_path: Path, groups: str, marked: tuple[int, ...]
+) -> None:
+    lines = [
+        {"step": 1, "prompt": prompt, "response": f"r{at}", "reward": 1.0, "group": f"g{at // 2}"}
+        for at, prompt in enumerate(groups)
+    ]
+    append(tmp_path / "rank_0.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode())
+    assert remarks(tmp_path) == ([("groups", marked)] if marked else [])
