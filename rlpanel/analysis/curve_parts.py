@@ -91,7 +91,8 @@ def curve_parts(view: RunView, curve: str, rows: np.ndarray) -> CurveParts:
 def can_split(metric: Metric) -> bool:
     """Return True if a step metric may be a mean over samples or over tokens."""
     pooled = len(metric.needs) == 2 and metric.needs[1].endswith("_count")
-    return metric.ordering == ("by",) and not metric.optional and (pooled or len(metric.needs) == 1)
+    single = len(metric.needs) == 1 and not metric.optional
+    return metric.ordering == ("by",) and (pooled or single)
 
 
 def _metric_parts(view: RunView, metric: Metric, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

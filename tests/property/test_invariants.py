@@ -21,7 +21,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
-from tests.factories import append
+from tests.factories import append, rewrite
 from tests.property import oracle, strategies
 
 
@@ -298,7 +298,7 @@ def test_a_rewritten_log_replaces_its_rows_and_no_others(logs: list[bytes], budg
         index = RunIndex(run, "run", Reading(turn_bytes=budget))
         append(run / "rollout_data_rank_1.jsonl", other)
         for log in logs:
-            (run / "rollout_data_rank_0.jsonl").write_bytes(log)
+            rewrite(run / "rollout_data_rank_0.jsonl", log)
             found = follow(index)
         assert_true(found, {"rollout_data_rank_0.jsonl": logs[-1], "rollout_data_rank_1.jsonl": other})
 

@@ -42,7 +42,8 @@ class Remark:
     ----------
     kind : str
         ``evaluation``: the steps may hold samples of an evaluation; ``attempts``: they may hold samples of
-        two attempts; ``groups``: the logged groups mix prompts; ``split``: where the split of the samples comes from.
+        two attempts; ``groups``: the logged groups mix prompts; ``split``: where the split of the samples
+        comes from.
     sentence : str
     steps : tuple of int
         The steps, ascending; empty if it is about the whole run.
@@ -181,9 +182,9 @@ def group_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
     if listed:
         yield Remark(
             "groups",
-            f"{steps_text(listed).capitalize()}: each logged group holds different prompts, and each prompt is in "
-            "several groups, so statistics of groups compare different tasks. Earlier recorders did this with "
-            "OnlineDPOTrainer: record such a run again.",
+            f"{steps_text(listed).capitalize()}: each logged group holds different prompts, and each prompt "
+            "is in several groups, so statistics of groups compare different tasks. Earlier recorders did this "
+            "with OnlineDPOTrainer: record such a run again.",
             listed,
             "groups mix prompts",
         )

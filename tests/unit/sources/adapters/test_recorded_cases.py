@@ -11,6 +11,7 @@ import pytest
 
 import rlpanel
 from rlpanel.store.index.run_index import RunIndex
+from tests.factories import rewrite
 
 UPSTREAM = Path(__file__).parents[3] / "data" / "upstream"
 
@@ -57,7 +58,7 @@ def test_a_step_that_a_resumed_run_writes_again_replaces_the_lost_one(
     (folder / file).write_bytes(text + text.replace(b"4", b"5"))
     index = RunIndex(folder, "run")
     lost = read(index)
-    (folder / file).write_bytes(text)
+    rewrite(folder / file, text)
     assert lost > expected
     assert read(index) == expected
 

@@ -21,7 +21,7 @@ from rlpanel.store.query.group_frame import group_frame
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.episode_oracle import Expected, Line, Place, expected
-from tests.factories import append
+from tests.factories import append, rewrite
 
 Row = dict[str, Any]
 SEEDS = range(8)
@@ -178,7 +178,7 @@ def test_a_rewritten_file_and_a_deleted_one_give_way(seed: int, tmp_path: Path) 
     look(index)
     first, second, _ = sorted(tmp_path.glob("*.jsonl"))
     kept = first.read_bytes().splitlines(keepends=True)
-    first.write_bytes(b"".join(kept[: len(kept) // 2]))
+    rewrite(first, *kept[: len(kept) // 2])
     assert_counts(look(index), expected(lines_of(tmp_path)))
     second.unlink()
     assert_counts(look(index), expected(lines_of(tmp_path)))
@@ -194,7 +194,7 @@ def test_dropping_dead_rows_changes_nothing(
     index = RunIndex(tmp_path, "run")
     look(index)
     for path in sorted(tmp_path.glob("*.jsonl"))[:2]:
-        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
+        rewrite(path, *path.read_bytes().splitlines(keepends=True)[1:])
         look(index)
     written(tmp_path, chance, steps=[6, 7])
     assert_counts(look(index), expected(lines_of(tmp_path)))
