@@ -183,8 +183,8 @@ def group_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
         yield Remark(
             "groups",
             f"{steps_text(listed).capitalize()}: each logged group holds different prompts, and each prompt "
-            "is in several groups, so statistics of groups compare different tasks. Earlier recorders did this "
-            "with OnlineDPOTrainer: record such a run again.",
+            "is in several groups, so statistics of groups compare different tasks. Earlier recorders did "
+            "this with OnlineDPOTrainer: record such a run again.",
             listed,
             "groups mix prompts",
         )
