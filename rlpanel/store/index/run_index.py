@@ -18,6 +18,7 @@ from rlpanel.settings import Reading, Training
 from rlpanel.sources.discovery.directory import RolloutFileInfo
 from rlpanel.sources.discovery.open_file import open_file
 from rlpanel.sources.discovery.run_json import RunJson
+from rlpanel.sources.files import file_access
 from rlpanel.sources.files.file_access import path_of
 from rlpanel.sources.files.unreadable import Unread, reason_of
 from rlpanel.sources.readers.jsonl import ChangedLine, JsonlFile
@@ -402,11 +403,22 @@ class RunIndex:
         gone = [
             file
             for name, file in self._files.by_name.items()
-            if name not in seen and not file.gone and not self._folder.hides(name)
+            if name not in seen and not (file.gone or self._folder.hides(name) or self._begins_anew(file))
         ]
         for file in gone:
             file.mark_gone()
         self._invalidate(gone)
+
+    def _begins_anew(self, file: RunFile) -> bool:
+        """Return True if a file was emptied or begun again a moment ago, so no format accepts it yet."""
+        if not file.reader.grows or not self._table.count_rows(file.number, self._next_version):
+            return False
+        try:
+            changed = file_access.stat(file.reader.tail.path).st_mtime
+        except OSError:  # deleted
+            return False
+        # The clock of another machine may have set the time.
+        return abs(time.time() - changed) < self.reading.line_rest
 
     def _start_backlog(self, seen: dict[str, RolloutFileInfo]) -> None:
         """If much is unread, queue long files in ranges, newest first, and follow them from their ends."""

@@ -183,3 +183,26 @@ def test_a_restart_is_found_in_the_content_that_replaced_another(tmp_path: Path)
     rewrite(path, *again)
     look(index)
     assert (index.snapshot.samples, index.snapshot.older, index.snapshot.restarts) == (8, 16, (1,))
+
+
+def test_a_file_that_is_empty_for_a_moment_keeps_its_rows(tmp_path: Path) -> None:
+    """Opening with mode "w" empties a file, and its first bytes do not show its format."""
+    path = tmp_path / NAME
+    path.write_bytes(step_of_verl(0.0))
+    index = opened(tmp_path)
+    old = look(index)
+    states = []
+    for size in (0, 20):
+        path.write_bytes(step_of_verl(1.0)[:size])
+        states.append(look(index))
+    path.write_bytes(step_of_verl(1.0))
+    assert (states, look(index)) == ([old, old], (ROWS, 1.0))
+
+
+def test_a_file_that_stays_empty_loses_its_rows(tmp_path: Path) -> None:
+    (tmp_path / "other.jsonl").write_bytes(step_of_verl(0.0, 5))
+    (tmp_path / NAME).write_bytes(step_of_verl(0.0))
+    index = opened(tmp_path)
+    assert look(index)[0] == ROWS + 5
+    rewrite(tmp_path / NAME)
+    assert look(index)[0] == 5
