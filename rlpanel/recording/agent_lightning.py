@@ -2,9 +2,9 @@
 
 ``agentlightning.hooks`` is the path of a file with these lines::
 
-    from rlpanel.recording.agent_lightning import recording_hooks
+    import rlpanel.recording.agent_lightning as recorder
 
-    RecordingHooks = recording_hooks()
+    RecordingHooks = recorder.recording_hooks()
 
 The methods of its hooks get neither the step nor the group, and an asynchronous run calls them again for
 rollouts that it carries over. Therefore the hooks only bring rlpanel into the trainer's process, where

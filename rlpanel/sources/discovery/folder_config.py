@@ -120,7 +120,8 @@ class FolderConfigs:
         """
         folders = self._upwards(path_of(folder))
         bound = str(folders[-1])
-        if path_of(run or folder) == self._root:
+        # A remote one would cost a request at each look.
+        if path_of(run or folder) == self._root and not is_remote(self._root):
             folders.append(self._root.parent)
         configs = (self._load(parent / NAME, bound) for parent in folders)
         config = next((loaded for loaded in configs if loaded), self._settings)

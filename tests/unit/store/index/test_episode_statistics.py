@@ -297,3 +297,14 @@ def test_the_prompt_of_an_episode_is_that_of_its_first_row(tmp_path: Path) -> No
     assert groups["samples"].tolist() == [3]
     assert groups["reward_mean"].tolist() == pytest.approx([2 / 3])
     assert view.by_rows.step_values("reward").tolist() == pytest.approx([2 / 7])
+
+
+def test_an_empty_episode_is_none(tmp_path: Path) -> None:
+    """rLLM writes documents without an id, too."""
+    rows = [
+        {"step": 1, "episode": "", "group": "g", "prompt": "p", "response": f"{i}", "reward": float(i)}
+        for i in range(4)
+    ]
+    append(tmp_path / "rank_0.jsonl", encoded(rows))
+    snapshot = look(RunIndex(tmp_path, "run"))
+    assert (snapshot.episodes, RunView(snapshot).step_values("reward").tolist()) == (4, [1.5])
