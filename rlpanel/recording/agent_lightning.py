@@ -1,10 +1,7 @@
 """Records Agent-Lightning's rollouts from the file of hooks that the training's configuration names.
 
-``agentlightning.hooks`` is the path of a file with these lines::
-
-    import rlpanel.recording.agent_lightning as recorder
-
-    RecordingHooks = recorder.recording_hooks()
+``agentlightning.hooks`` is the path of a file that imports `recording_hooks` from this module and has the line
+``RecordingHooks = recording_hooks()``.
 
 The methods of its hooks get neither the step nor the group, and an asynchronous run calls them again for
 rollouts that it carries over. Therefore the hooks only bring rlpanel into the trainer's process, where

@@ -4,8 +4,8 @@ A unit is what the trainers score once: the rows of one split and step with the 
 trajectory. The last row of a unit has the highest turn or, if none is logged, comes last by name of the file,
 offset and part; so the order of reading does not matter.
 
-A row without an episode, or with an empty one, is a unit of its own. So is one whose episode is a number while
-group, agent, trajectory and turn are missing: that is a counter of the trainer, as in TRL's PPO.
+A row without an episode, or with an empty one, is a unit of its own. So is one whose episode is a number
+while group, agent, trajectory and turn are missing: that is a counter of the trainer, as in TRL's PPO.
 """
 
 from __future__ import annotations
