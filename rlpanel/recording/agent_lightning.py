@@ -1,6 +1,6 @@
 """Records Agent-Lightning's rollouts from the file of hooks that the training's configuration names.
 
-``agentlightning.hooks`` is the path of a file that imports `recording_hooks` from this module and has the line
+``agentlightning.hooks`` is the path of a file that imports `recording_hooks` from this module and has a line
 ``RecordingHooks = recording_hooks()``.
 
 The methods of its hooks get neither the step nor the group, and an asynchronous run calls them again for
