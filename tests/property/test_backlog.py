@@ -16,7 +16,7 @@ from rlpanel.store.backlog import range_reader
 from rlpanel.store.backlog.range_reader import index_range, split_into_ranges
 from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
-from tests.factories import append
+from tests.factories import append, rewrite
 from tests.property import strategies
 from tests.property.test_invariants import assert_same, assert_true, folder, follow, write
 
@@ -112,7 +112,7 @@ def test_a_log_replaced_meanwhile_leaves_nothing_behind(
         (run / name).unlink()
         if missed:
             index.rescan()
-        write(run, {name: after})
+        rewrite(run / name, after)
         if seen:
             index.read()
         follow(index)
