@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +10,13 @@ import pytest
 
 import rlpanel
 from rlpanel.sources.scalars.find_scalars import find_scalars
-from tests.upstream.sources import ROOT
-
-PYTHON = ROOT / os.environ.get("TRAIN_VENV", ".venv-train") / "bin" / "python"
+from tests.upstream.process import run_once
 
 
 @pytest.fixture(scope="module")
 def run_writer(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return a function that runs a writer once and returns its folder."""
-    folders: dict[str, Path] = {}
-
-    def write(name: str) -> Path:
-        if name not in folders:
-            folders[name] = tmp_path_factory.mktemp(name) / "run"
-            command = [str(PYTHON), "-m", "tests.upstream.writers_environments", name, str(folders[name])]
-            done = subprocess.run(
-                command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-                timeout=300,
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr[-3000:]
-        return folders[name]
-
-    return write
+    return run_once(tmp_path_factory, "tests.upstream.writers_environments")
 
 
 def rows(folder: Path, split: str, *columns: str) -> list[list[Any]]:

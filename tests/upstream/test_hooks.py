@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,29 +9,13 @@ import pytest
 
 import rlpanel
 from rlpanel.schema import Sample
-from tests.upstream.sources import ROOT
-
-PYTHON = ROOT / os.environ.get("TRAIN_VENV", ".venv-train") / "bin" / "python"
+from tests.upstream.process import run_once
 
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return a function that runs a framework's code with its hook once and returns the folder."""
-    folders: dict[str, Path] = {}
-
-    def record(name: str) -> Path:
-        if name not in folders:
-            folders[name] = tmp_path_factory.mktemp(name) / "run"
-            command = [str(PYTHON), "-m", "tests.upstream.writers_hooks", name, str(folders[name])]
-            done = subprocess.run(
-                command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
-                timeout=300,
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr[-3000:]
-            assert "no longer recorded" not in done.stderr, done.stderr
-        return folders[name]
-
-    return record
+    return run_once(tmp_path_factory, "tests.upstream.writers_hooks")
 
 
 def read(folder: Path, split: str = "train") -> list[Sample]:
