@@ -11,6 +11,7 @@ FLOOR = (
     "schema",
     "settings",
     "display_settings",
+    "board_url",
     "regular_files",
     "file_rights",
     "safe_files",

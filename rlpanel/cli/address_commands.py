@@ -37,7 +37,7 @@ def link(
     """Print the board's address of a run, step, sample, filter or search; nothing is read."""
     from pathlib import Path
 
-    from rlpanel.app.board.board_link import board_link
+    from rlpanel.board_url import board_link
 
     folder = Path(run).resolve()
     base = Path(root).resolve() if root else folder.parent

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from rlpanel.app.board.board_link import board_link
+from rlpanel.board_url import board_link
 from rlpanel.mcp_server.answer import AnswerLimits, answer, safe_json
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.tables import (

@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlencode
 
 import xxhash
 
@@ -14,6 +13,7 @@ from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue, SentAlerts
 from rlpanel.app.alerts.live_checks import LiveChecks
 from rlpanel.app.alerts.recipients import Recipient
 from rlpanel.app.live_runs import LiveRun, LiveRuns
+from rlpanel.board_url import write_query
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.findings_table import finding_dict
 from rlpanel.settings import Alerts
@@ -99,7 +99,7 @@ def alert_json(run: RunInfo, finding: Finding, now: float, board: str) -> dict[s
         "first_step": finding_json["onset"],
         "last_step": finding_json["last"],
         "time": round(now, 3),
-        "link": f"{board}/?{_query(run, finding)}",
+        "link": f"{board}/{_query(run, finding)}",
     }
 
 
@@ -108,6 +108,4 @@ def _query(run: RunInfo, finding: Finding) -> str:
     values: dict[str, Any] = {"run": run.name, "step": finding.onset, "filter": finding.where}
     # The finding itself is not one of the other split's, to whose samples the link leads.
     values |= {"sort": finding.sort, "split": finding.split, "finding": "" if finding.split else finding.key}
-    return urlencode(
-        {key: value for key, value in values.items() if value not in ("", None)}, errors="replace"
-    )
+    return write_query({**values, "follow": False})

@@ -13,10 +13,10 @@ import panel as pn
 from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.board.overlay_runs import OverlayRuns
 from rlpanel.app.board.run_choice import most_useful, newest_first
-from rlpanel.app.board.url_state import read_query, write_query
 from rlpanel.app.demo import Demo
 from rlpanel.app.media_addresses import ADDRESSES, PageMedia
 from rlpanel.app.session_hub import hub
+from rlpanel.board_url import MAX_QUERY, LinkProblem, read_query
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.browser_pace import BrowserPace
@@ -36,8 +36,8 @@ _DEFAULTS = {name: Selection.param[name].default for name in Selection.param if 
 #: Parameters that Back and Forward leave as they are if the URL does not contain them.
 _KEPT = ("run", "metric", "dark")
 #: Parameters that read logs or open runs, and those that belong to them.
-_COSTLY = ("search", "filter", "sort", "over", "against")
-_COMPANIONS = ("scope", "here_at", "there_at")
+_COSTLY = ("search", "filter", "sort", "overlay_runs", "compared_run")
+_COMPANIONS = ("scope", "samples_here", "samples_there")
 
 
 class Board:
@@ -91,7 +91,7 @@ class Board:
         if self._root is None:
             return
         context = self.context
-        context.survey = self._root.survey
+        context.root_diagnosis = self._root.survey
         context.left_out = list(self._root.left_out)
         now, listed = time.time(), [run.name for run in context.runs]
         runs = newest_first(self._root.runs or [], listed, now)
@@ -120,7 +120,7 @@ class Board:
             with pn.io.hold():
                 # Reset the sample in the same update: both runs may have a sample with the same uid.
                 self._set_view(
-                    index.view if index else RunView(Snapshot("")), index=index, first="", sample=None
+                    index.view if index else RunView(Snapshot("")), index=index, first_uid="", sample=None
                 )
         if before is not None:
             service.close(before)
@@ -131,7 +131,7 @@ class Board:
         if index is None:
             return
         same = index.snapshot.in_split(context.selection.split).split == context.snapshot.split
-        reset: dict[str, Any] = {} if same else {"first": "", "sample": None}
+        reset: dict[str, Any] = {} if same else {"first_uid": "", "sample": None}
         with pn.io.hold():
             self._set_view(index.view, **reset)
 
@@ -266,7 +266,7 @@ class Board:
         ----------
         query : str
         foreign : bool
-            Whether another site led to the URL: what costs much then waits in `Context.held`.
+            Whether another site led to the URL: what costs much then waits in `Context.waiting_values`.
         """
         self._apply(query, {}, foreign=foreign)
         self._remember(query)
@@ -283,7 +283,9 @@ class Board:
     def _remember(self, query: str) -> None:
         """Remember what the URL asks for and is selected at once."""
         values, _ = read_query(query)
-        self._asked = {name: value for name, value in values.items() if name not in self.context.held}
+        self._asked = {
+            name: value for name, value in values.items() if name not in self.context.waiting_values
+        }
 
     @property
     def awaits_run(self) -> bool:
@@ -316,10 +318,10 @@ class Board:
         """Keep the selection and the URL of the browser's window in sync, in both directions."""
 
         def write(*_: Any) -> None:
-            window.query = write_query(self.context.selection)
+            window.query = self.context.selection.query
 
         def read(query: str) -> None:
-            if query != write_query(self.context.selection):
+            if query != self.context.selection.query:
                 self._apply(query, {name: value for name, value in _DEFAULTS.items() if name not in _KEPT})
 
         write()
@@ -334,10 +336,19 @@ class Board:
         held = {name: values.pop(name) for name in (*_COSTLY, *_COMPANIONS) if waits and name in values}
         # The run first, since watchers are called in this order: no view draws the new step of the old run.
         selection.param.update(**{"run": selection.run, **defaults, **values})
-        self.context.held = held
+        self.context.waiting_values = held
         if problems:
             # Show one notification: Bokeh fails when several notifications are closed one after another.
-            notify("; ".join(problems))
+            notify("; ".join(map(problem_text, problems)))
+
+
+def problem_text(problem: LinkProblem) -> str:
+    """Return the message about a part of a link that was ignored."""
+    if not problem.key:
+        return tr("the link is longer than {limit:,} characters and was ignored").format(limit=MAX_QUERY)
+    return tr("{key}={text} in the link is not valid and was ignored").format(
+        key=problem.key, text=problem.text
+    )
 
 
 def notify(message: str) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rlpanel.app.session_hub import hub
+from rlpanel.board_url import MAX_OVERLAY_RUNS
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS, SPLIT, OverlayRun, split_label
+from rlpanel.panels.session.overlay_run import SPLIT, OverlayRun, split_label
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.run_index import RunIndex
 
@@ -33,7 +34,9 @@ class OverlayRuns:
         self._open: dict[str, RunIndex] = {}
         self._slots: dict[str, int] = {}
         self._missing: set[str] = set()  # runs reported as missing; they are tried again without a message
-        context.selection.param.watch(self._choose, ["run", "split", "over", "beside", "against"])
+        context.selection.param.watch(
+            self._choose, ["run", "split", "overlay_runs", "overlay_splits", "compared_run"]
+        )
         context.param.watch(self._choose, "runs")
 
     def contains(self, index: RunIndex) -> bool:
@@ -43,7 +46,7 @@ class OverlayRuns:
     def on_change(self, changed: Iterable[RunIndex | None]) -> None:
         """Update the views if one of the changed runs is overlaid."""
         overlaid = set(self._open.values())
-        if self._context.selection.beside:
+        if self._context.selection.overlay_splits:
             overlaid |= {index for index in (self._context.index,) if index is not None}
         if not overlaid.isdisjoint(changed):
             self.show()
@@ -56,15 +59,15 @@ class OverlayRuns:
 
     def _choose(self, *_: Any) -> None:
         selection = self._context.selection
-        over = [name for name in selection.over if name != selection.run][:MAX_OVERLAY_RUNS]
-        selected = dict.fromkeys([*over, *([selection.against] if selection.against else [])])
+        over = [name for name in selection.overlay_runs if name != selection.run][:MAX_OVERLAY_RUNS]
+        selected = dict.fromkeys([*over, *([selection.compared_run] if selection.compared_run else [])])
         for name in set(self._open) - set(selected):
             hub().reader.close(self._open.pop(name))
         problems = {name: self._open_run(name) for name in selected if name not in self._open}
         missing = {name for name, problem in problems.items() if problem}
         messages = [problems[name] for name in problems if name in missing - self._missing]
         self._missing = missing
-        keys = [*(SPLIT + name for name in selection.beside), *over][:MAX_OVERLAY_RUNS]
+        keys = [*(SPLIT + name for name in selection.overlay_splits), *over][:MAX_OVERLAY_RUNS]
         self._slots = {name: slot for name, slot in self._slots.items() if name in keys}
         for name in keys:
             free = (slot for slot in range(MAX_OVERLAY_RUNS) if slot not in self._slots.values())
@@ -89,8 +92,8 @@ class OverlayRuns:
         overlays = {name: self._overlay(name, index) for name, index in self._open.items()}
         overlays |= self._split_overlays()
         context.param.update(
-            others=[overlays[name] for name in self._slots if name in overlays],
-            against=overlays.get(context.selection.against),
+            overlays=[overlays[name] for name in self._slots if name in overlays],
+            other_run=overlays.get(context.selection.compared_run),
         )
 
     def _overlay(self, name: str, index: RunIndex) -> OverlayRun:

@@ -85,7 +85,7 @@ class Layout:
         self._fill_side()
         context.selection.param.watch(self._restyle, "dark")
         context.param.watch(self._show_or_cover, "view")
-        context.param.watch(self._lead_with_sample, "marked")
+        context.param.watch(self._lead_with_sample, "shaded_steps")
         self._restyle()
         self._show_or_cover()
         self.window: BrowserWindow | None = None

@@ -152,7 +152,7 @@ class PromptPair:
         """Select one of the two samples in the board: its run, its step and the sample."""
         if self._samples is not None:
             selection, sample = self.context.selection, self._samples[side]
-            run = (selection.run, selection.against)[side]
+            run = (selection.run, selection.compared_run)[side]
             selection.param.update(run=run, step=sample.step, uid=sample.uid, token=-1, follow=False)
 
 

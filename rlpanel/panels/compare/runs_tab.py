@@ -57,7 +57,7 @@ class RunsTab(Viewer):
         self._updating = False
         self._work: BackgroundTask[RunComparison] = BackgroundTask(self._show)
         self._against = select_field("against-run", tr("Other run"), 190)
-        self._steps = {name: _StepChoice(context, name) for name in ("here_at", "there_at")}
+        self._steps = {name: _StepChoice(context, name) for name in ("samples_here", "samples_there")}
         self._summary = HtmlPane(
             "",
             stylesheets=[theme.CSS, read_assets("panels/compare/runs_tab.css")],
@@ -80,9 +80,9 @@ class RunsTab(Viewer):
             visible=False,
         )  # fmt: skip
         self._column = pn.Column(
-            FieldRow(_caption(tr("This run")), self._steps["here_at"], margin=(8, 10, 0, 10)),
+            FieldRow(_caption(tr("This run")), self._steps["samples_here"], margin=(8, 10, 0, 10)),
             FieldRow(
-                _caption(tr("Other run")), self._against, self._steps["there_at"], margin=(2, 10, 0, 10)
+                _caption(tr("Other run")), self._against, self._steps["samples_there"], margin=(2, 10, 0, 10)
             ),
             self._summary,
             self._results,
@@ -92,10 +92,10 @@ class RunsTab(Viewer):
         )
         self._against.param.watch(self._on_run_choice, "value")
         context.param.watch(self._update_runs, "runs")
-        context.selection.param.watch(self._update_runs, ["run", "over", "against"])
-        context.param.watch(self._draw, ["index", "against"])
+        context.selection.param.watch(self._update_runs, ["run", "overlay_runs", "compared_run"])
+        context.param.watch(self._draw, ["index", "other_run"])
         context.param.watch(self._draw_again, "now")
-        context.selection.param.watch(self._draw, ["here_at", "there_at"])
+        context.selection.param.watch(self._draw, ["samples_here", "samples_there"])
         context.display.param.watch(self._draw, [*STYLE_SETTINGS])
         self.param.watch(self._update_runs, "active")
 
@@ -111,18 +111,18 @@ class RunsTab(Viewer):
         context, selection = self.context, self.context.selection
         labels = run_labels(context.runs)
         others = {label: name for name, label in labels.items() if name != selection.run}
-        names = [*(name for name in selection.over if name in others.values()), *others.values()]
-        chosen = selection.against if selection.against in names else next(iter(names), "")
+        names = [*(name for name in selection.overlay_runs if name in others.values()), *others.values()]
+        chosen = selection.compared_run if selection.compared_run in names else next(iter(names), "")
         self._updating = True
         self._against.param.update(options=others, value=chosen or None)
         self._updating = False
-        if chosen != selection.against:
-            selection.against = chosen
+        if chosen != selection.compared_run:
+            selection.compared_run = chosen
         self._draw()
 
     def _on_run_choice(self, event: Any) -> None:
         if not self._updating and event.new:
-            self.context.selection.against = event.new
+            self.context.selection.compared_run = event.new
 
     def _choose(self, pair: int) -> None:
         comparison, self._chosen = self._comparison, pair
@@ -133,7 +133,7 @@ class RunsTab(Viewer):
         context = self.context
         names = run_labels(context.runs)
         here = names.get(context.selection.run, context.selection.run)
-        return here, names.get(context.selection.against, context.selection.against)
+        return here, names.get(context.selection.compared_run, context.selection.compared_run)
 
     def _export(self) -> CardExport | None:
         comparison = self._comparison
@@ -146,12 +146,12 @@ class RunsTab(Viewer):
     def _runs(self) -> tuple[ComparedRun, ComparedRun] | None:
         """Return the two runs to compare; None if one of them is missing."""
         context, selection = self.context, self.context.selection
-        if context.index is None or context.against is None or selection.against == selection.run:
+        if context.index is None or context.other_run is None or selection.compared_run == selection.run:
             return None
-        other = context.against
+        other = context.other_run
         return (
-            ComparedRun(context.index, context.view, selection.here_at),
-            ComparedRun(other.index, other.view, selection.there_at),
+            ComparedRun(context.index, context.view, selection.samples_here),
+            ComparedRun(other.index, other.view, selection.samples_there),
         )
 
     def _draw_again(self, *_: Any) -> None:

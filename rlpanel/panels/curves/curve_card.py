@@ -117,7 +117,7 @@ class CurveCard:
 
     @property
     def _run_visible(self) -> bool:
-        return "" not in self.context.muted
+        return "" not in self.context.hidden_runs
 
     def fit(self) -> None:
         """Fit the value axis to the visible part of the lines."""
@@ -148,12 +148,12 @@ class CurveCard:
 
     def shade(self) -> None:
         """Shade the steps of the opened finding behind the curve, else those of the curve's own finding."""
-        own = (self.context.marked_curves.get(column) for column in self.curve.columns)
-        marked = self.context.marked or next((steps for steps in own if steps is not None), None)
+        own = (self.context.shaded_by_column.get(column) for column in self.curve.columns)
+        marked = self.context.shaded_steps or next((steps for steps in own if steps is not None), None)
         if marked is not None:
             self.plot.shading.restyle(marked.color, self.context.selection.dark)
         self.plot.shading.draw(self._axis, marked.steps if marked is not None else ())
-        opened = self.context.marked
+        opened = self.context.shaded_steps
         own_finding = opened is not None and opened.column in self.curve.columns
         self.card.css_classes = [*_CLASSES, "rl-of-finding"] if own_finding else _CLASSES
         self._distribution.shade(self._axis, marked)
@@ -161,7 +161,7 @@ class CurveCard:
     def restyle(self) -> None:
         """Apply the colours of the dark or light theme."""
         dark = self.context.selection.dark
-        self.plot.restyle(dark=dark, several_runs=bool(self.context.others))
+        self.plot.restyle(dark=dark, several_runs=bool(self.context.overlays))
         self.shade()
         self.overlay.draw()
         self._distribution.restyle(dark)

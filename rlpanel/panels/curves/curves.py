@@ -62,13 +62,13 @@ class Curves(Viewer):
         )
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, ["view"])
-        context.param.watch(self._on_overlay, ["others", "muted"])
+        context.param.watch(self._on_overlay, ["overlays", "hidden_runs"])
         selection.param.watch(self._on_axis, ["align"])
         selection.param.watch(self._redraw, ["smooth"])
         selection.param.watch(self._update_cards, ["curves", "log_curves"])
         selection.param.watch(self._move_cursors, ["step"])
-        context.param.watch(self._shade, ["marked", "marked_curves"])
-        context.param.watch(self._reveal, ["revealed"])
+        context.param.watch(self._shade, ["shaded_steps", "shaded_by_column"])
+        context.param.watch(self._reveal, ["revealed_column"])
         selection.param.watch(self._restyle, ["dark"])
         display.param.watch(self._update_cards, ["kl_estimator", "per_sequence"])
         display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift", "log_values"])
@@ -146,7 +146,7 @@ class Curves(Viewer):
                 card.draw()
 
     def _on_overlay(self, event: Any) -> None:
-        if event.name == "muted" or bool(event.old) != bool(event.new):
+        if event.name == "hidden_runs" or bool(event.old) != bool(event.new):
             self._redraw()  # the selected run's colour changes as well
             self._restyle()
             return
@@ -170,8 +170,10 @@ class Curves(Viewer):
     def _reveal(self, *_: object) -> None:
         """Scroll to the card of the revealed column."""
         shown = [columns[0] for columns, _ in self._cards]
-        if self.context.revealed in shown:
-            self._scroller._send_msg({"position": shown.index(self.context.revealed), "count": len(shown)})
+        if self.context.revealed_column in shown:
+            self._scroller._send_msg(
+                {"position": shown.index(self.context.revealed_column), "count": len(shown)}
+            )
 
     def _restyle(self, *_: object) -> None:
         with theme.hold_changes():

@@ -54,7 +54,7 @@ class OverlayCurves:
     def draw(self) -> None:
         """Update the lines to the newest snapshots and to the overlay runs that are not switched off."""
         context, selection = self._context, self._context.selection
-        visible = [other for other in context.others if other.key not in context.muted]
+        visible = [other for other in context.overlays if other.key not in context.hidden_runs]
         if visible and self._lines is None:
             self._lines = self._add_renderer("ys", line_width=1.4)
         lines = {other.key: (other.color(selection.dark), self._points(other)) for other in visible}
@@ -74,7 +74,7 @@ class OverlayCurves:
     def visible_lines(self) -> list[tuple[OverlayRun, series.Points]]:
         """The overlay runs whose lines are drawn, with their points."""
         return [
-            (other, self._sent[other.key][1]) for other in self._context.others if other.key in self._sent
+            (other, self._sent[other.key][1]) for other in self._context.overlays if other.key in self._sent
         ]
 
     def _patch(self, wanted: dict[str, tuple[str, series.Points]]) -> None:

@@ -36,7 +36,7 @@ class RunLegend(Viewer):
             sizing_mode="stretch_width", margin=(0, 0, 6, 0), visible=False, css_classes=["rl-run-legend"]
         )
         self._chips.on_msg(lambda event: self._toggle(event.data))
-        context.param.watch(self._draw, ["others", "muted", "runs", "view"])
+        context.param.watch(self._draw, ["overlays", "hidden_runs", "runs", "view"])
         context.selection.param.watch(self._draw, ["run", "align", "dark"])
         self._draw()
 
@@ -45,7 +45,7 @@ class RunLegend(Viewer):
 
     def _draw(self, *_: Any) -> None:
         context = self.context
-        runs = [self._own_chip(), *map(self._overlay_chip, context.others)] if context.others else []
+        runs = [self._own_chip(), *map(self._overlay_chip, context.overlays)] if context.overlays else []
         note = self._note()
         if (runs, note) != (self._chips.runs, self._chips.note):
             self._chips.param.update(runs=runs, note=note, visible=bool(runs or note))
@@ -59,7 +59,7 @@ class RunLegend(Viewer):
             "key": "",
             "label": split_label(label, context.snapshot),
             "color": color,
-            "on": "" not in context.muted,
+            "on": "" not in context.hidden_runs,
             "said": "",
         }
 
@@ -69,7 +69,7 @@ class RunLegend(Viewer):
             "key": other.key,
             "label": other.label,
             "color": other.color(context.selection.dark),
-            "on": other.key not in context.muted,
+            "on": other.key not in context.hidden_runs,
             "said": _status(other, alignment_of(context.snapshot, context.selection.align)),
         }
 
@@ -83,7 +83,7 @@ class RunLegend(Viewer):
 
     def _toggle(self, key: Any) -> None:
         if isinstance(key, str) and any(run["key"] == key for run in self._chips.runs):
-            self.context.muted = self.context.muted ^ {key}
+            self.context.hidden_runs = self.context.hidden_runs ^ {key}
 
 
 def _status(other: OverlayRun, alignment: str) -> str:

@@ -65,7 +65,7 @@ class ValueDistribution:
         """Update the plot to a snapshot and to the settings."""
         display = self.context.display
         kind = display.band if snapshot.has_number(self._column) else ""
-        if kind not in DISTRIBUTION_BANDS or self.context.others or self.context.selection.align != STEP:
+        if kind not in DISTRIBUTION_BANDS or self.context.overlays or self.context.selection.align != STEP:
             self._plot, self._plot_key = None, ("", False)
             return
         plot = self._plot

@@ -121,8 +121,8 @@ def sides_of(context: Context, choice: str, a: str, b: str) -> Sides:
         return Sides(
             here, ContrastSide(_name(tr("this run"), there_range), index, view, rows), within, within_b
         )
-    other_run = context.against
-    if other_run is None or context.selection.against == context.selection.run:
+    other_run = context.other_run
+    if other_run is None or context.selection.compared_run == context.selection.run:
         raise SettingError(tr("choose another run of this folder"))
     rows = _in_range(other_run.view.snapshot, there_range)[0]
     there = ContrastSide(_name(other_run.label, there_range), other_run.index, other_run.view, rows)
@@ -132,11 +132,11 @@ def sides_of(context: Context, choice: str, a: str, b: str) -> Sides:
 def _filtered(context: Context, step: int) -> Sides:
     """Return the samples that pass the grid's filter and search, and the others of the step or run."""
     index, snapshot, selection = context.index, context.snapshot, context.selection
-    if context.passing is None or index is None:
+    if context.filtered_uids is None or index is None:
         raise SettingError(tr("filter or search the samples first: these are compared with the rest"))
     at = step if selection.scope == "step" else None
     rows = snapshot.rows_of(at)
-    passing = np.array([uid in context.passing for uid in snapshot.uids(rows)], bool)
+    passing = np.array([uid in context.filtered_uids for uid in snapshot.uids(rows)], bool)
     scope = tr("step {step:,}").format(step=step) if at is not None else tr("the run")
     a = ContrastSide(
         tr("filtered samples of {scope}").format(scope=scope), index, context.view, rows[passing]

@@ -79,7 +79,7 @@ class ContrastView(Viewer):
         for field in (self._a, self._b):
             field.param.watch(self._on_range, "value")
         self._against.param.watch(self._on_run, "value")
-        context.param.watch(self._draw, ["index", "passing", "against"])
+        context.param.watch(self._draw, ["index", "filtered_uids", "other_run"])
         context.param.watch(self._list_runs, "runs")
         context.selection.param.watch(self._draw, ["step", "split"])
         context.selection.param.watch(self._plot.update, "dark")
@@ -124,17 +124,19 @@ class ContrastView(Viewer):
         others = {label: name for name, label in run_labels(context.runs).items()}
         others = {label: name for label, name in others.items() if name != selection.run}
         chosen = (
-            selection.against if selection.against in others.values() else next(iter(others.values()), "")
+            selection.compared_run
+            if selection.compared_run in others.values()
+            else next(iter(others.values()), "")
         )
         self._updating = True
         self._against.param.update(options=others, value=chosen or None)
         self._updating = False
-        if chosen != selection.against:
-            selection.against = chosen
+        if chosen != selection.compared_run:
+            selection.compared_run = chosen
 
     def _on_run(self, event: Any) -> None:
         if not self._updating and event.new:
-            self.context.selection.against = event.new
+            self.context.selection.compared_run = event.new
 
     def _on_range(self, *_: Any) -> None:
         if not self._updating:

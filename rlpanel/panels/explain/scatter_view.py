@@ -53,7 +53,7 @@ class ScatterView(Viewer):
         for choice in (self._x, self._y):
             choice.param.watch(self._on_choice, "value")
         watch_step(context, self._draw)
-        context.param.watch(self._draw, ["index", "passing"])
+        context.param.watch(self._draw, ["index", "filtered_uids"])
         context.selection.param.watch(self._draw, "dark")
         self.param.watch(self._draw, "active")
 
@@ -80,7 +80,7 @@ class ScatterView(Viewer):
         finite = np.isfinite(values["x"]) & np.isfinite(values["y"])
         frame = pd.DataFrame({name: column[finite] for name, column in values.items()})
         frame["uid"] = snapshot.uids(rows[finite])
-        passing = context.passing
+        passing = context.filtered_uids
         frame["passes"] = True if passing is None else frame["uid"].isin(passing)
         self._frame = frame
         left = len(rows) - len(frame)

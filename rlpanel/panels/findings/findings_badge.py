@@ -85,7 +85,7 @@ class FindingsBadge(Viewer):
         self._work.stop()
         self._list.param.update(found=[], checked=False)
         self.current.found = []
-        self.context.marked_curves = {}
+        self.context.shaded_by_column = {}
         self._mark()
 
     def _check_if_due(self, *_: Any) -> None:
@@ -107,7 +107,7 @@ class FindingsBadge(Viewer):
         shown = [finding_json(each, snapshot) for each in findings]
         self._list.param.update(found=shown, checked=True)
         self.current.found = [each for each in shown if each["severity"] != "info"][:MOST_CURRENT]
-        self.context.marked_curves = _marked_curves(self._findings.values())
+        self.context.shaded_by_column = _marked_curves(self._findings.values())
         linked = self._findings.get(self.context.selection.finding)
         if linked is None:
             self.context.selection.finding = ""
@@ -146,8 +146,8 @@ class FindingsBadge(Viewer):
         finding = self._findings.get(self.context.selection.finding)
         marked = _marked(finding) if finding else None
         with pn.io.hold():
-            if marked != self.context.marked:
-                self.context.marked = marked
+            if marked != self.context.shaded_steps:
+                self.context.shaded_steps = marked
             self._list.opened = finding.key if finding else ""
             self.current.visible = bool(self.current.found) and finding is None
             self.opened.param.update(

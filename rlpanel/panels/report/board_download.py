@@ -24,7 +24,7 @@ def board_download(context: Context, **overrides: Any) -> Download:
         Parameters of its `Selection` to override.
     """
     selection = context.selection
-    copy = frozen(context, uid=selection.uid or context.first, **overrides)
+    copy = frozen(context, uid=selection.uid or context.first_uid, **overrides)
     name = f"{file_name(context.snapshot.name)}-step-{selection.step}.html"
     return Download(name, "text/html", f"{name}, a snapshot", _parts(copy))
 

@@ -31,7 +31,7 @@ class ReferenceTab(Viewer):
         self.context = context
         self._texts = text_pane("rl-pair")
         self._column = pn.Column(self._texts, sizing_mode="stretch_both", scroll="y-auto", margin=0)
-        context.param.watch(self._draw, ["sample", "sought"])
+        context.param.watch(self._draw, ["sample", "text_conditions"])
         context.display.param.watch(self._draw, [*STYLE_SETTINGS])
         self.param.watch(self._draw, "active")
         self._draw()
@@ -42,7 +42,7 @@ class ReferenceTab(Viewer):
     def _draw(self, *_: Any) -> None:
         if self.active:
             context = self.context
-            self._texts.object = _answers_html(context.sample, text_style(context), context.sought)
+            self._texts.object = _answers_html(context.sample, text_style(context), context.text_conditions)
 
 
 def _answers_html(sample: Sample | None, style: TextStyle, tests: Sequence[TextPredicate]) -> str:

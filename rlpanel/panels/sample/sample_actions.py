@@ -43,7 +43,7 @@ class SampleActions(Component):
         #: Runs and uids of the samples shown last: a field of the one before may be sent late.
         self._shown: deque[tuple[str, str]] = deque(maxlen=2)
         self._task: BackgroundTask[dict[str, Any] | RLPanelError] = BackgroundTask(self._on_page)
-        context.param.watch(self._show, ["sample", "noted"])
+        context.param.watch(self._show, ["sample", "notes_version"])
         self._show()
 
     def _show(self, *_: Any) -> None:
@@ -125,7 +125,7 @@ class SampleActions(Component):
             self.failure = tr("cannot be saved: {strerror}").format(strerror=error.strerror)
             return
         self.failure = ""
-        self._context.noted += 1
+        self._context.notes_version += 1
 
 
 def _page_message(context: Context, uid: str, name: str) -> Iterator[dict[str, Any] | RLPanelError]:

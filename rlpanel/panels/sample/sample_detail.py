@@ -54,7 +54,7 @@ class SampleDetail(Viewer):
             min_height=420,
             css_classes=["rl-card", "rl-sample"],
         )
-        if context.selection.against:  # the address names a comparison of runs
+        if context.selection.compared_run:  # the address names a comparison of runs
             context.tab = "runs"
         context.param.watch(self._open_tab, ["tab", "sample"])
         context.param.watch(self._list_tabs, "view")

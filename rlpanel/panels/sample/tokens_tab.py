@@ -37,7 +37,7 @@ class TokensTab(Viewer):
             self._tokens.param.watch(lambda event: setattr(selection, event.name, event.new), name)
         selection.param.watch(lambda event: setattr(self._tokens, "dark", event.new), "dark")
         context.param.watch(self._draw, "sample")
-        context.param.watch(self._draw_prompt, "sought")
+        context.param.watch(self._draw_prompt, "text_conditions")
         context.display.param.watch(self._draw, [*STYLE_SETTINGS, "kl_estimator"])
         self.param.watch(self._draw, "active")
         self._draw()
@@ -61,4 +61,4 @@ class TokensTab(Viewer):
     def _draw_prompt(self, *_: Any) -> None:
         if self.active:
             context = self.context
-            self._prompt.object = prompt_block(context.sample, text_style(context), context.sought)
+            self._prompt.object = prompt_block(context.sample, text_style(context), context.text_conditions)

@@ -109,9 +109,9 @@ class SampleGrid(Viewer):
         context.param.watch(self._on_snapshot, "view")
         selection.param.watch(self._on_step, "step")
         selection.param.watch(self._on_chosen, "uid")
-        context.param.watch(self._highlight, "first")
+        context.param.watch(self._highlight, "first_uid")
         selection.param.watch(self._on_query, ["filter", "scope", "search", "sort"])
-        context.param.watch(self._on_noted, "noted")
+        context.param.watch(self._on_noted, "notes_version")
         settings = ["kl_estimator", "max_samples", "older_attempts", "fold_episodes", *STYLE_SETTINGS]
         display.param.watch(lambda _: self.load(), settings)
         self.load()
@@ -125,7 +125,7 @@ class SampleGrid(Viewer):
         """Select the sample ``by`` rows further down, in the grid's current order."""
         uids = list(self._table.current_view["uid"]) if len(self._table.value) else []
         if uids:
-            uid = self.context.selection.uid or self.context.first
+            uid = self.context.selection.uid or self.context.first_uid
             position = uids.index(uid) + by if uid in uids else 0
             position = min(max(position, 0), len(uids) - 1)
             self._open_page(position)
@@ -155,9 +155,9 @@ class SampleGrid(Viewer):
         self._show()
         if context.index is not None and not self._texts.whole:
             self._read_rest(context.index, view.snapshot)
-        context.sought = result.tests
+        context.text_conditions = result.tests
         uids = self._uids()
-        context.first = uids[0] if uids else ""
+        context.first_uid = uids[0] if uids else ""
         self._on_chosen()
 
     @property
@@ -251,7 +251,7 @@ class SampleGrid(Viewer):
         self._table.page = position // size + 1
 
     def _highlight(self, *_: Any) -> None:
-        uid = self.context.selection.uid or self.context.first
+        uid = self.context.selection.uid or self.context.first_uid
         uids = self._uids()
         selection = [uids.index(uid)] if uid in uids else []
         if selection == self._table.selection and selection and not self._is_highlighted:
@@ -332,7 +332,7 @@ class SampleGrid(Viewer):
             passing = frozenset(self._view.snapshot.uids(rows))
         else:
             passing = None
-        self.context.passing = passing
+        self.context.filtered_uids = passing
 
     def _write_head(self, shown: int) -> None:
         selection, display, result = self.context.selection, self.context.display, self._result

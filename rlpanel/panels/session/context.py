@@ -12,10 +12,10 @@ from contextlib import contextmanager
 import numpy as np
 import param
 
+from rlpanel.board_url import MAX_SMOOTHING, NEWEST, write_query
 from rlpanel.display_settings import DARK_DEFAULT, Display
 from rlpanel.errors import RLPanelError, SampleNotFound
 from rlpanel.panels.plots.alignment import ALIGNMENTS, STEP
-from rlpanel.panels.plots.smoothing import MAX_WEIGHT as MOST_SMOOTH
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.session.overlay_run import OverlayRun
@@ -28,7 +28,6 @@ from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.playable_media import PlayableMedium
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
-from rlpanel.store.snapshot.prompt_pairs import NEWEST
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -53,27 +52,36 @@ class Selection(param.Parameterized):
         default="step", objects=["step", "run"], doc="Whether the grid shows the selected step or all steps."
     )
     sort = param.String(default="", doc="Number column that sorts the grid; a leading - sorts descending.")
-    over = param.List(default=[], item_type=str, doc="Names of the overlay runs.")
-    beside = param.List(default=[], item_type=str, doc="Splits drawn over the curves of the shown split.")
+    overlay_runs = param.List(default=[], item_type=str, doc="Names of the overlay runs.")
+    overlay_splits = param.List(
+        default=[], item_type=str, doc="Splits drawn over the curves of the shown split."
+    )
     align = param.Selector(
         default=STEP, objects=ALIGNMENTS, label="Align by", doc="Quantity on the curves' x axis."
     )
     smooth = param.Number(
         default=0.0,
-        bounds=(0.0, MOST_SMOOTH),
+        bounds=(0.0, MAX_SMOOTHING),
         step=0.01,
         label="Smoothing",
         doc="Weight of an exponential moving average over the steps; the raw line stays visible behind it.",
     )
-    against = param.String(
+    compared_run = param.String(
         default="", doc="Name of the run whose responses to the same prompts are compared."
     )
-    here_at = param.String(default=NEWEST, doc="Compared samples of the run: a choice, or a step's number.")
-    there_at = param.String(default=NEWEST, doc="Compared samples of the other run, as `here_at`.")
+    samples_here = param.String(
+        default=NEWEST, doc="Compared samples of the run: a choice, or a step's number."
+    )
+    samples_there = param.String(default=NEWEST, doc="Compared samples of the other run, as `samples_here`.")
     finding = param.String(default="", doc="Key of the opened finding; empty for none.")
     dark = param.Boolean(default=DARK_DEFAULT, doc="Whether the theme is dark.")
     #: The viewer's preferred theme; the URL names the theme only if it differs.
     preferred_dark: bool = DARK_DEFAULT
+
+    @property
+    def query(self) -> str:
+        """The query string of the board's address, without default values."""
+        return write_query(self.param.values(), preferred_dark=self.preferred_dark)
 
     def prefer_theme(self, dark: bool) -> None:
         """Show the theme that the viewer's browser prefers."""
@@ -88,7 +96,7 @@ class Context(param.Parameterized):
     infos = param.Dict(
         default={}, doc="The newest summary of each run by name; those in `runs` are as old as its order."
     )
-    survey = param.ClassSelector(
+    root_diagnosis = param.ClassSelector(
         class_=Diagnosis, allow_None=True, doc="Diagnosis of a root folder without runs."
     )
     left_out = param.List(
@@ -109,38 +117,40 @@ class Context(param.Parameterized):
         default={}, doc="Reason by path of the runs that cannot be read because of an unexpected error."
     )
     read_only = param.Boolean(default=False, constant=True, doc="Whether the viewer may write nothing.")
-    noted = param.Integer(default=0, doc="Counter that rises whenever a tag or note is written.")
-    others = param.List(default=[], item_type=OverlayRun, doc="The overlay runs.")
-    muted = param.ClassSelector(
+    notes_version = param.Integer(default=0, doc="Counter that rises whenever a tag or note is written.")
+    overlays = param.List(default=[], item_type=OverlayRun, doc="The overlay runs.")
+    hidden_runs = param.ClassSelector(
         class_=frozenset,
         default=frozenset(),
         doc="Keys of the runs whose curves are switched off; '' is the selected run.",
     )
-    against = param.ClassSelector(
+    other_run = param.ClassSelector(
         class_=OverlayRun, allow_None=True, doc="The run whose responses to the same prompts are compared."
     )
-    marked = param.ClassSelector(
+    shaded_steps = param.ClassSelector(
         class_=MarkedSteps, allow_None=True, doc="Steps that all curves shade; None for none."
     )
-    marked_curves = param.Dict(
+    shaded_by_column = param.Dict(
         default={},
         doc="Column → steps that its curve shades while no finding is opened: its worst finding's.",
     )
-    revealed = param.String(default="", doc="Column whose card is scrolled into view when this is set.")
+    revealed_column = param.String(
+        default="", doc="Column whose card is scrolled into view when this is set."
+    )
     now = param.Number(default=0.0, doc="Current time, updated once a second, for ages.")
-    first = param.String(default="", doc="Uid of the grid's first row, shown while no sample is chosen.")
+    first_uid = param.String(default="", doc="Uid of the grid's first row, shown while no sample is chosen.")
     #: Set by the grid, for other views of the same samples.
-    passing = param.ClassSelector(
+    filtered_uids = param.ClassSelector(
         class_=frozenset, allow_None=True, doc="Uids that pass the grid's filters; None without filters."
     )
-    sought = param.ClassSelector(
+    text_conditions = param.ClassSelector(
         class_=tuple, default=(), doc="The grid's conditions on texts (`TextPredicate`), set by the grid."
     )
     #: Returns the address of a medium for its key, set where a server of ours sends it; None elsewhere.
     media_address: Callable[[Hashable, PlayableMedium], str] | None = None
     tab = param.String(default="", doc="Key of the open tab of the sample panel; empty: by the sample.")
     selection = param.ClassSelector(class_=Selection, default=Selection(), doc="What is selected.")
-    held = param.Dict(
+    waiting_values = param.Dict(
         default={},
         doc="Parameters of the selection that a link of another site asks for, until they are run.",
     )
@@ -153,7 +163,7 @@ class Context(param.Parameterized):
         self.param.watch(self._follow_newest, ["view", "now"])
         self.selection.param.watch(self._follow_newest, "follow")
         self.selection.param.watch(self._update_sample, ["uid"])
-        self.param.watch(self._update_sample, ["first", "index"])
+        self.param.watch(self._update_sample, ["first_uid", "index"])
 
     def counted(self, view: RunView) -> RunView:
         """Return a view with the statistics that the display settings ask for."""
@@ -188,9 +198,9 @@ class Context(param.Parameterized):
 
     def reveal(self, column: str) -> None:
         """Scroll to the card of a column, also if that was the last one."""
-        if column == self.revealed:
-            self.param.trigger("revealed")
-        self.revealed = column
+        if column == self.revealed_column:
+            self.param.trigger("revealed_column")
+        self.revealed_column = column
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -222,8 +232,8 @@ class Context(param.Parameterized):
             return
         step = None if selection.follow or selection.step is None else selection.step
         nearest = {"step": int(steps[np.abs(steps - step).argmin()])} if step is not None else {}
-        beside = [name for name in selection.beside if name != split]
-        selection.param.update(split=split, beside=beside, uid="", token=-1, **nearest)
+        beside = [name for name in selection.overlay_splits if name != split]
+        selection.param.update(split=split, overlay_splits=beside, uid="", token=-1, **nearest)
 
     def nearest_step(self, x: float) -> int | None:
         """Return the step nearest to a position on the step axis; None while there are no steps."""
@@ -259,7 +269,7 @@ class Context(param.Parameterized):
 
     def _update_sample(self, *_: object) -> None:
         """Read the chosen sample, or the grid's first one, unless it is shown already."""
-        uid = self.selection.uid or self.first
+        uid = self.selection.uid or self.first_uid
         if self.sample is not None and self.sample.uid == uid:
             return
         if self.index is None or not uid:

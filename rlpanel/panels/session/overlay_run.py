@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rlpanel.board_url import MAX_OVERLAY_RUNS
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
-
-#: Maximum number of overlay runs.
-MAX_OVERLAY_RUNS = 8
 
 #: First character of a split's key; no run's name begins with it.
 SPLIT = "/"

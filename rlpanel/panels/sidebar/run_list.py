@@ -12,12 +12,12 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
+from rlpanel.board_url import MAX_OVERLAY_RUNS
 from rlpanel.findings.run_marks import RunMark, known_mark, read_saved_marks
 from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
 from rlpanel.panels.session.remark_labels import kind_label
 from rlpanel.panels.sidebar.run_state import LIVE_SECONDS, QUIET_SECONDS
 from rlpanel.panels.ui import theme
@@ -84,7 +84,7 @@ class RunList(Viewer):
         context.param.watch(self._on_clock, "now")
         context.param.watch(self._draw, "failing")
         context.param.watch(self._on_runs, "runs")
-        context.selection.param.watch(self._draw, ["run", "over"])
+        context.selection.param.watch(self._draw, ["run", "overlay_runs"])
         self._on_runs()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -117,7 +117,7 @@ class RunList(Viewer):
             choices.param.update(**updates, now=time.time())
 
     def _overlaid(self) -> list[str]:
-        return [name for name in self.context.selection.over if name != self.context.selection.run]
+        return [name for name in self.context.selection.overlay_runs if name != self.context.selection.run]
 
     def _entries(self) -> list[Entry]:
         """Return the runs; the selected run is listed even before the reader finds its files."""
@@ -151,14 +151,14 @@ class RunList(Viewer):
         if type(tick := message.get("tick")) is int and 0 <= tick < 2**31:
             self._choices.answered = tick
         if message.get("clear") is True:
-            self.context.selection.over = []
+            self.context.selection.overlay_runs = []
 
     def _open(self, name: str) -> None:
         if name != self.context.selection.run:
             self.context.selection.param.update(
                 run=name,
                 split="",
-                beside=[],
+                overlay_splits=[],
                 step=None,
                 uid="",
                 token=-1,
@@ -172,7 +172,7 @@ class RunList(Viewer):
         over = [each for each in self._overlaid() if each != name]
         if on and name != selection.run and len(over) < MAX_OVERLAY_RUNS:
             over.append(name)
-        selection.over = over
+        selection.overlay_runs = over
 
 
 def entry_of(

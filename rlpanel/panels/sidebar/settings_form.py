@@ -43,7 +43,7 @@ class SettingsForm(Viewer):
         self._form = Form(self._on_change, css_classes=["rl-settings"])
         selection, display = context.selection, context.display
         context.param.watch(self._on_view, "view")
-        selection.param.watch(self._draw, ["run", "split", "beside", "curves", "align", "smooth"])
+        selection.param.watch(self._draw, ["run", "split", "overlay_splits", "curves", "align", "smooth"])
         display.param.watch(self._draw, [name for name in display.param if name != "name"])
         self._draw()
 
@@ -105,7 +105,7 @@ class SettingsForm(Viewer):
         }
 
     def _split_fields(self) -> list[dict[str, Any]]:
-        snapshot, beside = self.context.snapshot, self.context.selection.beside
+        snapshot, beside = self.context.snapshot, self.context.selection.overlay_splits
         if not snapshot.has_splits:
             return []
         others = [name for name in snapshot.splits if name != snapshot.split]

@@ -54,7 +54,7 @@ class EmptyState(Viewer):
             sizing_mode="stretch_width",
             css_classes=["rl-stage"],
         )
-        context.param.watch(self._draw, ["runs", "view", "root", "survey"])
+        context.param.watch(self._draw, ["runs", "view", "root", "root_diagnosis"])
         self._draw()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -64,7 +64,9 @@ class EmptyState(Viewer):
         runs, snapshot = self.context.runs, self.context.snapshot
         self._demo.visible = not runs and not self.context.read_only
         self._pane.object = (
-            _waiting(snapshot) if runs else getting_started_html(self.context.root, self.context.survey)
+            _waiting(snapshot)
+            if runs
+            else getting_started_html(self.context.root, self.context.root_diagnosis)
         )
 
 

@@ -20,8 +20,8 @@ _NAMES = {
     "search": marked("search"),
     "filter": marked("filter"),
     "sort": marked("sort"),
-    "over": marked("runs over the curves"),
-    "against": marked("compared run"),
+    "overlay_runs": marked("runs over the curves"),
+    "compared_run": marked("compared run"),
 }
 #: Most characters of a value that are shown.
 _LONGEST = 200
@@ -49,7 +49,7 @@ class LinkNotice(Viewer):
             visible=False,
             css_classes=["rl-link"],
         )
-        context.param.watch(self._draw, "held")
+        context.param.watch(self._draw, "waiting_values")
         context.selection.param.watch(self._leave_out, "run")
         self._draw()
 
@@ -57,19 +57,19 @@ class LinkNotice(Viewer):
         return self._row
 
     def _draw(self, *_: Any) -> None:
-        held = self.context.held
+        held = self.context.waiting_values
         with pn.io.hold():
             if held:
                 self._pane.object = notice_html(held)
             self._row.visible = bool(held)
 
     def _run(self, *_: Any) -> None:
-        held, self.context.held = self.context.held, {}
+        held, self.context.waiting_values = self.context.waiting_values, {}
         self.context.selection.param.update(**held)
 
     def _leave_out(self, *_: Any) -> None:
         """Forget what the link asks for; also if another run is chosen, of which it knows nothing."""
-        self.context.held = {}
+        self.context.waiting_values = {}
 
 
 def notice_html(held: dict[str, Any]) -> str:

@@ -89,7 +89,7 @@ class TokenRanking(Viewer):
         self._measure.param.watch(self._on_choice, "value")
         self._least.param.watch(self._on_choice, "value")
         watch_step(context, self._load)
-        context.param.watch(self._load, ["index", "passing"])
+        context.param.watch(self._load, ["index", "filtered_uids"])
         context.display.param.watch(self._load, ["kl_estimator", "max_samples", "pad_token"])
         self.param.watch(self._load, "active")
 
@@ -125,9 +125,9 @@ class TokenRanking(Viewer):
         """Return the rows of the step to count, and the keys of their samples."""
         context = self.context
         rows = context.snapshot.sampled_rows(step, context.display.max_samples)
-        if context.passing is not None:
+        if context.filtered_uids is not None:
             uids = context.snapshot.uids(rows)
-            rows = rows[[uid in context.passing for uid in uids]]
+            rows = rows[[uid in context.filtered_uids for uid in uids]]
         rows = within_limit(context.snapshot, rows)
         return rows, sample_keys(context.snapshot, rows)
 
@@ -177,7 +177,7 @@ class TokenRanking(Viewer):
 
     def _summary(self) -> str:
         """Describe the samples that were counted."""
-        step, progress, passing = self._step, self._shown, self.context.passing
+        step, progress, passing = self._step, self._shown, self.context.filtered_uids
         if not progress.tally.measures:
             return tr("No tokens with logprobs or values are logged at step {step}.").format(step=step)
         total = len(self.context.snapshot.rows_of(step)) if step is not None else 0

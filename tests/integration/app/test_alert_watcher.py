@@ -26,10 +26,10 @@ from rlpanel.app.alerts import alert_delivery
 from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue, SentAlerts
 from rlpanel.app.alerts.alert_watcher import AlertWatcher
 from rlpanel.app.alerts.recipients import Command, NotDelivered, Recipient, Webhook, from_settings
-from rlpanel.app.board.url_state import read_query
 from rlpanel.app.live_runs import LiveRuns
 from rlpanel.app.server.background_service import Service
 from rlpanel.app.server.health_endpoint import REGISTRY, health, set_service
+from rlpanel.board_url import read_query
 from rlpanel.errors import SettingError
 from rlpanel.settings import Alerts, Reading
 from rlpanel.store.index.reader import Reader

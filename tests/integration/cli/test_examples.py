@@ -120,7 +120,7 @@ def test_a_file_that_was_not_read_makes_the_exit_code_3(tmp_path: Path) -> None:
 def test_a_link_is_the_address_that_the_board_reads(home: Path) -> None:
     from urllib.parse import urlsplit
 
-    from rlpanel.app.board.url_state import read_query
+    from rlpanel.board_url import read_query
 
     asked = (
         "rlpanel link runs/exp1 --step 20 --sample rollout_data_rank_0.jsonl:0 --token 3 --metric kl_k3 "

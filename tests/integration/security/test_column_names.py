@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from rlpanel.app.board.url_state import write_query
 from rlpanel.panels.session.context import Selection
 from rlpanel.store.query.csv_text import defuse
 from rlpanel.store.query.sort_order import Order
@@ -139,7 +138,7 @@ def draws_curves(board: BoardPage) -> None:
     curves = list(wanted)
     for first in range(0, len(curves), len(some)):
         part = curves[first : first + len(some)]
-        board.page.evaluate(GO, write_query(Selection(run=NUMBERS, step=2, follow=False, curves=part)))
+        board.page.evaluate(GO, Selection(run=NUMBERS, step=2, follow=False, curves=part).query)
         expect(board.page.locator(".rl-curve")).to_have_count(len(part))
         for curve in part:
             found = board.until(lambda curve=curve: board.source(curve), f"the points of {curve!r}")
@@ -148,7 +147,7 @@ def draws_curves(board: BoardPage) -> None:
 
 def offers_curves(board: BoardPage) -> None:
     """A click in the menu of curves draws the curve of a name."""
-    board.page.evaluate(GO, write_query(Selection(run=NUMBERS, step=2, follow=False)))
+    board.page.evaluate(GO, Selection(run=NUMBERS, step=2, follow=False).query)
     expect(board.page.locator(".rl-curve")).to_have_count(5)
     metrics = board.settings().get_by_role("group", name="Metrics")
     labels = ["constructor", "rewards/__proto__", '""', "foo", "trainer log: loss", "trainer log: Foo"]

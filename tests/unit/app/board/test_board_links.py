@@ -12,7 +12,7 @@ import pytest
 
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
-from rlpanel.app.board.url_state import KEYS, MAX_QUERY
+from rlpanel.board_url import KEYS, MAX_QUERY
 from tests.factories import write_run
 from tests.waiting import wait_until
 

@@ -53,8 +53,8 @@ def at(board: Board, query: str) -> None:
     board.read_url(query)
 
     def caught_up() -> bool:
-        board._apply_changes({None, board.context.index, *(other.index for other in board.context.others)})
-        shown = [board.context.snapshot, *(other.snapshot for other in board.context.others)]
+        board._apply_changes({None, board.context.index, *(other.index for other in board.context.overlays)})
+        shown = [board.context.snapshot, *(other.snapshot for other in board.context.overlays)]
         return all(snapshot.version and snapshot.progress.caught_up for snapshot in shown)
 
     assert wait_until(caught_up)
@@ -97,7 +97,7 @@ def test_a_link_selects_a_split_and_overlays_another(board: Board) -> None:
     context = board.context
     assert (context.snapshot.split, context.view.step_values("reward").tolist()) == ("eval", [5.0, 8.0])
     assert context.selection.step == 3
-    assert {other.label: other.view.step_values("reward").tolist() for other in context.others} == {
+    assert {other.label: other.view.step_values("reward").tolist() for other in context.overlays} == {
         "train": [0.5, 1.0, 2.0]
     }
 
@@ -110,7 +110,7 @@ def test_another_split_is_shown_at_the_nearest_step_that_it_has(
     at(board, "?run=a&step=2&beside=eval")
     board.context.choose_split("eval")
     selection = board.context.selection
-    assert (board.context.snapshot.split, selection.step, selection.follow, selection.beside) == (
+    assert (board.context.snapshot.split, selection.step, selection.follow, selection.overlay_splits) == (
         "eval",
         1,
         False,
@@ -127,7 +127,7 @@ def test_an_overlaid_split_grows_with_its_log(board: Board, root: Path) -> None:
 
     def grown() -> bool:
         board._apply_changes({board.context.index})
-        return len(board.context.others[0].snapshot.steps.values) == 3
+        return len(board.context.overlays[0].snapshot.steps.values) == 3
 
     assert wait_until(grown)
     assert board.context.snapshot.steps.values.tolist() == [1, 2, 3]

@@ -50,8 +50,8 @@ def at(board: Board, query: str) -> None:
     board.read_url(query)
 
     def caught_up() -> bool:
-        board._apply_changes({None, board.context.index, *(other.index for other in board.context.others)})
-        shown = [board.context.snapshot, *(other.snapshot for other in board.context.others)]
+        board._apply_changes({None, board.context.index, *(other.index for other in board.context.overlays)})
+        shown = [board.context.snapshot, *(other.snapshot for other in board.context.overlays)]
         return all(snapshot.version and snapshot.progress.caught_up for snapshot in shown)
 
     assert wait_until(caught_up)
@@ -59,7 +59,9 @@ def at(board: Board, query: str) -> None:
 
 def means(board: Board) -> list[list[float]]:
     context = board.context
-    return [view.step_values("reward").tolist() for view in (context.view, *(o.view for o in context.others))]
+    return [
+        view.step_values("reward").tolist() for view in (context.view, *(o.view for o in context.overlays))
+    ]
 
 
 def test_the_setting_counts_rows_in_the_run_and_in_what_lies_over_it(board: Board) -> None:

@@ -28,8 +28,13 @@ def board(tmp_path: Path) -> Iterator[Board]:
 def waiting(board: Board) -> dict[str, object]:
     """Return what waits, after checking that nothing of it is selected."""
     selection = board.context.selection
-    assert (selection.search, selection.filter, selection.scope, selection.over) == ("", "", "step", [])
-    return board.context.held
+    assert (selection.search, selection.filter, selection.scope, selection.overlay_runs) == (
+        "",
+        "",
+        "step",
+        [],
+    )
+    return board.context.waiting_values
 
 
 def test_what_costs_much_waits_and_the_rest_is_selected(board: Board) -> None:
@@ -38,7 +43,7 @@ def test_what_costs_much_waits_and_the_rest_is_selected(board: Board) -> None:
         "search": "/(a+)+$/",
         "filter": "reward > 0",
         "scope": "run",
-        "over": ["b"],
+        "overlay_runs": ["b"],
     }
     assert (board.context.selection.step, board.context.selection.metric) == (1, "kl_k3")
     assert "(a+)" not in first_view_html(board.context)
@@ -47,22 +52,22 @@ def test_what_costs_much_waits_and_the_rest_is_selected(board: Board) -> None:
 
 def test_the_viewers_own_link_runs_at_once(board: Board) -> None:
     board.read_url(LINK)
-    assert board.context.held == {}
-    assert (board.context.selection.search, board.context.selection.over) == ("/(a+)+$/", ["b"])
+    assert board.context.waiting_values == {}
+    assert (board.context.selection.search, board.context.selection.overlay_runs) == ("/(a+)+$/", ["b"])
 
 
 def test_a_link_without_a_query_waits_for_nothing(board: Board) -> None:
     board.read_url("?run=a&step=1&scope=run&metric=kl_k3", foreign=True)
-    assert board.context.held == {}
+    assert board.context.waiting_values == {}
     assert board.context.selection.scope == "run"
 
 
 def test_a_page_that_is_adapted_to_such_a_link_waits_too(board: Board) -> None:
     board.read_url("?run=b&filter=reward > 1")
     board.ask(LINK, foreign=True)
-    assert set(waiting(board)) == {"search", "filter", "scope", "over"}
+    assert set(waiting(board)) == {"search", "filter", "scope", "overlay_runs"}
     board.ask("?run=a&filter=reward > 1")
-    assert (board.context.held, board.context.selection.filter) == ({}, "reward > 1")
+    assert (board.context.waiting_values, board.context.selection.filter) == ({}, "reward > 1")
 
 
 def test_the_viewer_runs_it_or_leaves_it_out(board: Board) -> None:
@@ -88,7 +93,7 @@ def test_another_run_has_nothing_to_do_with_the_link(board: Board) -> None:
 
 
 def test_the_notice_shows_what_waits_as_text() -> None:
-    shown = notice_html({"search": "<b>" + "x" * 300, "over": ["r1", "r2"], "scope": "run"})
+    shown = notice_html({"search": "<b>" + "x" * 300, "overlay_runs": ["r1", "r2"], "scope": "run"})
     assert "&lt;b&gt;xxx" in shown
     assert "x" * 200 not in shown
     assert "r1, r2" in shown

@@ -118,9 +118,9 @@ def test_the_menu_switches_the_scale(tmp_path: Path) -> None:
 def test_a_curve_is_shaded_by_its_own_finding_unless_one_is_opened(tmp_path: Path) -> None:
     shown = card(write_run(tmp_path / "run", steps=5, tokens=False), "reward")
     context = shown.context
-    context.marked_curves = {"reward": MarkedSteps((2,), "bad"), "other": MarkedSteps((3,), "bad")}
+    context.shaded_by_column = {"reward": MarkedSteps((2,), "bad"), "other": MarkedSteps((3,), "bad")}
     shown.shade()
     assert shown.plot.shading.edges[0].tolist() == [1.5]
-    context.marked = MarkedSteps((4, 5), "kl")
+    context.shaded_steps = MarkedSteps((4, 5), "kl")
     shown.shade()
     assert shown.plot.shading.edges[0].tolist() == [3.5]

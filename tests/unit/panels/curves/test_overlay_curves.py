@@ -34,7 +34,7 @@ def runs(tmp_path: Path) -> list[Run]:
 
 @pytest.fixture
 def context(runs: list[Run]) -> Context:
-    return Context(view=runs[0].view, others=[other(runs[1], 0), other(runs[2], 1)])
+    return Context(view=runs[0].view, overlays=[other(runs[1], 0), other(runs[2], 1)])
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_each_run_has_its_line_and_colour(context: Context, runs: list[Run], plo
     OverlayCurves(context, plot, "reward").draw()
     data = lines(plot).data
     assert data["run"] == ["one", "two"]
-    assert data["color"] == [one.color(dark=True) for one in context.others]
+    assert data["color"] == [one.color(dark=True) for one in context.overlays]
     for drawn, run in zip(data["ys"], runs[1:], strict=True):
         np.testing.assert_allclose(drawn, run.snapshot.steps.mean("reward"))
 
@@ -71,7 +71,7 @@ def test_a_run_that_grows_sends_its_own_line_alone(
     plot.document.on_change(events.append)
     overlay.draw()
     assert events == []
-    context.others = [context.others[0], grown(runs[2], tmp_path)]
+    context.overlays = [context.overlays[0], grown(runs[2], tmp_path)]
     overlay.draw()
     assert [type(event).__name__ for event in events] == ["ColumnsPatchedEvent"]
     assert {place for changes in events[0].patches.values() for place, _ in changes} == {1}
@@ -81,14 +81,14 @@ def test_a_run_that_grows_sends_its_own_line_alone(
 def test_a_hidden_run_has_no_line(context: Context, plot: Any) -> None:
     overlay = OverlayCurves(context, plot, "reward")
     overlay.draw()
-    context.muted = frozenset({"one"})
+    context.hidden_runs = frozenset({"one"})
     overlay.draw()
     assert lines(plot).data["run"] == ["two"]
 
 
 def test_a_run_without_the_column_has_an_empty_line(context: Context, runs: list[Run], plot: Any) -> None:
-    own = replace(context.others[0], view=RunView(Snapshot("empty")))
-    context.others = [own, context.others[1]]
+    own = replace(context.overlays[0], view=RunView(Snapshot("empty")))
+    context.overlays = [own, context.overlays[1]]
     OverlayCurves(context, plot, "reward").draw()
     assert [len(values) for values in lines(plot).data["ys"]] == [0, 3]
 

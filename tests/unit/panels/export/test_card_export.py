@@ -85,14 +85,14 @@ def test_a_smoothed_curve_keeps_the_raw_means(run: Run, raw: pd.DataFrame) -> No
 
 def test_an_exported_curve_contains_the_overlay_runs(run: Run, raw: pd.DataFrame) -> None:
     context = context_of(run, curves=["reward"])
-    context.others = [OverlayRun("other", "the other", 0, run.index, run.view)]
+    context.overlays = [OverlayRun("other", "the other", 0, run.index, run.view)]
     view = Curves(context)
     found = numbers(view)
     assert found[found.run == "the other"]["mean"].tolist() == pytest.approx(
         raw.groupby("step").reward.mean().tolist()
     )
     assert [name for name, _ in asked(view, "svg")["legend"]] == ["run", "the other"]
-    context.muted = frozenset({"", "other"})
+    context.hidden_runs = frozenset({"", "other"})
     assert len(numbers(view)) == 0
 
 

@@ -70,10 +70,10 @@ def test_a_cell_shows_the_place_that_was_found(grid: SampleGrid, name: str) -> N
     setattr(grid.context.selection, name, words[name])
     assert cells(grid, "prompt") == ["…elephants."] * 3
     assert cells(grid, "response")[0] == "It is 0, as I said</s>"
-    assert [test.value for test in grid.context.sought] == ["ELEPHANT"]
+    assert [test.value for test in grid.context.text_conditions] == ["ELEPHANT"]
     setattr(grid.context.selection, name, "")
     assert cells(grid, "prompt")[0] == "What is 0 + 1?"
-    assert grid.context.sought == ()
+    assert grid.context.text_conditions == ()
 
 
 def test_a_place_at_the_end_of_a_response_leads_its_cell(grid: SampleGrid) -> None:

@@ -42,21 +42,21 @@ def shown(grid: SampleGrid) -> list[str]:
 
 def test_without_a_question_the_step_is_shown(grid: SampleGrid, run: Run) -> None:
     assert shown(grid) == run.samples(3).uid.tolist()
-    assert grid.context.passing is None
+    assert grid.context.filtered_uids is None
 
 
 def test_a_filter_leaves_what_passes_and_tells_other_views(grid: SampleGrid, run: Run) -> None:
     grid.context.selection.filter = "reward > 1"
     wanted = run.samples(3).query("reward > 1").uid
     assert shown(grid) == wanted.tolist()
-    assert grid.context.passing == set(wanted)
+    assert grid.context.filtered_uids == set(wanted)
 
 
 def test_a_filter_that_is_none_says_so_and_hides_nothing(grid: SampleGrid, run: Run) -> None:
     grid.context.selection.filter = "rewad > 1"
     assert "did you mean reward" in grid._query.bar.error
     assert shown(grid) == run.samples(3).uid.tolist()
-    assert grid.context.passing is None
+    assert grid.context.filtered_uids is None
     grid.context.selection.filter = ""
     assert grid._query.bar.error == ""
 
@@ -125,7 +125,7 @@ def test_of_more_than_fit_the_first_are_shown(grid: SampleGrid, run: Run) -> Non
 
 def test_of_all_steps_those_of_the_step_pass_for_other_views(grid: SampleGrid, run: Run) -> None:
     grid.context.selection.param.update(scope="run", filter="reward > 1")
-    assert grid.context.passing == set(run.samples(3).query("reward > 1").uid)
+    assert grid.context.filtered_uids == set(run.samples(3).query("reward > 1").uid)
 
 
 def test_head_filters_narrow_what_is_taken_away(grid: SampleGrid, run: Run) -> None:
@@ -148,7 +148,7 @@ def test_a_tag_stands_in_the_grid_when_it_is_left(grid: SampleGrid, run: Run) ->
     uid = run.samples(3).uid[2]
     assert grid.context.notes is not None
     grid.context.notes.write(uid, "odd", "")
-    grid.context.noted += 1
+    grid.context.notes_version += 1
     assert grid._table.value.set_index("uid").tag[uid] == "odd"
     grid.context.selection.filter = 'tag == "odd"'
     assert shown(grid) == [uid]

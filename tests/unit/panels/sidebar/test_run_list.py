@@ -163,11 +163,11 @@ def test_ticks_are_the_overlay_runs(runs: RunList) -> None:
     selection = runs.context.selection
     runs._on_message({"compare": "exp/run-5", "on": True})
     runs._on_message({"compare": "exp/run-6", "on": True})
-    assert selection.over == runs._choices.over == ["exp/run-5", "exp/run-6"]
+    assert selection.overlay_runs == runs._choices.over == ["exp/run-5", "exp/run-6"]
     runs._on_message({"compare": "exp/run-5", "on": False})
-    assert selection.over == ["exp/run-6"]
+    assert selection.overlay_runs == ["exp/run-6"]
     runs._on_message({"clear": True})
-    assert selection.over == []
+    assert selection.overlay_runs == []
 
 
 def test_every_tick_is_answered_by_its_number(runs: RunList) -> None:
@@ -180,16 +180,18 @@ def test_every_tick_is_answered_by_its_number(runs: RunList) -> None:
 
 
 def test_a_link_ticks_runs_and_the_open_run_is_never_ticked(runs: RunList) -> None:
-    runs.context.selection.over = ["exp/run-0", "exp/run-2"]
+    runs.context.selection.overlay_runs = ["exp/run-0", "exp/run-2"]
     assert runs._choices.over == ["exp/run-2"]
     runs._on_message({"compare": "exp/run-0", "on": True})
-    assert runs.context.selection.over == ["exp/run-2"]
+    assert runs.context.selection.overlay_runs == ["exp/run-2"]
 
 
 def test_more_ticks_than_colours_are_refused(runs: RunList) -> None:
     for number in range(1, MAX_OVERLAY_RUNS + 3):
         runs._on_message({"compare": f"exp/run-{number}", "on": True})
-    assert runs.context.selection.over == [f"exp/run-{number}" for number in range(1, MAX_OVERLAY_RUNS + 1)]
+    assert runs.context.selection.overlay_runs == [
+        f"exp/run-{number}" for number in range(1, MAX_OVERLAY_RUNS + 1)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,7 @@ def test_more_ticks_than_colours_are_refused(runs: RunList) -> None:
     ],
 )
 def test_unexpected_messages_change_nothing(runs: RunList, message: Any) -> None:
-    runs.context.selection.over = ["exp/run-2"]
+    runs.context.selection.overlay_runs = ["exp/run-2"]
     runs._on_message(message)
     assert runs.context.selection.run == "exp/run-0"
-    assert runs.context.selection.over == ["exp/run-2"]
+    assert runs.context.selection.overlay_runs == ["exp/run-2"]

@@ -112,10 +112,10 @@ def test_samples_that_come_later_are_added_and_nothing_is_read_twice(tmp_path: P
 def test_only_samples_that_pass_the_grids_filter_count(tmp_path: Path) -> None:
     view = opened(tmp_path, logged(["a"], [-1.0]), logged(["a", "b"], [-3.0, -1.5], index=1))
     second = view.context.snapshot.uids(view.context.snapshot.rows_of(1))[1]
-    view.context.passing = frozenset({second})
+    view.context.filtered_uids = frozenset({second})
     assert shown(view) == {"“a”": "3", "“b”": "1.5"}
     assert "2 tokens in 1 of 2 samples that match the grid" in view._note.object
-    view.context.passing = None
+    view.context.filtered_uids = None
     assert shown(view) == {"“a”": "2", "“b”": "1.5"}
 
 

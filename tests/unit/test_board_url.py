@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.app.board.url_state import MAX_QUERY, read_query, write_query
+from rlpanel.board_url import (
+    BEST,
+    KEYS,
+    MAX_QUERY,
+    MAX_SMOOTHING,
+    NEWEST,
+    SAMPLES,
+    STEP,
+    TIME,
+    board_link,
+    read_query,
+)
+from rlpanel.panels.plots import alignment, smoothing
 from rlpanel.panels.session.context import Selection
+from rlpanel.store.snapshot import prompt_pairs
 
 selections = st.builds(
     dict,
@@ -22,13 +38,13 @@ selections = st.builds(
     filter=st.sampled_from(["", "reward < 0", 'tag == "月 &=%"']),
     scope=st.sampled_from(["step", "run"]),
     sort=st.sampled_from(["", "reward", "-kl_k3_mean"]),
-    over=st.lists(st.text("ab,/%@ü月 ", min_size=1, max_size=9), max_size=8, unique=True),
-    beside=st.lists(st.text("ab,/%@ü月 ", min_size=1, max_size=9), max_size=8, unique=True),
+    overlay_runs=st.lists(st.text("ab,/%@ü月 ", min_size=1, max_size=9), max_size=8, unique=True),
+    overlay_splits=st.lists(st.text("ab,/%@ü月 ", min_size=1, max_size=9), max_size=8, unique=True),
     align=st.sampled_from(["step", "samples", "time"]),
     smooth=st.integers(0, 99).map(lambda share: share / 100),
-    against=st.text(max_size=20),
-    here_at=st.sampled_from(["newest", "best", "0", "1200"]),
-    there_at=st.sampled_from(["newest", "best", "-5"]),
+    compared_run=st.text(max_size=20),
+    samples_here=st.sampled_from(["newest", "best", "0", "1200"]),
+    samples_there=st.sampled_from(["newest", "best", "-5"]),
     finding=st.sampled_from(["", "sustained_change:rewards/a & b", "truncated:"]),
     dark=st.booleans(),
 )
@@ -37,18 +53,18 @@ selections = st.builds(
 @given(selections)
 def test_a_selection_survives_writing_and_reading_the_query(values: dict[str, object]) -> None:
     selection = Selection(follow=False, **values)
-    read, problems = read_query(write_query(selection))
+    read, problems = read_query(selection.query)
     again = Selection(**{**read, "follow": False})
     assert problems == []
     assert {name: getattr(again, name) for name in values} == values
 
 
 def test_the_default_selection_has_no_query() -> None:
-    assert write_query(Selection()) == ""
+    assert Selection().query == ""
 
 
 def test_a_followed_step_is_not_in_the_address() -> None:
-    assert write_query(Selection(run="a", step=7, uid="x:0", follow=True)) == "?run=a"
+    assert Selection(run="a", step=7, uid="x:0", follow=True).query == "?run=a"
 
 
 def test_a_run_named_by_a_number_is_text() -> None:
@@ -72,7 +88,7 @@ def test_a_bad_value_is_ignored_alone(bad: str) -> None:
     values, problems = read_query(f"?run=a&{bad}")
     assert values == {"run": "a"}
     assert len(problems) == 1
-    assert bad in problems[0]
+    assert bad == f"{problems[0].key}={problems[0].text}"
 
 
 def test_a_named_step_or_sample_ends_following() -> None:
@@ -87,4 +103,27 @@ def test_unknown_keys_are_left_alone() -> None:
 def test_an_endless_query_is_not_read() -> None:
     values, problems = read_query("?run=" + "a" * MAX_QUERY)
     assert values == {}
-    assert "longer" in problems[0]
+    assert [problem.key for problem in problems] == [""]
+
+
+def test_every_default_of_the_selection_is_left_out() -> None:
+    defaults = {
+        name: Selection.param[name].default for name in Selection.param if name not in ("name", "follow")
+    }
+    assert {key.parameter: key.default for key in KEYS.values()} == defaults
+
+
+def test_choices_are_those_of_the_views() -> None:
+    assert tuple(alignment.ALIGNMENTS.values()) == (STEP, SAMPLES, TIME)
+    assert MAX_SMOOTHING == smoothing.MAX_WEIGHT
+    assert (NEWEST, BEST) == (prompt_pairs.NEWEST, prompt_pairs.BEST)
+
+
+def test_a_link_is_written_without_the_board() -> None:
+    code = "import sys, rlpanel.board_url; print(sorted({'panel', 'numpy', 'pandas'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_name_that_is_not_unicode_is_replaced() -> None:
+    assert board_link("a\udcff", filter="x") == "http://localhost:5006/?run=a%3F&filter=x&scope=run"

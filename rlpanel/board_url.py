@@ -1,0 +1,244 @@
+"""The board's address: each key of its query string, and the address of a run, step, sample or filter.
+
+The board reads and writes it for its selection (`rlpanel.panels.session.context.Selection`); commands,
+agents and alerts write it for people. It imports nothing of the board, so that a command writes a link at
+once.
+
+Keys are read one by one: a value that cannot be read is ignored and reported, the others are applied. The
+name of a run is always text, even if it looks like a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from rlpanel.display_settings import DARK_DEFAULT
+
+#: Address of a board that was started without options.
+USUAL_ADDRESS = "http://localhost:5006"
+#: Maximum number of characters of a query string.
+MAX_QUERY = 8192
+#: Maximum number of runs and splits whose curves are drawn over those of the selected run.
+MAX_OVERLAY_RUNS = 8
+#: Largest weight of the smoothing average.
+MAX_SMOOTHING = 0.99
+#: Quantities on the x axis of the curves: steps, samples seen, wall time.
+STEP, SAMPLES, TIME = "step", "samples", "time"
+#: Choices of the samples that are compared; a number is a step.
+NEWEST, BEST = "newest", "best"
+_TRUE, _FALSE = {"1", "true", "dark"}, {"0", "false", "light"}
+#: Encodes the empty name in a list; a quoted name is never equal to it.
+_EMPTY = "%"
+
+
+def _flag(text: str) -> bool:
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    raise ValueError(text)
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(text)
+        return text
+
+    return read
+
+
+def _names(text: str) -> list[str]:
+    return ["" if name == _EMPTY else unquote(name) for name in text.split(",") if name]
+
+
+def _write_names(names: list[str]) -> str:
+    """Join names of columns with commas; commas and percent signs in a name are quoted."""
+    return ",".join(name.replace("%", "%25").replace(",", "%2C") or _EMPTY for name in names)
+
+
+def _runs(text: str) -> list[str]:
+    names = [unquote(name, errors="strict") for name in text.split(",") if name]
+    if len(names) > MAX_OVERLAY_RUNS:
+        raise ValueError(text)
+    return list(dict.fromkeys(names))
+
+
+def _write_runs(names: list[str]) -> str:
+    """Join names of runs with commas; special characters in a name are quoted."""
+    return ",".join(quote(name, safe="/ ", errors="replace") for name in names)
+
+
+def _smoothing(text: str) -> float:
+    weight = float(text)
+    if not 0 <= weight <= MAX_SMOOTHING:
+        raise ValueError(text)
+    return weight
+
+
+def _samples_at(text: str) -> str:
+    return text if text in (NEWEST, BEST) else str(int(text))
+
+
+@dataclass(frozen=True)
+class UrlKey:
+    """One key of the query string.
+
+    Attributes
+    ----------
+    parameter : str
+        Name of the selection's parameter.
+    default : object
+        Value that the address leaves out.
+    read : callable
+        Returns the value of a text, or raises `ValueError`.
+    write : callable
+        Returns the text of a value.
+    """
+
+    parameter: str
+    default: Any = ""
+    read: Callable[[str], Any] = str
+    write: Callable[[Any], str] = str
+
+
+KEYS = {
+    "run": UrlKey("run"),
+    "split": UrlKey("split"),
+    "step": UrlKey("step", None, int),
+    "sample": UrlKey("uid"),
+    "token": UrlKey("token", -1, int),
+    "metric": UrlKey("metric", "log_ratio"),
+    "curves": UrlKey("curves", [], _names, _write_names),
+    "log": UrlKey("log_curves", [], _names, _write_names),
+    "search": UrlKey("search"),
+    "filter": UrlKey("filter"),
+    "scope": UrlKey("scope", "step", _one_of("step", "run")),
+    "sort": UrlKey("sort"),
+    "over": UrlKey("overlay_runs", [], _runs, _write_runs),
+    "beside": UrlKey("overlay_splits", [], _runs, _write_runs),
+    "align": UrlKey("align", STEP, _one_of(STEP, SAMPLES, TIME)),
+    "smooth": UrlKey("smooth", 0.0, _smoothing, "{:g}".format),
+    "against": UrlKey("compared_run"),
+    "here_at": UrlKey("samples_here", NEWEST, _samples_at),
+    "there_at": UrlKey("samples_there", NEWEST, _samples_at),
+    "finding": UrlKey("finding"),
+    "theme": UrlKey("dark", DARK_DEFAULT, _flag, lambda dark: "dark" if dark else "light"),
+}
+
+
+@dataclass(frozen=True)
+class LinkProblem:
+    """A part of a link that was ignored.
+
+    Attributes
+    ----------
+    key : str
+        Key of the query string; empty if the whole link is too long.
+    text : str
+        Beginning of the value.
+    """
+
+    key: str
+    text: str
+
+
+def read_query(query: str) -> tuple[dict[str, Any], list[LinkProblem]]:
+    """Parse a query string; return the selection's parameters and what was ignored.
+
+    Parameters
+    ----------
+    query : str
+        With or without the leading ``?``.
+    """
+    values: dict[str, Any] = {}
+    problems = []
+    if len(query) > MAX_QUERY:
+        return {}, [LinkProblem("", query[:40])]
+    for name, text in parse_qsl(query.lstrip("?"), keep_blank_values=False):
+        key = KEYS.get(name)
+        if key is None:
+            continue
+        try:
+            values[key.parameter] = key.read(text)
+        except ValueError:
+            problems.append(LinkProblem(name, text[:40]))
+    if "step" in values or "uid" in values:
+        values["follow"] = False
+    return values, problems
+
+
+def write_query(values: Mapping[str, Any], *, preferred_dark: bool = DARK_DEFAULT) -> str:
+    """Return the query string of a selection, without default values and without a followed step.
+
+    Parameters
+    ----------
+    values : mapping
+        Parameters of the selection; those that are missing have their defaults. With ``follow``, the step is
+        left out.
+    preferred_dark : bool
+        The viewer's preferred theme, which the address leaves out.
+    """
+    followed = ("step", "uid", "token") if values.get("follow", True) else ()
+    pairs = []
+    for name, key in KEYS.items():
+        default = preferred_dark if name == "theme" else key.default
+        value = values.get(key.parameter, default)
+        if value is not None and value != default and key.parameter not in followed:
+            pairs.append((name, key.write(value)))
+    return f"?{urlencode(pairs, errors='replace')}" if pairs else ""
+
+
+def board_link(
+    run: str,
+    *,
+    step: int | None = None,
+    sample: str = "",
+    token: int = -1,
+    metric: str = "",
+    filter: str = "",
+    search: str = "",
+    sort: str = "",
+    split: str = "",
+    against: str = "",
+    url: str = USUAL_ADDRESS,
+) -> str:
+    """Return the board's address of a selection.
+
+    Parameters
+    ----------
+    run : str
+        Name of the run: its path below the folder that the board serves.
+    step : int, optional
+    sample : str
+        Uid of a sample.
+    token : int
+        Position of a token; -1 for none.
+    metric : str
+        Token metric that colours the text.
+    filter, search, sort, split : str
+        As on the board. They apply to the whole run if neither step nor sample is given.
+    against : str
+        Name of a run to compare with.
+    url : str
+        Address of the board.
+    """
+    whole_run = step is None and not sample
+    chosen: dict[str, Any] = {
+        "run": run,
+        "split": split,
+        "uid": sample,
+        "token": token,
+        "filter": filter,
+        "search": search,
+        "sort": sort,
+        "compared_run": against,
+        "scope": "run" if whole_run and (filter or search or sort) else "step",
+        "follow": whole_run,
+    }
+    chosen |= {} if step is None else {"step": step}
+    chosen |= {"metric": metric} if metric else {}
+    return f"{url.rstrip('/')}/{write_query(chosen)}"
