@@ -25,7 +25,6 @@ from rlpanel.sources.readers.jsonl import ChangedLine, JsonlFile
 from rlpanel.sources.records.record_types import Adapter, BadLine, Chunk, changed_lines
 from rlpanel.store.backlog.backlog import Backlog, open_near_end
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult
-from rlpanel.store.backlog.throughput import Throughput
 from rlpanel.store.backlog.workers import WorkerPool
 from rlpanel.store.cache.log_rights import note_log_rights
 from rlpanel.store.cache.run_cache import MIN_LOG_BYTES, RunCache
@@ -34,13 +33,18 @@ from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.index.column_backfill import ColumnBackfill
 from rlpanel.store.index.rewritten_files import RewrittenFiles
-from rlpanel.store.index.run_file import ReadCounts, RunFile
-from rlpanel.store.index.run_files import RunFiles
+from rlpanel.store.index.run_files import ReadCounts, RunFile, RunFiles
 from rlpanel.store.index.run_folder import RunFolder
-from rlpanel.store.index.run_status import RunStatus, list_problems, measure_progress, unread_files
 from rlpanel.store.index.run_summary import SUMMARIES, summarize
 from rlpanel.store.index.saved_rows import restore_run, saved_run
-from rlpanel.store.index.snapshot_builder import build_snapshot
+from rlpanel.store.index.snapshot_builder import (
+    RunStatus,
+    Throughput,
+    build_snapshot,
+    list_problems,
+    measure_progress,
+    unread_files,
+)
 from rlpanel.store.snapshot.run_view import MemoryKey, RunView, SplitMemory
 from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
 

@@ -24,8 +24,7 @@ from rlpanel.store.cache.saved_text import read_saved_text, save_text
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.columns.step_stats import MEAN
 from rlpanel.store.index.last_lines import newest_step
-from rlpanel.store.snapshot.complete_steps import newest_complete_step
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 
 #: File in the cache folder of a run, and version of its content: that of another version is ignored.
 FILE, VERSION = "summary", 1
