@@ -12,8 +12,8 @@ import rlpanel
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
 
-#: Most modules in `rlpanel.sources` and `rlpanel.store`. The formulas in `rlpanel.metrics` depend on the line's
-#: fields: they are not counted, and neither are the small modules that every room may import.
+#: Most modules in `rlpanel.sources` and `rlpanel.store`. The formulas in `rlpanel.metrics` are not counted,
+#: because they depend on the fields of the line; nor are the small modules that every room may import.
 MAX_MODULES = 25
 _PACKAGE = Path(rlpanel.__file__).parent
 

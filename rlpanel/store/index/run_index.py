@@ -427,7 +427,7 @@ class RunIndex:
             return
         opened = [open_near_end(file.number, file.reader, status, len(unread)) for file, status in unread]
         for file, _ in unread:
-            self._files.wait(file)  # this check has consumed the file's change: the next would not report it
+            self._files.wait(file)  # a reader that was moved knows the file as it is now: no change is seen
         self._invalidate(
             [file for file, _ in unread if file.update_generation()]
         )  # replaced since they were read
