@@ -10,7 +10,7 @@ import numpy as np
 from rlpanel.analysis.clustered_tests import TestedDifference
 from rlpanel.analysis.contrast_side import ContrastSide
 from rlpanel.metrics.engine.column_info import describe
-from rlpanel.store.columns.hash_set import mix
+from rlpanel.store.columns.related_rows import mix
 from rlpanel.store.snapshot.step_metric_cache import group_keys
 
 #: Maximum number of uids of a difference.

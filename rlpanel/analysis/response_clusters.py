@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.analysis.text_features import words_of
-from rlpanel.store.columns.hash_set import mix
+from rlpanel.store.columns.related_rows import mix
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_many_texts
 from rlpanel.store.snapshot.snapshot import Snapshot

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from rlpanel.store.backlog.throughput import describe
-from rlpanel.store.snapshot.read_progress import Progress
+from rlpanel.store.snapshot.read_progress import Progress, describe
 
 
 class TerminalProgress:

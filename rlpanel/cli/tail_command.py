@@ -82,7 +82,7 @@ class StepPrinter:
 
     def print_new(self, last: int | None = None) -> None:
         """Print the complete steps after the newest one that was printed; ``last`` limits their number."""
-        from rlpanel.store.snapshot.complete_steps import newest_complete_step
+        from rlpanel.store.snapshot.snapshot import newest_complete_step
         from rlpanel.tables.step_rows import steps
 
         newest = newest_complete_step(self._run.snapshot, time.time())

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Sequence
 
 from rlpanel.findings.check import CheckResult, check
-from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.run_marks import note_findings
-from rlpanel.findings.saved_findings import SavedFindings
+from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.settings import FindingSettings
 from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.index.run_summary import SUMMARIES
 
 _cache: weakref.WeakKeyDictionary[RunIndex, dict[str, CheckResult]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
@@ -22,7 +22,7 @@ def cached_findings(
 ) -> list[Finding]:
     """Return the current findings of a run; rules that read its rows run again only after a change.
 
-    The findings of a run that is not followed are read from its cache folder, if nothing has changed.
+    The worst finding of the run's default split becomes part of its summary, see `RunSummary`.
 
     Parameters
     ----------
@@ -38,15 +38,13 @@ def cached_findings(
     name = view.snapshot.split
     with _lock:
         previous = _cache.setdefault(index, {}).get(name)
-    saved = SavedFindings(index, view, thresholds, now) if previous is None else None
-    result = check(view, thresholds, now, previous or (saved.read() if saved is not None else None))
-    if saved is not None:
-        saved.write(result)
+    result = check(view, thresholds, now, previous)
+    if previous is None:
         trim_heap()  # the first check computes all steps and frees as much as it used
     with _lock:
         _cache[index][name] = result
     if name == index.view.in_split("").snapshot.split:
-        note_findings(index, result.findings, now)
+        _note_worst(index, result.findings, now)
     return result.findings
 
 
@@ -62,3 +60,18 @@ def known_findings(index: RunIndex, split: str = "") -> list[Finding]:
     with _lock:
         last = _cache.get(index, {}).get(split)
     return last.findings if last is not None else []
+
+
+def worst_finding(findings: Sequence[Finding]) -> Finding | None:
+    """Return the worst finding that goes on or ended just now; None without one."""
+    current = [finding for finding in findings if finding.severity != "info"]
+    return min(current, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
+
+
+def _note_worst(index: RunIndex, findings: Sequence[Finding], now: float) -> None:
+    """Note the worst finding in the run's summary; not while a backlog is read."""
+    steps, worst = index.snapshot.steps.values, worst_finding(findings)
+    if index.snapshot.progress.caught_up and len(steps):
+        severity, sentence = (worst.severity, worst.sentence) if worst is not None else ("", "")
+        save = index.reading.cache
+        SUMMARIES.note_finding(index.path, severity, sentence, int(steps[-1]), now, save=save)

@@ -8,8 +8,8 @@ from rlpanel.api.run import Run
 from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.findings.findings_table import finding_dict
 from rlpanel.settings import FindingSettings
-from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.remarks import listed_remarks
+from rlpanel.store.snapshot.snapshot import newest_complete_step
 from rlpanel.tables.table import REMARKS, RUN, SPLIT, Table, TableColumn, TableSpec
 
 FINDINGS = TableSpec(

@@ -8,9 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe
-from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.run_view import RunView
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 from rlpanel.tables.table import TableColumn
 
 #: Stands for all columns of the run in a choice of columns.

@@ -9,11 +9,11 @@ from rlpanel.api.open_run import open_listed
 from rlpanel.errors import RLPanelError
 from rlpanel.sources.discovery.directory import RunInfo, discover
 from rlpanel.store.columns.splits import TRAIN
-from rlpanel.store.index.run_facts import RunFacts, known_facts, read_saved_facts
+from rlpanel.store.index.run_summary import SUMMARIES, RunSummary
 from rlpanel.tables.table import Table, TableColumn, TableSpec, page
 from rlpanel.time_text import utc_text
 
-#: Runs without known facts are read as long as they have fewer bytes than this together.
+#: Runs without a summary are read as long as they have fewer bytes than this together.
 MOST_READ = 32 << 20
 
 _READ = "when the run was last read; null if a large run was never read"
@@ -54,7 +54,7 @@ RUNS = TableSpec(
 def runs(root: str | os.PathLike[str], *, limit: int | None = None, offset: int = 0) -> Table:
     """Return the runs below a folder, the newest first.
 
-    Runs that were never read are read now, up to `MOST_READ` bytes; of others, the last facts are returned.
+    Runs that were never read are read now, up to `MOST_READ` bytes; of others, the last summary is returned.
 
     Parameters
     ----------
@@ -71,25 +71,25 @@ def runs(root: str | os.PathLike[str], *, limit: int | None = None, offset: int 
     """
     found = discover(root)
     shown = page(found, offset, limit)
-    rows = [_row(info, facts) for info, facts in zip(shown, _facts_of(shown), strict=True)]
+    rows = [_row(info, summary) for info, summary in zip(shown, _summaries_of(shown), strict=True)]
     return RUNS.table(rows, total=len(found), offset=offset, about={"root": os.fspath(root)})
 
 
-def _facts_of(infos: Sequence[RunInfo]) -> list[RunFacts | None]:
-    for _ in read_saved_facts([info.path for info in infos]):
+def _summaries_of(infos: Sequence[RunInfo]) -> list[RunSummary]:
+    for _ in SUMMARIES.read_saved([info.path for info in infos]):
         pass
     budget = MOST_READ
     for info in infos:
-        if known_facts(info.path) is None and info.bytes <= budget:
+        if not SUMMARIES.of(info.path).samples and info.bytes <= budget:
             budget -= info.bytes
             try:
                 open_listed(info, follow=False).close()
             except RLPanelError:  # deleted meanwhile
                 continue
-    return [known_facts(info.path) for info in infos]
+    return [SUMMARIES.of(info.path) for info in infos]
 
 
-def _row(info: RunInfo, facts: RunFacts | None) -> dict[str, object]:
+def _row(info: RunInfo, summary: RunSummary) -> dict[str, object]:
     row: dict[str, object] = {
         "run": info.name,
         "path": str(info.path),
@@ -98,8 +98,8 @@ def _row(info: RunInfo, facts: RunFacts | None) -> dict[str, object]:
         "modified": utc_text(info.modified),
         "split": info.split or TRAIN,
     }
-    if facts is not None:
+    if summary.samples:
         row |= {
-            name: getattr(facts, name) for name in ("samples", "step", "split", "doubt", "reward", "trend")
+            name: getattr(summary, name) for name in ("samples", "step", "split", "doubt", "reward", "trend")
         }
     return row

@@ -10,9 +10,9 @@ import numpy as np
 from rlpanel.api.run import Run
 from rlpanel.metrics.engine.column_info import ALIASES, METRICS, of_level, pooling_columns, step_names
 from rlpanel.metrics.engine.step_statistics import STATISTICS
-from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.remarks import listed_remarks
 from rlpanel.store.snapshot.run_view import RunView, step_name
+from rlpanel.store.snapshot.snapshot import newest_complete_step
 from rlpanel.store.snapshot.step_metric_cache import available
 from rlpanel.tables.run_columns import chosen, counted_by, number_column
 from rlpanel.tables.table import BY, REMARKS, RUN, SPLIT, Table, TableColumn, TableSpec

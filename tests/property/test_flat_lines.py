@@ -18,13 +18,12 @@ from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.readers import jsonl
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.readers.tail import Block
-from rlpanel.sources.records.column_reader import ColumnReader
+from rlpanel.sources.records.column_batch import ColumnReader
 from rlpanel.sources.records.json_parser import parse_slow
 from rlpanel.sources.records.record_types import Adapter, Chunk
-from rlpanel.store.columns import row_builder
-from rlpanel.store.columns import text_columns as text_columns_module
+from rlpanel.store.columns import logged_columns, row_builder
+from rlpanel.store.columns.logged_columns import text_columns
 from rlpanel.store.columns.row_builder import RowBuilder, Rows
-from rlpanel.store.columns.text_columns import text_columns
 
 TEXTS = [
     *(
@@ -219,7 +218,7 @@ def test_a_text_gives_the_same_numbers_among_others_as_alone(
 ) -> None:
     prompts, responses = map(list, zip(*pairs, strict=True))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_columns_module, "TEXTS_AT_ONCE", at_once)
+        patch.setattr(logged_columns, "TEXTS_AT_ONCE", at_once)
         together, hashes = text_columns(prompts, responses)
     for row, (prompt, response) in enumerate(pairs):
         alone, _ = text_columns([prompt], [response])

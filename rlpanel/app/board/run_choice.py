@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rlpanel.panels.sidebar.run_state import LIVE_SECONDS
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.store.index.run_facts import known_facts
+from rlpanel.store.index.run_summary import SUMMARIES
 
 
 def newest_first(runs: Iterable[RunInfo], listed: Sequence[str], now: float) -> list[RunInfo]:
@@ -34,7 +34,7 @@ def most_useful(runs: Sequence[RunInfo], now: float) -> RunInfo | None:
 
     Runs of training come before those whose folder is an evaluation's.
 
-    No run is read: the facts of a run that was read before decide, else the first lines of its files.
+    No run is read: the summary of a run that was read before decides, else the first lines of its files.
     """
     runs = [run for run in runs if not run.split] or runs
     rewarded = [run for run in runs if _has_rewards(run)]
@@ -47,5 +47,5 @@ def _is_live(run: RunInfo, now: float) -> bool:
 
 
 def _has_rewards(run: RunInfo) -> bool:
-    facts = known_facts(run.path)
-    return run.rewarded if facts is None else facts.reward is not None or len(facts.trend) > 0
+    summary = SUMMARIES.of(run.path)
+    return summary.reward is not None or len(summary.trend) > 0 if summary.samples else run.rewarded

@@ -15,9 +15,8 @@ from rlpanel.findings.engine.signal import Signal
 from rlpanel.findings.engine.step_blocks import StepBlocks
 from rlpanel.metrics.engine.column_info import describe, step_names
 from rlpanel.settings import FindingSettings
-from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.run_view import RunView
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 
 
 @dataclass(frozen=True)

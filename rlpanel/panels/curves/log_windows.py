@@ -11,8 +11,8 @@ from rlpanel.metrics.engine.step_statistics import split_statistic
 from rlpanel.metrics.engine.trainer_names import TrainerScalar
 from rlpanel.store.columns.scalar_log import Series
 from rlpanel.store.columns.step_stats import COUNT
-from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot import newest_complete_step
 
 #: Start of the window of steps that no point covers.
 _NEVER = np.iinfo(np.int64).max

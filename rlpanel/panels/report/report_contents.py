@@ -11,7 +11,7 @@ from rlpanel.display_settings import Display
 from rlpanel.errors import SettingError
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.store.query.query import Query, QueryResult, QuerySpec
-from rlpanel.store.snapshot.complete_steps import newest_complete_step
+from rlpanel.store.snapshot.snapshot import newest_complete_step
 
 
 def frozen(context: Context, **overrides: Any) -> Context:

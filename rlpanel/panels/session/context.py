@@ -27,9 +27,8 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.playable_media import PlayableMedium
 from rlpanel.store.query.sample_notes import Notes
-from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.run_view import RunView
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 
 
 class Selection(param.Parameterized):

@@ -13,7 +13,6 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.board_url import MAX_OVERLAY_RUNS
-from rlpanel.findings.run_marks import RunMark, known_mark, read_saved_marks
 from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.session.background_task import BackgroundTask
@@ -24,12 +23,11 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.columns.splits import TRAIN
-from rlpanel.store.index.run_facts import RunFacts, known_facts, read_saved_facts
-from rlpanel.store.index.tail_facts import TailFacts, known_tail, look_at_tails
+from rlpanel.store.index.run_summary import SUMMARIES, RunSummary
 
 #: Minimum seconds between two updates of the list while no run is added or removed.
 UPDATE_EVERY = 1.0
-#: Number of runs whose saved facts and marks are read.
+#: Number of runs whose saved summaries are read.
 MOST_SAVED = 1000
 #: Seconds by which a file may be newer than its newest line, because file systems round times.
 _ROUNDING = 1.0
@@ -69,8 +67,8 @@ class RunChoices(Component):
 class RunList(Viewer):
     """List of the runs below the root; a click opens a run, a tick overlays it.
 
-    No run is read for the list. An entry has the facts and the mark that are known: from this process if it
-    read the run, else from the saved columns of the run, else from the last lines of a file.
+    No run is read for the list. An entry has what is known of the run: from this process if it read the run,
+    else from the summary beside its saved columns, else from the last lines of a file.
     """
 
     def __init__(self, context: Context) -> None:
@@ -78,7 +76,7 @@ class RunList(Viewer):
         self.context = context
         self._choices = RunChoices(sizing_mode="stretch_width", margin=(0, 8), css_classes=["rl-runs"])
         self._choices.on_msg(lambda event: self._on_message(event.data))
-        self._known: dict[str, tuple[RunInfo, RunFacts | TailFacts | None, RunMark | None, str, Entry]] = {}
+        self._known: dict[str, tuple[RunInfo, RunSummary, str, Entry]] = {}
         self._updated = 0.0
         self._saved: BackgroundTask[int] = BackgroundTask(self._draw)
         context.param.watch(self._on_clock, "now")
@@ -91,11 +89,11 @@ class RunList(Viewer):
         return self._choices
 
     def _on_runs(self, *_: Any) -> None:
-        """Show the runs, and read their saved facts and marks, and last lines, in the background."""
+        """Show the runs, and read their saved summaries or last lines in the background."""
         self._draw()
         runs = self.context.runs[:MOST_SAVED]
-        paths = [info.path for info in runs]
-        self._saved.start(chain(read_saved_facts(paths), read_saved_marks(paths), look_at_tails(runs)))
+        saved = SUMMARIES.read_saved([info.path for info in runs])
+        self._saved.start(chain(saved, SUMMARIES.read_last_lines(runs)))
 
     def _on_clock(self, *_: Any) -> None:
         if time.monotonic() - self._updated >= UPDATE_EVERY:
@@ -126,12 +124,11 @@ class RunList(Viewer):
         known, self._known = self._known, {}
         for listed in context.runs:
             info = context.infos.get(listed.name, listed)
-            facts = known_facts(info.path) or known_tail(info)
-            mark, label = known_mark(info.path), labels[info.name]
+            summary, label = SUMMARIES.of(info.path), labels[info.name]
             problem = context.failing.get(info.path, "")
             before = known.get(info.name)
-            if before is None or before[:4] != (info, facts, mark, problem) or before[4]["label"] != label:
-                before = info, facts, mark, problem, entry_of(label, info, facts, mark, problem)
+            if before is None or before[:3] != (info, summary, problem) or before[3]["label"] != label:
+                before = info, summary, problem, entry_of(label, info, summary, problem)
             self._known[info.name] = before
         entries = [entry for *_, entry in self._known.values()]
         if selected and selected not in labels:
@@ -175,9 +172,7 @@ class RunList(Viewer):
         selection.overlay_runs = over
 
 
-def entry_of(
-    label: str, info: RunInfo, facts: RunFacts | TailFacts | None, mark: RunMark | None, problem: str = ""
-) -> Entry:
+def entry_of(label: str, info: RunInfo, summary: RunSummary, problem: str = "") -> Entry:
     """Return a run as the browser gets it; what is not known is left out.
 
     Parameters
@@ -185,35 +180,34 @@ def entry_of(
     label : str
         Path below the root; its last part is the name on screen.
     info : RunInfo
-    facts : RunFacts or TailFacts, optional
-        Counts of facts that are older than the files are lower bounds, because logs grow. If the files
-        shrank, they were replaced, and the facts are left out.
-    mark : RunMark, optional
+    summary : RunSummary
+        Counts that are older than the files are lower bounds, because logs grow. If the files shrank, they
+        were replaced, and the counts are left out.
     problem : str
         Reason why the run cannot be read; empty if it can.
     """
     entry: Entry = {"name": info.name, "label": label, "time": round(info.modified, 1)}
     if problem:
         entry["problem"] = problem
-    split = facts.split if isinstance(facts, RunFacts) else info.split or TRAIN
+    split = summary.split if summary.samples else info.split or TRAIN
     if split != TRAIN:
         entry["split"] = split
-    if isinstance(facts, TailFacts):
-        entry["step"], entry["tail"] = facts.step, True
-        if facts.reward is not None:
-            entry["reward"] = number(facts.reward)
-    elif facts is not None and info.bytes >= facts.bytes:
-        entry["time"] = round(max(info.modified, facts.newest_line), 1)
-        entry["samples"], entry["step"] = facts.samples, facts.step
-        entry["more"] = not facts.complete or info.modified > facts.newest_line + _ROUNDING
-        if facts.reward is not None:
-            entry["reward"] = number(facts.reward)
-            entry["trend"] = _heights(facts.trend)
-        if doubt := kind_label(facts.doubt):
+    if not summary.samples and summary.step is not None:
+        entry["step"], entry["tail"] = summary.step, True
+        if summary.reward is not None:
+            entry["reward"] = number(summary.reward)
+    elif summary.samples and info.bytes >= summary.bytes:
+        entry["time"] = round(max(info.modified, summary.newest_line), 1)
+        entry["samples"], entry["step"] = summary.samples, summary.step
+        entry["more"] = not summary.complete or info.modified > summary.newest_line + _ROUNDING
+        if summary.reward is not None:
+            entry["reward"] = number(summary.reward)
+            entry["trend"] = _heights(summary.trend)
+        if doubt := kind_label(summary.doubt):
             entry["doubt"] = doubt
-    if mark is not None:
-        entry["severity"] = mark.severity
-        entry["finding"], entry["checked"] = mark.sentence, mark.step
+    if summary.severity is not None:
+        entry["severity"] = summary.severity
+        entry["finding"], entry["checked"] = summary.finding, summary.checked
     return entry
 
 

@@ -23,7 +23,7 @@ from rlpanel.sources.files import file_access
 from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.readers.tail import Block, ReadPosition, Tail, line_hash
 from rlpanel.sources.records.adapter_calls import read_samples
-from rlpanel.sources.records.column_reader import ColumnReader
+from rlpanel.sources.records.column_batch import ColumnReader
 from rlpanel.sources.records.fields import TEXT_KEYS, build_texts
 from rlpanel.sources.records.json_parser import is_whole, parse, parse_some
 from rlpanel.sources.records.record_types import (

@@ -38,16 +38,6 @@ def column_fingerprints() -> dict[str, str]:
     return {name: _hash_metric(m) for m in column_info.of_level("token") for name in m.columns.values()}
 
 
-def module_fingerprint(names: Iterable[str]) -> str:
-    """Return the fingerprint of loaded modules and of the modules of rlpanel that they import.
-
-    It is empty if a module has no file, because its code is not known then.
-    """
-    files = [getattr(sys.modules.get(name), "__file__", None) for name in sorted(set(names))]
-    code = [imported_modules(Path(file)) for file in files if file]
-    return _hash_of(frozenset().union(*code)) if len(code) == len(files) else ""
-
-
 def _hash_metric(m: column_info.Metric) -> str:
     code = m.function.__code__
     digest = xxhash.xxh3_64(f"{m.needs} {code.co_consts} {code.co_names}".encode())

@@ -123,18 +123,6 @@ class RunCache:
                 return True
         return False
 
-    def content_hash(self, columns: Columns) -> str:
-        """Return a hash of all rows if the cache holds exactly these columns; else an empty text."""
-        disk = self._disk
-        expected = dict.fromkeys(saved_columns(columns), columns.rows)
-        expected |= {f"texts/{name}": len(labels.names) for name, labels in columns.labels.items()}
-        if disk is None or (columns, columns.edition) != self._columns:
-            return ""
-        if {key: file.items for key, file in disk.files.items()} != expected:
-            return ""
-        hashes = [(key, file.hash) for key, file in disk.files.items()]
-        return xxhash.xxh3_128_hexdigest(json.dumps(hashes).encode())
-
     def close(self) -> None:
         """Release the lock, so that other processes can write."""
         if self._lock is not None:

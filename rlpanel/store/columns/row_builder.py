@@ -34,10 +34,8 @@ from rlpanel.sources.records.record_types import (
     empty_locators,
 )
 from rlpanel.store.columns.columns import Columns
-from rlpanel.store.columns.failed_rows import separate_failed
+from rlpanel.store.columns.logged_columns import ToolNames, separate_failed, text_columns
 from rlpanel.store.columns.page_memory import raise_trim_threshold
-from rlpanel.store.columns.text_columns import text_columns
-from rlpanel.store.columns.tool_names import ToolNames
 
 log = logging.getLogger(__name__)
 

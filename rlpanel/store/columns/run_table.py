@@ -4,7 +4,7 @@ The values of a row never change, but its state may. When a file is replaced, it
 job is restarted, rows of the older attempt are excluded. If equal lines cannot be a coincidence, only one of
 them counts, and rows that a later table repeats do not. The statistics of the steps concerned are
 then recomputed from the rows that count. Of the rows of an episode, the outcome of the last one counts (see
-`episode_units`).
+`EpisodeUnits`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,14 @@ from rlpanel.sources.records.record_types import (
 )
 from rlpanel.store.columns.attempts import Attempts, LineSequence
 from rlpanel.store.columns.columns import Column, Columns
-from rlpanel.store.columns.episode_units import EpisodeUnits
-from rlpanel.store.columns.hash_set import HashSet, mix
-from rlpanel.store.columns.repeated_lines import equal_before, is_copy
-from rlpanel.store.columns.repeated_tables import repeated_rows
+from rlpanel.store.columns.related_rows import (
+    EpisodeUnits,
+    HashSet,
+    equal_before,
+    is_copy,
+    mix,
+    repeated_rows,
+)
 from rlpanel.store.columns.row_builder import RowBuilder, Rows
 from rlpanel.store.columns.splits import (
     MAX_SPLITS,
@@ -66,7 +70,7 @@ class RunTable:
     files : list of str
         Names by file number. Of two equal lines the first by name and offset counts.
     tables : set of int
-        Numbers of the files whose lines repeat rows of the lines before (`repeated_tables`).
+        Numbers of the files whose lines repeat rows of the lines before (`repeated_rows`).
     once_per_step : dict of int to str
         What is logged once per step in a file, by its number (`record_types.once_per_step`).
     shares_evaluation : dict of int to str

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rlpanel.sources.records.record_types import Chunk
-from rlpanel.store.index.run_file import RunFile
+from rlpanel.store.index.run_files import RunFile
 
 #: Bytes of lines and number of rows of all files together that are held back at most.
 MOST_BYTES, MOST_ROWS = 128 << 20, 1 << 18

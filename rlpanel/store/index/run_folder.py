@@ -37,6 +37,8 @@ class RunFolder:
         Files of the run's configuration, and files beside its own, that cannot be read.
     newer_writers : tuple of str
         Says which files were written by a newer version of their trainer than the tested one.
+    remarks : tuple of Remark
+        What the folder says about the run's samples.
     bad_lines : tuple of BadLineAt
         The first bad lines of the files beside its own.
     bad_count : int
@@ -51,7 +53,7 @@ class RunFolder:
         self.config_problem = ""
         self.ignored: tuple[Unread, ...] = ()
         self.newer_writers: tuple[str, ...] = ()
-        self._split = ""
+        self.remarks: tuple[Remark, ...] = ()
         self.bad_lines: tuple[BadLineAt, ...] = ()
         self.bad_count = 0
 
@@ -72,19 +74,15 @@ class RunFolder:
         config = self._directory.folder_configs.for_folder(self._path)
         self.config_problem, self.ignored = config.problem, config.unread
         self.newer_writers = tuple(sorted({found.newer for found in listed if found.newer}))
-        self._split = split_of_folder(self._path.name, (found.adapter for found in listed))
+        self._note_split(listed)
         self._note_beside(listed)
         return {found.name: found for found in listed}
 
-    @property
-    def remarks(self) -> tuple[Remark, ...]:
-        """What the folder tells about the run's samples."""
-        if not self._split:
-            return ()
-        sentence = (
-            f"Split {self._split} from the folder's name {self._path.name!r}: the samples name no split."
-        )
-        return (Remark("split", sentence, split=self._split),)
+    def _note_split(self, listed: list[RolloutFileInfo]) -> None:
+        """Note the split that the folder's name gives the samples, as a remark."""
+        split, name = split_of_folder(self._path.name, (found.adapter for found in listed)), self._path.name
+        sentence = f"Split {split} from the folder's name {name!r}: the samples name no split."
+        self.remarks = (Remark("split", sentence, split=split),) if split else ()
 
     def _note_beside(self, listed: list[RolloutFileInfo]) -> None:
         """Note bad lines and problems of the files that the adapters read beside the run's own."""

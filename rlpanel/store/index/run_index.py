@@ -25,7 +25,6 @@ from rlpanel.sources.readers.jsonl import ChangedLine, JsonlFile
 from rlpanel.sources.records.record_types import Adapter, BadLine, Chunk, changed_lines
 from rlpanel.store.backlog.backlog import Backlog, open_near_end
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult
-from rlpanel.store.backlog.throughput import Throughput
 from rlpanel.store.backlog.workers import WorkerPool
 from rlpanel.store.cache.log_rights import note_log_rights
 from rlpanel.store.cache.run_cache import MIN_LOG_BYTES, RunCache
@@ -34,13 +33,18 @@ from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.index.column_backfill import ColumnBackfill
 from rlpanel.store.index.rewritten_files import RewrittenFiles
-from rlpanel.store.index.run_facts import note_facts, save_facts
-from rlpanel.store.index.run_file import ReadCounts, RunFile
-from rlpanel.store.index.run_files import RunFiles
+from rlpanel.store.index.run_files import ReadCounts, RunFile, RunFiles
 from rlpanel.store.index.run_folder import RunFolder
-from rlpanel.store.index.run_status import RunStatus, list_problems, measure_progress, unread_files
+from rlpanel.store.index.run_summary import SUMMARIES, summarize
 from rlpanel.store.index.saved_rows import restore_run, saved_run
-from rlpanel.store.index.snapshot_builder import build_snapshot
+from rlpanel.store.index.snapshot_builder import (
+    RunStatus,
+    Throughput,
+    build_snapshot,
+    list_problems,
+    measure_progress,
+    unread_files,
+)
 from rlpanel.store.snapshot.run_view import MemoryKey, RunView, SplitMemory
 from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
 
@@ -119,7 +123,6 @@ class RunIndex:
         self._backfill: ColumnBackfill | None = None
         self._not_saved = ""  # reason why the rows are not saved, if that failed in an unexpected way
         self._saved_version = 0  # version of the last save
-        self._final = -1, ""  # version of the last snapshot, and hash of its rows, if the cache holds them
         self._trimmed_at = self.bytes_read  # `bytes_read` when memory was last returned to the system
         self._renumbered = False  # whether line numbers of saved rows have changed since
 
@@ -232,7 +235,7 @@ class RunIndex:
         self._committed_at = time.monotonic()
         before, release = self.snapshot, self._table.columns.release
         self.view = RunView(self._build_snapshot(), self._memories, release)
-        note_facts(self.path, self.snapshot)
+        SUMMARIES.note(self.path, summarize(self.snapshot, time.time()))
         caught_up = self.snapshot.progress.caught_up and not before.progress.caught_up
         if caught_up and self.bytes_read - self._trimmed_at >= TRIM_AFTER_BYTES:
             self._trimmed_at = self.bytes_read
@@ -258,20 +261,9 @@ class RunIndex:
                 self.commit()
             if cache.save(saved_run(self._table, self._files.numbered, self._backlog, self._newest_line)):
                 self._saved_version, self._renumbered = self.version, False
-                save_facts(self.path)
+                SUMMARIES.save(self.path)
         if last:
-            if not self._changed and self.snapshot.rows == self._table.columns.rows:
-                self._final = self.version, cache.content_hash(self._table.columns)
             cache.close()
-
-    @property
-    def saved_rows_hash(self) -> str:
-        """Hash of the newest snapshot's rows after the last save; empty while the run is followed.
-
-        It is also empty if the cache does not hold exactly these rows.
-        """
-        version, content = self._final
-        return content if version == self.version else ""
 
     def close(self) -> None:
         """Save for the last time and cancel the backlog."""
@@ -435,7 +427,7 @@ class RunIndex:
             return
         opened = [open_near_end(file.number, file.reader, status, len(unread)) for file, status in unread]
         for file, _ in unread:
-            self._files.wait(file)  # this check has consumed the file's change: the next would not report it
+            self._files.wait(file)  # a reader that was moved knows the file as it is now: no change is seen
         self._invalidate(
             [file for file, _ in unread if file.update_generation()]
         )  # replaced since they were read

@@ -11,7 +11,7 @@ from rlpanel.store.backlog.backlog import Backlog, OpenFile, restore_open_file
 from rlpanel.store.cache.saved_state import SavedRun
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.run_table import DEAD, RunTable
-from rlpanel.store.index.run_file import RunFile
+from rlpanel.store.index.run_files import RunFile
 
 AddFile = Callable[[str, RolloutFileInfo], RunFile]
 

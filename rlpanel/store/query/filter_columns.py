@@ -9,7 +9,7 @@ import numpy as np
 
 from rlpanel import schema
 from rlpanel.metrics.engine.column_info import ALIASES
-from rlpanel.store.columns.hash_set import mix
+from rlpanel.store.columns.related_rows import mix
 from rlpanel.store.columns.run_table import OLDER
 from rlpanel.store.query.filter import LABEL, NUMBER, TEXT, Labels
 from rlpanel.store.query.sample_notes import NOTE_COLUMNS, Notes

@@ -16,7 +16,7 @@ import numpy as np
 
 from rlpanel.metrics.engine.constants import Constants
 from rlpanel.number_text import number
-from rlpanel.store.columns.hash_set import mix
+from rlpanel.store.columns.related_rows import mix
 from rlpanel.store.columns.scalar_log import Scalars
 from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN, TRAIN_CODE, limit_codes
 

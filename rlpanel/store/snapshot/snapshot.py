@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import median
 
 import numpy as np
 
@@ -18,8 +19,7 @@ from rlpanel.sources.files.unreadable import Unread
 from rlpanel.sources.readers.tail import line_hash
 from rlpanel.sources.records.record_types import Locator
 from rlpanel.store.columns.columns import Columns
-from rlpanel.store.columns.episode_units import FurtherRows
-from rlpanel.store.columns.hash_set import mix
+from rlpanel.store.columns.related_rows import FurtherRows, mix
 from rlpanel.store.columns.run_table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 from rlpanel.store.columns.scalar_log import Scalars
 from rlpanel.store.columns.splits import (
@@ -77,7 +77,7 @@ class Snapshot:
     newer_writers : tuple of str
         Says which files were written by a newer version of their trainer than the tested one.
     restarts : tuple of int
-        Steps at which a restarted job began another attempt (see `restart_detection`).
+        Steps at which a restarted job began another attempt (see `attempts`).
     newest_line : float
         Modification time of the file with the newest line, in seconds since the epoch; 0 before any line.
     scalars : Scalars
@@ -191,7 +191,7 @@ class Snapshot:
     def further(self) -> np.ndarray | None:
         """Mask of the rows whose outcome statistics leave out, shape (rows,); None if there are none.
 
-        They are the further outputs of an episode, of which the last output counts (see `episode_units`).
+        They are the further outputs of an episode, of which the last output counts (see `EpisodeUnits`).
         """
         return None if self._further is None or self._by_rows else self._further.mask
 
@@ -460,3 +460,21 @@ def _split_uid(uid: str) -> tuple[str, int, int]:
         return file, int(offset), int(part or 0)
     except ValueError:
         return "", -1, -1
+
+
+#: Seconds without a new line after which the newest step counts as complete.
+IDLE_SECONDS = 1.0
+
+
+def newest_complete_step(snapshot: Snapshot, now: float) -> int | None:
+    """Return the newest step that is not still being written; None if there is no step.
+
+    The last step counts as complete once it has the median number of samples of the five steps before it, or
+    if no line has arrived for a second. Until then the step before it is returned.
+    """
+    steps, samples = snapshot.steps.values, snapshot.steps.samples
+    if not len(steps):
+        return None
+    usual = median(samples[-6:-1].tolist()) if len(samples) > 1 else 0
+    settled = now - snapshot.newest_line > IDLE_SECONDS
+    return int(steps[-1] if settled or samples[-1] >= usual else steps[-2])

@@ -17,9 +17,8 @@ from typing import Any
 
 import rlpanel
 from rlpanel.cli.resource_usage import peak_memory
-from rlpanel.findings.run_marks import known_mark, read_saved_marks
 from rlpanel.store.index import run_index
-from rlpanel.store.index.run_facts import known_facts, read_saved_facts
+from rlpanel.store.index.run_summary import SUMMARIES
 from rlpanel.store.query.sample_notes import Notes
 
 MEMORY, SECONDS = 8 << 30, 60
@@ -41,8 +40,8 @@ def opened(folder: Path, logged: Messages) -> dict[str, Any]:
     faulthandler.dump_traceback_later(SECONDS, exit=True)
     logged.texts.clear()
     began = time.process_time()
-    *_, listed = [*read_saved_facts([folder]), *read_saved_marks([folder]), rlpanel.discover(folder)]
-    facts, mark = known_facts(folder), known_mark(folder)
+    *_, listed = [*SUMMARIES.read_saved([folder]), rlpanel.discover(folder)]
+    summary = SUMMARIES.of(folder)
     run = rlpanel.open_run(folder, follow=False, jobs=0)
     notes = Notes(run.path)
     notes.labels(run.snapshot)
@@ -55,8 +54,7 @@ def opened(folder: Path, logged: Messages) -> dict[str, Any]:
         "listed": len(listed),
         "notes": len(notes.frame()),
         "findings": found,
-        "facts": facts and facts.samples,
-        "mark": mark and mark.step,
+        "summary": [summary.samples, summary.checked],
         "said": [
             *run.snapshot.problems,
             *(f"{bad.file}:{bad.line}: {bad.reason}" for bad in run.snapshot.bad_lines),

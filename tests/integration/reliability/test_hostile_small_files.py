@@ -42,9 +42,7 @@ FILES: dict[str, str | None] = {
     ".rlpanel-notes.jsonl": '{"uid": "rollout_data_rank_0.jsonl:0", "tag": "odd", "time": 1}\n',
     ".rlpanel/manifest": None,
     f".rlpanel/{MARKER}": None,
-    ".rlpanel/facts": None,
-    ".rlpanel/findings": None,
-    ".rlpanel/checks": None,
+    ".rlpanel/summary": None,
 }
 HUGE = "1" + "0" * 400
 
@@ -144,7 +142,7 @@ def planted(whole: Path, name: str, kind: str, folder: Path) -> Path:
 def test_a_whole_run_says_nothing_and_uses_everything(whole: Path) -> None:
     (found,) = openings([whole])
     assert found["said"] == []
-    assert [found[key] for key in ("rows", "listed", "notes", "facts", "mark")] == [ROWS, 1, 1, ROWS, 4]
+    assert [found[key] for key in ("rows", "listed", "notes", "summary")] == [ROWS, 1, 1, [ROWS, 4]]
 
 
 def test_whatever_is_in_the_place_of_a_small_file_is_named_and_costs_little(
@@ -172,17 +170,12 @@ def is_named(name: str, found: dict[str, Any]) -> bool:
     return any(named in said for said in found["said"])
 
 
-def test_facts_that_were_changed_are_not_shown(whole: Path, tmp_path: Path) -> None:
-    for name, before, after in (
-        ("facts", '"samples": 16', '"samples": 99'),
-        ("findings", '"step": 4', '"step": 9'),
-    ):
-        saved = Path(shutil.copytree(whole, tmp_path / name)) / ".rlpanel" / name
-        assert before in saved.read_text()
-        saved.write_text(saved.read_text().replace(before, after))
-    facts, marks = openings([tmp_path / "facts", tmp_path / "findings"])
-    assert (facts["facts"], facts["mark"]) == (None, 4)
-    assert (marks["facts"], marks["mark"]) == (ROWS, None)
+def test_a_summary_that_was_changed_is_not_shown(whole: Path, tmp_path: Path) -> None:
+    saved = Path(shutil.copytree(whole, tmp_path / "run")) / ".rlpanel" / "summary"
+    assert '"samples": 16' in saved.read_text()
+    saved.write_text(saved.read_text().replace('"samples": 16', '"samples": 99'))
+    (found,) = openings([tmp_path / "run"])
+    assert found["summary"] == [0, -1]
 
 
 PIPES = ("rlpanel.toml", "run.json", "trainer_state.json", "tokenizer.json", ".rlpanel-notes.jsonl")

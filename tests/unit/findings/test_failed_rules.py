@@ -15,7 +15,7 @@ from rlpanel.findings.check import FAILED, check
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RULES, Rule
 from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.run_marks import mark_of
+from rlpanel.findings.findings_cache import worst_finding
 from rlpanel.mcp_server.answer import AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.mcp_server.table_tools import TableTools
@@ -55,7 +55,9 @@ def test_it_is_a_finding_in_one_line_beside_those_of_the_other_rules(run: rlpane
 
 def test_lists_of_runs_reports_and_agents_show_it(run: rlpanel.Run, tmp_path: Path) -> None:
     only = [each for each in run.findings["finding"] if each.rule == FAILED]
-    assert mark_of(only, 30).sentence == SENTENCE
+    worst = worst_finding(only)
+    assert worst is not None
+    assert worst.sentence == SENTENCE
     assert "The rule broken (Broken) failed" in list_html(only)
     tools = TableTools(RunPool(tmp_path), AnswerLimits(), "")
     answer = tools.findings("run")

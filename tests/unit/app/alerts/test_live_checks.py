@@ -8,17 +8,16 @@ import pytest
 
 from rlpanel.app import live_runs
 from rlpanel.app.server.background_service import service
-from rlpanel.findings import run_marks
-from rlpanel.findings.run_marks import known_mark
 from rlpanel.settings import Reading
 from rlpanel.store.index.reader import Reader
+from rlpanel.store.index.run_summary import SUMMARIES
 from tests.factories import write_run
 from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
 def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_marks, "_marks", {})
+    SUMMARIES.forget()
     monkeypatch.setattr(live_runs, "EVERY", 0.02)
 
 
@@ -30,8 +29,8 @@ def test_a_followed_run_gets_a_mark_and_a_newer_one_when_it_breaks(
     reader = Reader(Reading(polling=True, poll_interval=0.02, rescan_interval=0.1))
     try:
         with service(reader, tmp_path, "http://127.0.0.1"):
-            wait_until(lambda: (mark := known_mark(run)) is not None and mark.severity == "")
+            wait_until(lambda: SUMMARIES.of(run).severity == "")
             write_run(run, steps=range(20, 31), truncated=1, tokens=False)
-            wait_until(lambda: (mark := known_mark(run)) is not None and mark.severity == "alarm")
+            wait_until(lambda: SUMMARIES.of(run).severity == "alarm")
     finally:
         reader.stop()

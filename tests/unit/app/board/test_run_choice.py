@@ -10,8 +10,7 @@ import pytest
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.run_choice import most_useful, newest_first
 from rlpanel.sources.discovery.directory import Directory, RunInfo
-from rlpanel.store.index import run_facts
-from rlpanel.store.index.run_facts import RunFacts
+from rlpanel.store.index.run_summary import SUMMARIES, RunSummary
 from tests.factories import write_run
 
 NOW = 1_000_000.0
@@ -20,7 +19,7 @@ LOG = "rollout_data_rank_0.jsonl"
 
 @pytest.fixture(autouse=True)
 def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_facts, "_facts", {})
+    SUMMARIES.forget()
 
 
 def run(name: str, age: float, *, rewarded: bool = True) -> RunInfo:
@@ -65,11 +64,10 @@ def test_without_runs_none_opens() -> None:
     assert most_useful([], NOW) is None
 
 
-def test_facts_of_a_run_that_was_read_decide_over_its_first_line() -> None:
+def test_the_summary_of_a_run_that_was_read_decides_over_its_first_line() -> None:
     runs = [run("empty", 1, rewarded=True), run("full", 2, rewarded=False)]
-    facts = RunFacts(8, 2, None, (), True, 1, NOW)
-    run_facts._facts[str(runs[0].path)] = facts
-    run_facts._facts[str(runs[1].path)] = RunFacts(8, 2, 1.0, (), True, 1, NOW)
+    SUMMARIES.note(runs[0].path, RunSummary(8, 2, None))
+    SUMMARIES.note(runs[1].path, RunSummary(8, 2, 1.0))
     useful = most_useful(runs, NOW)
     assert useful is not None
     assert useful.name == "full"

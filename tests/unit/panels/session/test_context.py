@@ -9,8 +9,7 @@ import pytest
 
 import rlpanel
 from rlpanel.panels.session.context import Context, watch_step
-from rlpanel.store.snapshot.complete_steps import newest_complete_step
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 from tests.factories import append, line, write_run
 
 

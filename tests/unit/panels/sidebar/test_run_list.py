@@ -8,18 +8,14 @@ from typing import Any
 
 import pytest
 
-from rlpanel.findings import run_marks
-from rlpanel.findings.run_marks import RunMark
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
 from rlpanel.panels.sidebar import run_list
 from rlpanel.panels.sidebar.run_list import RunList, entry_of
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.store.index import run_facts
-from rlpanel.store.index.run_facts import RunFacts
-from rlpanel.store.index.tail_facts import TailFacts
+from rlpanel.store.index.run_summary import SUMMARIES, RunSummary
 
-FACTS = RunFacts(
+READ = RunSummary(
     samples=1234, step=30, reward=0.5, trend=(1.0, 2.0, 3.0), complete=True, bytes=100, newest_line=50.0
 )
 MANY = 200
@@ -32,8 +28,7 @@ def info(name: str, **values: Any) -> RunInfo:
 
 @pytest.fixture(autouse=True)
 def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_facts, "_facts", {})
-    monkeypatch.setattr(run_marks, "_marks", {})
+    SUMMARIES.forget()
     monkeypatch.setattr(run_list, "UPDATE_EVERY", 0.0)
 
 
@@ -43,22 +38,22 @@ def runs() -> RunList:
     return RunList(Context(runs=infos, selection=Selection(run="exp/run-0")))
 
 
-def know(name: str, facts: RunFacts) -> None:
-    run_facts._facts[str(Path("/root") / name)] = facts
+def know(name: str, summary: RunSummary) -> None:
+    SUMMARIES.note(Path("/root") / name, summary)
 
 
 def test_a_run_that_was_never_read_has_name_and_age_only() -> None:
-    assert entry_of("a", info("a"), None, None) == {"name": "a", "label": "a", "time": 50.0}
+    assert entry_of("a", info("a"), RunSummary()) == {"name": "a", "label": "a", "time": 50.0}
 
 
-def test_an_entry_of_a_run_that_was_never_read_has_the_facts_of_its_last_lines() -> None:
-    entry = entry_of("a", info("a"), TailFacts(12, 1.5), None)
+def test_an_entry_of_a_run_that_was_never_read_has_step_and_reward_of_its_last_lines() -> None:
+    entry = entry_of("a", info("a"), RunSummary(step=12, reward=1.5))
     assert entry == {"name": "a", "label": "a", "time": 50.0, "step": 12, "tail": True, "reward": "1.5"}
-    assert "reward" not in entry_of("a", info("a"), TailFacts(12, None), None)
+    assert "reward" not in entry_of("a", info("a"), RunSummary(step=12))
 
 
 def test_an_entry_says_what_is_known() -> None:
-    assert entry_of("a", info("a"), FACTS, RunMark("alarm", "It broke.", 29)) == {
+    assert entry_of("a", info("a"), replace(READ, severity="alarm", finding="It broke.", checked=29)) == {
         "name": "a",
         "label": "a",
         "time": 50.0,
@@ -82,42 +77,42 @@ def test_a_run_that_cannot_be_read_says_so_while_that_lasts(runs: RunList) -> No
 
 
 def test_a_run_without_rewards_has_none_in_its_entry() -> None:
-    entry = entry_of("a", info("a"), replace(FACTS, reward=None, trend=()), None)
+    entry = entry_of("a", info("a"), replace(READ, reward=None, trend=()))
     assert not {"reward", "trend", "severity"} & set(entry)
 
 
 @pytest.mark.parametrize(
-    ("files", "facts"),
+    ("files", "summary"),
     [
-        (info("a", modified=90.0, bytes=200), FACTS),
-        (info("a"), replace(FACTS, complete=False)),
+        (info("a", modified=90.0, bytes=200), READ),
+        (info("a"), replace(READ, complete=False)),
     ],
 )
-def test_a_count_that_may_be_too_small_is_a_lower_bound(files: RunInfo, facts: RunFacts) -> None:
-    assert entry_of("a", files, facts, None)["more"] is True
+def test_a_count_that_may_be_too_small_is_a_lower_bound(files: RunInfo, summary: RunSummary) -> None:
+    assert entry_of("a", files, summary)["more"] is True
 
 
-def test_facts_of_files_that_were_replaced_by_smaller_ones_are_not_shown() -> None:
-    assert "samples" not in entry_of("a", info("a", bytes=99), FACTS, None)
+def test_counts_of_files_that_were_replaced_by_smaller_ones_are_not_shown() -> None:
+    assert "samples" not in entry_of("a", info("a", bytes=99), READ)
 
 
 def test_a_line_that_was_read_since_the_last_scan_counts_for_the_age() -> None:
-    assert entry_of("a", info("a"), replace(FACTS, newest_line=70.0), None)["time"] == 70.0
+    assert entry_of("a", info("a"), replace(READ, newest_line=70.0))["time"] == 70.0
 
 
 def test_a_flat_trend_is_in_the_middle() -> None:
-    assert entry_of("a", info("a"), replace(FACTS, trend=(2.0, 2.0)), None)["trend"] == [50, 50]
+    assert entry_of("a", info("a"), replace(READ, trend=(2.0, 2.0)))["trend"] == [50, 50]
 
 
 def test_only_entries_that_changed_are_sent(runs: RunList) -> None:
     sent = runs._choices.runs
-    know("exp/run-7", FACTS)
+    know("exp/run-7", READ)
     runs.context.now = 1.0
     assert runs._choices.runs is sent
     assert [entry["name"] for entry in runs._choices.changes] == ["exp/run-7"]
     assert runs._choices.changes[0]["samples"] == 1234
     for number in range(MANY):
-        know(f"exp/run-{number}", FACTS)
+        know(f"exp/run-{number}", READ)
     runs.context.now = 2.0
     assert runs._choices.changes == []
     assert all(entry["samples"] == 1234 for entry in runs._choices.runs)
@@ -140,7 +135,7 @@ def test_a_newer_file_is_told_without_a_change_of_the_order(runs: RunList) -> No
 
 def test_updates_are_throttled(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_list, "UPDATE_EVERY", 1000.0)
-    know("exp/run-7", FACTS)
+    know("exp/run-7", READ)
     runs.context.now = 1.0
     assert runs._choices.changes == []
     runs.context.selection.run = "exp/run-1"  # a choice is shown at once

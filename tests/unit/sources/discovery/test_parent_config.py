@@ -15,8 +15,8 @@ from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import discover
 from rlpanel.sources.files.file_access import path_of
+from rlpanel.store.index.last_lines import newest_step
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.tail_facts import tail_facts
 from tests.factories import append
 from tests.unit.sources.discovery.test_folder_config import TOML, line, look, vocabulary
 from tests.unit.store.snapshot.test_remarks import TRAINED, write_state, write_trl
@@ -74,9 +74,7 @@ def test_the_list_of_runs_uses_a_toml_far_above_a_run(tmp_path: Path) -> None:
     logged(tmp_path / "a" / "b" / "train")
     (tmp_path / "rlpanel.toml").write_text(TOML)
     (info,) = discover(tmp_path)
-    found = tail_facts(info, Reading())
-    assert found is not None
-    assert (found.step, found.reward) == (3, 0.5)
+    assert newest_step(info, Reading()) == (3, 0.5)
     (row,) = commands("runs", tmp_path)
     assert (row["run"], row["step"], row["reward"]) == ("a/b/train", 3, 0.5)
 

@@ -16,8 +16,7 @@ from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.readers.tail import Block
-from rlpanel.sources.records.column_batch import ColumnBatch
-from rlpanel.sources.records.column_reader import ColumnReader
+from rlpanel.sources.records.column_batch import ColumnBatch, ColumnReader
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.sources.records.record_types import Adapter, Chunk, Record, RecordList
 from rlpanel.store.columns import row_builder

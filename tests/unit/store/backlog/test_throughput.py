@@ -6,7 +6,8 @@ import pickle
 
 import pytest
 
-from rlpanel.store.backlog.throughput import Throughput, describe
+from rlpanel.store.index.snapshot_builder import Throughput
+from rlpanel.store.snapshot.read_progress import describe
 
 
 def test_the_rate_is_zero_after_one_measurement() -> None:

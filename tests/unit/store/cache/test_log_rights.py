@@ -28,9 +28,7 @@ def used(run: Path) -> set[tuple[str, int]]:
         assert len(opened.findings) >= 0
         Notes(opened.path).write(f"{LOG}:0", "odd", "")
     beside = [path for path in run.rglob("*") if path.name not in (LOG, "lock")]
-    assert {"checks", "facts", "findings", "manifest", ".rlpanel", ".rlpanel-notes.jsonl"} <= {
-        path.name for path in beside
-    }
+    assert {"summary", "manifest", ".rlpanel", ".rlpanel-notes.jsonl"} <= {path.name for path in beside}
     return {("folder" if path.is_dir() else "file", stat.S_IMODE(path.stat().st_mode)) for path in beside}
 
 
@@ -47,7 +45,7 @@ def test_files_that_are_wider_are_narrowed_when_they_are_written(run: Path) -> N
     (run / LOG).chmod(0o600)
     append(run / LOG, line(9))
     used(run)
-    names = (".rlpanel-notes.jsonl", *(f".rlpanel/{name}" for name in ("manifest", "facts", "checks")))
+    names = (".rlpanel-notes.jsonl", *(f".rlpanel/{name}" for name in ("manifest", "summary")))
     assert {stat.S_IMODE((run / name).stat().st_mode) for name in names} == {0o600}
     # The folder protects those that are not written again.
     assert stat.S_IMODE((run / ".rlpanel").stat().st_mode) == 0o700

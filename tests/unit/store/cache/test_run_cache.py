@@ -177,7 +177,7 @@ def test_a_metric_over_columns_that_is_new_needs_no_line_again(tmp_path: Path, d
 def parts(run: Path) -> Iterator[Path]:
     """The files that hold the index; marker, lock, and the run list's facts are others."""
     files = (path for path in (run / ".rlpanel").rglob("*") if path.is_file())
-    return (path for path in files if path.name not in ("lock", "facts", MARKER))
+    return (path for path in files if path.name not in ("lock", "summary", MARKER))
 
 
 @pytest.mark.parametrize("harm", ["one bit", "cut", "gone"])

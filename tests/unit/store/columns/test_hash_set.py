@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.store.columns import hash_set
-from rlpanel.store.columns.hash_set import HashSet, mix
+from rlpanel.store.columns import related_rows
+from rlpanel.store.columns.related_rows import HashSet, mix
 
 
 def test_a_key_is_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hash_set, "_MAX_RECENT", 10)
+    monkeypatch.setattr(related_rows, "_MAX_RECENT", 10)
     draw, seen, known = np.random.default_rng(0), HashSet(), set[int]()
     for _ in range(40):
         keys = draw.integers(0, 200, 7).astype(np.uint64)
@@ -22,7 +22,7 @@ def test_a_key_is_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_greatest_key_is_a_key_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hash_set, "_MAX_RECENT", 0)
+    monkeypatch.setattr(related_rows, "_MAX_RECENT", 0)
     seen, keys = HashSet(), np.array([0, 2**64 - 1], np.uint64)
     assert (seen.add(keys).tolist(), seen.add(keys).tolist()) == ([False, False], [True, True])
 

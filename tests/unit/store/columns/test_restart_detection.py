@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.store.columns.restart_detection import Restart, RestartDetector
+from rlpanel.store.columns.attempts import Restart, RestartDetector
 
 
 def runs_of(steps: list[int], start: int = 0) -> list[tuple[int, int, int]]:

@@ -15,7 +15,7 @@ import rlpanel
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.panels.samples.sample_table import grid_columns
 from rlpanel.settings import Reading
-from rlpanel.store.columns.text_columns import text_columns
+from rlpanel.store.columns.logged_columns import text_columns
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.query import Query, QuerySpec
 from rlpanel.store.query.sample_notes import Notes

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from rlpanel.api.open_run import open_run
-from rlpanel.store.columns.tool_names import MOST_TOOLS, ToolNames
+from rlpanel.store.columns.logged_columns import MOST_TOOLS, ToolNames
 
 
 def line(tools: list[str]) -> str:

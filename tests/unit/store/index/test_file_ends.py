@@ -12,7 +12,7 @@ import rlpanel
 from rlpanel.settings import Reading
 from rlpanel.store.backlog import range_reader
 from rlpanel.store.index import run_index
-from rlpanel.store.index.resting_files import QUIET
+from rlpanel.store.index.run_files import QUIET
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line
 from tests.waiting import wait_until

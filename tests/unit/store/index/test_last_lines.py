@@ -8,17 +8,16 @@ import pytest
 
 from rlpanel.sources.discovery.directory import RunInfo, discover
 from rlpanel.sources.files import file_access
-from rlpanel.store.index import run_facts, tail_facts
-from rlpanel.store.index.tail_facts import TailFacts, known_tail, look_at_tails
+from rlpanel.store.index import last_lines, run_summary
+from rlpanel.store.index.run_summary import SUMMARIES, RunSummary
 from tests.factories import append, line, write_run
 
 LOG = "rollout_data_rank_0.jsonl"
 
 
 @pytest.fixture(autouse=True)
-def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_facts, "_facts", {})
-    monkeypatch.setattr(tail_facts, "_looks", {})
+def _new_process() -> None:
+    SUMMARIES.forget()
 
 
 def run_with(folder: Path, *lines: bytes) -> RunInfo:
@@ -27,24 +26,25 @@ def run_with(folder: Path, *lines: bytes) -> RunInfo:
     return discover(folder)[0]
 
 
-def looked(run: RunInfo) -> TailFacts | None:
-    list(look_at_tails([run]))
-    return known_tail(run)
+def looked(run: RunInfo) -> tuple[int | None, float | None]:
+    list(SUMMARIES.read_last_lines([run]))
+    summary = SUMMARIES.of(run.path)
+    return summary.step, summary.reward
 
 
 def test_they_are_those_of_the_newest_step(tmp_path: Path) -> None:
     rewards = {1: (0.0, 1.0), 2: (0.5, 2.5)}
     lines = [line(step, index=i, reward=value) for step in rewards for i, value in enumerate(rewards[step])]
-    assert looked(run_with(tmp_path / "run", *lines)) == TailFacts(2, 1.5)
+    assert looked(run_with(tmp_path / "run", *lines)) == (2, 1.5)
 
 
 def test_evaluations_and_rewards_that_were_not_logged_do_not_count(tmp_path: Path) -> None:
     lines = [line(1, split="train", reward=None), line(7, split="eval", reward=3.0)]
-    assert looked(run_with(tmp_path / "run", *lines)) == TailFacts(1, None)
+    assert looked(run_with(tmp_path / "run", *lines)) == (1, None)
 
 
 def test_only_the_end_of_a_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail_facts, "TAIL_BYTES", 20_000)
+    monkeypatch.setattr(last_lines, "TAIL_BYTES", 20_000)
     folder = write_run(tmp_path / "run", steps=300, samples=4)
     size = (folder / LOG).stat().st_size
     read: list[int] = []
@@ -57,8 +57,7 @@ def test_only_the_end_of_a_file_is_read(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(file_access.LocalFile, "read", counted)
     found = looked(discover(folder)[0])
-    assert found is not None
-    assert found.step == 300
+    assert found[0] == 300
     assert sum(read) < size / 2
 
 
@@ -66,23 +65,23 @@ def test_a_line_that_is_being_written_tells_nothing(tmp_path: Path) -> None:
     run = run_with(tmp_path / "run", line(1, reward=1.0))
     with (tmp_path / "run" / LOG).open("a") as log:
         log.write('{"step": 2, "prompt": "p", "resp')
-    assert looked(run) == TailFacts(1, 1.0)
+    assert looked(run) == (1, 1.0)
 
 
 def test_a_run_is_looked_at_once_until_it_has_grown_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = run_with(tmp_path / "run", line(1, reward=1.0))
-    assert looked(run) == TailFacts(1, 1.0)
+    assert looked(run) == (1, 1.0)
     append(tmp_path / "run" / LOG, line(2, reward=2.0))
     grown = discover(run.path)[0]
-    assert looked(grown) == TailFacts(1, 1.0)
-    monkeypatch.setattr(tail_facts, "AGAIN", 0.0)
-    assert looked(grown) == TailFacts(2, 2.0)
-    assert list(look_at_tails([grown])) == []
+    assert looked(grown) == (1, 1.0)
+    monkeypatch.setattr(run_summary, "AGAIN", 0.0)
+    assert looked(grown) == (2, 2.0)
+    assert list(SUMMARIES.read_last_lines([grown])) == []
 
 
-def test_a_run_with_facts_is_not_looked_at(tmp_path: Path) -> None:
+def test_a_run_that_was_read_is_not_looked_at(tmp_path: Path) -> None:
     run = run_with(tmp_path / "run", line(1, reward=1.0))
-    run_facts._facts[str(run.path)] = run_facts.RunFacts(1, 1, 1.0, (), True, run.bytes, 0.0)
-    assert looked(run) is None
+    SUMMARIES.note(run.path, RunSummary(1, 7, 2.0))
+    assert looked(run) == (7, 2.0)

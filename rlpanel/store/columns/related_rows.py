@@ -1,4 +1,8 @@
-"""Finds the rows that are further outputs of an episode: its outcome is that of the last row.
+"""Rows that belong together: equal lines, rows that a table repeats, and several rows of one episode.
+
+Some trainers log the last samples they hold, whether new or not: they keep them in a queue of limited length,
+and each line is the whole queue. Two lines of a step then overlap: the later one begins with the rows with
+which the earlier one ends.
 
 A unit is what the trainers score once: the rows of one split and step with the same episode, agent and
 trajectory. The last row of a unit has the highest turn or, if none is logged, comes last by name of the file,
@@ -10,14 +14,175 @@ while group, agent, trajectory and turn are missing: that is a counter of the tr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from rlpanel.sources.records.row_overlap import overlap
 from rlpanel.store.columns.columns import Columns
-from rlpanel.store.columns.hash_set import HashSet, mix
+from rlpanel.store.columns.page_memory import allocate
 from rlpanel.store.columns.splits import TRAIN_CODE, RowSelector, split_codes
+
+#: New keys are collected in a Python set of at most this size, then merged into the sorted array.
+_MAX_RECENT = 65_536
+
+
+def mix(keys: np.ndarray) -> np.ndarray:
+    """Mix the bits of 64-bit keys, so that they are evenly distributed (the finalizer of splitmix64)."""
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))
+
+
+class HashSet:
+    """Set of all keys seen so far; reports which new keys are repeats.
+
+    Attributes
+    ----------
+    has_repeats : bool
+        Whether any added key was a repeat.
+    """
+
+    def __init__(self) -> None:
+        self.has_repeats = False
+        self._sorted = np.empty(0, np.uint64)
+        self._recent: set[int] = set()
+        self._later: Callable[[], np.ndarray] | None = None
+
+    def add_later(self, distinct: Callable[[], np.ndarray]) -> None:
+        """Add keys, known to be distinct and not in the set, when other keys are added for the first time."""
+        self._later = distinct
+
+    def add(self, keys: np.ndarray) -> np.ndarray:
+        """Add keys and return a mask of repeats, including repeats within ``keys`` itself."""
+        later, self._later = self._later, None
+        if later is not None:
+            self._add(later())
+        repeats = self._add(keys)
+        self.has_repeats |= bool(repeats.any())
+        return repeats
+
+    def _add(self, keys: np.ndarray) -> np.ndarray:
+        if len(keys) > _MAX_RECENT:
+            return self._take_many(keys)
+        before = self._in_sorted(keys)
+        recent, new = self._recent, keys.tolist()
+        if recent.isdisjoint(new) and len(set(new)) == len(new):
+            recent.update(new)
+        else:
+            for position, key in enumerate(new):
+                before[position] |= key in recent
+                recent.add(key)
+        if len(recent) > _MAX_RECENT:
+            self._merge_recent()
+        return before
+
+    def _take_many(self, keys: np.ndarray) -> np.ndarray:
+        self._merge_recent()
+        before, added = self._in_sorted(keys), np.sort(keys)
+        repeated = added[1:][added[1:] == added[:-1]]
+        if len(repeated):
+            rows = np.flatnonzero(np.isin(keys, repeated))
+            order = rows[np.argsort(keys[rows], kind="stable")]
+            before[order[1:][keys[order[1:]] == keys[order[:-1]]]] = True
+        self._sorted = _merge_sorted(self._sorted, added)
+        return before
+
+    def _merge_recent(self) -> None:
+        """Merge the recent keys into the sorted array."""
+        added = np.fromiter(self._recent, np.uint64, len(self._recent))
+        self._sorted, self._recent = _merge_sorted(self._sorted, np.sort(added)), set()
+
+    def _in_sorted(self, keys: np.ndarray) -> np.ndarray:
+        if not len(self._sorted):
+            return np.zeros(len(keys), bool)
+        order = np.argsort(keys)  # sorted lookups are faster: neighbours hit the same cache lines
+        positions = np.searchsorted(self._sorted, keys[order]).clip(max=len(self._sorted) - 1)
+        matches = np.empty(len(keys), bool)
+        matches[order] = self._sorted[positions] == keys[order]
+        return matches
+
+
+def _merge_sorted(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Merge two sorted arrays."""
+    merged = np.concatenate([first, second], out=allocate(len(first) + len(second), np.uint64))
+    merged.sort(kind="stable")
+    return merged
+
+
+def equal_before(keys: Sequence[np.ndarray], place: Sequence[np.ndarray]) -> np.ndarray:
+    """Return for each row the number of rows before it that have the same keys.
+
+    Parameters
+    ----------
+    keys : sequence of ndarray, shape (N,) each
+    place : sequence of ndarray, shape (N,) each
+        Order of the rows with the same keys; the first array decides first.
+
+    Returns
+    -------
+    ndarray of int, shape (N,)
+    """
+    order = np.lexsort((*reversed(place), *keys))
+    is_other = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys])
+    numbers = np.arange(len(order))
+    first = np.maximum.accumulate(np.where(np.append(True, is_other), numbers, 0))
+    before = np.empty(len(order), np.int64)
+    before[order] = numbers - first
+    return before
+
+
+def is_copy(
+    line: Sequence[np.ndarray], file: np.ndarray, offset: np.ndarray, has_session: np.ndarray
+) -> np.ndarray:
+    """Return a mask of the rows that copy an earlier line, if no two samples have equal lines by chance.
+
+    A recorder writes each sample once. So equal lines that it wrote to one file are several samples, and the
+    second such line of a file can only be a copy of the second one of another file.
+
+    Parameters
+    ----------
+    line : sequence of ndarray, shape (N,) each
+        Keys that equal lines have in common.
+    file, offset : ndarray of int, shape (N,)
+        Place of each line; files are numbered by name.
+    has_session : ndarray of bool, shape (N,)
+        Mask of the lines that rlpanel's recorder wrote.
+
+    Returns
+    -------
+    ndarray of bool, shape (N,)
+    """
+    number = np.where(has_session, equal_before([*line, file], [offset]), 0)
+    return equal_before([*line, number], [file, offset]) > 0
+
+
+def repeated_rows(place: Mapping[str, np.ndarray], key: np.ndarray) -> np.ndarray:
+    """Return a mask of rows that repeat a row of the table before, in the same step of the same file.
+
+    A row is repeated if it belongs to the longest beginning of its table that is also the end of the table
+    before. Equal rows of one table are no repetition.
+
+    Parameters
+    ----------
+    place : mapping of str to ndarray of int, shape (N,)
+        Columns ``file``, ``step``, ``offset`` and ``part``; a table is what has one offset.
+    key : ndarray of uint64, shape (N,)
+        Equal for rows with equal values.
+    """
+    order = np.lexsort([place[name] for name in ("part", "offset", "step", "file")])
+    file, step, offset = (place[name][order] for name in ("file", "step", "offset"))
+    is_new_step = (file[1:] != file[:-1]) | (step[1:] != step[:-1])
+    starts = np.flatnonzero(np.concatenate([[True], is_new_step | (offset[1:] != offset[:-1])]))
+    ends = np.append(starts[1:], len(order))
+    mask = np.zeros(len(order), bool)
+    for before, start, end in zip(starts, starts[1:], ends[1:], strict=False):
+        if not is_new_step[start - 1]:
+            tables = key[order[before:start]].tolist(), key[order[start:end]].tolist()
+            mask[order[start : start + overlap(*tables)]] = True
+    return mask
+
 
 EPISODE, GROUP, AGENT, TRAJECTORY, TURN = "episode", "group", "agent", "trajectory", "turn"
 _FEWEST = 1024

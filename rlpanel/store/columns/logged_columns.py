@@ -1,0 +1,155 @@
+"""Columns of what a line logs: counts in its texts, calls of its tools, and the split of failures.
+
+A failure of the environment says nothing about the policy, and a discarded sample was not trained on. A
+time-out or a tool's error is the policy's own result unless the trainer left it out, which its adapter knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress, repeat
+from operator import contains
+
+import numpy as np
+from xxhash import xxh3_64_intdigest
+
+from rlpanel.metrics.engine.constants import Constants
+from rlpanel.metrics.engine.text_batch import empty_for_none, missing
+from rlpanel.metrics.prompt_echo import prompt_echoes
+from rlpanel.metrics.scripts import foreign_shares
+from rlpanel.metrics.special_tokens import special_token_counts
+from rlpanel.schema import TOOL_CALLS, TOOL_ERRORS
+from rlpanel.sources.records.message_columns import OTHER
+from rlpanel.store.columns.splits import DISCARDED, SPLIT_COLUMN, TRAIN, discarded_split
+
+Texts = Sequence[str | None]
+#: So many samples are counted at a time: fewer cost more calls of numpy, and more cost memory.
+TEXTS_AT_ONCE = 1024
+
+
+def text_columns(prompts: Texts, responses: Texts) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return the columns of N samples that their texts give, and the texts' hashes.
+
+    Parameters
+    ----------
+    prompts, responses : sequences of str or None, length N
+        None if the text was not logged.
+
+    Returns
+    -------
+    columns : dict of str to ndarray of float, shape (N,)
+        ``invalid_chars``, ``special_tokens``, ``prompt_echo`` and ``foreign_script``, without those that have
+        no value.
+    hashes : dict of str to ndarray of uint64, shape (N,)
+        ``prompt_hash`` and ``response_hash``; equal texts have equal hashes. None has that of an empty text.
+    """
+    starts = range(0, len(responses), TEXTS_AT_ONCE) or [0]
+    slices = [slice(start, start + TEXTS_AT_ONCE) for start in starts]
+    parts = [_read_texts(prompts[part], responses[part]) for part in slices]
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    hashes = {name: joined.pop(name) for name in ("prompt_hash", "response_hash")}
+    return {name: column for name, column in joined.items() if not np.isnan(column).all()}, hashes
+
+
+def _read_texts(prompts: Texts, responses: Texts) -> dict[str, np.ndarray]:
+    asked, encoded = empty_for_none(prompts), list(map(str.encode, empty_for_none(responses)))
+    distinct = dict.fromkeys(asked)  # the samples of a group share a prompt
+    hash_of = dict(zip(distinct, map(xxh3_64_intdigest, map(str.encode, distinct)), strict=True))
+    return {
+        "response_hash": np.fromiter(map(xxh3_64_intdigest, encoded), np.uint64, len(encoded)),
+        "prompt_hash": np.fromiter(map(hash_of.__getitem__, asked), np.uint64, len(encoded)),
+        "invalid_chars": _invalid_chars(responses),
+        "special_tokens": special_token_counts(responses, encoded),
+        "prompt_echo": prompt_echoes(prompts, responses),
+        "foreign_script": foreign_shares(prompts, responses),
+    }
+
+
+def _invalid_chars(texts: Texts) -> np.ndarray:
+    """Return the number of U+FFFD per text; the decoder puts one in place of invalid UTF-8."""
+    known, counts = empty_for_none(texts), np.zeros(len(texts))
+    for row in compress(range(len(known)), map(contains, known, repeat("\ufffd"))):
+        counts[row] = known[row].count("\ufffd")
+    counts[missing(texts)] = np.nan
+    return counts
+
+
+#: Most tools with columns of their own, in order of appearance.
+MOST_TOOLS = 20
+
+
+class ToolNames:
+    """Tools of a run that have columns of their own."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def declare(self, columns: Iterable[str]) -> list[str]:
+        """Give columns to the tools named by some columns, as far as there is room; return the others."""
+        beyond = []
+        for column in columns:
+            if not column.startswith(TOOL_CALLS):
+                continue
+            tool = column.removeprefix(TOOL_CALLS)
+            if tool in self._known or tool == OTHER:
+                continue
+            if len(self._known) < MOST_TOOLS:
+                self._known.add(tool)
+            else:
+                beyond.append(tool)
+        return beyond
+
+    def fold_rows(self, rows: Sequence[dict[str, float]], columns: Iterable[str]) -> None:
+        """Add the numbers of tools beyond the limit to those of ``other``, in each row."""
+        beyond = {
+            prefix + tool: prefix + OTHER
+            for tool in self.declare(columns)
+            for prefix in (TOOL_CALLS, TOOL_ERRORS)
+        }
+        for row in rows if beyond else ():
+            for column in [column for column in row if column in beyond]:
+                other = beyond[column]
+                row[other] = row.get(other, 0.0) + row.pop(column)
+
+    def fold_columns(self, numbers: dict[str, np.ndarray]) -> None:
+        """Add the columns of tools beyond the limit to those of ``other``; NaN counts as no call."""
+        for tool in self.declare(list(numbers)):
+            for prefix in (TOOL_CALLS, TOOL_ERRORS):
+                column = numbers.pop(f"{prefix}{tool}", None)
+                if column is not None:
+                    numbers[f"{prefix}{OTHER}"] = _sum(numbers.get(f"{prefix}{OTHER}"), column)
+
+
+def _sum(one: np.ndarray | None, other: np.ndarray) -> np.ndarray:
+    if one is None:
+        return other
+    total = np.nan_to_num(one) + np.nan_to_num(other)
+    return np.where(np.isnan(one) & np.isnan(other), np.nan, total)
+
+
+#: Statuses of rollouts that do not count as samples of the policy.
+EXCLUDED = frozenset({"environment_error", "discarded"})
+_Labels = Mapping[str, Sequence[str | None]]
+
+
+def separate_failed(labels: _Labels, constants: Constants) -> _Labels:
+    """Return the label columns with split ``discarded`` for rows whose status is in `EXCLUDED`.
+
+    The constant ``count_failed`` switches this off. Failed rows of another split, such as eval, go to
+    ``discarded eval``.
+    """
+    status = labels.get("status")
+    if status is None or constants.get("count_failed") or EXCLUDED.isdisjoint(status):
+        return labels
+    splits = labels.get(SPLIT_COLUMN) or [None] * len(status)
+    moved = [
+        _split_of_failed(split) if state in EXCLUDED else split
+        for state, split in zip(status, splits, strict=True)
+    ]
+    return {**labels, SPLIT_COLUMN: moved}
+
+
+def _split_of_failed(split: str | None) -> str:
+    if split is not None and split.startswith(DISCARDED):
+        return split
+    return discarded_split(split or TRAIN)

@@ -1,0 +1,262 @@
+"""Summaries of runs for lists: samples, last reward and its trend, worst finding; also of closed runs.
+
+Each published snapshot of a run and each check of the rules notes its part; no run is read for a summary. If
+the columns of a run are saved, so is its summary, for the next start. It may be older than the run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from rlpanel.settings import Reading
+from rlpanel.sources.discovery.directory import RunInfo
+from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.store.cache.saved_text import read_saved_text, save_text
+from rlpanel.store.columns.splits import TRAIN
+from rlpanel.store.columns.step_stats import MEAN
+from rlpanel.store.index.last_lines import newest_step
+from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
+
+#: File in the cache folder of a run, and version of its content: that of another version is ignored.
+FILE, VERSION = "summary", 1
+#: Maximum number of points of a trend, and of characters of a finding.
+TREND_POINTS, MAX_CHARACTERS = 24, 1000
+#: Minimum number of seconds between two saves for findings of the same severity.
+SAVE_EVERY = 60.0
+#: Number of runs of a list whose last lines are read, and seconds until this may be done again.
+MAX_RUNS, AGAIN = 200, 60.0
+#: Number of runs whose files are read between two updates of a list.
+_BATCH = 50
+
+_Run = TypeVar("_Run")
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What a list says about a run.
+
+    Attributes
+    ----------
+    samples : int
+        Number of samples in all splits; 0 if the run was never read.
+    step : int or None
+        The newest complete step. If the run was never read, the newest step in the last lines of a file.
+    reward : float or None
+        Mean reward of that step; None if it was not logged.
+    trend : tuple of float
+        Mean rewards from the first step to that step, at most `TREND_POINTS`: each is the mean of as many
+        consecutive steps. Empty unless there are at least two.
+    complete : bool
+        False if the reader still had lines to read.
+    bytes : int
+        Bytes of the files, as they are on the disk.
+    newest_line : float
+        Time of the newest line, in seconds since the epoch.
+    split : str
+        The split that step, reward and trend are about.
+    doubt : str
+        Kind of the remark on this step, whose reward may be that of other samples; empty if there is none.
+    severity : str or None
+        ``alarm`` or ``warning``: that of the worst finding that goes on or ended just now. Empty without such
+        a finding, None if the run was never checked.
+    finding : str
+        The sentence of that finding.
+    checked : int
+        The newest step when the run was checked.
+    """
+
+    samples: int = 0
+    step: int | None = None
+    reward: float | None = None
+    trend: tuple[float, ...] = ()
+    complete: bool = False
+    bytes: int = 0
+    newest_line: float = 0.0
+    split: str = TRAIN
+    doubt: str = ""
+    severity: str | None = None
+    finding: str = ""
+    checked: int = -1
+
+
+_UNKNOWN = RunSummary()
+
+
+def summarize(snapshot: Snapshot, now: float) -> RunSummary:
+    """Return the summary of a snapshot without a finding; only statistics of steps are used."""
+    step = newest_complete_step(snapshot, now)
+    if step is None:
+        return _UNKNOWN
+    means = np.empty(0)
+    if snapshot.has_number("reward"):
+        means = snapshot.steps.stat("reward", MEAN)[: snapshot.steps.position(step) + 1]
+    last = float(means[-1]) if len(means) else math.nan
+    progress = snapshot.progress
+    return RunSummary(
+        samples=snapshot.all_samples,
+        step=step,
+        reward=_rounded(last) if math.isfinite(last) else None,
+        trend=_trend(means[np.isfinite(means)]),
+        complete=progress.caught_up and not progress.halted,
+        bytes=progress.bytes_total,
+        newest_line=snapshot.newest_line,
+        split=snapshot.split,
+        doubt=_doubt(snapshot, step) if progress.caught_up else "",
+    )
+
+
+class RunSummaries:
+    """The summaries that this process knows, by the run's folder. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, RunSummary] = {}
+        self._saved: dict[str, tuple[RunSummary, float]] = {}  # as on disk, and when a finding was saved
+        self._looks: dict[str, tuple[int, float]] = {}  # bytes and time when last lines were read
+
+    def of(self, run: AnyPath) -> RunSummary:
+        """Return what is known of a run; nothing is read for it."""
+        return self._known.get(str(run), _UNKNOWN)
+
+    def note(self, run: AnyPath, summary: RunSummary) -> None:
+        """Note the summary of a run's new snapshot; its finding stays as it was."""
+        self._load(run)
+        with self._lock:
+            old = self.of(run)
+            found = {"severity": old.severity, "finding": old.finding, "checked": old.checked}
+            self._known[str(run)] = replace(summary, **found)  # type: ignore[arg-type]
+
+    def note_finding(
+        self, run: AnyPath, severity: str, sentence: str, step: int, now: float, *, save: bool
+    ) -> None:
+        """Note the worst finding of a run; ``save`` it if its severity changed, or at most once a minute."""
+        self._load(run)
+        found = severity, sentence[:MAX_CHARACTERS], step
+        with self._lock:
+            summary = replace(self.of(run), severity=severity, finding=found[1], checked=step)
+            self._known[str(run)] = summary
+            saved, saved_at = self._saved[str(run)]
+        is_other = (saved.severity, saved.finding, saved.checked) != found
+        if save and is_other and (saved.severity != severity or now - saved_at >= SAVE_EVERY):
+            self._write(run, summary, now)
+
+    def save(self, run: AnyPath) -> None:
+        """Save the summary of a run beside its columns; nothing happens if no columns are saved."""
+        if self.of(run).samples:
+            self._write(run, self.of(run), self._saved[str(run)][1])
+
+    def read_saved(self, runs: Sequence[AnyPath]) -> Iterator[int]:
+        """Read the saved summaries of unknown runs, and yield their number after every `_BATCH` runs."""
+        return _in_batches(self._load, [run for run in runs if str(run) not in self._known])
+
+    def read_last_lines(self, runs: Sequence[RunInfo], reading: Reading | None = None) -> Iterator[int]:
+        """Read the last lines of runs that were never read, and yield their number as `read_saved` does."""
+        due = (run for run in runs[:MAX_RUNS] if self._is_due(run))
+        return _in_batches(lambda run: self._look(run, reading), due)
+
+    def forget(self) -> None:
+        """Forget all runs, as if the process began."""
+        self.__init__()  # type: ignore[misc]
+
+    # -- internals -------------------------------------------------------------------------------
+
+    def _load(self, run: AnyPath) -> None:
+        """Read the saved summary of a run unless the run is known."""
+        if str(run) not in self._known:
+            saved = _parse(read_saved_text(run, FILE))
+            with self._lock:
+                self._saved.setdefault(str(run), (saved, 0.0))
+                self._known.setdefault(str(run), saved)
+
+    def _write(self, run: AnyPath, summary: RunSummary, checked_at: float) -> None:
+        self._saved[str(run)] = summary, checked_at
+        save_text(run, FILE, json.dumps({"version": VERSION, **asdict(summary)}))
+
+    def _is_due(self, run: RunInfo) -> bool:
+        """Return whether a local run was never read, and its last lines neither, or long before it grew."""
+        looked_at, at = self._looks.get(str(run.path), (-1, -math.inf))
+        grew = looked_at != run.bytes and time.monotonic() - at >= AGAIN
+        return isinstance(run.path, Path) and not self.of(run.path).samples and grew
+
+    def _look(self, run: RunInfo, reading: Reading | None) -> None:
+        """Note the newest step in the last lines of a run, unless the run was read meanwhile."""
+        step, reward = newest_step(run, reading)
+        self._looks[str(run.path)] = run.bytes, time.monotonic()
+        self._load(run.path)
+        with self._lock:
+            if not self.of(run.path).samples:
+                self._known[str(run.path)] = replace(self.of(run.path), step=step, reward=reward)
+
+
+#: The summaries of all runs that this process has seen.
+SUMMARIES = RunSummaries()
+
+
+def _in_batches(read: Callable[[_Run], None], runs: Iterable[_Run]) -> Iterator[int]:
+    """Read something of each run, and yield the number of runs after every `_BATCH` and at the end."""
+    count = 0
+    for count, run in enumerate(runs, start=1):
+        read(run)
+        if count % _BATCH == 0:
+            yield count
+    if count % _BATCH:
+        yield count
+
+
+def _doubt(snapshot: Snapshot, step: int) -> str:
+    """Return the kind of the remark that puts the step's reward in doubt; wrong groups do not."""
+    kinds = (remark.kind for remark in snapshot.remarks if step in remark.steps)
+    return next((kind for kind in kinds if kind != "groups"), "")
+
+
+def _trend(means: np.ndarray) -> tuple[float, ...]:
+    if len(means) < 2:
+        return ()
+    parts = np.array_split(means, min(len(means), TREND_POINTS))
+    return tuple(_rounded(float(part.mean())) for part in parts)
+
+
+def _rounded(value: float) -> float:
+    """Round to six significant digits, because summaries are sent and saved as text."""
+    return float(f"{value:.6g}")
+
+
+def _parse(text: str) -> RunSummary:
+    """Return the summary that a saved text holds; nothing is known if it holds anything else."""
+    try:
+        found = json.loads(text)
+        if found.pop("version") != VERSION or len(found) != len(fields(RunSummary)):
+            return _UNKNOWN
+        summary = RunSummary(**{**found, "trend": tuple(found["trend"])})
+        return summary if _is_valid(summary) else _UNKNOWN
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return _UNKNOWN
+
+
+def _is_valid(summary: RunSummary) -> bool:
+    """Return True if every value has the type of its field and is one that rlpanel writes."""
+    given = [value for value in (summary.reward, *summary.trend, summary.newest_line) if value is not None]
+    kinds: list[tuple[type, list[Any]]] = [
+        (int, [summary.samples, summary.step or 0, summary.bytes, summary.checked]),
+        (float, given),
+        (str, [summary.split, summary.doubt, summary.severity or "", summary.finding]),
+        (bool, [summary.complete]),
+    ]
+    return (
+        all(type(value) is kind for kind, values in kinds for value in values)
+        and all(map(math.isfinite, given))
+        and summary.samples >= 0
+        and (summary.samples == 0 or summary.step is not None)
+        and len(summary.trend) <= TREND_POINTS
+        and len(summary.finding) <= MAX_CHARACTERS
+        and summary.severity in (None, "", "warning", "alarm")
+    )
