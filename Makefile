@@ -3,7 +3,12 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+JS := .venv/js/node_modules/.bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
+# uv installs the same in less time.
+ifneq ($(shell command -v uv),)
+PIP := uv pip install -q --python $(BIN)/python
+endif
 # Of what comes with torch, or is tested only once, little is imported; the rest need not be compiled.
 OTHER_PIP := python -m pip install -qq --disable-pip-version-check --no-input --no-compile
 # `make PINS= ...` installs the newest version of everything, as a workflow does each week.
@@ -34,7 +39,7 @@ RUN_PARTS = if [ -e .venv-$@/bin/python ]; \
     then set -ex; $(foreach part,$(PARTS),.venv-$@/bin/python -m pytest $($(part));) \
     else echo "make $@: left out, $$($(BIN)/python -m tests.pythons why_no_$@)"; fi
 
-.PHONY: demo test lint format unit integration ui slow versions oldest newest test-train upstream watch bench docs \
+.PHONY: demo test lint lint-js format format-js unit integration ui slow versions oldest newest test-train upstream watch bench docs \
     messages dist browser clean
 
 demo: .venv/run.stamp
@@ -47,10 +52,20 @@ test: .venv/dev.stamp browser
 	$(MAKE) lint unit integration ui && { wait $$installing || { cat .venv/other.log; exit 1; }; } && \
 	$(MAKE) versions PARTS=SMOKE
 
-lint: .venv/dev.stamp
+lint: .venv/dev.stamp lint-js
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The scripts of the package: format, lint and types. The tools come from npm; a machine without it leaves this out.
+lint-js:
+	@if ! command -v npm > /dev/null; then echo "make lint-js: left out, there is no npm"; \
+	elif $(MAKE) -s .venv/js.stamp; then set -e; \
+	    $(JS)/biome ci --colors=off --config-path=tests/js rlpanel; $(JS)/tsc -p tests/js; \
+	else echo "make lint-js: left out, npm could not install the tools"; [ -z "$$CI" ]; fi
+
+format-js: .venv/js.stamp
+	$(JS)/biome check --write --config-path=tests/js rlpanel
 
 format: .venv/dev.stamp
 	$(BIN)/ruff check --fix .
@@ -135,6 +150,13 @@ clean:
 	@echo "installing rlpanel and its tools into .venv ..."
 	@$(PIP) $(PINS) -e ".[test,dev,docs,release,parquet,tokenizers,tensorboard,remote,dask,notebook,timeline,sql,mcp]"
 	@touch $@ .venv/run.stamp
+
+# Beside the package, whose folders hold nothing from npm.
+.venv/js.stamp: tests/js/package-lock.json .venv/python.stamp
+	@mkdir -p .venv/js
+	@cp tests/js/package.json tests/js/package-lock.json .venv/js
+	@npm ci --prefix .venv/js --silent --no-audit --no-fund
+	@touch $@
 
 # The oldest Tornado that is supported, beside the newest: the check of Host and Origin is tested with both.
 .venv/tornado.stamp: .venv/dev.stamp

@@ -24,6 +24,7 @@ root_doc = "docs/index"
 include_patterns = [
     "*.md",
     "docs/*.md",
+    "docs/decisions/*.md",
     "docs/site/api.md",
     "tests/bench/RESULTS.md",
     "rlpanel/data/README.md",

@@ -28,16 +28,7 @@ _GAE = "logged, else GAE(γ, λ): Schulman 2016; it skips tokens outside the los
     color="length",
 )
 def value(values: np.ndarray) -> np.ndarray:
-    """The critic's value estimate at each token.
-
-    Parameters
-    ----------
-    values : ndarray of float, shape (T,)
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
-    """
+    """The critic's value estimate at each token."""
     return values
 
 
@@ -57,16 +48,7 @@ def value(values: np.ndarray) -> np.ndarray:
     "a run with zeros only",
 )
 def token_advantage(advantages: np.ndarray) -> np.ndarray:
-    """Advantage of each token: as logged, else derived from values and token rewards.
-
-    Parameters
-    ----------
-    advantages : ndarray of float, shape (T,)
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
-    """
+    """Advantage of each token: as logged, else derived from values and token rewards."""
     return advantages
 
 
@@ -86,16 +68,7 @@ def token_advantage(advantages: np.ndarray) -> np.ndarray:
     "a run with zeros only",
 )
 def token_return(returns: np.ndarray) -> np.ndarray:
-    """Return that the critic was trained to predict: as logged, else advantage plus value.
-
-    Parameters
-    ----------
-    returns : ndarray of float, shape (T,)
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
-    """
+    """Return that the critic was trained to predict: as logged, else advantage plus value."""
     return returns
 
 

@@ -52,15 +52,7 @@ def _clamped(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
 def log_ratio(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     """Log of policy probability over reference probability; as an estimate of KL this is k1.
 
-    Parameters
-    ----------
-    logprobs, ref_logprobs : ndarray of float, shape (T,)
-        In nats.
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
-        Nats. A step mean below 0 is a warning, since the expectation is a KL, which is never negative.
+    A step mean below 0 is a warning, since the expectation is a KL, which is never negative.
     """
     return logprobs - ref_logprobs
 
@@ -81,15 +73,7 @@ def kl_k3(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
 
     ``exp(-d) - 1 + d`` with ``d = logprobs - ref_logprobs``, -d clamped to ±20.
 
-    Parameters
-    ----------
-    logprobs, ref_logprobs : ndarray of float, shape (T,)
-        In nats.
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
-        Nats, never below 0; NaN where d is NaN or infinite.
+    The value is never below 0; NaN where d is NaN or infinite.
     """
     return exp_beyond_line(ref_logprobs, logprobs)
 
@@ -108,15 +92,7 @@ def kl_k3(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
 def kl_k2(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     """Half the squared log-ratio: a biased, low-variance estimate of KL(policy || reference).
 
-    Parameters
-    ----------
-    logprobs, ref_logprobs : ndarray of float, shape (T,)
-        In nats.
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
-        Nats, never below 0.
+    The value is never below 0.
     """
     d = logprobs - ref_logprobs
     d *= d
@@ -140,15 +116,6 @@ def kl_rllb(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
 
     ``exp(d) - 1 - d``. On tokens sampled from the policy this does not estimate KL(policy || reference).
     It is kept for comparisons with screenshots of that tool.
-
-    Parameters
-    ----------
-    logprobs, ref_logprobs : ndarray of float, shape (T,)
-        In nats.
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
     """
     return exp_beyond_line(logprobs, ref_logprobs)
 
@@ -183,18 +150,7 @@ def finite_difference(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     color="entropy",
 )
 def surprisal(logprobs: np.ndarray) -> np.ndarray:
-    """−logprob of the sampled token: a one-sample estimate of the policy's entropy.
-
-    Parameters
-    ----------
-    logprobs : ndarray of float, shape (T,)
-        In nats.
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
-        Nats per token.
-    """
+    """−logprob of the sampled token: a one-sample estimate of the policy's entropy."""
     return -logprobs
 
 
@@ -208,17 +164,7 @@ def surprisal(logprobs: np.ndarray) -> np.ndarray:
     color="entropy",
 )
 def token_entropy(entropy: np.ndarray) -> np.ndarray:
-    """Entropy of the policy's full next-token distribution, as logged by the trainer.
-
-    Parameters
-    ----------
-    entropy : ndarray of float, shape (T,)
-        In nats.
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
-    """
+    """Entropy of the policy's full next-token distribution, as logged by the trainer."""
     return entropy
 
 
@@ -231,17 +177,7 @@ def token_entropy(entropy: np.ndarray) -> np.ndarray:
     color="entropy",
 )
 def logprob(logprobs: np.ndarray) -> np.ndarray:
-    """Log-probability of the sampled token under the policy.
-
-    Parameters
-    ----------
-    logprobs : ndarray of float, shape (T,)
-        In nats.
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
-    """
+    """Log-probability of the sampled token under the policy."""
     return logprobs
 
 
@@ -254,17 +190,7 @@ def logprob(logprobs: np.ndarray) -> np.ndarray:
     color="reference",
 )
 def ref_logprob(ref_logprobs: np.ndarray) -> np.ndarray:
-    """Log-probability of the sampled token under the frozen reference.
-
-    Parameters
-    ----------
-    ref_logprobs : ndarray of float, shape (T,)
-        In nats.
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
-    """
+    """Log-probability of the sampled token under the frozen reference."""
     return ref_logprobs
 
 
@@ -278,15 +204,7 @@ def ref_logprob(ref_logprobs: np.ndarray) -> np.ndarray:
 def prob(logprobs: np.ndarray) -> np.ndarray:
     """Probability of the sampled token under the policy.
 
-    Parameters
-    ----------
-    logprobs : ndarray of float, shape (T,)
-        In nats.
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
-        Between 0 and 1.
+    The value is between 0 and 1.
     """
     return np.exp(logprobs)
 
@@ -301,14 +219,6 @@ def prob(logprobs: np.ndarray) -> np.ndarray:
 def ref_prob(ref_logprobs: np.ndarray) -> np.ndarray:
     """Probability of the sampled token under the frozen reference.
 
-    Parameters
-    ----------
-    ref_logprobs : ndarray of float, shape (T,)
-        In nats.
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
-        Between 0 and 1.
+    The value is between 0 and 1.
     """
     return np.exp(ref_logprobs)

@@ -30,14 +30,7 @@ _UNDEFINED = f"a response of fewer than {SHORTEST} characters"
 def zlib_ratio(response_text: np.ndarray) -> np.ndarray:
     """Compressed size of the response divided by its size; low if the text repeats itself.
 
-    Parameters
-    ----------
-    response_text : ndarray of str, shape (N,)
-
-    Returns
-    -------
-    ndarray of float, shape (N,)
-        NaN for texts of fewer than 16 characters.
+    The value is NaN for texts of fewer than 16 characters.
     """
     return np.array([_compression_ratio(text) for text in response_text])
 
@@ -57,14 +50,7 @@ def zlib_ratio(response_text: np.ndarray) -> np.ndarray:
 def distinct_4(response_text: np.ndarray) -> np.ndarray:
     """Number of distinct character 4-grams divided by the number of all 4-grams.
 
-    Parameters
-    ----------
-    response_text : ndarray of str, shape (N,)
-
-    Returns
-    -------
-    ndarray of float, shape (N,)
-        NaN for texts of fewer than 16 characters.
+    The value is NaN for texts of fewer than 16 characters.
     """
     return np.array([_distinct_ratio(text) for text in response_text])
 

@@ -21,16 +21,7 @@ EQUAL_WITHIN = 1e-6
     color="policy",
 )
 def reward_gap(reward: np.ndarray, ref_reward: np.ndarray) -> np.ndarray:
-    """Reward minus the reference's reward for the same prompt; above 0 the policy wins.
-
-    Parameters
-    ----------
-    reward, ref_reward : ndarray of float, shape (N,)
-
-    Returns
-    -------
-    ndarray of float, shape (N,)
-    """
+    """Reward minus the reference's reward for the same prompt; above 0 the policy wins."""
     return reward - ref_reward
 
 
@@ -45,16 +36,7 @@ def reward_gap(reward: np.ndarray, ref_reward: np.ndarray) -> np.ndarray:
     color="policy",
 )
 def valid_reward_gap(valid_reward: np.ndarray, ref_valid_reward: np.ndarray) -> np.ndarray:
-    """Held-out reward minus the reference's held-out reward for the same prompt.
-
-    Parameters
-    ----------
-    valid_reward, ref_valid_reward : ndarray of float, shape (N,)
-
-    Returns
-    -------
-    ndarray of float, shape (N,)
-    """
+    """Held-out reward minus the reference's held-out reward for the same prompt."""
     return valid_reward - ref_valid_reward
 
 
@@ -70,16 +52,7 @@ def valid_reward_gap(valid_reward: np.ndarray, ref_valid_reward: np.ndarray) -> 
     color="policy",
 )
 def token_reward(token_rewards: np.ndarray) -> np.ndarray:
-    """Reward of each token as used in training; their sum is the score minus the KL penalty.
-
-    Parameters
-    ----------
-    token_rewards : ndarray of float, shape (T,)
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
-    """
+    """Reward of each token as used in training; their sum is the score minus the KL penalty."""
     return token_rewards
 
 

@@ -42,14 +42,7 @@ def engine_log_ratio(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.n
 def engine_logprob(rollout_logprobs: np.ndarray) -> np.ndarray:
     """Log-probability of the sampled token, from the engine that sampled it.
 
-    Parameters
-    ----------
-    rollout_logprobs : ndarray of float, shape (T,)
-        In nats. It may differ from the trainer's logprob of the same token.
-
-    Returns
-    -------
-    ndarray of float, shape (T,)
+    The engine's logprob may differ from the trainer's of the same token.
     """
     return rollout_logprobs
 

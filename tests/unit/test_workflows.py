@@ -16,6 +16,7 @@ TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"),
 #: What CONTRIBUTING.md says that CI runs; `make test` in its parts.
 IN_CI = {
     "lint",
+    "lint-js",
     "unit",
     "integration",
     "ui",

@@ -4,21 +4,25 @@ const KEYS = new Set(["ArrowLeft", "ArrowRight", "j", "k", "[", "]", "/", "f", "
 const FIELDS = "input, textarea, select, [contenteditable], [role=slider]"
 
 // composedPath includes elements inside shadow roots; event.target is only the shadow host.
-const typing = (event) => event.composedPath().some((el) => el.matches && el.matches(FIELDS))
+const typing = (event) => event.composedPath().some((el) => el.matches?.(FIELDS))
 
 /** Focus the first text field of a component, which has a shadow root. */
 function focusField(selector) {
   const host = findDeep(document, selector)
-  if (host?.shadowRoot) { findDeep(host.shadowRoot, "input")?.focus() }
+  if (host?.shadowRoot) findDeep(host.shadowRoot, "input")?.focus()
 }
 
 export function render({ model }) {
   const onKeyDown = (event) => {
     const moves = { ArrowDown: "j", ArrowUp: "k" }
     const inTable = event.composedPath().some((el) => el.classList?.contains("rl-grid")) && !typing(event)
-    if (inTable && moves[event.key]) { event.preventDefault(); model.send_msg(moves[event.key]); return }
+    if (inTable && moves[event.key]) {
+      event.preventDefault()
+      model.send_msg(moves[event.key])
+      return
+    }
     const chord = event.ctrlKey || event.metaKey || event.altKey
-    if (chord || !KEYS.has(event.key) || typing(event)) { return }
+    if (chord || !KEYS.has(event.key) || typing(event)) return
     event.preventDefault()
     if (event.key === "/") {
       focusField(".rl-search")
@@ -33,7 +37,9 @@ export function render({ model }) {
   document.addEventListener("keydown", onKeyDown)
 
   const show = (query, method) => {
-    if (location.search !== query) { history[method]({}, "", `${location.pathname}${query}${location.hash}`) }
+    if (location.search !== query) {
+      history[method]({}, "", `${location.pathname}${query}${location.hash}`)
+    }
   }
   show(model.query, "replaceState")
 
@@ -41,9 +47,17 @@ export function render({ model }) {
   // queries belong to pages that the user has left. A corrected query replaces the history entry: with a new
   // entry, Back would lead to the wrong query again.
   let unanswered = 0
-  const onPopState = () => { unanswered += 1; model.send_msg({ navigated: location.search }) }
-  model.on("msg:custom", ({ answer }) => { unanswered -= 1; if (!unanswered) { show(answer, "replaceState") } })
-  model.on("query", () => { if (!unanswered) { show(model.query, "pushState") } })
+  const onPopState = () => {
+    unanswered += 1
+    model.send_msg({ navigated: location.search })
+  }
+  model.on("msg:custom", ({ answer }) => {
+    unanswered -= 1
+    if (!unanswered) show(answer, "replaceState")
+  })
+  model.on("query", () => {
+    if (!unanswered) show(model.query, "pushState")
+  })
   window.addEventListener("popstate", onPopState)
 
   model.on("remove", () => {

@@ -36,8 +36,8 @@ function nameRegions() {
 // Return whether a view and all below it are drawn. `has_finished` alone is true while children that came later are
 // still being built, because Bokeh then knows the earlier ones only. Tabulator draws its rows after its view.
 function isDrawn(view) {
-  if (!view.has_finished()) { return false }
-  if (view.model.type === TABLE && !view.tabulator?.initialized) { return false }
+  if (!view.has_finished()) return false
+  if (view.model.type === TABLE && !view.tabulator?.initialized) return false
   const views = view.child_views ?? []
   return views.length === (view.child_models ?? []).length && views.every(isDrawn)
 }
@@ -51,11 +51,14 @@ const PATIENCE = 10000
 // document was idle for the first time, which may have been before the board was added to it.
 function removeFirstView(model, view) {
   let root = view
-  while (root.parent) { root = root.parent }
+  while (root.parent) root = root.parent
   let whole = Infinity
   const look = (now) => {
-    if (model.whole) { whole = Math.min(whole, now) }
-    if (!model.whole || (now - whole < PATIENCE && !isDrawn(root))) { requestAnimationFrame(look); return }
+    if (model.whole) whole = Math.min(whole, now)
+    if (!model.whole || (now - whole < PATIENCE && !isDrawn(root))) {
+      requestAnimationFrame(look)
+      return
+    }
     document.getElementById("rl-first")?.remove()
     nameRegions()
     performance.mark("rlpanel-drawn")
@@ -74,24 +77,35 @@ export function render({ model, view }) {
     toggle.setAttribute("aria-label", toggle.title)
   }
   const drawWindow = () => {
-    if (model.owns_window) { document.documentElement.className = model.dark ? "rl-dark" : "rl-light" }
+    if (model.owns_window) document.documentElement.className = model.dark ? "rl-dark" : "rl-light"
   }
   toggle.addEventListener("click", () => {
     const next = !model.dark
-    if (model.owns_window) { document.cookie = `${COOKIE}=${next ? "dark" : "light"}; path=/; SameSite=Lax` }
+    if (model.owns_window) {
+      document.cookie = `${COOKIE}=${next ? "dark" : "light"}; path=/; SameSite=Lax`
+    }
     model.send_msg(["theme", next])
   })
-  model.on("dark", () => { draw(); drawWindow() })
+  model.on("dark", () => {
+    draw()
+    drawWindow()
+  })
   draw()
   if (model.owns_window) {
     const cookie = new RegExp(`(?:^|; )${COOKIE}=(dark|light)`).exec(document.cookie)
     const preferred = cookie ? cookie[1] === "dark" : dark.matches
     const linked = "rlLinkedTheme" in document.documentElement.dataset
-    if (linked) { model.send_msg(["linked", preferred]) }
+    if (linked) model.send_msg(["linked", preferred])
     // Until the server answers, the window keeps the theme that the page's script chose.
-    if (!linked && preferred !== model.dark) { model.send_msg(["prefer", preferred]) } else { drawWindow() }
+    if (!linked && preferred !== model.dark) {
+      model.send_msg(["prefer", preferred])
+    } else {
+      drawWindow()
+    }
   }
-  model.on("after_render", () => { if (model.owns_window) { removeFirstView(model, view) } })
+  model.on("after_render", () => {
+    if (model.owns_window) removeFirstView(model, view)
+  })
   box.append(toggle, help(model.keys))
   return box
 }

@@ -9,7 +9,7 @@ export function render({ model, el }) {
   const show = (open) => {
     outermostHost(el).style.setProperty("--rl-side", open ? "flex" : "none")
     toggle.setAttribute("aria-expanded", String(open))
-    window.dispatchEvent(new Event("resize"))  // Bokeh measures its plots again
+    window.dispatchEvent(new Event("resize")) // Bokeh measures its plots again
   }
   const styleOfSide = () => {
     const page = outermostHost(el)
@@ -18,10 +18,15 @@ export function render({ model, el }) {
   }
   toggle.addEventListener("click", () => {
     const style = styleOfSide()
-    if (style) { show(style.display === "none") }
+    if (style) show(style.display === "none")
   })
   // On a narrow page the panel lies over the board and would hide the run that was just opened.
-  const onRunOpened = () => { if (styleOfSide()?.position === "absolute") { show(false); toggle.focus() } }
+  const onRunOpened = () => {
+    if (styleOfSide()?.position === "absolute") {
+      show(false)
+      toggle.focus()
+    }
+  }
   window.addEventListener("rl-run-opened", onRunOpened)
   model.on("remove", () => window.removeEventListener("rl-run-opened", onRunOpened))
   const logo = element("h1", "logo", "rl")

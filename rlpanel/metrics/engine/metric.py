@@ -12,6 +12,9 @@ There are four levels. At each level the function's parameters name its inputs:
 Parameters without a default are required. Those with a default of None are optional: they are passed if
 available. Both name sample columns or training constants (`constants`).
 A function whose name starts with an underscore serves step metrics only and is hidden.
+
+The shapes: T tokens, N samples, G groups, S steps. `metric` appends parameters and result, with shapes and
+units, to a docstring that has none, so `help` shows them.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 
 from rlpanel.metrics.engine.constants import NAMES as CONSTANTS
+from rlpanel.schema import BY_NAME
 
 Level = Literal["token", "sample", "group", "step"]
 Scale = Literal["diverging", "sequential"]
@@ -34,7 +38,11 @@ Good = Literal["", "up", "down", "near 0", "near 1"]
 LEVELS: tuple[Level, ...] = ("token", "sample", "group", "step")
 
 #: Parameters that describe structure rather than data: rows by step, rows by group, tokens by sample.
-_ORDERING = frozenset({"by", "groups", "lengths"})
+_ORDERING = {
+    "by": "Segments of the rows of each step",
+    "groups": "SubSegments of the rows of each group",
+    "lengths": "ndarray of int, tokens of each sample",
+}
 
 
 @dataclass(frozen=True)
@@ -232,10 +240,37 @@ def metric(
             scale=scale,
             color=color,
         )
+        _document(METRICS[metric_name])
         _clear_caches()
         return function
 
     return register
+
+
+def _document(declared: Metric) -> None:
+    """Append parameters and result with shapes and units to the function's docstring, if it has none."""
+    doc = inspect.getdoc(declared.function)
+    if not doc or "Parameters\n---" in doc:
+        return
+    lines = [doc, "", "Parameters", "----------"]
+    for name in inspect.signature(declared.function).parameters:
+        lines += _parameter(name, declared)
+    unit = f"    Unit: {declared.unit}." if declared.unit else ""
+    shape = {"token": "T", "sample": "N", "group": "G", "step": "S"}[declared.level]
+    lines += ["", "Returns", "-------", f"ndarray, shape ({shape},)", *([unit] if unit else [])]
+    declared.function.__doc__ = "\n".join(lines)
+
+
+def _parameter(name: str, declared: Metric) -> list[str]:
+    if name in _ORDERING:
+        return [f"{name} : {_ORDERING[name]}"]
+    optional = ", optional" if name in declared.optional else ""
+    if name in CONSTANTS:
+        return [f"{name} : float{optional}", "    A constant of training."]
+    field = BY_NAME.get(name)
+    shape = "T" if declared.level == "token" else "N"
+    unit = [f"    Unit: {field.unit}."] if field and field.unit else []
+    return [f"{name} : ndarray, shape ({shape},){optional}", *unit]
 
 
 def unregister(name: str) -> None:

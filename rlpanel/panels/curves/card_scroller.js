@@ -5,12 +5,12 @@ const HEADER = 60
 export function render({ model, el }) {
   const cards = () => {
     const row = el.getRootNode().host?.getRootNode().querySelector(".rl-curves")
-    return [...row?.shadowRoot?.querySelectorAll(".rl-curve") ?? []]
+    return [...(row?.shadowRoot?.querySelectorAll(".rl-curve") ?? [])]
   }
   const show = (position, count, frames) => {
     const found = cards()
     if (found.length !== count || !found[position].offsetHeight) {
-      if (frames) { requestAnimationFrame(() => show(position, count, frames - 1)) }
+      if (frames) requestAnimationFrame(() => show(position, count, frames - 1))
       return
     }
     const card = found[position]

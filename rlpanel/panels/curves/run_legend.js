@@ -1,8 +1,8 @@
 // The legend of all curves. Names of runs are set as text, never as HTML.
 function make(tag, name, text) {
   const element = document.createElement(tag)
-  if (name) { element.className = name }
-  if (text !== undefined) { element.textContent = text }
+  if (name) element.className = name
+  if (text !== undefined) element.textContent = text
   return element
 }
 
@@ -15,7 +15,7 @@ function chip(model, run) {
   const line = make("i")
   line.style.background = run.color
   item.append(line, make("span", "", run.label))
-  if (run.said) { item.append(make("em", "", run.said)) }
+  if (run.said) item.append(make("em", "", run.said))
   item.addEventListener("click", () => model.send_msg(run.key))
   return item
 }
@@ -24,7 +24,7 @@ export function render({ model }) {
   const box = make("div", "runs")
   const draw = () => {
     box.replaceChildren(...model.runs.map((run) => chip(model, run)))
-    if (model.note) { box.append(make("span", "note", model.note)) }
+    if (model.note) box.append(make("span", "note", model.note))
   }
   model.on(["runs", "note"], draw)
   draw()

@@ -12,7 +12,7 @@ function barOf(row) {
 
 function lineOf(model, row) {
   const line = element("button", "row")
-  Object.assign(line, {type: "button", title: row.tip})
+  Object.assign(line, { type: "button", title: row.tip })
   line.dataset.key = row.key
   if (row.key === model.chosen) line.classList.add("chosen")
   const label = element("span", "label")
@@ -27,7 +27,9 @@ function lineOf(model, row) {
 export function render({ model }) {
   const box = element("div", "rows")
   const draw = () => {
-    const lines = model.rows.map((row) => "heading" in row ? element("h4", "", row.heading) : lineOf(model, row))
+    const lines = model.rows.map((row) =>
+      "heading" in row ? element("h4", "", row.heading) : lineOf(model, row),
+    )
     const head = element("div", "row titles")
     head.append(...model.titles.map((title, at) => element("span", at > 2 ? "figure" : "", title)))
     box.style.setProperty("--numbers", Math.max(model.titles.length - 3, 0))

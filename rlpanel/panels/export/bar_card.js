@@ -1,7 +1,8 @@
 // A card: title, notes and export menu above bars.
 
 export function render({ model }) {
-  const card = element("div", "card"), top = element("div", "top")
+  const card = element("div", "card"),
+    top = element("div", "top")
   const head = element("div", "head")
   const bars = barPlot(model.height_px, model.picks ? (x) => model.send_msg(["pick", x]) : null)
   const takes = element("div", "rl-take")
@@ -12,7 +13,10 @@ export function render({ model }) {
     const { title = "", tip = "", notes = [] } = model.head
     head.title = [tip, ...notes.map(([text]) => text)].filter(Boolean).join("\n")
     // The blanks separate the parts for screen readers and copies; the layout ignores them.
-    head.replaceChildren(element("b", "", title), ...notes.flatMap(([text, style]) => [" ", element("span", `unit ${style}`, text)]))
+    head.replaceChildren(
+      element("b", "", title),
+      ...notes.flatMap(([text, style]) => [" ", element("span", `unit ${style}`, text)]),
+    )
     bars.node.setAttribute("role", "img")
     bars.node.setAttribute("aria-label", [title, ...notes.map(([text]) => text)].join(", "))
   }

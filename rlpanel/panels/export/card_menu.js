@@ -2,15 +2,30 @@
 
 /** Create the menu; `getPlot` returns the view of the plot that the card shows now. */
 function exportMenu(model, getPlot) {
-  const files = [["PNG", "png"], ["SVG", "svg"], ["CSV", "csv"], [t("CSV, raw"), "csv-raw"]]
+  const files = [
+    ["PNG", "png"],
+    ["SVG", "svg"],
+    ["CSV", "csv"],
+    [t("CSV, raw"), "csv-raw"],
+  ]
   const entries = [...files, ...(model.entries ?? []).map((label) => [label, label])]
   model.on("msg:custom", async (message) => {
-    if (message.kind === "csv") { save([message.text], message.file, "text/csv"); return }
+    if (message.kind === "csv") {
+      save([message.text], message.file, "text/csv")
+      return
+    }
     const plot = getPlot()
-    if (!plot) { return }
+    if (!plot) return
     const picture = draw(plot, message)
-    if (message.kind === "svg") { save([picture.text], message.file, "image/svg+xml") }
-    else { save([await raster(picture)], message.file, "image/png") }
+    if (message.kind === "svg") save([picture.text], message.file, "image/svg+xml")
+    else {
+      save([await raster(picture)], message.file, "image/png")
+    }
   })
-  return menu("⋮", t("Export this plot as PNG or SVG, or its data as CSV"), () => entries, (kind) => model.send_msg(kind))
+  return menu(
+    "⋮",
+    t("Export this plot as PNG or SVG, or its data as CSV"),
+    () => entries,
+    (kind) => model.send_msg(kind),
+  )
 }

@@ -1,8 +1,8 @@
 // Copies text to the clipboard and saves files.
 
 async function copy(text) {
-  if (navigator.clipboard && window.isSecureContext) { return navigator.clipboard.writeText(text) }
-  const area = element("textarea")  // over plain http, browsers offer no clipboard API
+  if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text)
+  const area = element("textarea") // over plain http, browsers offer no clipboard API
   area.value = text
   document.body.append(area)
   area.select()

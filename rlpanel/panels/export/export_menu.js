@@ -2,10 +2,10 @@
 function findPlot(view) {
   const frames = ["rl-card", "rl-plot"]
   let card = view
-  while (card.parent && !frames.some((name) => card.el.classList.contains(name))) { card = card.parent }
+  while (card.parent && !frames.some((name) => card.el.classList.contains(name))) card = card.parent
   const queue = [card]
   for (const descendant of queue) {
-    if (descendant.model.type === "Figure") { return descendant }
+    if (descendant.model.type === "Figure") return descendant
     queue.push(...(descendant.child_views ?? []))
   }
 }
@@ -17,7 +17,9 @@ function namePlot(view, frames = 300) {
   if (plot && title) {
     plot.setAttribute("role", "img")
     plot.ariaLabel = t("Plot of {title}", { title: title.textContent })
-  } else if (frames) { requestAnimationFrame(() => namePlot(view, frames - 1)) }
+  } else if (frames) {
+    requestAnimationFrame(() => namePlot(view, frames - 1))
+  }
 }
 
 export function render({ model, view }) {

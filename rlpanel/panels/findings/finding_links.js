@@ -1,5 +1,5 @@
 // Buttons that lead to a finding's steps. A click sends the finding's key and the choice of the step.
-const MARKS = { alarm: "▲", warning: "●", info: "○" }
+const SEVERITY_MARKS = { alarm: "▲", warning: "●", info: "○" }
 const STEP_LINKS = [
   ["before", "before", t("The last step before the onset")],
   ["onset", "onset", t("The first affected step")],
@@ -14,7 +14,7 @@ function link(className, text, title, click) {
 }
 
 function mark(severity) {
-  const node = element("span", `mark ${severity}`, MARKS[severity])
+  const node = element("span", `mark ${severity}`, SEVERITY_MARKS[severity])
   node.setAttribute("aria-hidden", "true")
   return node
 }
@@ -24,14 +24,16 @@ function stepLinks(finding, open, shown) {
   const row = element("span", "steps")
   for (const [choice, label, title] of STEP_LINKS) {
     const step = finding.steps[choice]
-    if (step === undefined) { continue }
+    if (step === undefined) continue
     const node = link("step", "", title, () => open(finding.key, choice))
     node.append(label, " ", element("b", "", step))
-    if (step === shown) { node.setAttribute("aria-current", "step") }
+    if (step === shown) node.setAttribute("aria-current", "step")
     row.append(node)
   }
   if (finding.split) {
-    const title = t("Show the samples of the split {split} at the first affected step", { split: finding.split })
+    const title = t("Show the samples of the split {split} at the first affected step", {
+      split: finding.split,
+    })
     row.append(link("step", "samples", title, () => open(finding.key, "samples")))
   }
   return row

@@ -11,28 +11,35 @@ function counted(severity, count) {
 
 /** Draw the worst severity with its name, and the number of the others. */
 function drawBadge(badge, findings, checked) {
-  const counts = SEVERITIES.map((severity) => [severity, findings.filter((f) => f.severity === severity).length])
-    .filter(([, count]) => count)
+  const counts = SEVERITIES.map((severity) => [
+    severity,
+    findings.filter((f) => f.severity === severity).length,
+  ]).filter(([, count]) => count)
   badge.className = `pill ${counts.length ? counts[0][0] : ""}`
   if (!counts.length) {
     badge.replaceChildren(checked ? t("no findings") : t("checking …"))
     badge.title = checked ? t("The rules found nothing in the complete steps") : t("The rules check the run")
     return
   }
-  badge.title = t("Findings: {counts}", { counts: counts.map(([severity, count]) => counted(severity, count)).join(", ") })
-  badge.replaceChildren(...counts.map(([severity, count], position) => {
-    const part = element("span", `count ${severity}`)
-    part.append(mark(severity), position ? `${count}` : counted(severity, count))
-    return part
-  }))
+  badge.title = t("Findings: {counts}", {
+    counts: counts.map(([severity, count]) => counted(severity, count)).join(", "),
+  })
+  badge.replaceChildren(
+    ...counts.map(([severity, count], position) => {
+      const part = element("span", `count ${severity}`)
+      part.append(mark(severity), position ? `${count}` : counted(severity, count))
+      return part
+    }),
+  )
 }
 
 function createItem(finding, open, opened) {
   const item = element("li", finding.key === opened ? "finding opened" : "finding")
   const title = element("div", "title")
   title.append(mark(finding.severity), element("span", "", finding.title), stepLinks(finding, open))
-  const sentence = link("sentence", finding.sentence, t("Show the first affected step and a sample"),
-    () => open(finding.key, "onset"))
+  const sentence = link("sentence", finding.sentence, t("Show the first affected step and a sample"), () =>
+    open(finding.key, "onset"),
+  )
   item.append(title, sentence, ...finding.evidence.map((line) => element("p", "evidence", line)))
   if (finding.advice) {
     const advice = element("p", "advice")
@@ -41,7 +48,10 @@ function createItem(finding, open, opened) {
   }
   if (finding.symptoms.length) {
     const symptoms = element("div", "symptoms")
-    symptoms.append(element("p", "caption", t("Also seen")), ...finding.symptoms.map((symptom) => createSymptom(symptom, open)))
+    symptoms.append(
+      element("p", "caption", t("Also seen")),
+      ...finding.symptoms.map((symptom) => createSymptom(symptom, open)),
+    )
     item.append(symptoms)
   }
   return item
@@ -49,8 +59,12 @@ function createItem(finding, open, opened) {
 
 function createSymptom(symptom, open) {
   const row = element("div", "symptom")
-  row.append(mark(symptom.severity), link("sentence", symptom.sentence, t("Show the first affected step and a sample"),
-    () => open(symptom.key, "onset")))
+  row.append(
+    mark(symptom.severity),
+    link("sentence", symptom.sentence, t("Show the first affected step and a sample"), () =>
+      open(symptom.key, "onset"),
+    ),
+  )
   return row
 }
 
@@ -65,7 +79,7 @@ function createEarlier(findings, items, wasOpen) {
   return row
 }
 
-export function render({ model, el }) {
+export function render({ model }) {
   const box = element("details", "rl-finding-list")
   const badge = element("summary", "pill")
   const list = element("ul", "list")
@@ -85,11 +99,14 @@ export function render({ model, el }) {
     drawBadge(badge, model.found, model.checked)
     const rows = createItems(now)
     if (!now.length) {
-      const text = !model.checked ? t("The rules check the run …")
-        : past.length ? t("No finding concerns the newest complete steps.") : t("No findings in the complete steps.")
+      const text = !model.checked
+        ? t("The rules check the run …")
+        : past.length
+          ? t("No finding concerns the newest complete steps.")
+          : t("No findings in the complete steps.")
       rows.push(element("li", "none", text))
     }
-    if (past.length) { rows.push(createEarlier(past, createItems(past), wasOpen)) }
+    if (past.length) rows.push(createEarlier(past, createItems(past), wasOpen))
     list.replaceChildren(...rows)
   }
   model.on(["found", "checked", "opened"], draw)

@@ -4,9 +4,14 @@ export function render({ model }) {
   const open = (key, choice) => model.send_msg([key, choice])
   const draw = () => {
     const finding = model.finding
-    if (!finding.key) { line.replaceChildren(); return }
+    if (!finding.key) {
+      line.replaceChildren()
+      return
+    }
     const chip = element("span", "chip")
-    const close = link("close", "×", t("Close the finding: the steps are no longer shaded"), () => open(finding.key, "close"))
+    const close = link("close", "×", t("Close the finding: the steps are no longer shaded"), () =>
+      open(finding.key, "close"),
+    )
     close.setAttribute("aria-label", t("Close the finding"))
     chip.append(mark(finding.severity), t("Finding: {title}", { title: finding.title }), close)
     const sentence = link("sentence", finding.sentence, finding.sentence, () => open(finding.key, "curve"))

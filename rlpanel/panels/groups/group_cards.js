@@ -1,8 +1,8 @@
 // Cards of a group's samples, side by side. Texts are set through textContent, never as HTML.
 function make(tag, name, text) {
   const element = document.createElement(tag)
-  if (name) { element.className = name }
-  if (text !== undefined) { element.textContent = text }
+  if (name) element.className = name
+  if (text !== undefined) element.textContent = text
   return element
 }
 

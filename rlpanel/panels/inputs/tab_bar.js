@@ -5,7 +5,9 @@ export function render({ model }) {
   bar.setAttribute("role", "tablist")
   const buttons = () => [...bar.querySelectorAll("[role=tab]")]
 
-  const open = (key) => { if (key !== model.value) { model.send_msg(key) } }
+  const open = (key) => {
+    if (key !== model.value) model.send_msg(key)
+  }
 
   const draw = () => {
     bar.replaceChildren()
@@ -39,7 +41,7 @@ export function render({ model }) {
     const all = buttons()
     const at = all.indexOf(event.target)
     const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: all.length - 1 }[event.key]
-    if (at < 0 || to === undefined) { return }
+    if (at < 0 || to === undefined) return
     event.preventDefault()
     event.stopPropagation()
     const tab = all[(to + all.length) % all.length]

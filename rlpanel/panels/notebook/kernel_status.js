@@ -10,20 +10,27 @@ export function render({ model, view, el }) {
   mark.setAttribute("role", "status")
   mark.hidden = true
   // Times in milliseconds; 0: it did not happen.
-  let confirmed = 0, pinged = 0, restarted = 0, lost = 0
+  let confirmed = 0,
+    pinged = 0,
+    restarted = 0,
+    lost = 0
   let wasListed = false
 
   // Panel's extension of JupyterLab lists the views with a kernel and removes them when it is restarted.
   const checkKernel = () => {
     const listed = Object.hasOwn(window.PyViz?.kernels ?? {}, model.plot)
-    if (wasListed && !listed) { restarted ||= Date.now() }
+    if (wasListed && !listed) restarted ||= Date.now()
     wasListed ||= listed
   }
   const message = () => {
     const peer = model.plot ? "kernel" : "server"
-    if (restarted) { return `The kernel was restarted at ${clock(restarted)}; run the cell again` }
-    if (lost) { return `Disconnected since ${clock(lost)}; reload the page` }
-    if (!pinged || secondsSince(pinged) < TIMEOUT) { return "" }
+    if (restarted) {
+      return `The kernel was restarted at ${clock(restarted)}; run the cell again`
+    }
+    if (lost) {
+      return `Disconnected since ${clock(lost)}; reload the page`
+    }
+    if (!pinged || secondsSince(pinged) < TIMEOUT) return ""
     const advice = model.plot ? "; run the cell again if it was restarted" : ""
     return `No response from the ${peer} for ${Math.round(secondsSince(pinged))} s${advice}`
   }
@@ -34,7 +41,7 @@ export function render({ model, view, el }) {
     style.setProperty("--rl-frame-faded", stale ? "grayscale(1) opacity(.55)" : "none")
   }
   const update = () => {
-    if (!confirmed) { return }
+    if (!confirmed) return
     checkKernel()
     if (!pinged && secondsSince(confirmed) >= PING_INTERVAL && document.visibilityState === "visible") {
       pinged = Date.now()
@@ -42,11 +49,14 @@ export function render({ model, view, el }) {
     }
     const text = message()
     mark.hidden = !text
-    if (mark.textContent !== text) { mark.textContent = text }
+    if (mark.textContent !== text) mark.textContent = text
     setStale(Boolean(text))
   }
   const reportDrawn = () => {
-    if (!confirmed) { model.send_msg("here"); setTimeout(reportDrawn, 500) } // lost until the channel is open
+    if (!confirmed) {
+      model.send_msg("here")
+      setTimeout(reportDrawn, 500)
+    } // lost until the channel is open
   }
 
   setTimeout(reportDrawn, 0)
@@ -55,7 +65,9 @@ export function render({ model, view, el }) {
     pinged = 0
     update()
   })
-  view.model.document.on_event("connection_lost", () => { lost ||= Date.now() })
+  view.model.document.on_event("connection_lost", () => {
+    lost ||= Date.now()
+  })
   const timer = setInterval(update, 1000)
   model.on("remove", () => clearInterval(timer))
   return mark

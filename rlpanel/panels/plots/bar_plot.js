@@ -22,7 +22,7 @@ function label(value, decimals) {
 
 /** Write a number with at most four significant digits; texts stay as they are. */
 function short(value) {
-  if (typeof value === "string") { return value }
+  if (typeof value === "string") return value
   return value === null || Number.isNaN(value) ? "–" : String(Number(value.toPrecision(4))).replace("-", "−")
 }
 
@@ -34,10 +34,14 @@ function short(value) {
  * `pick` gets the x coordinate of a click.
  */
 function barPlot(height, pick) {
-  const node = element("div", "bars"), tip = element("div", "tip")
+  const node = element("div", "bars"),
+    tip = element("div", "tip")
   node.style.height = `${height}px`
   tip.hidden = true
-  let plot = null, marker = null, svg = null, width = 0
+  let plot = null,
+    marker = null,
+    svg = null,
+    width = 0
 
   const room = () => Math.max(1, width - MARGIN.left - MARGIN.right)
   const across = (x) => MARGIN.left + ((x - plot.x[0]) / (plot.x[1] - plot.x[0])) * room()
@@ -47,34 +51,65 @@ function barPlot(height, pick) {
     return height - bottom() - share * (height - bottom() - MARGIN.top)
   }
 
-  const path = ({ left, right, bottom: low, top }) => left.map((start, index) => {
-    if (low[index] === null || top[index] === null || low[index] === top[index]) { return "" }
-    const [x0, x1] = [across(start), across(right[index])], [y0, y1] = [down(top[index]), down(low[index])]
-    // A narrow gap between bars, unless they are too narrow for it.
-    const gap = x1 - x0 > 3 ? 0.35 : 0
-    return `M${(x0 + gap).toFixed(1)} ${y0.toFixed(1)}H${(x1 - gap).toFixed(1)}V${y1.toFixed(1)}H${(x0 + gap).toFixed(1)}Z`
-  }).join("")
+  const path = ({ left, right, bottom: low, top }) =>
+    left
+      .map((start, index) => {
+        if (low[index] === null || top[index] === null || low[index] === top[index]) return ""
+        const [x0, x1] = [across(start), across(right[index])],
+          [y0, y1] = [down(top[index]), down(low[index])]
+        // A narrow gap between bars, unless they are too narrow for it.
+        const gap = x1 - x0 > 3 ? 0.35 : 0
+        return `M${(x0 + gap).toFixed(1)} ${y0.toFixed(1)}H${(x1 - gap).toFixed(1)}V${y1.toFixed(1)}H${(x0 + gap).toFixed(1)}Z`
+      })
+      .join("")
 
   const draw = () => {
     width = node.clientWidth
-    if (!plot?.layers || !width) { return }
+    if (!plot?.layers || !width) return
     const drawn = svgElement("svg", { width, height, "aria-hidden": "true" })
-    const y = ticks(plot.y, 3), x = ticks(plot.x, 4)
+    const y = ticks(plot.y, 3),
+      x = ticks(plot.x, 4)
     for (const value of y.values) {
-      drawn.append(svgElement("path", { class: "grid", d: `M${MARGIN.left} ${down(value).toFixed(1)}H${width - MARGIN.right}` }))
-      drawn.append(svgElement("text", { x: MARGIN.left - 4, y: down(value) + 3.5, "text-anchor": "end" }, label(value, y.decimals)))
+      drawn.append(
+        svgElement("path", {
+          class: "grid",
+          d: `M${MARGIN.left} ${down(value).toFixed(1)}H${width - MARGIN.right}`,
+        }),
+      )
+      drawn.append(
+        svgElement(
+          "text",
+          { x: MARGIN.left - 4, y: down(value) + 3.5, "text-anchor": "end" },
+          label(value, y.decimals),
+        ),
+      )
     }
     for (const value of plot.labels ? x.values : []) {
-      drawn.append(svgElement("text", { x: across(value), y: height - 4, "text-anchor": "middle" }, label(value, x.decimals)))
+      drawn.append(
+        svgElement(
+          "text",
+          { x: across(value), y: height - 4, "text-anchor": "middle" },
+          label(value, x.decimals),
+        ),
+      )
     }
     for (const layer of plot.layers) {
       const fill = `fill: var(--rl-${layer.color}); fill-opacity: ${layer.alpha}`
       drawn.append(svgElement("path", { style: fill, d: path(layer) }))
     }
     if (marker !== null) {
-      drawn.append(svgElement("path", { class: "marker", d: `M${across(marker).toFixed(1)} ${MARGIN.top}V${height - bottom()}` }))
+      drawn.append(
+        svgElement("path", {
+          class: "marker",
+          d: `M${across(marker).toFixed(1)} ${MARGIN.top}V${height - bottom()}`,
+        }),
+      )
     }
-    if (svg) { svg.replaceWith(drawn) } else { node.append(drawn, tip) }
+    if (svg) {
+      svg.replaceWith(drawn)
+    } else {
+      node.append(drawn, tip)
+    }
     svg = drawn
   }
 
@@ -84,28 +119,41 @@ function barPlot(height, pick) {
   }
   const showTip = (event) => {
     const x = plot?.tips ? xOf(event) : NaN
-    const index = plot?.tips?.left.findIndex((left, position) => left <= x && x < plot.tips.right[position]) ?? -1
+    const index =
+      plot?.tips?.left.findIndex((left, position) => left <= x && x < plot.tips.right[position]) ?? -1
     tip.hidden = index < 0
-    if (index < 0) { return }
-    tip.replaceChildren(...plot.tips.rows.map(([name, values]) => {
-      const row = element("div")
-      row.append(element("span", "muted", name), element("b", "", short(values[index])))
-      return row
-    }))
+    if (index < 0) return
+    tip.replaceChildren(
+      ...plot.tips.rows.map(([name, values]) => {
+        const row = element("div")
+        row.append(element("span", "muted", name), element("b", "", short(values[index])))
+        return row
+      }),
+    )
     const left = event.clientX - node.getBoundingClientRect().left
     tip.style.left = `${Math.max(0, Math.min(left + 12, width - tip.offsetWidth - 4))}px`
   }
   node.addEventListener("pointermove", showTip)
-  node.addEventListener("pointerleave", () => { tip.hidden = true })
+  node.addEventListener("pointerleave", () => {
+    tip.hidden = true
+  })
   if (pick) {
     node.classList.add("picks")
-    node.addEventListener("click", (event) => { if (plot?.layers) { pick(xOf(event)) } })
+    node.addEventListener("click", (event) => {
+      if (plot?.layers) pick(xOf(event))
+    })
   }
-  new ResizeObserver(() => { if (node.clientWidth !== width) { draw() } }).observe(node)
+  new ResizeObserver(() => {
+    if (node.clientWidth !== width) draw()
+  }).observe(node)
 
   return {
     node,
-    show(next, at = null) { plot = next; marker = at; draw() },
+    show(next, at = null) {
+      plot = next
+      marker = at
+      draw()
+    },
     /** Return the plot with the interface of a Bokeh figure's view, for `plot_image.js`. */
     view: () => ({ bbox: { width, height }, export: () => ({ canvas: withColors(svg) }) }),
   }
@@ -114,11 +162,14 @@ function barPlot(height, pick) {
 /** Copy an SVG and write the colours of the page into it. */
 function withColors(svg) {
   const copy = svg.cloneNode(true)
-  const originals = [svg, ...svg.querySelectorAll("*")], copies = [copy, ...copy.querySelectorAll("*")]
+  const originals = [svg, ...svg.querySelectorAll("*")],
+    copies = [copy, ...copy.querySelectorAll("*")]
   for (const [index, original] of originals.entries()) {
     const style = getComputedStyle(original)
-    for (const name of ["class", "style", "aria-hidden"]) { copies[index].removeAttribute(name) }
-    for (const name of ["fill", "fill-opacity", "stroke", "font-size"]) { copies[index].setAttribute(name, style.getPropertyValue(name)) }
+    for (const name of ["class", "style", "aria-hidden"]) copies[index].removeAttribute(name)
+    for (const name of ["fill", "fill-opacity", "stroke", "font-size"]) {
+      copies[index].setAttribute(name, style.getPropertyValue(name))
+    }
   }
   return copy
 }

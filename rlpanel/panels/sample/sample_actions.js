@@ -4,14 +4,21 @@
 // Return a link to the sample, which the page's URL does not contain while the board follows the newest step.
 function link({ run, step, uid }) {
   const query = new URLSearchParams(location.search)
-  for (const [key, value] of [["run", run], ["step", step], ["sample", uid]]) { query.set(key, value) }
+  for (const [key, value] of [
+    ["run", run],
+    ["step", step],
+    ["sample", uid],
+  ])
+    query.set(key, value)
   return `${location.origin}${location.pathname}?${query}`
 }
 
 export function render({ model }) {
   const box = element("div", "actions")
-  const tag = element("input", "tag"), note = element("input", "note")
-  const suggestions = element("datalist"), status = element("span", "said")
+  const tag = element("input", "tag"),
+    note = element("input", "note")
+  const suggestions = element("datalist"),
+    status = element("span", "said")
   suggestions.id = "tags"
   Object.assign(tag, { placeholder: t("tag"), maxLength: 40 })
   Object.assign(note, { placeholder: t("note"), maxLength: 2000 })
@@ -26,13 +33,15 @@ export function render({ model }) {
     input.addEventListener("focus", () => model.send_msg({ do: "hold", uid }))
     input.addEventListener("change", sendNote)
     input.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" || event.key === "Escape") { input.blur() }
+      if (event.key === "Enter" || event.key === "Escape") input.blur()
     })
   }
 
   const showStatus = (text) => {
     status.textContent = text
-    setTimeout(() => { if (status.textContent === text) { status.textContent = model.failure } }, 1500)
+    setTimeout(() => {
+      if (status.textContent === text) status.textContent = model.failure
+    }, 1500)
   }
   const button = (text, title, onClick) => {
     const node = Object.assign(element("button", "", text), { title, ariaLabel: title })
@@ -41,32 +50,46 @@ export function render({ model }) {
   }
   const copying = element("span", "copying", t("copy"))
   for (const what of ["uid", "prompt", "response", "link"]) {
-    copying.append(button(what, t("Copy the {what} of the sample", { what }), () => {
-      if (what === "link") { copy(link(model.place)).then(() => showStatus(t("copied"))) }
-      else { model.send_msg({ do: "copy", what }) }
-    }))
+    copying.append(
+      button(what, t("Copy the {what} of the sample", { what }), () => {
+        if (what === "link") copy(link(model.place)).then(() => showStatus(t("copied")))
+        else {
+          model.send_msg({ do: "copy", what })
+        }
+      }),
+    )
   }
   const saving = element("span", "copying", t("save as"))
-  const saveButton = button("JSON", t("Save the sample as a JSON line: texts, tokens, numbers"),
-    () => model.send_msg({ do: "save" }))
-  const pageButton = button("HTML", t("Save the sample as an HTML page that opens without a server"),
-    () => model.send_msg({ do: "page" }))
+  const saveButton = button("JSON", t("Save the sample as a JSON line: texts, tokens, numbers"), () =>
+    model.send_msg({ do: "save" }),
+  )
+  const pageButton = button("HTML", t("Save the sample as an HTML page that opens without a server"), () =>
+    model.send_msg({ do: "page" }),
+  )
   model.on("msg:custom", ({ file, bytes, kind, text }) => {
-    if (file) { save([bytes], file, kind) }
-    else { copy(text).then(() => showStatus(t("copied"))) }
+    if (file) save([bytes], file, kind)
+    else {
+      copy(text).then(() => showStatus(t("copied")))
+    }
   })
 
   const show = () => {
-    const same = uid === model.place.uid, active = box.getRootNode().activeElement
+    const same = uid === model.place.uid,
+      active = box.getRootNode().activeElement
     uid = model.place.uid ?? ""
-    for (const [input, value] of [[tag, model.tag], [note, model.note]]) {
-      if (!(same && input === active)) { input.value = value }  // do not overwrite a field while it is edited
+    for (const [input, value] of [
+      [tag, model.tag],
+      [note, model.note],
+    ]) {
+      if (!(same && input === active)) input.value = value // do not overwrite a field while it is edited
     }
     status.textContent = model.failure
     box.hidden = !uid
-    suggestions.replaceChildren(...model.used.map((text) => Object.assign(element("option"), { value: text })))
+    suggestions.replaceChildren(
+      ...model.used.map((text) => Object.assign(element("option"), { value: text })),
+    )
   }
-  for (const name of ["place", "tag", "note", "used", "failure"]) { model.on(name, show) }
+  for (const name of ["place", "tag", "note", "used", "failure"]) model.on(name, show)
   show()
   saving.append(saveButton, pageButton)
   box.append(tag, suggestions, note, status, copying, saving)

@@ -7,42 +7,59 @@ const WORD = /[\p{L}_][\p{L}\p{N}_]*$|`[^`]*$/u
 function matchingNames(names, word) {
   const pattern = word.replace("`", "").toLowerCase()
   const begins = names.filter(([name]) => name.toLowerCase().startsWith(pattern))
-  const contains = names.filter(([name]) => name.toLowerCase().includes(pattern) && !begins.some(([b]) => b === name))
+  const contains = names.filter(
+    ([name]) => name.toLowerCase().includes(pattern) && !begins.some(([b]) => b === name),
+  )
   return [...begins, ...contains].slice(0, MAX_SUGGESTIONS)
 }
 
 function field(model) {
   const box = element("div", "field")
   const input = element("input")
-  Object.assign(input, { placeholder: t("filter   reward < 0 and kl_k3_mean > p99"), spellcheck: false, autocomplete: "off" })
+  Object.assign(input, {
+    placeholder: t("filter   reward < 0 and kl_k3_mean > p99"),
+    spellcheck: false,
+    autocomplete: "off",
+  })
   input.setAttribute("aria-label", t("filter expression"))
   const list = element("ul")
   list.setAttribute("role", "listbox")
   box.append(input, list)
-  let suggestions = [], chosen = -1
+  let suggestions = [],
+    chosen = -1
 
   const beforeCaret = () => input.value.slice(0, input.selectionStart)
   const insideQuotes = () => (beforeCaret().match(/"/g) ?? []).length % 2 === 1
-  const close = () => { suggestions = []; chosen = -1; list.replaceChildren() }
+  const close = () => {
+    suggestions = []
+    chosen = -1
+    list.replaceChildren()
+  }
   const draw = () => {
-    list.replaceChildren(...suggestions.map(([name, label], position) => {
-      const item = element("li", position === chosen ? "chosen" : "")
-      item.setAttribute("role", "option")
-      item.append(element("b", "", name), element("span", "", label))
-      item.addEventListener("pointerdown", (event) => { event.preventDefault(); complete(position) })
-      return item
-    }))
+    list.replaceChildren(
+      ...suggestions.map(([name, label], position) => {
+        const item = element("li", position === chosen ? "chosen" : "")
+        item.setAttribute("role", "option")
+        item.append(element("b", "", name), element("span", "", label))
+        item.addEventListener("pointerdown", (event) => {
+          event.preventDefault()
+          complete(position)
+        })
+        return item
+      }),
+    )
     list.children[chosen]?.scrollIntoView({ block: "nearest" })
   }
   const suggest = () => {
     const word = beforeCaret().match(WORD)?.[0] ?? ""
     suggestions = word && !insideQuotes() ? matchingNames(model.names, word) : []
-    if (suggestions.length === 1 && suggestions[0][0] === word) { suggestions = [] }
+    if (suggestions.length === 1 && suggestions[0][0] === word) suggestions = []
     chosen = -1
     draw()
   }
   const complete = (position) => {
-    const head = beforeCaret().replace(WORD, ""), name = suggestions[position][0]
+    const head = beforeCaret().replace(WORD, ""),
+      name = suggestions[position][0]
     const quotedName = /^[\p{L}_][\p{L}\p{N}_]*$/u.test(name) ? name : `\`${name}\``
     const tail = input.value.slice(input.selectionStart).replace(/^`/, "")
     input.value = `${head}${quotedName} ${tail.trimStart()}`
@@ -50,7 +67,10 @@ function field(model) {
     input.setSelectionRange(caret, caret)
     close()
   }
-  const send = () => { close(); if (model.filter !== input.value) { model.filter = input.value } }
+  const send = () => {
+    close()
+    if (model.filter !== input.value) model.filter = input.value
+  }
   input.addEventListener("input", suggest)
   input.addEventListener("change", send)
   input.addEventListener("blur", close)
@@ -64,12 +84,22 @@ function field(model) {
       event.preventDefault()
       complete(Math.max(chosen, 0))
     } else if (event.key === "Enter") {
-      if (chosen >= 0) { complete(chosen) } else { send() }
+      if (chosen >= 0) {
+        complete(chosen)
+      } else {
+        send()
+      }
     } else if (event.key === "Escape") {
-      if (suggestions.length) { close() } else { input.blur() }
+      if (suggestions.length) {
+        close()
+      } else {
+        input.blur()
+      }
     }
   })
-  const show = () => { if (input.value !== model.filter) { input.value = model.filter } }
+  const show = () => {
+    if (input.value !== model.filter) input.value = model.filter
+  }
   const markError = () => {
     input.classList.toggle("wrong", Boolean(model.error))
     if (model.error && box.getRootNode().activeElement === input) {
@@ -85,12 +115,19 @@ function field(model) {
 
 function scope(model) {
   const box = element("div", "scope")
-  const buttons = [["step", t("This step")], ["run", t("All steps")]].map(([key, label]) => {
+  const buttons = [
+    ["step", t("This step")],
+    ["run", t("All steps")],
+  ].map(([key, label]) => {
     const button = element("button", "", label)
-    button.addEventListener("click", () => { model.scope = key })
+    button.addEventListener("click", () => {
+      model.scope = key
+    })
     return [key, button]
   })
-  const show = () => buttons.forEach(([key, button]) => button.setAttribute("aria-pressed", key === model.scope))
+  const show = () => {
+    for (const [key, button] of buttons) button.setAttribute("aria-pressed", key === model.scope)
+  }
   model.on("scope", show)
   show()
   box.append(...buttons.map(([, button]) => button))
@@ -101,7 +138,9 @@ function scope(model) {
 function headFilters(model) {
   const button = element("button", "heads", "▽")
   Object.assign(button, { title: t("Filter single columns"), ariaLabel: t("Filter single columns") })
-  button.addEventListener("click", () => { model.heads = !model.heads })
+  button.addEventListener("click", () => {
+    model.heads = !model.heads
+  })
   const show = () => button.setAttribute("aria-pressed", model.heads)
   model.on("heads", show)
   show()
@@ -110,7 +149,9 @@ function headFilters(model) {
 
 function statusLine(model) {
   const box = element("div", "says")
-  const text = element("span"), stop = element("button", "", t("Stop")), bar = element("i")
+  const text = element("span"),
+    stop = element("button", "", t("Stop")),
+    bar = element("i")
   stop.addEventListener("click", () => model.send_msg({ do: "stop" }))
   box.append(bar, text, stop)
   const show = () => {
@@ -121,7 +162,7 @@ function statusLine(model) {
     bar.style.setProperty("--done", `${100 * Math.max(model.progress, 0)}%`)
     box.hidden = !(text.textContent || running)
   }
-  for (const name of ["error", "note", "progress"]) { model.on(name, show) }
+  for (const name of ["error", "note", "progress"]) model.on(name, show)
   show()
   return box
 }
@@ -130,20 +171,38 @@ function statusLine(model) {
 function fileReceiver() {
   let parts = []
   return ({ piece, name, kind }) => {
-    if (piece !== undefined) { parts.push(piece); return }
-    if (name) { save(parts, name, kind) }
-    parts = []  // the file is saved, or a new export begins
+    if (piece !== undefined) {
+      parts.push(piece)
+      return
+    }
+    if (name) save(parts, name, kind)
+    parts = [] // the file is saved, or a new export begins
   }
 }
 
 export function render({ model }) {
-  const box = element("div", "query"), row = element("div", "row")
-  const presetMenu = menu(t("Presets ▾"), t("Ready-made filters and sort orders"), () => model.presets, (key) => {
-    model.send_msg({ do: "preset", what: key })
-  })
-  const exportMenu = menu(t("Export ▾"), t("Save the matching samples as a file, or copy a link"), () => model.takes, (key) => {
-    if (key === "link") { copy(location.href) } else { model.send_msg({ do: "take", what: key }) }
-  })
+  const box = element("div", "query"),
+    row = element("div", "row")
+  const presetMenu = menu(
+    t("Presets ▾"),
+    t("Ready-made filters and sort orders"),
+    () => model.presets,
+    (key) => {
+      model.send_msg({ do: "preset", what: key })
+    },
+  )
+  const exportMenu = menu(
+    t("Export ▾"),
+    t("Save the matching samples as a file, or copy a link"),
+    () => model.takes,
+    (key) => {
+      if (key === "link") {
+        copy(location.href)
+      } else {
+        model.send_msg({ do: "take", what: key })
+      }
+    },
+  )
   model.on("msg:custom", fileReceiver())
   row.append(field(model), headFilters(model), scope(model), presetMenu, exportMenu)
   box.append(row, statusLine(model))

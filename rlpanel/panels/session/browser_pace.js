@@ -3,12 +3,18 @@
 export function render({ model }) {
   keepTableChanges()
   let since = 0
-  model.on("begun", () => { since = performance.now() })
+  model.on("begun", () => {
+    since = performance.now()
+  })
   model.on("sent", () => {
     const { sent } = model
     const done = () => model.send_msg([sent, performance.now() - since])
     // Plots are drawn in the next frame or in the one after it. A hidden page has no frames.
-    if (document.hidden) { done() } else { nextFrame(() => nextFrame(() => setTimeout(done))) }
+    if (document.hidden) {
+      done()
+    } else {
+      nextFrame(() => nextFrame(() => setTimeout(done)))
+    }
   })
   return document.createElement("span")
 }
@@ -16,7 +22,12 @@ export function render({ model }) {
 // Call back in the next frame, or after a second if the page is hidden in the meantime.
 function nextFrame(callback) {
   let called = false
-  const once = () => { if (!called) { called = true; callback() } }
+  const once = () => {
+    if (!called) {
+      called = true
+      callback()
+    }
+  }
   requestAnimationFrame(once)
   setTimeout(once, 1000)
 }

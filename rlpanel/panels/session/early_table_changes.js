@@ -2,13 +2,13 @@
 
 // Apply what a table got before Tabulator had created it. Panel's handlers would raise errors or ignore it.
 function keepTableChanges() {
-  const shown = globalThis.Bokeh.Models.get("panel.models.tabulator.DataTabulator")?.prototype.default_view.prototype
-  if (!shown || shown.keepsEarly) { return }
+  const shown = Bokeh.Models.get("panel.models.tabulator.DataTabulator")?.prototype.default_view.prototype
+  if (!shown || shown.keepsEarly) return
   shown.keepsEarly = true
   for (const name of ["setData", "setSorters", "setMaxPage", "setPage", "setPageSize"]) {
     const apply = shown[name]
     shown[name] = function () {
-      if (this.tabulator?.initialized && (!this._building || this.isFirst)) { return apply.call(this) }
+      if (this.tabulator?.initialized && (!this._building || this.isFirst)) return apply.call(this)
       this.early = (this.early ?? new Set()).add(name)
       return Promise.resolve()
     }
@@ -16,7 +16,9 @@ function keepTableChanges() {
   const { requestPage, tableBuilt } = shown
   // The first request has the page and the sort of when the table was begun, and would undo later ones.
   shown.requestPage = function (...given) {
-    return this.tabulator?.initialized && !this._building ? requestPage.apply(this, given) : Promise.resolve([])
+    return this.tabulator?.initialized && !this._building
+      ? requestPage.apply(this, given)
+      : Promise.resolve([])
   }
   shown.tableBuilt = function () {
     this.isFirst = true
@@ -25,7 +27,7 @@ function keepTableChanges() {
     const early = this.early ?? new Set()
     this.early = undefined
     const data = early.delete("setData")
-    for (const name of early) { this[name]() }
-    if (data) { this.setData().then(() => this.postUpdate()) }
+    for (const name of early) this[name]()
+    if (data) this.setData().then(() => this.postUpdate())
   }
 }

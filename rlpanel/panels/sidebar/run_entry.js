@@ -10,25 +10,39 @@ const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u206
 /** Return the name of a run or folder as text on one line, in the order of its characters. */
 const shownName = (name) => name.replace(UNSEEN, "�")
 
+const AGES = [
+  { bound: 60, size: 1, unit: "s" },
+  { bound: 3600, size: 60, unit: "min" },
+  { bound: 86400, size: 3600, unit: "h" },
+]
+const COUNTS = [
+  { size: 1e9, unit: "G" },
+  { size: 1e6, unit: "M" },
+  { size: 1e3, unit: "k" },
+]
+
 /** Format a duration with one unit: 12 s, 4 min, 3 h, 2 d. */
 function ageText(seconds) {
-  for (const [bound, size, unit] of [[60, 1, "s"], [3600, 60, "min"], [86400, 3600, "h"]]) {
-    if (seconds < bound) { return `${Math.max(0, Math.round(seconds / size))} ${unit}` }
+  for (const { bound, size, unit } of AGES) {
+    if (seconds < bound) return `${Math.max(0, Math.round(seconds / size))} ${unit}`
   }
   return `${Math.round(seconds / 86400)} d`
 }
 
 /** Format a count with at most four characters: 950, 12.3k, 1.2M. */
 function shortCount(count) {
-  for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-    if (count >= size) { return `${(count / size).toFixed(count < 99.5 * size ? 1 : 0).replace(/\.0$/, "")}${unit}` }
+  for (const { size, unit } of COUNTS) {
+    if (count >= size)
+      return `${(count / size).toFixed(count < 99.5 * size ? 1 : 0).replace(/\.0$/, "")}${unit}`
   }
   return String(count)
 }
 
 /** Return the state of a run and the age of its newest line, by the server's clock. */
 function stateOf(run, now, [live, quiet]) {
-  if (run.time === undefined) { return { state: "", age: "" } }
+  if (run.time === undefined) {
+    return { state: "", age: "" }
+  }
   const seconds = now - run.time
   return { state: seconds <= live ? "live" : seconds <= quiet ? "quiet" : "finished", age: ageText(seconds) }
 }
@@ -36,23 +50,38 @@ function stateOf(run, now, [live, quiet]) {
 /** Return what is known of a run as sentences, for the tooltip and for screen readers. */
 function factsOf(run, { state, age }) {
   const facts = []
-  if (run.problem) { facts.push(t("cannot be read: {reason}", { reason: run.problem })) }
+  if (run.problem) {
+    facts.push(t("cannot be read: {reason}", { reason: run.problem }))
+  }
   if (state) {
     facts.push(state === "live" ? t("live") : t("{state}, newest line {age} ago", { state: t(state), age }))
   }
   if (run.samples !== undefined) {
-    facts.push(run.more ? t("at least {count} samples", { count: run.samples.toLocaleString("en-US") })
-      : t("{count} samples", { count: run.samples.toLocaleString("en-US") }))
+    facts.push(
+      run.more
+        ? t("at least {count} samples", { count: run.samples.toLocaleString("en-US") })
+        : t("{count} samples", { count: run.samples.toLocaleString("en-US") }),
+    )
   }
   const place = { reward: run.reward, step: run.step }
   if (run.tail) {
-    facts.push(run.reward === undefined ? t("step {step} in the last lines of a file", place)
-      : t("reward {reward} at step {step}, in the last lines of a file", place))
-  } else if (run.reward !== undefined) { facts.push(t("reward {reward} at step {step}", place)) }
-  if (run.split) { facts.push(t("split {split}", { split: run.split })) }
-  if (run.doubt) { facts.push(run.doubt) }
-  if (run.severity) { facts.push(`${run.severity} at step ${run.checked}: ${run.finding}`) }
-  else if (run.severity === "") { facts.push(t("no current findings at step {step}", { step: run.checked })) }
+    facts.push(
+      run.reward === undefined
+        ? t("step {step} in the last lines of a file", place)
+        : t("reward {reward} at step {step}, in the last lines of a file", place),
+    )
+  } else if (run.reward !== undefined) {
+    facts.push(t("reward {reward} at step {step}", place))
+  }
+  if (run.split) {
+    facts.push(t("split {split}", { split: run.split }))
+  }
+  if (run.doubt) facts.push(run.doubt)
+  if (run.severity) {
+    facts.push(`${run.severity} at step ${run.checked}: ${run.finding}`)
+  } else if (run.severity === "") {
+    facts.push(t("no current findings at step {step}", { step: run.checked }))
+  }
   return facts
 }
 
@@ -62,15 +91,19 @@ function cutName(name) {
   const label = element("bdi", "label")
   const at = characters.length > 2 * TAIL ? characters.length - TAIL : characters.length
   label.append(element("span", "front", characters.slice(0, at).join("")))
-  if (at < characters.length) { label.append(element("span", "back", characters.slice(at).join(""))) }
+  if (at < characters.length) label.append(element("span", "back", characters.slice(at).join("")))
   return label
 }
 
 /** Draw a trend as a line without axes. */
 function sparkline(trend) {
-  const svg = svgElement("svg", { viewBox: "0 -8 100 116", preserveAspectRatio: "none", "aria-hidden": "true" })
+  const svg = svgElement("svg", {
+    viewBox: "0 -8 100 116",
+    preserveAspectRatio: "none",
+    "aria-hidden": "true",
+  })
   svg.classList.add("trend")
-  const points = trend.map((y, at) => `${(100 * at / (trend.length - 1)).toFixed(1)},${100 - y}`).join(" ")
+  const points = trend.map((y, at) => `${((100 * at) / (trend.length - 1)).toFixed(1)},${100 - y}`).join(" ")
   svg.append(svgElement("polyline", { points }))
   return svg
 }
@@ -85,7 +118,11 @@ class RunEntry {
     this.node.dataset.name = run.name
     const name = run.label.slice(run.label.lastIndexOf("/") + 1)
     this.tick = element("input")
-    Object.assign(this.tick, { type: "checkbox", tabIndex: -1, ariaLabel: t("Compare {run}", { run: shownName(run.label) }) })
+    Object.assign(this.tick, {
+      type: "checkbox",
+      tabIndex: -1,
+      ariaLabel: t("Compare {run}", { run: shownName(run.label) }),
+    })
     this.first = element("div", "first")
     this.second = element("div", "second")
     this.first.append(cutName(name))
@@ -93,7 +130,7 @@ class RunEntry {
   }
 
   show(run, clock) {
-    if (run === this.run) { return }
+    if (run === this.run) return
     this.run = run
     this.first.querySelector(".mark")?.remove()
     if (run.problem) {
@@ -109,20 +146,33 @@ class RunEntry {
     this.age = element("span", "age")
     this.second.replaceChildren(this.dot, this.age)
     if (run.samples !== undefined) {
-      this.second.append(element("span", "samples", t("{count} samples", { count: `${run.more ? "≥ " : ""}${shortCount(run.samples)}` })))
+      this.second.append(
+        element(
+          "span",
+          "samples",
+          t("{count} samples", { count: `${run.more ? "≥ " : ""}${shortCount(run.samples)}` }),
+        ),
+      )
     }
-    if (run.tail) { this.second.append(element("span", "samples", t("step {step}", { step: run.step.toLocaleString("en-US") }))) }
-    if (run.reward !== undefined) { this.second.append(element("span", "reward", run.doubt ? `${run.reward}?` : run.reward)) }
-    if (run.trend?.length > 1) { this.second.append(sparkline(run.trend)) }
+    if (run.tail) {
+      this.second.append(
+        element("span", "samples", t("step {step}", { step: run.step.toLocaleString("en-US") })),
+      )
+    }
+    if (run.reward !== undefined) {
+      this.second.append(element("span", "reward", run.doubt ? `${run.reward}?` : run.reward))
+    }
+    if (run.trend?.length > 1) this.second.append(sparkline(run.trend))
     this.said = undefined
     this.refresh(clock)
   }
 
   refresh({ now, ages }) {
     const found = stateOf(this.run, now, ages)
-    const path = shownName(this.run.label), facts = factsOf(this.run, found)
+    const path = shownName(this.run.label),
+      facts = factsOf(this.run, found)
     const said = [path, ...facts].join("\n")
-    if (said === this.said) { return }
+    if (said === this.said) return
     this.said = said
     this.node.title = said
     this.node.ariaLabel = [path, ...facts].join(", ")
@@ -135,6 +185,10 @@ class RunEntry {
   mark({ selected, ticked, refused }) {
     this.node.setAttribute("aria-selected", selected)
     Object.assign(this.tick, { checked: ticked, disabled: selected || Boolean(refused && !ticked) })
-    this.tick.title = selected ? t("This run is open") : this.tick.disabled ? refused : t("Draw its curves over those of the open run")
+    this.tick.title = selected
+      ? t("This run is open")
+      : this.tick.disabled
+        ? refused
+        : t("Draw its curves over those of the open run")
   }
 }

@@ -8,7 +8,12 @@ const REFRESH_EVERY = 10000
 export function render({ model }) {
   const box = element("div", "run-list")
   const search = element("input")
-  Object.assign(search, { type: "search", placeholder: t("search runs"), ariaLabel: t("Search runs"), spellcheck: false })
+  Object.assign(search, {
+    type: "search",
+    placeholder: t("search runs"),
+    ariaLabel: t("Search runs"),
+    spellcheck: false,
+  })
   const count = element("span", "count")
   count.setAttribute("role", "status")
   const top = element("div", "top")
@@ -21,21 +26,37 @@ export function render({ model }) {
   const tree = new RunTree((message) => model.send_msg(message), model.answered)
   box.append(top, compared, tree.node, tree.more)
 
-  let lag = Infinity  // the browser's clock minus the server's; a message's delay only adds to it
+  let lag = Infinity // the browser's clock minus the server's; a message's delay only adds to it
   const clock = () => ({ now: Date.now() / 1000 - (Number.isFinite(lag) ? lag : 0), ages: model.ages })
-  const sync = () => { if (model.now) { lag = Math.min(lag, Date.now() / 1000 - model.now) } }
+  const sync = () => {
+    if (model.now) lag = Math.min(lag, Date.now() / 1000 - model.now)
+  }
   const words = () => search.value.toLowerCase().split(/\s+/).filter(Boolean)
   const state = () => {
-    const wanted = words(), changes = new Map(model.changes.map((run) => [run.name, run]))
+    const wanted = words(),
+      changes = new Map(model.changes.map((run) => [run.name, run]))
     const all = model.runs.map((run) => changes.get(run.name) ?? run)
     const runs = all.filter((run) => wanted.every((word) => run.label.toLowerCase().includes(word)))
-    return { runs, total: all.length, searching: wanted.length > 0, clock: clock(),
-             value: model.value, over: model.over, most: model.most, answered: model.answered }
+    return {
+      runs,
+      total: all.length,
+      searching: wanted.length > 0,
+      clock: clock(),
+      value: model.value,
+      over: model.over,
+      most: model.most,
+      answered: model.answered,
+    }
   }
   const draw = () => {
-    const shown = state(), scroll = tree.node.scrollTop
+    const shown = state(),
+      scroll = tree.node.scrollTop
     top.hidden = shown.total < SEARCHABLE
-    count.textContent = shown.searching ? t("{count} of {total}", { count: shown.runs.length, total: shown.total }) : shown.total === 1 ? t("{count} run", { count: 1 }) : t("{count} runs", { count: shown.total })
+    count.textContent = shown.searching
+      ? t("{count} of {total}", { count: shown.runs.length, total: shown.total })
+      : shown.total === 1
+        ? t("{count} run", { count: 1 })
+        : t("{count} runs", { count: shown.total })
     tree.draw(shown)
     tree.node.scrollTop = scroll
     showTicked()
@@ -46,22 +67,46 @@ export function render({ model }) {
   }
   const mark = () => {
     showTicked()
-    tree.mark({ ...tree.state, value: model.value, over: model.over, most: model.most, answered: model.answered })
+    tree.mark({
+      ...tree.state,
+      value: model.value,
+      over: model.over,
+      most: model.most,
+      answered: model.answered,
+    })
   }
 
-  search.addEventListener("input", () => { tree.limit = PAGE; draw(); tree.node.scrollTop = 0 })
+  search.addEventListener("input", () => {
+    tree.limit = PAGE
+    draw()
+    tree.node.scrollTop = 0
+  })
   search.addEventListener("keydown", (event) => {
-    if (event.key === "ArrowDown") { tree.focusFirst() }
-    else if (event.key === "Enter" && tree.state.runs.length) { tree.open(tree.state.runs[0].name) }
-    else if (event.key === "Escape" && search.value) { search.value = ""; draw() }
-    else { return }
+    if (event.key === "ArrowDown") tree.focusFirst()
+    else if (event.key === "Enter" && tree.state.runs.length) {
+      tree.open(tree.state.runs[0].name)
+    } else if (event.key === "Escape" && search.value) {
+      search.value = ""
+      draw()
+    } else {
+      return
+    }
     event.preventDefault()
   })
   clear.addEventListener("click", () => model.send_msg({ clear: true }))
   model.on("now", sync)
-  model.on("runs", () => { sync(); draw() })
-  model.on("changes", () => { sync(); tree.update(state()) })
-  model.on("value", () => { mark(); tree.reveal() })
+  model.on("runs", () => {
+    sync()
+    draw()
+  })
+  model.on("changes", () => {
+    sync()
+    tree.update(state())
+  })
+  model.on("value", () => {
+    mark()
+    tree.reveal()
+  })
   model.on("over", mark)
   model.on("answered", mark)
   const timer = setInterval(() => tree.refresh(clock()), REFRESH_EVERY)

@@ -13,15 +13,21 @@ function recentReloads() {
   try {
     const { count, at } = JSON.parse(sessionStorage.getItem(RELOADS)) ?? {}
     return Date.now() - at < CALM * 1000 ? count : 0
-  } catch { return 0 } // storage may be forbidden
+  } catch {
+    return 0
+  } // storage may be forbidden
 }
 
 // Reload once: a second call would abort the first reload, and the server would build the page twice.
 let leaving = false
 function reload(count) {
-  if (leaving) { return }
+  if (leaving) return
   leaving = true
-  try { sessionStorage.setItem(RELOADS, JSON.stringify({ count, at: Date.now() })) } catch { /* forbidden */ }
+  try {
+    sessionStorage.setItem(RELOADS, JSON.stringify({ count, at: Date.now() }))
+  } catch {
+    /* forbidden */
+  }
   location.reload()
 }
 
@@ -30,7 +36,9 @@ async function answers() {
   try {
     const answer = await fetch("./health", { cache: "no-store", signal: AbortSignal.timeout(10000) })
     return answer.status < 500
-  } catch { return false }
+  } catch {
+    return false
+  }
 }
 
 // Tracks text fields whose text was not sent to the server; `connected` tells whether the server receives changes.
@@ -40,25 +48,36 @@ class UnsavedFields {
     this.watched = new WeakSet()
     this.onInput = (event) => {
       const field = event.composedPath()[0]
-      if (!field.matches?.(FIELDS)) { return }
+      if (!field.matches?.(FIELDS)) return
       this.fields.add(field)
-      if (this.watched.has(field)) { return }
+      if (this.watched.has(field)) return
       this.watched.add(field)
-      field.addEventListener("change", () => { if (connected()) { this.fields.delete(field) } })
+      field.addEventListener("change", () => {
+        if (connected()) this.fields.delete(field)
+      })
     }
     document.addEventListener("input", this.onInput, true)
   }
 
-  get exist() { return [...this.fields].some((field) => field.isConnected && field.value.trim()) }
+  get exist() {
+    return [...this.fields].some((field) => field.isConnected && field.value.trim())
+  }
 
-  stop() { document.removeEventListener("input", this.onInput, true) }
+  stop() {
+    document.removeEventListener("input", this.onInput, true)
+  }
 }
 
 // Grey out numbers and hide ages. Styles in all shadow roots inherit these variables from the page.
 function fade(on) {
-  for (const [name, value] of [["--rl-now", "none"], ["--rl-faded", "grayscale(1) opacity(.55)"]]) {
-    if (on) { document.documentElement.style.setProperty(name, value) }
-    else { document.documentElement.style.removeProperty(name) }
+  for (const [name, value] of [
+    ["--rl-now", "none"],
+    ["--rl-faded", "grayscale(1) opacity(.55)"],
+  ]) {
+    if (on) document.documentElement.style.setProperty(name, value)
+    else {
+      document.documentElement.style.removeProperty(name)
+    }
   }
 }
 
@@ -71,13 +90,20 @@ function hideToast() {
 }
 
 export function render({ model, view }) {
-  const box = element("div", "box"), message = element("span")
+  const box = element("div", "box"),
+    message = element("span")
   const reloadButton = element("button", "", t("Reload"))
   reloadButton.title = t("Reloading discards the text in the field; copy it first")
   box.setAttribute("role", "status")
   box.append(message, reloadButton)
-  let beat = Date.now(), since = 0, closed = false, back = false, asking = false
-  let count = 0, answered = 0, timer = null
+  let beat = Date.now(),
+    since = 0,
+    closed = false,
+    back = false,
+    asking = false
+  let count = 0,
+    answered = 0,
+    timer = null
   const silence = () => (Date.now() - beat) / 1000
   const connected = () => !since && silence() < SILENT
   const unsaved = new UnsavedFields(connected)
@@ -85,8 +111,14 @@ export function render({ model, view }) {
   const narrow = matchMedia("(max-width: 800px)")
 
   const sentence = () => {
-    if (!since) { return t("no response from the server for {seconds} s", { seconds: Math.round(silence()) }) }
-    if (back) { return t("disconnected since {time}; the server is back, but a field contains unsaved text", { time: clock(since) }) }
+    if (!since) {
+      return t("no response from the server for {seconds} s", { seconds: Math.round(silence()) })
+    }
+    if (back) {
+      return t("disconnected since {time}; the server is back, but a field contains unsaved text", {
+        time: clock(since),
+      })
+    }
     return t("disconnected since {time}, reconnecting …", { time: clock(since) })
   }
   const show = () => {
@@ -95,14 +127,14 @@ export function render({ model, view }) {
     box.className = since ? "box lost" : "box"
     box.hidden = ok
     reloadButton.hidden = !back
-    if (!ok && message.textContent !== sentence()) { message.textContent = sentence() }
+    if (!ok && message.textContent !== sentence()) message.textContent = sentence()
     // In a narrow window the header has no room for the box, and the sidebar may cover it.
     box.popover = narrow.matches ? "manual" : null
-    if (narrow.matches && box.isConnected) { box.togglePopover(!ok) }
+    if (narrow.matches && box.isConnected) box.togglePopover(!ok)
   }
 
   const onLost = (time) => {
-    if (since) { return }
+    if (since) return
     since = time
     count = recentReloads()
     answered = 0
@@ -115,32 +147,38 @@ export function render({ model, view }) {
     timer = setTimeout(ask, Math.min(LONGEST, 2 ** count) * (500 + 1000 * Math.random()))
   }
   const ask = async () => {
-    if (asking || back || !since) { return }
+    if (asking || back || !since) return
     clearTimeout(timer)
     asking = true
     answered = (await answers()) ? answered + 1 : 0
     asking = false
-    if (!since || !box.isConnected) { return }
+    if (!since || !box.isConnected) return
     count += 1
     // An open connection may recover, since the server may just be busy: wait for several answers first.
     back = answered >= (closed ? 1 : 4)
-    if (back && !unsaved.exist) { reload(count) } else if (!back) { schedule() }
+    if (back && !unsaved.exist) {
+      reload(count)
+    } else if (!back) {
+      schedule()
+    }
     show()
   }
   const onBeat = () => {
     beat = Date.now()
-    if (closed) { return }
+    if (closed) return
     clearTimeout(timer)
     since = 0
     back = false
     show()
   }
   const check = () => {
-    if (!since && silence() > DEAD) { onLost(beat) }
-    if (back && !unsaved.exist) { reload(count) }
+    if (!since && silence() > DEAD) onLost(beat)
+    if (back && !unsaved.exist) reload(count)
     show()
   }
-  const askIfVisible = () => { if (document.visibilityState === "visible") { ask() } }
+  const askIfVisible = () => {
+    if (document.visibilityState === "visible") ask()
+  }
 
   reloadButton.addEventListener("click", () => reload(count))
   model.on("beat", onBeat)

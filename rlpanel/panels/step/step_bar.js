@@ -1,6 +1,6 @@
 // Draws the step buttons, the label, the slider and the switch. Only what the user does is sent: a value that
 // comes from the server is never sent back.
-const TITLES = { "-1": t("Previous step (←)"), "1": t("Next step (→)") }
+const TITLES = { "-1": t("Previous step (←)"), 1: t("Next step (→)") }
 
 export function render({ model }) {
   const bar = element("div", "bar")
@@ -16,7 +16,10 @@ export function render({ model }) {
   follow.title = t("Select the newest complete step whenever one arrives")
 
   const send = (action, value) => model.send_msg([action, value])
-  const moves = [["◀", -1], ["▶", 1]].map(([text, by]) => {
+  const moves = [
+    ["◀", -1],
+    ["▶", 1],
+  ].map(([text, by]) => {
     const node = button("move", text, TITLES[by], () => send("move", by))
     node.setAttribute("aria-label", TITLES[by])
     return node
@@ -26,17 +29,31 @@ export function render({ model }) {
   let dragged = false
   const share = () => Number(slider.value) / Number(slider.max)
   const drawTrack = () => slider.style.setProperty("--share", share())
-  slider.addEventListener("pointerdown", () => { dragged = true })
-  slider.addEventListener("input", () => { drawTrack(); send("show", share()) })
-  slider.addEventListener("change", () => { dragged = false; send("select", share()) })
+  slider.addEventListener("pointerdown", () => {
+    dragged = true
+  })
+  slider.addEventListener("input", () => {
+    drawTrack()
+    send("show", share())
+  })
+  slider.addEventListener("change", () => {
+    dragged = false
+    send("select", share())
+  })
   // A drag that ends where it began changes nothing; "change" comes after "pointerup".
-  const release = () => setTimeout(() => { if (dragged) { dragged = false; drawSlider() } })
+  const release = () =>
+    setTimeout(() => {
+      if (dragged) {
+        dragged = false
+        drawSlider()
+      }
+    })
   slider.addEventListener("pointerup", release)
   slider.addEventListener("pointercancel", release)
   box.addEventListener("change", () => send("follow", box.checked))
 
   const drawSlider = () => {
-    if (dragged) { return }
+    if (dragged) return
     slider.max = Math.max(1, model.steps - 1)
     slider.value = model.position
     slider.disabled = model.steps < 2
@@ -48,13 +65,20 @@ export function render({ model }) {
     label.replaceChildren(...name, element("span", "note", model.note), ...doubts)
     slider.setAttribute("aria-valuetext", label.textContent)
   }
-  const drawButtons = () => { for (const node of moves) { node.disabled = !model.steps } }
-  const drawFollow = () => { box.checked = model.follow }
+  const drawButtons = () => {
+    for (const node of moves) node.disabled = !model.steps
+  }
+  const drawFollow = () => {
+    box.checked = model.follow
+  }
 
-  model.on(["steps", "position"], () => { drawSlider(); drawButtons() })
+  model.on(["steps", "position"], () => {
+    drawSlider()
+    drawButtons()
+  })
   model.on(["label", "note", "doubts"], drawLabel)
   model.on("follow", drawFollow)
-  for (const draw of [drawSlider, drawLabel, drawButtons, drawFollow]) { draw() }
+  for (const draw of [drawSlider, drawLabel, drawButtons, drawFollow]) draw()
   bar.append(...moves, label, slider, follow)
   return bar
 }

@@ -1,12 +1,12 @@
 // Computes metrics that are derived from log-probabilities, so that they need not be sent. The formulas are
 // those of rlpanel/metrics and take the inputs ("needs") in the same order. metric_rows.py lists them (DERIVED).
 
-const CLAMP = 20;
+const CLAMP = 20
 
 /** exp(x) - 1 - x with x clamped as in rlpanel/metrics/kl_divergence.py. */
 function excess(x) {
-  const clamped = Math.min(CLAMP, Math.max(-CLAMP, x));
-  return Math.expm1(clamped) - clamped;
+  const clamped = Math.min(CLAMP, Math.max(-CLAMP, x))
+  return Math.expm1(clamped) - clamped
 }
 
 const FORMULAS = {
@@ -19,10 +19,10 @@ const FORMULAS = {
   ref_logprob: (reference) => reference,
   prob: Math.exp,
   ref_prob: Math.exp,
-};
+}
 
 /** The row's value at each token, from input arrays of equal length. */
 function computeRow(name, [first, second]) {
-  const formula = FORMULAS[name];
-  return Float64Array.from(first, (x, i) => formula(x, second?.[i]));
+  const formula = FORMULAS[name]
+  return Float64Array.from(first, (x, i) => formula(x, second?.[i]))
 }

@@ -6,61 +6,61 @@ const CELL_NAMES = {
   [KIND.CONTROL]: t("contains invisible characters"),
   [KIND.SPECIAL]: "special",
   [KIND.PAD]: "pad",
-};
+}
 
 /** `#13 “d”`, the logged token if it differs, the id if logged, and the value of every row. */
 function describeToken(sample, i, chosen) {
-  const card = document.createDocumentFragment();
-  const head = element("div", "rl-tip-head");
-  head.append(element("b", "", `#${i}`));
+  const card = document.createDocumentFragment()
+  const head = element("div", "rl-tip-head")
+  head.append(element("b", "", `#${i}`))
   if (i < sample.texts.length) {
-    const text = sample.texts[i];
-    if (text) head.append(` “${text.replaceAll("\n", "↵").replaceAll("\t", "⇥")}”`);
-    const raw = rawPiece(sample, i);
-    if (raw) head.append(element("span", "quiet", "raw "), element("code", "", raw));
-    const name = CELL_NAMES[sample.kinds[i]];
-    if (name) head.append(element("span", "quiet", name));
-  } else head.append(element("span", "quiet", t("no token text")));
-  if (isOutside(sample, i)) head.append(element("span", "quiet", t("masked from loss")));
-  if (sample.ids && i < sample.ids.length) head.append(element("span", "quiet", `id ${sample.ids[i]}`));
-  const values = element("dl");
+    const text = sample.texts[i]
+    if (text) head.append(` “${text.replaceAll("\n", "↵").replaceAll("\t", "⇥")}”`)
+    const raw = rawPiece(sample, i)
+    if (raw) head.append(element("span", "quiet", "raw "), element("code", "", raw))
+    const name = CELL_NAMES[sample.kinds[i]]
+    if (name) head.append(element("span", "quiet", name))
+  } else head.append(element("span", "quiet", t("no token text")))
+  if (isOutside(sample, i)) head.append(element("span", "quiet", t("masked from loss")))
+  if (sample.ids && i < sample.ids.length) head.append(element("span", "quiet", `id ${sample.ids[i]}`))
+  const values = element("dl")
   for (const row of sample.rows) {
-    const pair = element("div", row.name === chosen ? "chosen" : "");
-    pair.dataset.row = row.name;
-    const value = element("dd", "", formatValue(row, row.values[i]));
-    if (row.unit) value.append(element("span", "unit", row.unit));
-    pair.append(element("dt", "", row.label), value);
-    values.append(pair);
+    const pair = element("div", row.name === chosen ? "chosen" : "")
+    pair.dataset.row = row.name
+    const value = element("dd", "", formatValue(row, row.values[i]))
+    if (row.unit) value.append(element("span", "unit", row.unit))
+    pair.append(element("dt", "", row.label), value)
+    values.append(pair)
   }
-  card.append(head, values);
-  return card;
+  card.append(head, values)
+  return card
 }
 
 /** The tooltip. It is in the browser's top layer, so no surrounding element clips it. */
 class Tip {
   constructor(root) {
-    this.element = element("div", "rl-tip");
-    this.element.setAttribute("role", "tooltip");
-    if ("popover" in this.element) this.element.popover = "manual";
-    this.element.hidden = true;
-    root.append(this.element);
+    this.element = element("div", "rl-tip")
+    this.element.setAttribute("role", "tooltip")
+    if ("popover" in this.element) this.element.popover = "manual"
+    this.element.hidden = true
+    root.append(this.element)
   }
 
   show(content, box) {
-    this.element.replaceChildren(content);
-    this.element.hidden = false;
-    if (!this.element.matches(":popover-open")) this.element.showPopover?.();
-    const {width, height} = this.element.getBoundingClientRect();
-    const below = box.bottom + 8;
-    const top = below + height < window.innerHeight ? below : Math.max(4, box.top - height - 8);
-    const left = Math.max(4, Math.min(box.left, window.innerWidth - width - 8));
-    this.element.style.top = `${top}px`;
-    this.element.style.left = `${left}px`;
+    this.element.replaceChildren(content)
+    this.element.hidden = false
+    if (!this.element.matches(":popover-open")) this.element.showPopover?.()
+    const { width, height } = this.element.getBoundingClientRect()
+    const below = box.bottom + 8
+    const top = below + height < window.innerHeight ? below : Math.max(4, box.top - height - 8)
+    const left = Math.max(4, Math.min(box.left, window.innerWidth - width - 8))
+    this.element.style.top = `${top}px`
+    this.element.style.left = `${left}px`
   }
 
   hide() {
-    if (this.element.hidden) return;
-    this.element.hidePopover?.();
-    this.element.hidden = true;
+    if (this.element.hidden) return
+    this.element.hidePopover?.()
+    this.element.hidden = true
   }
 }

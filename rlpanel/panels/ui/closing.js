@@ -3,24 +3,26 @@
  * focus was within. Return a function that stops this.
  */
 function closeOnEscape(box, summary) {
-  const outside = (event) => { if (!event.composedPath().includes(box)) { box.open = false } }
-  const escape = (event) => {
-    if (event.key !== "Escape" || !box.open) { return }
+  const outside = (event) => {
+    if (!event.composedPath().includes(box)) box.open = false
+  }
+  const closeBox = (event) => {
+    if (event.key !== "Escape" || !box.open) return
     event.stopPropagation()
     const focused = box.contains(box.getRootNode().activeElement)
     box.open = false
-    if (focused) { summary.focus() }
+    if (focused) summary.focus()
   }
   const stop = () => {
     document.removeEventListener("pointerdown", outside)
-    document.removeEventListener("keydown", escape, true)
+    document.removeEventListener("keydown", closeBox, true)
   }
-  box.addEventListener("keydown", escape)  // the browser reports the opening a moment later
+  box.addEventListener("keydown", closeBox) // the browser reports the opening a moment later
   box.addEventListener("toggle", () => {
     stop()
-    if (!box.open) { return }
+    if (!box.open) return
     document.addEventListener("pointerdown", outside)
-    document.addEventListener("keydown", escape, true)
+    document.addEventListener("keydown", closeBox, true)
   })
   return stop
 }

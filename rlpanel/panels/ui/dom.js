@@ -2,40 +2,40 @@
 
 /** Return a label in the page's language. The page's head has the translations; without them it stays English. */
 function t(text, values = {}) {
-  const shown = globalThis.rlpanelLabels?.[text] ?? text;
-  return shown.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+  const shown = globalThis.rlpanelLabels?.[text] ?? text
+  return shown.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole))
 }
 
 function element(tag, className, text) {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (text !== undefined) node.textContent = text;
-  return node;
+  const node = document.createElement(tag)
+  if (className) node.className = className
+  if (text !== undefined) node.textContent = text
+  return node
 }
 
 /** Create a small button. */
 function button(className, text, title, click) {
-  const node = element("button", className, text);
-  Object.assign(node, {type: "button", title});
-  if (title && !/[\p{L}\p{N}]/u.test(text)) node.ariaLabel = title;
-  node.addEventListener("click", click);
-  return node;
+  const node = element("button", className, text)
+  Object.assign(node, { type: "button", title })
+  if (title && !/[\p{L}\p{N}]/u.test(text)) node.ariaLabel = title
+  node.addEventListener("click", click)
+  return node
 }
 
 /** Return the first element that matches a selector, also inside shadow roots. */
 function findDeep(root, selector) {
-  const match = root.querySelector(selector);
-  if (match) return match;
+  const match = root.querySelector(selector)
+  if (match) return match
   for (const node of root.querySelectorAll("*")) {
-    const nested = node.shadowRoot && findDeep(node.shadowRoot, selector);
-    if (nested) return nested;
+    const nested = node.shadowRoot && findDeep(node.shadowRoot, selector)
+    if (nested) return nested
   }
-  return null;
+  return null
 }
 
 /** Return the host of the outermost shadow root around an element; null outside of shadow roots. */
 function outermostHost(node) {
-  let host = node.getRootNode().host ?? null;
-  while (host?.getRootNode().host) host = host.getRootNode().host;
-  return host;
+  let host = node.getRootNode().host ?? null
+  while (host?.getRootNode().host) host = host.getRootNode().host
+  return host
 }

@@ -5,6 +5,6 @@
   const shown = viewClass("panel.models.esm.ReactiveESM")
   const { _after_resize } = shown
   shown._after_resize = function () {
-    if (this.is_layout_root || this.model.children.length) { _after_resize.call(this) }
+    if (this.is_layout_root || this.model.children.length) _after_resize.call(this)
   }
 }

@@ -4,9 +4,11 @@
   const shown = viewClass("panel.models.tabulator.DataTabulator")
   const { redraw } = shown
   const isDrawn = ({ options, rowManager, columnManager }) =>
-    options.layout === "fitData" && options.renderVertical === "basic" && options.rowHeight
-    && rowManager.tableElement.childElementCount === rowManager.displayRowsCount
-    && columnManager.columnsByIndex.every((column) => !column.visible || column.widthFixed)
+    options.layout === "fitData" &&
+    options.renderVertical === "basic" &&
+    options.rowHeight &&
+    rowManager.tableElement.childElementCount === rowManager.displayRowsCount &&
+    columnManager.columnsByIndex.every((column) => !column.visible || column.widthFixed)
   shown.redraw = function (...given) {
     if (!this._building && this.tabulator?.initialized && isDrawn(this.tabulator)) {
       this.tabulator.columnManager.verticalAlignHeaders()

@@ -1,0 +1,7 @@
+// What the page has beside the package's own scripts.
+declare const Bokeh: any
+/** The token view's `render`; the exported report wraps its module in this function. */
+declare function tokenView(given: { model: any }): HTMLElement
+interface Window {
+  PyViz?: { kernels?: Record<string, unknown> }
+}
