@@ -14,9 +14,9 @@ from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.findings.run_marks import FILE, RunMark, known_mark, mark_of, read_saved_marks
 from rlpanel.settings import FindingSettings, Reading
 from rlpanel.store.cache.saved_text import read_saved_text, save_text
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import write_run
+from tests.limits import SAVED
 
 ALARM = Finding(severity="alarm", sentence="It broke.")
 WARNING = Finding(severity="warning", sentence="It may break.")
@@ -28,7 +28,6 @@ def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget all marks, and save the columns of small runs."""
     monkeypatch.setattr(run_marks, "_marks", {})
     monkeypatch.setattr(run_marks, "_saved", {})
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
 
 
 def opened(folder: Path) -> RunIndex:
@@ -36,7 +35,7 @@ def opened(folder: Path) -> RunIndex:
     if not folder.exists():
         write_run(folder, steps=range(1, 20), truncated=0, tokens=False)
         write_run(folder, steps=range(20, 31), truncated=1, tokens=False)
-    index = RunIndex(folder, "run")
+    index = RunIndex(folder, "run", limits=SAVED)
     index.rescan()
     while index.read():
         pass

@@ -18,9 +18,9 @@ from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.findings.saved_findings import FILE, MOST_BYTES
 from rlpanel.settings import FindingSettings, Reading
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import write_run
+from tests.limits import SAVED
 
 THRESHOLDS = FindingSettings()
 SYMPTOM = Finding(severity="info", sentence="It is slow.", worst=3, rank=0)
@@ -51,7 +51,6 @@ class Checks:
 @pytest.fixture
 def checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Checks:
     """Save the columns of small runs, and count the checks."""
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     counted = Checks()
     monkeypatch.setattr(Checks, "__module__", __name__)
@@ -65,7 +64,7 @@ def findings_of(
     folder: Path, thresholds: FindingSettings = THRESHOLDS, reading: Reading | None = None, **how: bool
 ) -> list[Finding]:
     """Return the findings as a command in a new process does: the run is read once."""
-    index = RunIndex(folder / "run", "run", reading)
+    index = RunIndex(folder / "run", "run", reading, limits=SAVED)
     index.rescan()
     while index.read():
         pass

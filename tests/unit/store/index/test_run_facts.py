@@ -11,10 +11,11 @@ import pytest
 
 from rlpanel.settings import Reading
 from rlpanel.store.cache.saved_text import save_text
-from rlpanel.store.index import run_facts, run_index
+from rlpanel.store.index import run_facts
 from rlpanel.store.index.run_facts import FILE, TREND_POINTS, facts_of, known_facts, read_saved_facts
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
+from tests.limits import SAVED
 
 LOG = "rollout_data_rank_0.jsonl"
 LATER = 4e9
@@ -24,11 +25,10 @@ LATER = 4e9
 def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget all facts, and save the columns of small runs."""
     monkeypatch.setattr(run_facts, "_facts", {})
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
 
 
 def read(folder: Path, reading: Reading | None = None) -> RunIndex:
-    index = RunIndex(folder, "run", reading)
+    index = RunIndex(folder, "run", reading, limits=SAVED)
     index.rescan()
     while index.read():
         pass
