@@ -234,7 +234,7 @@ def test_a_sample_of_a_replaced_object_is_not_shown(bucket: Bucket, name: str) -
 
 
 def test_ranges_of_an_object_put_together_are_what_reading_it_gives(
-    bucket: Bucket, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bucket: Bucket, name: str, tmp_path: Path
 ) -> None:
     bucket.put_all(write_run(tmp_path / "run", steps=4), name)
     found = RunIndex(url(name), "run", Reading(backlog_bytes=1), limits=store_limits(range_bytes=2000))

@@ -264,9 +264,7 @@ def test_bad_lines_get_their_numbers_when_the_file_is_whole(tmp_path: Path) -> N
     assert [bad.line for bad in index.snapshot.bad_lines] == [11]
 
 
-def test_a_run_read_by_processes_opens_again_from_its_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_read_by_processes_opens_again_from_its_index(tmp_path: Path) -> None:
     run = write_run(tmp_path, steps=6, ranks=3)
     append(run / NAME, b"bad\n", line(2))
     news = threading.Event()
@@ -288,7 +286,7 @@ def test_a_run_that_nobody_follows_any_more_is_read_no_further(
     asleep.write_text("#!/bin/sh\nexec sleep 3600\n")
     asleep.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(asleep))
-    reader = Reader(Reading(backlog_bytes=1, jobs=1))
+    reader = Reader(Reading(backlog_bytes=1, jobs=1), SMALL_RANGES)
     index = reader.open(write_run(tmp_path / "run"))
     (pid,) = wait_until(lambda: reader.workers.processes, PATIENCE)
     reader.close(index)

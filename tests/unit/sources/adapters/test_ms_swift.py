@@ -95,9 +95,7 @@ def test_several_generations_of_a_megatron_step_are_all_training(tmp_path: Path)
     assert splits(tmp_path) == {(2, "train"): ["1", "2", "1", "2"]}
 
 
-def test_followed_line_by_line_and_read_in_ranges_give_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_followed_line_by_line_and_read_in_ranges_give_the_same(tmp_path: Path) -> None:
     lines = [
         table(step, f"{name}1 {name}2") for step, name in [(1, "a"), (2, "b"), (2, "E"), (3, "c"), (3, "F")]
     ]

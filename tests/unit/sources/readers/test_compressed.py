@@ -252,7 +252,7 @@ def test_a_wrong_checksum_is_damage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("pack", "suffix"), PACKERS)
 def test_a_compressed_run_opens_again_from_its_index(
-    tmp_path: Path, pack: Callable[..., bytes], suffix: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pack: Callable[..., bytes], suffix: str
 ) -> None:
     path = tmp_path / f"x.jsonl{suffix}"
     path.write_bytes(pack(b"".join(LINES[:20]), b"".join(LINES[20:])))
@@ -263,7 +263,7 @@ def test_a_compressed_run_opens_again_from_its_index(
     assert (sample.step, sample.line) == (4, 26)
 
 
-def test_a_new_frame_is_read_after_opening_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_frame_is_read_after_opening_again(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl.zst"
     path.write_bytes(zst(*LINES[:4]))
     store(tmp_path).save(last=True)
@@ -275,7 +275,7 @@ def test_a_new_frame_is_read_after_opening_again(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("cut", [5, 1])
 def test_a_log_in_the_middle_of_a_frame_or_a_line_is_read_from_its_beginning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
+    tmp_path: Path, cut: int
 ) -> None:
     """Reading cannot resume there, so the saved position is not used."""
     path, whole = tmp_path / "x.jsonl.gz", gz(*LINES)

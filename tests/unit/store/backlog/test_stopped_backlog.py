@@ -16,7 +16,7 @@ LOGS = ("rollout_data_rank_0.jsonl", "rollout_data_rank_1.jsonl")
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def run(tmp_path: Path) -> Path:
     """Two files of many ranges, with bad lines between good ones."""
     write_run(tmp_path, steps=20, ranks=2)
     append(tmp_path / LOGS[0], b"torn\n", line(20))

@@ -261,7 +261,7 @@ def test_the_cache_folder_is_not_listed_as_a_run(tmp_path: Path) -> None:
 
 def test_a_reader_saves_closed_runs_and_at_its_end_open_ones(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name) for name in ("let go", "held")]
-    reader = Reader(Reading())
+    reader = Reader(Reading(), SAVED)
     followed = [reader.open(run) for run in runs]
     wait_until(lambda: all(found.snapshot.samples == 24 for found in followed))
     reader.close(followed[0])

@@ -152,9 +152,7 @@ TABLES = [table(step, letters) for step in range(1, 9) for letters in ("abcd", "
 
 
 @pytest.mark.parametrize("range_bytes", [100, 400, 1 << 20])
-def test_ranges_of_a_backlog_find_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, range_bytes: int
-) -> None:
+def test_ranges_of_a_backlog_find_the_same(tmp_path: Path, range_bytes: int) -> None:
     append(tmp_path / NAME, *TABLES)
     found = look(
         RunIndex(tmp_path, "run", Reading(backlog_bytes=1), limits=store_limits(range_bytes=range_bytes))
@@ -170,9 +168,7 @@ def test_lines_that_come_one_by_one_find_the_same(tmp_path: Path) -> None:
     assert [counted(found, step) for step in range(1, 9)] == ["abcdxy"] * 8
 
 
-def test_a_run_from_the_cache_finds_the_same_and_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_from_the_cache_finds_the_same_and_goes_on(tmp_path: Path) -> None:
     append(tmp_path / NAME, *TABLES)
     first = RunIndex(tmp_path, "run", Reading(cache=True), limits=store_limits(min_log_bytes=1))
     look(first)

@@ -66,9 +66,7 @@ def test_a_resume_of_open_instruct_is_recognised_whatever_was_lost(tmp_path: Pat
     assert (found.older, found.restarts, found.remarks) == (4 * lost, (again[0],), ())
 
 
-def test_lines_that_arrive_one_by_one_or_in_ranges_tell_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_that_arrive_one_by_one_or_in_ranges_tell_the_same(tmp_path: Path) -> None:
     lines = [*map(batch, range(1, 4)), batch(3, attempt=2), batch(4, attempt=2)]
     index = RunIndex(tmp_path, "run")
     for line in b"".join(lines).splitlines(keepends=True):

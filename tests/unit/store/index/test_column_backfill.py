@@ -47,9 +47,8 @@ def withdraw() -> None:
         column_info.unregister("made_up")
 
 
-@pytest.fixture
-def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five rows a turn."""
+#: Five rows a turn.
+SMALL_TURNS = store_limits(min_log_bytes=0, turn_seconds=0, batch_rows=5)
 
 
 def look(found: RunIndex) -> Snapshot:
@@ -84,7 +83,9 @@ def test_no_other_column_is_made_anew(
     made: list[tuple[str, ...]] = []
     really = ColumnBackfill.__init__
     monkeypatch.setattr(
-        ColumnBackfill, "__init__", lambda self, t, names: (made.append(names), really(self, t, names))[1]
+        ColumnBackfill,
+        "__init__",
+        lambda self, t, names, limits: (made.append(names), really(self, t, names, limits))[1],
     )
     again = RunIndex(tmp_path, "run", limits=SAVED)
     found = look(again)
@@ -93,10 +94,10 @@ def test_no_other_column_is_made_anew(
     assert_same_run(found, tmp_path)
 
 
-def test_the_run_is_there_before_the_column_is(tmp_path: Path, declare: Declare, small_turns: None) -> None:
+def test_the_run_is_there_before_the_column_is(tmp_path: Path, declare: Declare) -> None:
     whole = sum(path.stat().st_size for path in saved(tmp_path).glob("*.jsonl"))
     declare(lambda logprobs: 2 * logprobs)
-    again = RunIndex(tmp_path, "run", limits=store_limits(min_log_bytes=0, turn_seconds=0, batch_rows=5))
+    again = RunIndex(tmp_path, "run", limits=SMALL_TURNS)
     again.rescan()
     waiting = []
     while again.read():
@@ -125,11 +126,11 @@ def test_it_is_made_once(tmp_path: Path, declare: Declare, monkeypatch: pytest.M
     assert again.bytes_read == 0
 
 
-def test_half_a_column_is_not_saved(tmp_path: Path, declare: Declare, small_turns: None) -> None:
+def test_half_a_column_is_not_saved(tmp_path: Path, declare: Declare) -> None:
     saved(tmp_path)
     manifest = (tmp_path / ".rlpanel" / "manifest").read_bytes()
     declare(lambda logprobs: 2 * logprobs)
-    first = RunIndex(tmp_path, "run", limits=store_limits(min_log_bytes=0, turn_seconds=0, batch_rows=5))
+    first = RunIndex(tmp_path, "run", limits=SMALL_TURNS)
     first.rescan()
     first.read()
     append(tmp_path / LOG, line(9))
@@ -137,7 +138,7 @@ def test_half_a_column_is_not_saved(tmp_path: Path, declare: Declare, small_turn
     first.save(last=True)
     assert (tmp_path / ".rlpanel" / "manifest").read_bytes() == manifest
     assert_same_run(
-        look(RunIndex(tmp_path, "run", limits=store_limits(min_log_bytes=0, turn_seconds=0, batch_rows=5))),
+        look(RunIndex(tmp_path, "run", limits=SMALL_TURNS)),
         tmp_path,
     )
 
@@ -173,9 +174,7 @@ def test_a_logged_column_of_the_metrics_name_moves_aside(tmp_path: Path, declare
 
 
 @pytest.mark.parametrize("gathered", [False, True])
-def test_what_happens_to_the_logs_meanwhile_counts(
-    tmp_path: Path, declare: Declare, small_turns: None, monkeypatch: pytest.MonkeyPatch, gathered: bool
-) -> None:
+def test_what_happens_to_the_logs_meanwhile_counts(tmp_path: Path, declare: Declare, gathered: bool) -> None:
     """Lines come, a file is replaced, another deleted; the dead stay among the rows, or are left behind."""
     saved(write_run(tmp_path, ranks=4))
     declare(lambda logprobs: 2 * logprobs)
@@ -198,9 +197,7 @@ def test_what_happens_to_the_logs_meanwhile_counts(
     assert_same_run(look(again), tmp_path)
 
 
-def test_several_samples_in_a_line_get_a_value_each(
-    tmp_path: Path, declare: Declare, small_turns: None
-) -> None:
+def test_several_samples_in_a_line_get_a_value_each(tmp_path: Path, declare: Declare) -> None:
     row = {
         "step": [1] * 7,
         "prompt": ["p"] * 7,
@@ -209,21 +206,19 @@ def test_several_samples_in_a_line_get_a_value_each(
     }
     logprobs = [[-1.0 - i, -2.0] for i in range(7)]
     append(tmp_path / "completions.jsonl", json.dumps(row | {"logprobs": logprobs}).encode() + b"\n")
-    first = RunIndex(tmp_path, "run", limits=store_limits(min_log_bytes=0, turn_seconds=0, batch_rows=5))
+    first = RunIndex(tmp_path, "run", limits=SMALL_TURNS)
     assert look(first).samples == 7
     first.save(last=True)
     declare(lambda logprobs: 2 * logprobs)
-    found = look(
-        RunIndex(tmp_path, "run", limits=store_limits(min_log_bytes=0, turn_seconds=0, batch_rows=5))
-    )
+    found = look(RunIndex(tmp_path, "run", limits=SMALL_TURNS))
     assert found.number("made_up_sum").tolist() == [-6.0 - 2 * i for i in range(7)]
 
 
-def test_a_file_that_cannot_be_read_waits_and_loses_nothing(declare: Declare, small_turns: None) -> None:
+def test_a_file_that_cannot_be_read_waits_and_loses_nothing(declare: Declare) -> None:
     with public_folder() as run:
         saved(run)
         declare(lambda logprobs: 2 * logprobs)
-        again = RunIndex(run, "run", limits=store_limits(min_log_bytes=0, turn_seconds=0, batch_rows=5))
+        again = RunIndex(run, "run", limits=SMALL_TURNS)
         again.rescan()
         again.read()
         with unreadable(run / LOG):

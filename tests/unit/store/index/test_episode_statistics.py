@@ -183,9 +183,7 @@ def test_a_rewritten_file_and_a_deleted_one_give_way(seed: int, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_dropping_dead_rows_changes_nothing(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dropping_dead_rows_changes_nothing(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     written(tmp_path, chance)
     index = RunIndex(tmp_path, "run", limits=store_limits(dead_rows=0))
@@ -198,9 +196,7 @@ def test_dropping_dead_rows_changes_nothing(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_backlog_that_is_read_from_both_ends_gives_the_same(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backlog_that_is_read_from_both_ends_gives_the_same(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     written(tmp_path, chance)
     index = RunIndex(
@@ -213,9 +209,7 @@ def test_a_backlog_that_is_read_from_both_ends_gives_the_same(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_run_from_the_cache_has_the_same_numbers(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_from_the_cache_has_the_same_numbers(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     written(tmp_path, chance)
     index = RunIndex(tmp_path, "run", Reading(cache=True), limits=SAVED)

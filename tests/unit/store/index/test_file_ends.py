@@ -140,9 +140,7 @@ def test_holes_are_named_also_after_the_run_is_opened_again(tmp_path: Path, back
     assert look(RunIndex(run, "run", limits=limits)) == 401
 
 
-def test_a_large_growth_after_an_open_end_is_read_from_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_growth_after_an_open_end_is_read_from_there(tmp_path: Path) -> None:
     """Ranges begin after a newline, and the newline of the last line was not written yet."""
     path = tmp_path / NAME
     append(path, LINES[0], LAST)
@@ -158,9 +156,7 @@ def test_a_large_growth_after_an_open_end_is_read_from_there(
 @pytest.mark.parametrize(
     "more", [b"\n", b"\n" + LINES[1], b" \n" + LINES[1]], ids=["newline", "line", "other"]
 )
-def test_a_run_opened_again_after_an_open_end_is_the_run_read_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: bytes
-) -> None:
+def test_a_run_opened_again_after_an_open_end_is_the_run_read_anew(tmp_path: Path, more: bytes) -> None:
     run = tmp_path / "run"
     run.mkdir()
     append(run / NAME, LINES[0], LAST)

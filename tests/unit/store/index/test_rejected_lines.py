@@ -78,9 +78,7 @@ def test_such_a_line_of_a_replaced_file_is_forgotten(tmp_path: Path, level: str)
     assert (found.samples, found.bad_count, found.bad_lines) == (3, 0, ())
 
 
-def test_such_a_line_in_a_backlog_is_counted(
-    tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_such_a_line_in_a_backlog_is_counted(tmp_path: Path, level: str) -> None:
     append(tmp_path / "x.jsonl", *lines_of(level, 1000, 30, alike=True))
     found = look(
         RunIndex(tmp_path, "run", Reading(jobs=0, backlog_bytes=1), limits=store_limits(range_bytes=4096))

@@ -323,9 +323,7 @@ def test_an_older_snapshot_stays_as_it_was_when_rows_die(tmp_path: Path) -> None
     )
 
 
-def test_dead_rows_are_left_behind_when_they_are_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dead_rows_are_left_behind_when_they_are_many(tmp_path: Path) -> None:
     index = RunIndex(
         write_run(tmp_path, steps=1, ranks=2, samples=8), "run", limits=store_limits(dead_rows=20)
     )
@@ -338,9 +336,7 @@ def test_dead_rows_are_left_behind_when_they_are_many(
 
 
 @pytest.mark.parametrize("kept", [0, 1000], ids=["dead rows left behind", "dead rows kept"])
-def test_a_label_that_only_a_replaced_file_had_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
-) -> None:
+def test_a_label_that_only_a_replaced_file_had_is_gone(tmp_path: Path, kept: int) -> None:
     index = RunIndex(write_run(tmp_path, steps=1, samples=4), "run", limits=store_limits(dead_rows=kept))
     assert RunView(look(index)).grouped
     (tmp_path / RANK0).write_bytes(b"".join(line(1, index=i, group=None, prompt=f"{i}") for i in range(6)))

@@ -131,9 +131,7 @@ def test_steps_have_mean_spread_and_bounds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ppo_couplets", "grpo_couplets", "grpo_calculator"])
-def test_a_run_from_the_cache_has_the_numbers_that_it_had(
-    name: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_from_the_cache_has_the_numbers_that_it_had(name: Recording, tmp_path: Path) -> None:
     run = write_recording(name, tmp_path / "run")
     odd = {
         "never": None,
