@@ -265,15 +265,16 @@ def test_bad_lines_get_their_numbers_when_the_file_is_whole(tmp_path: Path) -> N
 
 
 def test_a_run_read_by_processes_opens_again_from_its_index(tmp_path: Path) -> None:
+    limits = store_limits(range_bytes=2000, min_log_bytes=0)
     run = write_run(tmp_path, steps=6, ranks=3)
     append(run / NAME, b"bad\n", line(2))
     news = threading.Event()
     workers = Workers(2, news.set)
-    index = RunIndex(run, "run", Reading(backlog_bytes=1), workers=workers, limits=SMALL_RANGES)
+    index = RunIndex(run, "run", Reading(backlog_bytes=1), workers=workers, limits=limits)
     read_all(index, news)
     workers.close()
     index.close()
-    again = RunIndex(run, "run", limits=SMALL_RANGES)
+    again = RunIndex(run, "run", limits=limits)
     assert_same(follow(again), follow(RunIndex(run, "run", Reading(cache=False))))
     assert again.bytes_read == 0
 
