@@ -58,8 +58,8 @@ def workers(dask: Any, news: threading.Event) -> Iterator[DaskWorkers]:
     made.close()
 
 
-def run_of(folder: Path) -> Path:
-    run = write_run(folder, steps=20, ranks=2)
+def run_of(folder: Path, **fields: str) -> Path:
+    run = write_run(folder, steps=20, ranks=2, **fields)
     append(run / "rollout_data_rank_0.jsonl", b"bad\n", line(2), b"{half")
     return run
 
@@ -108,9 +108,8 @@ def test_index_takes_a_schedulers_address(tmp_path: Path, dask: Any, monkeypatch
     monkeypatch.setenv("RLPANEL_BACKLOG_BYTES", "1")
     taken = []
     monkeypatch.setattr(DaskWorkers, "close", lambda self: taken.append(self.refused) or self._client.close())
-    done = CliRunner().invoke(
-        app, ["index", str(run_of(tmp_path)), "--json", "--scheduler", dask.scheduler_address]
-    )
+    run = run_of(tmp_path, response="x" * 60_000)  # long enough for ranges of the usual size
+    done = CliRunner().invoke(app, ["index", str(run), "--json", "--scheduler", dask.scheduler_address])
     assert (json.loads(done.stdout)["rows"], taken) == (20 * 8 * 2 + 1, [0])
 
 
