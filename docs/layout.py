@@ -82,9 +82,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
     # The Python interface.
+    "runtime": ("store/*", "panels/session"),
     "sql": ("sources/records", "metrics/*", "store/*", "findings"),
     "plotting": ("metrics/*", "store/*", "panel_fixes", "panels/ui", "panels/plots", "panels/timeline"),
-    "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "plotting"),
+    "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "plotting", "runtime"),
     # Tables for the command line, agents and scripts.
     "tables": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql", "api"),
     # The screen.
@@ -160,10 +161,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "app/security": ("panel_fixes", "panels/language"),
     "app": ("sources/*", "store/*", "api", "panel_fixes", "panels/*"),
     "app/alerts": ("sources/*", "store/*", "findings/*", "app"),
-    "app/board": ("sources/*", "store/*", "panel_fixes", "panels/*", "app"),
-    "app/page": ("sources/*", "panel_fixes", "panels/*", "app/board", "app/security"),
+    "app/board": ("sources/*", "store/*", "panel_fixes", "panels/*", "runtime", "app"),
+    "app/page": ("sources/*", "panel_fixes", "panels/*", "runtime", "app/board", "app/security"),
     "app/server": (
-        *("sources/*", "store/*", "panel_fixes", "panels/language", "panels/session"),
+        *("sources/*", "store/*", "panel_fixes", "panels/language", "panels/session", "runtime"),
         *("app", "app/alerts", "app/page", "app/security"),
     ),
     "mcp_server": ("sources/discovery", "sources/files", "api", "tables", "app/board"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any, Self
 
 import param
@@ -265,3 +266,127 @@ def _parse(name: str, text: str, parameter: param.Parameter) -> Any:
         return int(text) if isinstance(parameter, param.Integer) else float(text)
     except ValueError as error:
         raise SettingError(f"RLPANEL_{name.upper()}={text!r} is not a number") from error
+
+
+@dataclass(frozen=True)
+class BacklogLimits:
+    """Sizes and intervals for the unread bytes of a run that is opened.
+
+    Attributes
+    ----------
+    range_bytes : int
+        Bytes per range: few enough not to delay live lines, enough to be worth sending to a process.
+    notice_seconds : float
+        Seconds between two snapshots while only old lines are added.
+    """
+
+    range_bytes: int = 8 << 20
+    notice_seconds: float = 0.5
+
+
+@dataclass(frozen=True)
+class CacheLimits:
+    """Sizes for the index of a run on disk.
+
+    Attributes
+    ----------
+    min_log_bytes : int
+        Logs smaller than this are not cached: reading them is as fast as reading a cache.
+    """
+
+    min_log_bytes: int = 4 << 20
+
+
+@dataclass(frozen=True)
+class TableLimits:
+    """Sizes for the rows of a run in memory.
+
+    Attributes
+    ----------
+    dead_rows : int
+        Rows of deleted lines that are kept before the columns are compacted.
+    """
+
+    dead_rows: int = 65_536
+
+
+@dataclass(frozen=True)
+class BackfillLimits:
+    """Sizes for columns that are computed later from lines of a cached run.
+
+    Attributes
+    ----------
+    turn_seconds : float
+        Seconds of one turn; live lines are read between two turns.
+    batch_rows : int
+        Rows that are read at a time.
+    """
+
+    turn_seconds: float = 0.05
+    batch_rows: int = 256
+
+
+@dataclass(frozen=True)
+class StoreLimits:
+    """Sizes and intervals of the store that users need not change."""
+
+    backlog: BacklogLimits = BacklogLimits()
+    cache: CacheLimits = CacheLimits()
+    table: TableLimits = TableLimits()
+    backfill: BackfillLimits = BackfillLimits()
+
+
+@dataclass(frozen=True)
+class LiveRunLimits:
+    """Sizes and intervals for runs that are followed without an open page.
+
+    Attributes
+    ----------
+    interval : float
+        Seconds between two checks of the root.
+    live_seconds : float
+        Seconds since the last write after which a run is no longer live.
+    runs : int
+        Maximum number of live runs that are followed.
+    """
+
+    interval: float = 5.0
+    live_seconds: float = 3600.0
+    runs: int = 64
+
+
+@dataclass(frozen=True)
+class SparePageLimits:
+    """Intervals for pages that are built ahead.
+
+    Attributes
+    ----------
+    quiet_seconds : float
+        Seconds without a request for a page after which the server counts as idle.
+    kept_seconds : float
+        Seconds for which spare pages are kept after the last page was closed: they keep their run open.
+    """
+
+    quiet_seconds: float = 3.0
+    kept_seconds: float = 120.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes and intervals of a runtime that users need not change; tests make them smaller.
+
+    Attributes
+    ----------
+    stuck_seconds : float
+        Seconds without a finished round after which the reader counts as hung, most likely in the file
+        system.
+    """
+
+    store: StoreLimits = StoreLimits()
+    live_runs: LiveRunLimits = LiveRunLimits()
+    spare_pages: SparePageLimits = SparePageLimits()
+    stuck_seconds: float = 60.0
+
+
+#: The values in use, except in tests.
+DEFAULT_LIMITS = Limits()

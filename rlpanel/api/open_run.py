@@ -1,15 +1,15 @@
-"""`open_run`: finds the run's folder, then reads it once or follows it with the process-wide reader."""
+"""`open_run`: finds the run's folder, then reads it once or follows it with the reader of a runtime."""
 
 from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlpanel.api.run import Run
 from rlpanel.api.terminal_progress import TerminalProgress
 from rlpanel.errors import RunNotFound
-from rlpanel.settings import Reading
+from rlpanel.runtime import Runtime, default_runtime
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory, RunInfo
@@ -19,25 +19,8 @@ from rlpanel.store.backlog.workers import WorkerPool, Workers
 from rlpanel.store.index.faults import Faults
 from rlpanel.store.index.run_index import RunIndex
 
-if TYPE_CHECKING:
-    from rlpanel.store.index.reader import Reader
-
 #: Seconds between two updates of the progress line.
 _PROGRESS_INTERVAL = 0.1
-
-_reader: Reader | None = None
-_reader_lock = threading.Lock()
-
-
-def reader() -> Reader:
-    """Return the process-wide reader; created on first use."""
-    global _reader
-    from rlpanel.store.index.reader import Reader  # what follows files takes long to import
-
-    with _reader_lock:
-        if _reader is None or _reader.stopped:
-            _reader = Reader()
-        return _reader
 
 
 def open_run(
@@ -47,6 +30,7 @@ def open_run(
     follow: bool = True,
     jobs: int | None = None,
     scheduler: str = "",
+    runtime: Runtime | None = None,
 ) -> Run:
     """Open a run's folder: read it, and follow new lines until `Run.close`.
 
@@ -63,6 +47,8 @@ def open_run(
         Number of worker processes if ``follow`` is False; taken from the settings by default.
     scheduler : str
         Address of a dask scheduler, whose workers are used instead of processes.
+    runtime : Runtime, optional
+        Reader and settings; by default all runs of the process share `default_runtime`.
 
     Raises
     ------
@@ -74,8 +60,8 @@ def open_run(
     # A followed link may lead out of the given folder.
     root = given if folder.is_relative_to(given) else folder
     if not follow:
-        return _read_once(folder, root, {} if jobs is None else {"jobs": jobs}, scheduler)
-    run = _follow(folder, root)
+        return _read_once(folder, root, {} if jobs is None else {"jobs": jobs}, scheduler, runtime)
+    run = _follow(folder, root, runtime)
     if wait:
         run.wait(progress=True)
     return run
@@ -94,17 +80,20 @@ def open_listed(info: RunInfo, *, follow: bool) -> Run:
     return _follow(info.path, root) if follow else _read_once(info.path, root, {"jobs": 0}, "")
 
 
-def _follow(folder: AnyPath, root: AnyPath) -> Run:
-    service = reader()
+def _follow(folder: AnyPath, root: AnyPath, runtime: Runtime | None = None) -> Run:
+    service = (runtime or default_runtime()).reader
     return Run(service.open(folder, root=root), service)
 
 
-def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any], scheduler: str) -> Run:
+def _read_once(
+    folder: AnyPath, root: AnyPath, settings: dict[str, Any], scheduler: str, runtime: Runtime | None = None
+) -> Run:
     from rlpanel.store.backlog.dask_workers import DaskWorkers
 
-    reading, wake = Reading.from_environment(**settings), threading.Event()
+    runtime = runtime or default_runtime()
+    reading, wake = runtime.reading(**settings), threading.Event()
     workers: WorkerPool = DaskWorkers(scheduler, wake.set) if scheduler else Workers(reading.jobs, wake.set)
-    index = RunIndex(folder, folder.name, reading, root, workers)
+    index = RunIndex(folder, folder.name, reading, root, workers, runtime.limits.store)
     progress = TerminalProgress(index.name)
     try:
         index.rescan()

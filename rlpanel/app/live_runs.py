@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rlpanel.settings import LiveRunLimits
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.reader import Reader
@@ -15,11 +16,6 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.watched_root import WatchedRoot
 
 log = logging.getLogger(__name__)
-
-#: Seconds between two checks of the root.
-EVERY = 5.0
-#: Seconds since the last write after which a run is no longer live; and how many live runs are followed.
-LIVE, MOST = 3600.0, 64
 
 
 @dataclass(frozen=True)
@@ -42,6 +38,7 @@ class LiveRuns:
         Reads the runs.
     root : path
         The folder that holds runs; it may be created later.
+    limits : LiveRunLimits, optional
 
     Attributes
     ----------
@@ -49,7 +46,8 @@ class LiveRuns:
         The runs that the reader found below the root.
     """
 
-    def __init__(self, reader: Reader, root: AnyPath) -> None:
+    def __init__(self, reader: Reader, root: AnyPath, limits: LiveRunLimits | None = None) -> None:
+        self._limits = limits or LiveRunLimits()
         self.root: WatchedRoot = reader.watch_root(root)
         self._reader = reader
         self._followed: dict[AnyPath, RunIndex] = {}
@@ -84,9 +82,9 @@ class LiveRuns:
                 listener(live, now)
 
     def _recent_runs(self, now: float) -> list[RunInfo]:
-        """Return the runs written to within the last `LIVE` seconds, newest first."""
-        recent = [run for run in self.root.runs or [] if now - run.modified < LIVE]
-        return sorted(recent, key=lambda run: -run.modified)[:MOST]
+        """Return the newest recently written runs, newest first."""
+        recent = [run for run in self.root.runs or [] if now - run.modified < self._limits.live_seconds]
+        return sorted(recent, key=lambda run: -run.modified)[: self._limits.runs]
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
@@ -94,6 +92,6 @@ class LiveRuns:
                 self.check(time.time())
             except Exception:  # keep the server running; the next check may succeed
                 log.exception("checking the live runs failed; it is tried again")
-            self._stopping.wait(EVERY)
+            self._stopping.wait(self._limits.interval)
         for index in self._followed.values():
             self._reader.close(index)

@@ -13,6 +13,7 @@ from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.run_summary import SUMMARIES
 
+#: Of the process, but held by the run's index, which is of a lower room: they end with it.
 _cache: weakref.WeakKeyDictionary[RunIndex, dict[str, CheckResult]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 

@@ -179,6 +179,7 @@ class SqlProcess:
         )
 
 
+# Of the process, not of a runtime: the limit on queries at a time protects the machine.
 _lock = threading.Lock()
 _idle: list[SqlProcess] = []
 _places = threading.BoundedSemaphore(PARALLEL)

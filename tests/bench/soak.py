@@ -29,11 +29,11 @@ from typing import Any
 
 from rlpanel.settings import Reading
 from rlpanel.store.columns import run_table
-from rlpanel.store.index import run_index
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.bench.trouble import Trouble
+from tests.limits import SAVED
 from tests.property.test_invariants import follow
 from tests.property.test_reopened import assert_same_run
 from tests.waiting import wait_until
@@ -55,17 +55,17 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Counter[str]:
     threads, opened = set(threading.enumerate()), handles()
     trouble = Trouble(folder, seed)
     readers = [
-        Reader(Reading(polling=polling, poll_interval=0.1, rescan_interval=0.5, cache=False))
+        Reader(Reading(polling=polling, poll_interval=0.1, rescan_interval=0.5, cache=False), SAVED)
         for polling in (False, True)
     ]
-    with soon_worth_it(), faults_of_readers() as faults:
+    with short_repeats(), faults_of_readers() as faults:
         try:
             lives = [reader.open(trouble.run) for reader in readers]
             trouble.go_on(seconds)
             expected = follow(RunIndex(trouble.run, "run", Reading(cache=False), trouble.root))
             for live in lives:
                 wait_until(lambda live=live: same(live.snapshot, expected), PATIENCE, "a reader sees it all")
-            assert same(follow(RunIndex(trouble.run, "run", Reading(), trouble.root)), expected)
+            assert same(follow(RunIndex(trouble.run, "run", Reading(), trouble.root, limits=SAVED)), expected)
             # The board has the default threshold for repeated lines, so it excludes none.
             wait_until(lambda: counted(trouble.port) == expected.samples + expected.duplicates, PATIENCE)
             trouble.done["ms to end the server"] = round(trouble.server.end(signal.SIGTERM) * 1000)
@@ -88,20 +88,19 @@ def read(root: Path, room: int) -> None:
     """Follow the run, with its index on disk, until killed; ``room`` limits the size of files in bytes."""
     if room:
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
-    with soon_worth_it():
-        Reader(Reading(poll_interval=0.1)).open(root / "run")
+    with short_repeats():
+        Reader(Reading(poll_interval=0.1), SAVED).open(root / "run")
         threading.Event().wait()
 
 
 @contextmanager
-def soon_worth_it() -> Iterator[None]:
-    """Allow an index for small runs, and treat short repeated lines as duplicates."""
-    before = run_index.MIN_LOG_BYTES, run_table.DUPLICATE_SURPRISAL
-    run_index.MIN_LOG_BYTES, run_table.DUPLICATE_SURPRISAL = 0, 3.0
+def short_repeats() -> Iterator[None]:
+    """Treat short repeated lines as duplicates."""
+    before, run_table.DUPLICATE_SURPRISAL = run_table.DUPLICATE_SURPRISAL, 3.0
     try:
         yield
     finally:
-        run_index.MIN_LOG_BYTES, run_table.DUPLICATE_SURPRISAL = before
+        run_table.DUPLICATE_SURPRISAL = before
 
 
 @contextmanager

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.store.backlog import range_reader
 from rlpanel.store.backlog.range_reader import index_range, split_into_ranges
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, rewrite
+from tests.limits import SAVED, store_limits
 from tests.property import strategies
 from tests.property.test_invariants import assert_same, assert_true, folder, follow, write
 
@@ -27,15 +24,10 @@ fewer = settings(max_examples=max(10, settings().max_examples // 10))
 sizes = st.sampled_from([8, 64, 300, 1 << 20])
 
 
-def in_ranges(run: Path) -> RunIndex:
+def in_ranges(run: Path, size: int) -> RunIndex:
     """An index that reads everything in ranges."""
-    return RunIndex(run, "run", Reading(backlog_bytes=1, turn_bytes=1 << 10))
-
-
-def with_ranges_of(size: int, do: Callable[[], None]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(range_reader, "RANGE_BYTES", size)
-        do()
+    reading = Reading(backlog_bytes=1, turn_bytes=1 << 10)
+    return RunIndex(run, "run", reading, limits=store_limits(range_bytes=size, min_log_bytes=0))
 
 
 @fewer
@@ -45,7 +37,7 @@ def test_any_split_into_ranges_gives_the_store_of_a_plain_read(history: History,
     with folder() as run:
         write(run, logs)
         plain = follow(RunIndex(run, "run"))
-        with_ranges_of(size, lambda: assert_same(follow(in_ranges(run)), plain))
+        assert_same(follow(in_ranges(run, size)), plain)
 
 
 @fewer
@@ -62,8 +54,8 @@ def test_lines_that_come_meanwhile_change_nothing(history: History, size: int, d
                 index.read()
 
     with folder() as run:
-        index = in_ranges(run)
-        with_ranges_of(size, lambda: live(index, run))
+        index = in_ranges(run, size)
+        live(index, run)
         found = follow(index)
         assert_same(found, follow(RunIndex(run, "run")))
 
@@ -77,7 +69,7 @@ def test_a_run_closed_at_any_time_and_opened_again_is_the_run(
     _, appends = history
 
     def live(run: Path) -> None:
-        index = in_ranges(run)
+        index = in_ranges(run, size)
         for name, piece in appends:
             append(run / name, piece)
             index.rescan()
@@ -85,14 +77,13 @@ def test_a_run_closed_at_any_time_and_opened_again_is_the_run(
                 index.read()
             if data.draw(st.booleans(), label="again"):
                 index.close()
-                index = in_ranges(run)
+                index = in_ranges(run, size)
         follow(index)
         index.close()
 
-    with folder() as run, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_index, "MIN_LOG_BYTES", 0)
-        with_ranges_of(size, lambda: live(run))
-        again = RunIndex(run, "run")
+    with folder() as run:
+        live(run)
+        again = RunIndex(run, "run", limits=SAVED)
         assert_same(follow(again), follow(RunIndex(run, "run", Reading(cache=False))))
         assert again.bytes_read == 0 or not again.snapshot.rows
 
@@ -118,8 +109,8 @@ def test_a_log_replaced_meanwhile_leaves_nothing_behind(
         follow(index)
 
     with folder() as run:
-        index = in_ranges(run)
-        with_ranges_of(size, lambda: look(index, run))
+        index = in_ranges(run, size)
+        look(index, run)
         assert_true(index.snapshot, {name: after})
 
 
@@ -127,12 +118,11 @@ def test_a_log_replaced_meanwhile_leaves_nothing_behind(
 @given(strategies.log, st.integers(1, 400))
 def test_each_line_belongs_to_the_range_it_starts_in(log: bytes, size: int) -> None:
     whole = log[: log.rfind(b"\n") + 1]
-    with folder() as run, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(range_reader, "RANGE_BYTES", size)
+    with folder() as run:
         path = run / "x.jsonl"
         path.write_bytes(log)
         reader = JsonlFile(str(path), "x.jsonl", Native())
-        parts = list(split_into_ranges(0, reader, 0, len(whole)))
+        parts = list(split_into_ranges(0, reader, 0, len(whole), size))
         for part in parts:
             piece = index_range(part)
             starts = [at for at in range(part.start, part.end) if at == 0 or log[at - 1 : at] == b"\n"]

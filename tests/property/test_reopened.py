@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from rlpanel.settings import Reading
 from rlpanel.store.columns import run_table
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append
+from tests.limits import SAVED
 from tests.property import strategies
 from tests.property.test_invariants import assert_same_rows, assert_same_steps, folder, follow, samples
 
@@ -26,7 +26,6 @@ History = tuple[dict[str, bytes], list[tuple[str, bytes]]]
 def _made_up_logs_are_long_enough() -> Iterator[None]:
     """Make generated logs long enough for an index, and short lines count as duplicates."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_index, "MIN_LOG_BYTES", 0)
         patch.setattr(run_table, "DUPLICATE_SURPRISAL", 3.0)
         yield
 
@@ -81,7 +80,7 @@ def cut_before_newlines(appends: list[tuple[str, bytes]], data: st.DataObject) -
 def test_a_run_opened_again_at_any_time_is_the_run_read_anew(history: History, data: st.DataObject) -> None:
     logs, appends = history
     with folder() as run:
-        live = RunIndex(run, "run")
+        live = RunIndex(run, "run", limits=SAVED)
         for name, part in cut_before_newlines(appends, data):
             append(run / name, part)
             follow(live)
@@ -90,7 +89,7 @@ def test_a_run_opened_again_at_any_time_is_the_run_read_anew(history: History, d
             match data.draw(st.sampled_from(["on", "on", "again", "again", "replaced", "deleted"])):
                 case "again":
                     live.save(last=True)
-                    live = RunIndex(run, "run")
+                    live = RunIndex(run, "run", limits=SAVED)
                 case "replaced":
                     (run / name).unlink()
                     (run / name).write_bytes(data.draw(st.sampled_from(sorted(logs.values()))))
@@ -98,7 +97,7 @@ def test_a_run_opened_again_at_any_time_is_the_run_read_anew(history: History, d
                     (run / name).unlink()
         follow(live)
         live.save(last=True)
-        assert_same_run(whole(RunIndex(run, "run")), fresh(run))
+        assert_same_run(whole(RunIndex(run, "run", limits=SAVED)), fresh(run))
 
 
 @given(strategies.log, strategies.log, st.booleans())
@@ -108,10 +107,10 @@ def test_what_happens_to_a_log_while_nobody_looks_is_seen(before: bytes, after: 
         path = run / "rollout_data_rank_0.jsonl"
         append(run / "rollout_data_rank_1.jsonl", b'{"step": 2, "prompt": "other", "reward": 1.0}\n')
         path.write_bytes(before)
-        first = RunIndex(run, "run")
+        first = RunIndex(run, "run", limits=SAVED)
         follow(first)
         first.save(last=True)
         if anew:
             path.unlink()
         path.write_bytes(after)
-        assert_same_run(whole(RunIndex(run, "run")), fresh(run))
+        assert_same_run(whole(RunIndex(run, "run", limits=SAVED)), fresh(run))

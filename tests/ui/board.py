@@ -18,6 +18,7 @@ from rlpanel.app.server.page_handlers import PageHandler
 from rlpanel.app.server.server import start
 from rlpanel.app.server.spare_pages import SparePages
 from rlpanel.panels.ui.field_names import field_of
+from rlpanel.runtime import Runtime, default_runtime
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -48,9 +49,14 @@ class Served:
     Attributes
     ----------
     url : str
+    runtime : Runtime
+        What the sessions of the server share; the process's own by default.
     """
 
-    def __init__(self, root: Path | None, token: str = "", **access: Any) -> None:
+    def __init__(
+        self, root: Path | None, token: str = "", runtime: Runtime | None = None, **access: Any
+    ) -> None:
+        self.runtime = runtime or default_runtime()
         self._root, self._access = root, {"token": token, **access}
         self._thread = threading.Thread(target=self._run, name="served", daemon=True)
         self._ready = threading.Event()
@@ -87,7 +93,7 @@ class Served:
     def _run(self) -> None:
         asyncio.set_event_loop(asyncio.new_event_loop())
         port = free_port()
-        self._server = start(self._root, Access(port=port, **self._access))
+        self._server = start(self._root, Access(port=port, **self._access), self.runtime)
         self.url = f"http://127.0.0.1:{port}/"
         self._server.io_loop.add_callback(self._ready.set)
         self._server.io_loop.start()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext
 
-from rlpanel.app.session_hub import hub
+from rlpanel.runtime import default_runtime
 from tests.conftest import VIEWPORT, watch_for_trouble
 from tests.ui.board import BoardPage, Served, ServerLog
 from tests.ui.token_page import TokenPage, TokenTab
@@ -34,7 +34,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 def told_of_reader() -> str:
     """Describe the process's reader: its state of each run, and the stack of its thread."""
-    reader = hub().reader
+    reader = default_runtime().reader
     told = [
         f"{reader.rounds} rounds, {reader.idle_seconds:.1f} s since the last; failure: {reader.failure!r}"
     ]
@@ -60,7 +60,7 @@ def server_log() -> Iterator[ServerLog]:
     log = ServerLog()
     logging.getLogger().addHandler(log)
     yield log
-    hub().reader.stop()
+    default_runtime().close()
     logging.getLogger().removeHandler(log)
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from rlpanel.app.session_hub import hub
-from rlpanel.store.backlog import range_reader
 from tests.factories import append, line, write_run
+from tests.limits import small_runtime
 from tests.ui.board import Served
 from tests.ui.conftest import OpenBoard
 
@@ -34,13 +33,13 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A server whose reader treats all unread bytes as a backlog."""
-    monkeypatch.setattr(range_reader, "RANGE_BYTES", 1 << 14)
     monkeypatch.setenv("RLPANEL_BACKLOG_BYTES", "1")
     monkeypatch.setenv("RLPANEL_JOBS", "1")
-    hub().reader.stop()
-    with Served(tmp_path / "root") as made:
+    with (
+        small_runtime(range_bytes=1 << 14) as runtime,
+        Served(tmp_path / "root", runtime=runtime) as made,
+    ):
         yield made
-    hub().reader.stop()
 
 
 @pytest.mark.slow

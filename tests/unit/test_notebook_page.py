@@ -15,8 +15,8 @@ import pytest
 
 import rlpanel
 from docs import generate
-from rlpanel.api.open_run import reader
 from rlpanel.app.demo import write_recording
+from rlpanel.runtime import default_runtime
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
         if isinstance(last, ast.Expr):
             names["shown"].append(eval(compile(ast.Expression(last.value), "notebook.md", "eval"), names))
     yield names
-    reader().stop()
+    default_runtime().close()
     names.clear()
     gc.collect()
 

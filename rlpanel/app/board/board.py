@@ -14,15 +14,15 @@ from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.board.overlay_runs import OverlayRuns
 from rlpanel.app.board.run_choice import most_useful, newest_first
 from rlpanel.app.demo import Demo
-from rlpanel.app.media_addresses import ADDRESSES, PageMedia
-from rlpanel.app.session_hub import hub
 from rlpanel.board_url import MAX_QUERY, LinkProblem, read_query
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.browser_pace import BrowserPace
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.event_loop import SessionLoop
+from rlpanel.panels.session.media_addresses import PageMedia
 from rlpanel.panels.session.session import Session
+from rlpanel.runtime import Runtime, default_runtime
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.run_index import RunIndex
@@ -49,21 +49,31 @@ class Board:
         The folder that holds runs; with None the page explains how to get started.
     read_only : bool
         Whether the viewer may write nothing: neither notes nor the files of a demo.
+    runtime : Runtime, optional
+        What the sessions of a server share; by default that of the process.
     """
 
-    def __init__(self, root: str | os.PathLike[str] | None, *, read_only: bool = False) -> None:
-        self.context = Context(read_only=read_only)
+    def __init__(
+        self,
+        root: str | os.PathLike[str] | None,
+        *,
+        read_only: bool = False,
+        runtime: Runtime | None = None,
+    ) -> None:
+        self._runtime = runtime or default_runtime()
+        self._hub, self._reader = self._runtime.hub, self._runtime.reader
+        self.context = Context(self._runtime.threads, read_only=read_only)
         self._root: Any = None
         self._session: Session | None = None
         self.pace: BrowserPace | None = None
         self._demo: Demo | None = None
-        self._media = PageMedia()
+        self._media = PageMedia(self._runtime.media)
         self._asked: dict[str, Any] = {}
         self._closed = False
         self.context.selection.param.watch(self._open_run, "run")
         self.context.selection.param.watch(self._show_split, "split")
         self.context.display.param.watch(self._count_otherwise, "count_rewards")
-        self._overlays = OverlayRuns(self.context, self._path_of, notify)
+        self._overlays = OverlayRuns(self.context, self._reader, self._path_of, notify)
         if root is not None:
             self.open_root(root)
 
@@ -72,7 +82,7 @@ class Board:
     def open_root(self, root: str | os.PathLike[str]) -> None:
         """Watch a root and list the runs below it."""
         self.context.root = str(root)
-        self._root = hub().reader.watch_root(root)
+        self._root = self._reader.watch_root(root)
         if self._root.runs is None:
             self._root.refresh()
         self._refresh_runs()
@@ -107,7 +117,7 @@ class Board:
         return most_useful(self._root.runs or [], time.time()) if self._root is not None else None
 
     def _open_run(self, *_: Any) -> None:
-        context, service = self.context, hub().reader
+        context, service = self.context, self._reader
         before, context.message = context.index, ""
         try:
             path = self._path_of(context.selection.run)
@@ -165,7 +175,7 @@ class Board:
         self.pace = BrowserPace() if loop.is_served else None
         self._session = Session(loop, self._on_change, self._follows, every=1.0, pace=self.pace)
         if loop.is_served:
-            if ADDRESSES.served:
+            if self._runtime.media.served:
                 self.context.media_address = self._media.address
             loop.on_gone(self.close)
             # Panel may call it on a thread without the document's lock.
@@ -190,9 +200,9 @@ class Board:
         self._closed = True
         self._media.close()
         if self._session is not None:
-            hub().leave(self._session)
+            self._hub.leave(self._session)
         if self.context.index is not None:
-            hub().reader.close(self.context.index)
+            self._reader.close(self.context.index)
         self._overlays.close()
         if self._demo is not None:
             self._demo.close()
@@ -202,7 +212,7 @@ class Board:
 
     def _start_updates(self) -> None:
         if self._session is not None and not self._session.closed:
-            hub().join(self._session)
+            self._hub.join(self._session)
             self._apply_changes({None, self.context.index})
             self._overlays.show()
             self._session.redraw()
@@ -217,14 +227,14 @@ class Board:
         return parts
 
     def _apply_changes(self, changed: set[RunIndex | None]) -> None:
-        reader = hub().reader
+        reader = self._reader
         clock = {"now": time.time(), "failure": reader.failure, "failing": reader.failing}
         with pn.io.hold():
             if None in changed:
                 self._refresh_runs()
             index = self.context.index
             if index is not None and index in changed:
-                view = hub().view(index)
+                view = self._hub.view(index)
                 self._set_view(view, **clock)
                 if view is not index.view and self._session is not None:
                     self._session.notify(index)

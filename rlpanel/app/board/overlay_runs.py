@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rlpanel.app.session_hub import hub
 from rlpanel.board_url import MAX_OVERLAY_RUNS
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import SPLIT, OverlayRun, split_label
 from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 
 
@@ -20,6 +20,8 @@ class OverlayRuns:
     Parameters
     ----------
     context : Context
+    reader : Reader
+        Follows the runs.
     path_of : callable
         Returns the folder of a run by its name, or None while there is no root. Raises RLPanelError for an
         unknown run.
@@ -28,9 +30,13 @@ class OverlayRuns:
     """
 
     def __init__(
-        self, context: Context, path_of: Callable[[str], AnyPath | None], say: Callable[[str], None]
+        self,
+        context: Context,
+        reader: Reader,
+        path_of: Callable[[str], AnyPath | None],
+        say: Callable[[str], None],
     ) -> None:
-        self._context, self._path_of, self._say = context, path_of, say
+        self._context, self._reader, self._path_of, self._say = context, reader, path_of, say
         self._open: dict[str, RunIndex] = {}
         self._slots: dict[str, int] = {}
         self._missing: set[str] = set()  # runs reported as missing; they are tried again without a message
@@ -54,7 +60,7 @@ class OverlayRuns:
     def close(self) -> None:
         """Close all overlaid runs."""
         for index in self._open.values():
-            hub().reader.close(index)
+            self._reader.close(index)
         self._open = {}
 
     def _choose(self, *_: Any) -> None:
@@ -62,7 +68,7 @@ class OverlayRuns:
         over = [name for name in selection.overlay_runs if name != selection.run][:MAX_OVERLAY_RUNS]
         selected = dict.fromkeys([*over, *([selection.compared_run] if selection.compared_run else [])])
         for name in set(self._open) - set(selected):
-            hub().reader.close(self._open.pop(name))
+            self._reader.close(self._open.pop(name))
         problems = {name: self._open_run(name) for name in selected if name not in self._open}
         missing = {name for name, problem in problems.items() if problem}
         messages = [problems[name] for name in problems if name in missing - self._missing]
@@ -83,7 +89,7 @@ class OverlayRuns:
         except RLPanelError as error:
             return str(error)
         if path is not None:
-            self._open[name] = hub().reader.open(path, name)
+            self._open[name] = self._reader.open(path, name)
         return ""
 
     def show(self) -> None:

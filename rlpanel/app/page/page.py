@@ -24,6 +24,7 @@ from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_langua
 from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.plain_design import PlainDesign
+from rlpanel.runtime import Runtime
 from rlpanel.sources.files.file_access import AnyPath, path_of
 
 DEFAULT_ROOT = "rollout_samples"
@@ -38,7 +39,9 @@ def resolve_root(argument: str | os.PathLike[str] | None = None) -> AnyPath | No
     return Path(DEFAULT_ROOT) if Path(DEFAULT_ROOT).is_dir() else None
 
 
-def session_page(root: str | os.PathLike[str] | None = None, *, read_only: bool = False) -> Viewable:
+def session_page(
+    root: str | os.PathLike[str] | None = None, *, read_only: bool = False, runtime: Runtime | None = None
+) -> Viewable:
     """Build the page of the session being served, bind it to the URL and subscribe it to changes.
 
     Parameters
@@ -46,6 +49,7 @@ def session_page(root: str | os.PathLike[str] | None = None, *, read_only: bool 
     root : path, optional
     read_only : bool
         Whether the viewer may write nothing.
+    runtime : Runtime, optional
 
     Returns
     -------
@@ -62,7 +66,7 @@ def session_page(root: str | os.PathLike[str] | None = None, *, read_only: bool 
     warnings.filterwarnings("ignore", "reference already known")
     if pn.state.curdoc is not None:
         set_document_language(pn.state.curdoc, _language())
-    board = Board(resolve_root(root), read_only=read_only)
+    board = Board(resolve_root(root), read_only=read_only, runtime=runtime)
     _apply_preference(board)
     if pn.state.location is not None:
         query = pn.state.location.search or ""

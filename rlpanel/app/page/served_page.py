@@ -102,4 +102,5 @@ def page_of(document: Document) -> ServedPage | None:
     return reference() if reference is not None else None
 
 
+#: Of the process, but held by Bokeh's document: they end with it.
 _pages: WeakKeyDictionary[Document, weakref.ref[ServedPage]] = WeakKeyDictionary()

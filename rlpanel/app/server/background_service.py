@@ -11,9 +11,9 @@ from rlpanel.app.alerts.live_checks import LiveChecks
 from rlpanel.app.alerts.recipients import from_settings
 from rlpanel.app.live_runs import LiveRuns
 from rlpanel.errors import SettingError
+from rlpanel.runtime import Runtime
 from rlpanel.settings import Alerts, Watching
 from rlpanel.sources.files.file_access import AnyPath
-from rlpanel.store.index.reader import Reader
 
 
 class Service(NamedTuple):
@@ -32,12 +32,12 @@ class Service(NamedTuple):
 
 
 @contextmanager
-def service(reader: Reader, root: AnyPath, board: str) -> Iterator[Service]:
+def service(runtime: Runtime, root: AnyPath, board: str) -> Iterator[Service]:
     """Follow runs and send alerts, as configured, for the duration of the ``with`` block.
 
     Parameters
     ----------
-    reader : Reader
+    runtime : Runtime
     root : path
         The folder that holds the runs; it may be created later.
     board : str
@@ -56,7 +56,7 @@ def service(reader: Reader, root: AnyPath, board: str) -> Iterator[Service]:
     if not (recipients or watch):
         yield Service()
         return
-    live = LiveRuns(reader, root)
+    live = LiveRuns(runtime.reader, root, runtime.limits.live_runs)
     alerts = AlertWatcher(live, recipients, settings, board) if recipients else None
     if alerts is None:
         live.listen(LiveChecks().check)

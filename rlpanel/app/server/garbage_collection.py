@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rlpanel.app.session_hub import SessionHub
+from rlpanel.panels.session.session_hub import SessionHub
 
 #: All objects are collected when the closed pages exceed this share of the open ones,
 PART = 0.25

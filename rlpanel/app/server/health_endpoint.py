@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -13,13 +14,11 @@ from prometheus_client.registry import Collector
 from tornado.web import RequestHandler
 
 from rlpanel.app.server.background_service import Service
-from rlpanel.app.session_hub import hub
+from rlpanel.runtime import Runtime
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.watched_root import WatchedRoot
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Seconds without a finished round after which the reader counts as hung, most likely in the file system.
-STUCK = 60.0
 #: Maximum number of runs that are named.
 MOST_NAMED = 20
 
@@ -82,32 +81,33 @@ class Health:
     alerts_failing: int | None
 
 
-class _Current:
-    """Holds the service that `health` reports on, and counts the spare pages."""
+@dataclass
+class Observed:
+    """The parts of a server that `health` reports on.
 
-    service = Service()
-    count_spare_pages: Callable[[], int] = staticmethod(lambda: 0)
+    Attributes
+    ----------
+    runtime : Runtime
+    service : Service
+        Background tasks.
+    count_spare_pages : callable
+        Returns the number of spare pages.
+    """
+
+    runtime: Runtime
+    service: Service = field(default_factory=Service)
+    count_spare_pages: Callable[[], int] = lambda: 0
 
 
-def set_service(service: Service) -> None:
-    """Set the service that `health` reports on."""
-    _Current.service = service
-
-
-def set_spare_pages(count: Callable[[], int]) -> None:
-    """Set the function that returns the number of spare pages."""
-    _Current.count_spare_pages = staticmethod(count)
-
-
-def health() -> Health:
+def health(of: Observed) -> Health:
     """Return the current state; cheap and thread-safe."""
-    session_hub, (live, alerts) = hub(), _Current.service
+    session_hub, (live, alerts) = of.runtime.hub, of.service
     reader, root = session_hub.reader, live.root if live else None
     runs = reader.runs
     # Skip runs that were not read yet: their numbers are unknown, not 0.
     snapshots = [index.snapshot for index in runs if index.snapshot.version]
     failing = {index.name: reason for index in runs if (reason := reader.failing.get(index.path))}
-    failure = _failure(reader, root)
+    failure = _failure(reader, root, of.runtime.limits.stuck_seconds)
     return Health(
         well=not failure,
         failure=failure,
@@ -118,7 +118,7 @@ def health() -> Health:
         runs_failing=len(failing),
         failing=dict(list(failing.items())[:MOST_NAMED]),
         sessions=session_hub.sessions,
-        spare_pages=_Current.count_spare_pages(),
+        spare_pages=of.count_spare_pages(),
         samples=_total(snapshot.all_samples for snapshot in snapshots),
         bad_lines=_total(snapshot.bad_count for snapshot in snapshots),
         behind_bytes=_total(snapshot.progress.waiting for snapshot in snapshots),
@@ -133,11 +133,11 @@ def health() -> Health:
     )
 
 
-def _failure(reader: Reader, root: WatchedRoot | None) -> str:
+def _failure(reader: Reader, root: WatchedRoot | None, stuck: float) -> str:
     """Return the reason why the board does not work; empty if it works."""
     if reader.failure:
         return reader.failure
-    if reader.idle_seconds > STUCK:
+    if reader.idle_seconds > stuck:
         return f"the reader has not finished a round over the files for {reader.idle_seconds:.0f} s"
     return f"the root {root.path} cannot be read: {root.failure}" if root and root.failure else ""
 
@@ -182,8 +182,11 @@ _COUNTERS = {
 class _Collector(Collector):
     """Prometheus collector that reads `health` at each scrape."""
 
+    def __init__(self, of: Observed) -> None:
+        self._of = of
+
     def collect(self) -> Iterator[Metric]:
-        values = asdict(health())
+        values = asdict(health(self._of))
         for name, text in _GAUGES.items():
             if values[name] is not None:
                 yield GaugeMetricFamily(f"rlpanel_{name}", text, value=float(values[name]))
@@ -192,16 +195,23 @@ class _Collector(Collector):
                 yield CounterMetricFamily(f"rlpanel_{name}", text, value=float(values[name]))
 
 
-REGISTRY = CollectorRegistry(auto_describe=False)
-REGISTRY.register(_Collector())
+def registry_of(of: Observed) -> CollectorRegistry:
+    """Return a registry with the metrics of a server."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(of))
+    return registry
 
 
 class HealthHandler(RequestHandler):
     """``/health``: status 200 with the numbers if all is well, otherwise 503 with the reason."""
 
+    def initialize(self, of: Observed) -> None:
+        """Take what it reports on."""
+        self._of = of
+
     def get(self) -> None:
         """Send the state; without the token only whether all is well."""
-        state = health()
+        state = health(self._of)
         self.set_status(200 if state.well else 503)
         self.set_header("Cache-Control", "no-store")
         self.write(asdict(state) if may_read(self) else {"well": state.well})
@@ -210,10 +220,14 @@ class HealthHandler(RequestHandler):
 class MetricsHandler(RequestHandler):
     """``/metrics``: the same numbers for Prometheus."""
 
+    def initialize(self, registry: CollectorRegistry) -> None:
+        """Take the registry, which reads the state at each request."""
+        self._registry = registry
+
     def get(self) -> None:
         """Send the metrics; `request_guard` has checked the token."""
         self.set_header("Content-Type", CONTENT_TYPE_LATEST)
-        self.write(generate_latest(REGISTRY))
+        self.write(generate_latest(self._registry))
 
 
 def may_read(handler: RequestHandler) -> bool:
@@ -222,4 +236,7 @@ def may_read(handler: RequestHandler) -> bool:
     return auth is None or auth.may_read(handler.request)
 
 
-PATTERNS = [("/health", HealthHandler), ("/metrics", MetricsHandler)]
+def health_routes(of: Observed) -> list[Any]:
+    """Return the routes of `/health` and `/metrics`."""
+    registry = registry_of(of)
+    return [("/health", HealthHandler, {"of": of}), ("/metrics", MetricsHandler, {"registry": registry})]

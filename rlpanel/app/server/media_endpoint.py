@@ -1,14 +1,13 @@
 """``/media/TOKEN``: audio and video that a page of this server shows, in byte ranges.
 
-A token stands for one medium of one page, see `rlpanel.app.media_addresses`. Bytes are read on threads of
-their own: a disk that does not answer delays neither pages nor the reader.
+A token stands for one medium of one page, see `rlpanel.panels.session.media_addresses`. Bytes are read on
+threads of their own: a disk that does not answer delays neither pages nor the reader.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -16,14 +15,14 @@ from typing import Any
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
-from rlpanel.app.media_addresses import ADDRESSES, PATH
 from rlpanel.app.security.security_headers import MEDIA_HEADERS
+from rlpanel.panels.session.media_addresses import PATH
+from rlpanel.runtime import Runtime
 from rlpanel.store.query.sample_media import MediumUnavailable, OpenMedium
 
 #: Bytes that are read and sent at a time.
 CHUNK = 256 << 10
 _RANGE = re.compile(r"bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))")
-_pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="rlpanel-media")
 
 
 class MediaHandler(RequestHandler):
@@ -31,6 +30,10 @@ class MediaHandler(RequestHandler):
 
     The status is 404 if the token names no medium, and 416 if the medium does not have the range.
     """
+
+    def initialize(self, runtime: Runtime) -> None:
+        """Take the runtime, which has the addresses and the threads."""
+        self._runtime = runtime
 
     async def get(self, token: str) -> None:
         """Send the bytes."""
@@ -43,13 +46,13 @@ class MediaHandler(RequestHandler):
     async def _send(self, token: str) -> None:
         for name, value in MEDIA_HEADERS.items():
             self.set_header(name, value)
-        medium = ADDRESSES.find(token)
+        medium = self._runtime.media.find(token)
         if medium is None:
             self._refuse(404, "This page shows no such medium.")
             return
         with ExitStack() as stack:
             try:
-                opened = await _on_thread(stack.enter_context, medium.opened())
+                opened = await self._on_thread(stack.enter_context, medium.opened())
                 await self._send_part(opened, medium.content_type)
             except MediumUnavailable as error:
                 self._refuse(404, str(error))
@@ -72,7 +75,7 @@ class MediaHandler(RequestHandler):
         if self.request.method == "HEAD":
             return
         while first < end:
-            data = await _on_thread(opened.read, min(CHUNK, end - first), first)
+            data = await self._on_thread(opened.read, min(CHUNK, end - first), first)
             if not data:
                 raise OSError("the file has become shorter")
             first += len(data)
@@ -83,6 +86,10 @@ class MediaHandler(RequestHandler):
         self.set_status(status)
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish(f"{reason}\n")
+
+    async def _on_thread(self, function: Any, *arguments: Any) -> Any:
+        pool = self._runtime.threads.media
+        return await asyncio.get_running_loop().run_in_executor(pool, partial(function, *arguments))
 
     def _close_connection(self) -> None:
         """End an answer that broke off, so that the browser does not take it for complete."""
@@ -105,8 +112,6 @@ def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
     return (first, end) if first < end else None
 
 
-async def _on_thread(function: Any, *arguments: Any) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(_pool, partial(function, *arguments))
-
-
-PATTERNS = [(f"/{PATH}/([A-Za-z0-9_-]+)", MediaHandler)]
+def media_routes(runtime: Runtime) -> list[Any]:
+    """Return the route of media."""
+    return [(f"/{PATH}/([A-Za-z0-9_-]+)", MediaHandler, {"runtime": runtime})]

@@ -18,7 +18,6 @@ from bokeh.settings import settings
 from tornado.ioloop import PeriodicCallback
 from tornado.web import RequestHandler
 
-from rlpanel.app.media_addresses import ADDRESSES
 from rlpanel.app.page.page import DEFAULT_ROOT, resolve_root, session_page
 from rlpanel.app.page.page_template import SYSTEM_COOKIE, THEME_COOKIE
 from rlpanel.app.security import login_page
@@ -30,18 +29,19 @@ from rlpanel.app.security.page_sessions import PageSessions
 from rlpanel.app.security.request_guard import RefusalHandler, RequestGuard, guard_rule
 from rlpanel.app.security.security_headers import SafetyHeaders
 from rlpanel.app.security.token_auth import TokenAuth
-from rlpanel.app.server import health_endpoint, media_endpoint
 from rlpanel.app.server.access import Access
 from rlpanel.app.server.background_service import Service, service
 from rlpanel.app.server.compressed_files import compress_routes
 from rlpanel.app.server.forced_end import SIGNALS, forced_end
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
+from rlpanel.app.server.health_endpoint import Observed, health_routes
+from rlpanel.app.server.media_endpoint import media_routes
 from rlpanel.app.server.page_handlers import MAX_MESSAGE, PageSocket, own_routes
 from rlpanel.app.server.service_manager import reported_state
 from rlpanel.app.server.spare_pages import SparePages
-from rlpanel.app.session_hub import hub
 from rlpanel.panel_fixes.model_defaults import remember_defaults
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE
+from rlpanel.runtime import Runtime, default_runtime
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.columns.page_memory import return_free_memory
 
@@ -69,15 +69,15 @@ def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
     raise_descriptor_limit()
     folder = resolve_root(root) or Path(DEFAULT_ROOT)  # it may be created later
     with (
+        Runtime() as runtime,
         forced_end(),
-        service(hub().reader, folder, at.url) if alerts else nullcontext(Service()) as running,
+        service(runtime, folder, at.url) if alerts else nullcontext(Service()) as running,
     ):
-        health_endpoint.set_service(running)
-        _run(start(root, at))
+        _run(start(root, at, runtime, running), runtime)
 
 
-def _run(server: Any) -> None:
-    """Run the event loop until SIGINT or SIGTERM."""
+def _run(server: Any, runtime: Runtime) -> None:
+    """Run the event loop until SIGINT or SIGTERM, then close the runtime."""
     sys.setswitchinterval(SWITCH)
     done = threading.Event()
 
@@ -89,16 +89,30 @@ def _run(server: Any) -> None:
     for name in SIGNALS:
         signal.signal(name, stop)
     try:
-        with exclude_old_objects(hub()) as collect_if_due, reported_state(server.io_loop):
+        with exclude_old_objects(runtime.hub) as collect_if_due, reported_state(server.io_loop):
             PeriodicCallback(collect_if_due, CHECK_SECONDS * 1000).start()
             server.io_loop.start()
     finally:
         server.stop(wait=False)
-        hub().reader.stop()
+        runtime.close()
 
 
-def start(root: AnyPath | None, at: Access) -> Any:
-    """Start a server without blocking; the caller runs its event loop."""
+def start(
+    root: AnyPath | None, at: Access, runtime: Runtime | None = None, running: Service | None = None
+) -> Any:
+    """Start a server without blocking; the caller runs its event loop.
+
+    Parameters
+    ----------
+    root : path or None
+    at : Access
+    runtime : Runtime, optional
+        What the server's sessions share; by default that of the process. The caller closes it.
+    running : Service, optional
+        Background tasks that ``/health`` reports on.
+    """
+    runtime = runtime or default_runtime()
+    observed = Observed(runtime, running or Service())
     return_free_memory()
     remember_defaults()
     # Bokeh traverses all models of a page again, and inspects the signature of each callback, only to find
@@ -109,13 +123,13 @@ def start(root: AnyPath | None, at: Access) -> Any:
     auth = TokenAuth(at.token, at.port) if at.token else None
     sessions = PageSessions(auth, lambda: _pages(server._tornado, spares))
     routes = [
-        *health_endpoint.PATTERNS,
-        *media_endpoint.PATTERNS,
+        *health_routes(observed),
+        *media_routes(runtime),
         *(login_page.routes(auth, sessions.end) if auth else []),
     ]
     with bounded_servers():
         server = pn.serve(
-            {"/": lambda: session_page(session_root, read_only=at.read_only)},
+            {"/": lambda: session_page(session_root, read_only=at.read_only, runtime=runtime)},
             title="rlpanel",
             address=at.host,
             port=at.port,
@@ -137,12 +151,12 @@ def start(root: AnyPath | None, at: Access) -> Any:
             auth=auth,
             log_function=_log_request,
         )
-    spares = SparePages(server._tornado, at.spare_pages, at.linger)
-    health_endpoint.set_spare_pages(lambda: spares.ready)
+    spares = SparePages(server._tornado, at.spare_pages, at.linger, runtime)
+    observed.count_spare_pages = lambda: spares.ready
     limit = PageLimit(at.max_pages, sessions.addresses, shared=bool(at.origins))
     compress_routes(server._tornado.wildcard_router.rules)
     own_routes(server._tornado.wildcard_router.rules, sessions, limit, spares)
-    ADDRESSES.served = True
+    runtime.media.served = True
     _guard(server._tornado, at, auth, limit)
     server._tornado.add_transform(partial(SafetyHeaders, embed_in=at.embed_in))
     server.start()  # starts the periodic session tasks: pings and removal of expired sessions

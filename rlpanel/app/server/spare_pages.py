@@ -23,17 +23,13 @@ from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from rlpanel.app.page.page_template import THEME_COOKIE, last_theme
 from rlpanel.app.page.served_page import ServedPage, page_of
 from rlpanel.app.security.link_origin import SITE_HEADER, comes_from_elsewhere
-from rlpanel.app.session_hub import hub
 from rlpanel.panel_fixes.prepared_document import serialize_ahead
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language
 from rlpanel.panels.session.redraw_queue import redraw_queue
+from rlpanel.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
-#: Seconds without a request for a page after which the server counts as idle.
-QUIET = 3.0
-#: Seconds for which spare pages are kept after the last page was closed: they keep their run open.
-KEPT = 120.0
 #: Longest time that building a page may take, in seconds; the next page is not begun before.
 MAX_BUILD = 60.0
 #: Longest query of a spare page, in characters.
@@ -93,6 +89,7 @@ class SparePages:
         Most spare pages; 0 turns them off.
     linger : float
         Seconds within which the browser of a spare page must connect.
+    runtime : Runtime
 
     Attributes
     ----------
@@ -100,8 +97,9 @@ class SparePages:
         Sessions that no viewer was given: spare pages, also those being built and those thrown away.
     """
 
-    def __init__(self, application: Any, most: int, linger: float) -> None:
+    def __init__(self, application: Any, most: int, linger: float, runtime: Runtime) -> None:
         self._application, self._most, self._linger = application, most, linger
+        self._runtime, self._limits = runtime, runtime.limits.spare_pages
         self.ids: set[str] = set()
         self._spares: dict[PageKey, ServerSession] = {}
         self._complete: set[PageKey] = set()
@@ -135,7 +133,7 @@ class SparePages:
         self._wanted[key] = None
         for forgotten in list(self._wanted)[: -self._most]:
             del self._wanted[forgotten]
-        self._look_later(QUIET)
+        self._look_later(self._limits.quiet_seconds)
 
     def _take(self, key: PageKey) -> ServerSession | None:
         """Take the spare page that was built for this key, if it still shows what a new page would."""
@@ -186,17 +184,17 @@ class SparePages:
         quiet = time.monotonic() - self._asked
         for key in [key for key in self._spares if key not in self._wanted]:
             _discard(self._spares.pop(key))
-        if quiet > KEPT and not hub().sessions:
+        if quiet > self._limits.kept_seconds and not self._runtime.hub.sessions:
             self._wanted.clear()
             while self._spares:
                 _discard(self._spares.popitem()[1])
             return
         missing = [key for key in reversed(self._wanted) if key not in self._spares]
-        if missing and not self._tasks and quiet >= QUIET and not len(redraw_queue()):
+        if missing and not self._tasks and quiet >= self._limits.quiet_seconds and not len(redraw_queue()):
             task = asyncio.get_running_loop().create_task(self._prepare(missing[0]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        self._look_later(QUIET)
+        self._look_later(self._limits.quiet_seconds)
 
     async def _prepare(self, key: PageKey) -> None:
         """Build a spare page; log an error, and wait for the next request before another attempt."""

@@ -42,7 +42,7 @@ class PromptPair:
         self._samples: tuple[Sample, Sample] | None = None
         self._labels = ("", "")
         self._rewards, self._reward_name = (math.nan, math.nan), "reward"
-        self._work: BackgroundTask[str] = BackgroundTask(self._show_diff)
+        self._work: BackgroundTask[str] = BackgroundTask(self._show_diff, context.threads.views)
         self._head = _html("rl-run-pair-head")
         self._diff = _html("rl-run-pair")
         self._tokens: tuple[TokenView, TokenView] | None = None

@@ -65,7 +65,7 @@ class ResponseDiff(Viewer):
         self._preferred_kind = ""
         self._updating = False
         self._drawn: tuple[object, ...] | None = None
-        self._work: BackgroundTask[str] = BackgroundTask(self._show)
+        self._work: BackgroundTask[str] = BackgroundTask(self._show, context.threads.views)
         self._kind = select_field("against", tr("Compare with"), 230)
         self._other = select_field("which", tr("Other sample"), 250)
         self._open_button = button(tr("Open sample"), self._open, visible=False)

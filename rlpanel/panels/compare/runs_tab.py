@@ -55,7 +55,7 @@ class RunsTab(Viewer):
         self._prompts: tuple[tuple[object, ...], Prompts] | None = None
         self._chosen = -1
         self._updating = False
-        self._work: BackgroundTask[RunComparison] = BackgroundTask(self._show)
+        self._work: BackgroundTask[RunComparison] = BackgroundTask(self._show, context.threads.views)
         self._against = select_field("against-run", tr("Other run"), 190)
         self._steps = {name: _StepChoice(context, name) for name in ("samples_here", "samples_there")}
         self._summary = HtmlPane(

@@ -7,6 +7,7 @@ the browser asks for the rest, for the HTML of Markdown, for images and for play
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Executor
 from typing import Any, ClassVar
 
 import panel as pn
@@ -77,6 +78,14 @@ class ConversationComponent(Component):
 class ConversationView(pn.viewable.Viewer):
     """Conversation of one sample.
 
+    Parameters
+    ----------
+    pool : Executor
+        Threads that format Markdown.
+    **params
+
+    Notes
+    -----
     ``opened`` counts the clicks on the link from a turn to the token view.
     """
 
@@ -100,12 +109,12 @@ class ConversationView(pn.viewable.Viewer):
     #: ``address`` or ``reason``. Without it nothing is played, and the view says so.
     find_medium: Callable[[Sample, Medium, Hashable, Callable[[dict[str, str]], None]], None] | None = None
 
-    def __init__(self, **params: Any) -> None:
+    def __init__(self, pool: Executor, **params: Any) -> None:
         super().__init__(**params)
         self._packed = self._pack()
         #: Parts whose Markdown the browser waits for: block and part → conversation and number of characters.
         self._wanted: dict[tuple[int, str], tuple[PackedConversation, int]] = {}
-        self._formatting: BackgroundTask[dict[str, Any] | None] = BackgroundTask(self._on_formatted)
+        self._formatting: BackgroundTask[dict[str, Any] | None] = BackgroundTask(self._on_formatted, pool)
         self._formats = False
         self._component = ConversationComponent(
             data=self._packed.payload,

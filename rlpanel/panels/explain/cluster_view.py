@@ -41,7 +41,7 @@ class ClusterView(Viewer):
         self._found: Clustering | None = None
         self._snapshot: Snapshot = context.snapshot
         self._key: tuple[object, ...] = ()
-        self._work: BackgroundTask[Clustering] = BackgroundTask(self._show)
+        self._work: BackgroundTask[Clustering] = BackgroundTask(self._show, context.threads.views)
         self._first, self._last = (_step_field(name) for name in ("first", "last"))
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-cluster-stop"])
         self._note = note_pane("rl-cluster-note")

@@ -51,7 +51,7 @@ class ContrastView(Viewer):
         #: Filter that a click on a row set; it must not change the compared sets.
         self._own_filter: str | None = None
         self._updating = self._opened = False
-        self._work: BackgroundTask[Contrast] = BackgroundTask(self._show)
+        self._work: BackgroundTask[Contrast] = BackgroundTask(self._show, context.threads.views)
         self._choice = select_field("contrast-choice", tr("What to contrast"), 220)
         self._choice.param.update(options={tr(label): key for label, key in CHOICES.items()}, value=STEPS)
         self._a, self._b = (

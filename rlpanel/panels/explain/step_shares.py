@@ -53,7 +53,7 @@ class StepShares(Viewer):
         self._change: StepChange | None = None
         self._tokens = TokenChange(0, 0)
         self._parts: dict[str, ChangePart] = {}
-        self._work: BackgroundTask[TokenChange] = BackgroundTask(self._on_tokens)
+        self._work: BackgroundTask[TokenChange] = BackgroundTask(self._on_tokens, context.threads.views)
         self._updating = False
         self._metric = select_field("explain-metric", tr("Metric"), 280)
         self._since = text_field("explain-since", tr("Compared with step"), tr("the step before"), width=130)

@@ -50,7 +50,7 @@ class Exporter(Component):
     def __init__(self, context: Context, get_export: Callable[[], CardExport | None], **params: Any) -> None:
         super().__init__(**params)
         self._context, self._get_export = context, get_export
-        self._csv_task: BackgroundTask[dict[str, Any]] = BackgroundTask(self._send_msg)
+        self._csv_task: BackgroundTask[dict[str, Any]] = BackgroundTask(self._send_msg, context.threads.views)
 
     def _handle_msg(self, msg: Any) -> None:
         kind, export = str(msg), self._get_export()

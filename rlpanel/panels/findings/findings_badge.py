@@ -52,7 +52,7 @@ class FindingsBadge(Viewer):
         self._last_check = 0.0
         self._linked = True  # the key may come from the URL, without the rest of the selection
         self._thresholds = FindingSettings.from_environment()
-        self._work: BackgroundTask[list[Finding]] = BackgroundTask(self._show)
+        self._work: BackgroundTask[list[Finding]] = BackgroundTask(self._show, context.threads.views)
         self._list = FindingsPopup(
             visible=context.index is not None,
             margin=(0, 10, 0, 0),

@@ -13,13 +13,14 @@ from rlpanel.number_text import number
 from rlpanel.panels.curves.curve_selection import curves_of
 from rlpanel.panels.first_view.static_curve import curve_html
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.samples.text_cache import READ_NOW, Texts, read_texts, unread_bytes
+from rlpanel.panels.samples.read_texts import READ_NOW, read_texts, unread_bytes
 from rlpanel.panels.samples.text_style import text_style
 from rlpanel.panels.samples.visible_rows import visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import badge_html
 from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.ui.theme import safe_text
+from rlpanel.store.index.text_cache import Texts
 from rlpanel.texts.prompt_line import clean, one_line, prompt_cell
 from rlpanel.texts.prompt_parts import TextStyle
 

@@ -15,7 +15,7 @@ from rlpanel.number_text import number, plus_minus
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.language.labels import marked, tr
-from rlpanel.panels.samples.text_cache import read_texts
+from rlpanel.panels.samples.read_texts import read_texts
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
@@ -75,7 +75,9 @@ class GroupSamples(Viewer):
     def __init__(self, context: Context, show_note: Callable[[str], None], **params: Any) -> None:
         super().__init__(**params)
         self.context, self._show_note = context, show_note
-        self._work: BackgroundTask[list[dict[str, Any]]] = BackgroundTask(self._show_cards)
+        self._work: BackgroundTask[list[dict[str, Any]]] = BackgroundTask(
+            self._show_cards, context.threads.views
+        )
         self._drawn: tuple[object, ...] = ()
         self._fit = HtmlPane(
             "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 18), css_classes=["rl-fit"]

@@ -15,8 +15,8 @@ from rlpanel.metrics.engine.column_info import METRICS, describe
 from rlpanel.number_text import number
 from rlpanel.panels.groups.group_strip import filter_by_group
 from rlpanel.panels.language.labels import tr
+from rlpanel.panels.samples.read_texts import read_texts
 from rlpanel.panels.samples.sample_table import PICK, SampleTable, header_tips
-from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.session.background_task import BackgroundTask
@@ -61,7 +61,7 @@ class GroupTable(Viewer):
         self._groups: StepGroups | None = None
         self._prompts_key: tuple[object, ...] = ()
         self._prompts: dict[str, str] = {}
-        self._work: BackgroundTask[pd.DataFrame] = BackgroundTask(self._show_frame)
+        self._work: BackgroundTask[pd.DataFrame] = BackgroundTask(self._show_frame, context.threads.views)
         self._clicked = click_field(self._pick)
         self._table = self._make_table(pd.DataFrame({"uid": pd.Series(dtype=str)}))
         self._table_box = pn.Column(self._table, sizing_mode="stretch_width", margin=0)

@@ -20,7 +20,7 @@ from rlpanel.panels.export.card_export import CardExport, file_name
 from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.prompt_history_plot import PromptHistoryPlot
-from rlpanel.panels.samples.text_cache import read_texts
+from rlpanel.panels.samples.read_texts import read_texts
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.samples.text_table import text_table
 from rlpanel.panels.session.background_task import BackgroundTask
@@ -69,8 +69,8 @@ class PromptHistory(Viewer):
         self._history: SamplesOfPrompt | None = None
         self._snapshot = context.snapshot  # the snapshot of the history's rows
         self._key: tuple[object, ...] | None = None
-        self._reading: BackgroundTask[_Texts] = BackgroundTask(self._show_texts)
-        self._diffing: BackgroundTask[str] = BackgroundTask(self._show_diff)
+        self._reading: BackgroundTask[_Texts] = BackgroundTask(self._show_texts, context.threads.views)
+        self._diffing: BackgroundTask[str] = BackgroundTask(self._show_diff, context.threads.views)
         self._diff = HtmlPane(
             "",
             stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],

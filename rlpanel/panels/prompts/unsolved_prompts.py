@@ -13,7 +13,7 @@ from panel.viewable import Viewer
 
 from rlpanel.number_text import number
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.samples.text_cache import read_texts
+from rlpanel.panels.samples.read_texts import read_texts
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.samples.text_table import text_table
 from rlpanel.panels.session.background_task import BackgroundTask
@@ -50,7 +50,7 @@ class UnsolvedPrompts(Viewer):
     def __init__(self, context: Context, show_note: Callable[[str], None], **params: Any) -> None:
         super().__init__(**params)
         self.context, self._show_note = context, show_note
-        self._work: BackgroundTask[_Result] = BackgroundTask(self._show)
+        self._work: BackgroundTask[_Result] = BackgroundTask(self._show, context.threads.views)
         self._picked = click_field(self._pick)
         names = ("prompt", "steps", "samples", "best", "last", "bar")
         self._table = text_table(names, "rl-stuck", self._picked, 420)

@@ -36,7 +36,7 @@ class ConversationTab(Viewer):
         super().__init__(**params)
         self.context = context
         selection = context.selection
-        self._view = ConversationView(dark=selection.dark, metric=selection.metric)
+        self._view = ConversationView(context.threads.views, dark=selection.dark, metric=selection.metric)
         self._view.find_image = self._find_image
         self._view.find_medium = self._find_medium
         self._column = pn.Column(self._view, sizing_mode="stretch_both", margin=(8, 14, 8, 14))
@@ -78,7 +78,7 @@ class ConversationTab(Viewer):
         """Read and decode an image on a thread; ``answer`` gets its data URL, or why there is none."""
         if self.context.index is None:
             return
-        task: BackgroundTask[str] = BackgroundTask(answer)
+        task: BackgroundTask[str] = BackgroundTask(answer, self.context.threads.views)
         task.start(_image_address(self.context.index, self.context.snapshot, sample.uid, image, full=full))
 
     def _find_medium(self, sample: Sample, medium: Medium, key: Hashable, answer: Any) -> None:
@@ -88,7 +88,7 @@ class ConversationTab(Viewer):
             answer({"reason": unplayed(medium)})
             return
         address = partial(context.media_address, (context.index.name, sample.uid, key))
-        task: BackgroundTask[dict[str, str]] = BackgroundTask(answer)
+        task: BackgroundTask[dict[str, str]] = BackgroundTask(answer, self.context.threads.views)
         task.start(_medium_address(context.index, context.snapshot, sample.uid, medium, address))
 
 

@@ -42,7 +42,9 @@ class SampleActions(Component):
         self._context = context
         #: Runs and uids of the samples shown last: a field of the one before may be sent late.
         self._shown: deque[tuple[str, str]] = deque(maxlen=2)
-        self._task: BackgroundTask[dict[str, Any] | RLPanelError] = BackgroundTask(self._on_page)
+        self._task: BackgroundTask[dict[str, Any] | RLPanelError] = BackgroundTask(
+            self._on_page, context.threads.views
+        )
         context.param.watch(self._show, ["sample", "notes_version"])
         self._show()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from rlpanel.number_text import number, size_text
 from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.query_bar import PRESETS, QueryBar, names_of, presets_of
-from rlpanel.panels.samples.text_cache import READ_NOW
+from rlpanel.panels.samples.read_texts import READ_NOW
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.store.query.filter_columns import FilterScope
@@ -26,7 +25,6 @@ from rlpanel.store.snapshot.run_view import RunView
 ASK_NOW = 100_000
 #: Maximum bytes of an exported file, which the browser keeps in memory.
 MAX_EXPORT_BYTES = 256 << 20
-_pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-asking")
 
 
 @dataclass(frozen=True)
@@ -86,9 +84,10 @@ class QueryRunner:
     ) -> None:
         self._context, self._board = context, board
         self._show_result, self._rows_to_export = on_result, rows_to_export
-        self._query_task: BackgroundTask[QueryResult | FilterError] = BackgroundTask(self._on_result, _pool)
+        pool = context.threads.queries
+        self._query_task: BackgroundTask[QueryResult | FilterError] = BackgroundTask(self._on_result, pool)
         self._export_task: BackgroundTask[ExportPart | RLPanelError | None] = BackgroundTask(
-            self._on_export_part, _pool
+            self._on_export_part, pool
         )
         self._export_size, self._match_count = 0, 0
         self._export_file: dict[str, str] = {}

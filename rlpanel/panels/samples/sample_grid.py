@@ -363,7 +363,7 @@ class SampleGrid(Viewer):
 
     def _read_rest(self, index: RunIndex, snapshot: Snapshot) -> None:
         """Read the texts of further pages on a thread, and show them if the grid still has these rows."""
-        loop, rows, texts = drawing_loop(), self._rows, self._texts
+        loop, rows, texts, pool = drawing_loop(), self._rows, self._texts, self.context.threads.texts
 
         def show() -> None:
             if self._texts is texts:
@@ -372,12 +372,12 @@ class SampleGrid(Viewer):
         def read() -> None:
             if self._texts is texts and self._read_later is read and loop is not None:
                 self._read_later = None
-                future = texts.read_rest(index, snapshot, rows)
+                future = texts.read_rest(index, snapshot, rows, pool)
                 future.add_done_callback(lambda _: draw_in_turn(loop, show))
 
         self._read_later = read
         if loop is None:
-            texts.read_rest(index, snapshot, rows).result()
+            texts.read_rest(index, snapshot, rows, pool).result()
             show()
         elif self.context.selection.follow and not self._needs_all_texts:
             loop.call_later(READ_DELAY, read)

@@ -6,18 +6,19 @@ If the rows' lines are long, only those of the first page are read at once, and 
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 
 import numpy as np
 import pandas as pd
 
 from rlpanel.display_settings import Display
 from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.samples.read_texts import READ_NOW, read_texts, unread_bytes
 from rlpanel.panels.samples.sample_frame import frame_of
-from rlpanel.panels.samples.text_cache import READ_NOW, Texts, read_texts, unread_bytes
 from rlpanel.panels.samples.text_style import style_of
 from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.index.text_cache import Texts
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.run_view import RunView
@@ -26,7 +27,6 @@ from rlpanel.texts.prompt_parts import TextStyle
 
 #: Number of tables and texts cached per snapshot: sessions that follow a run show the same step.
 _MAX_CACHED = 2
-_pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-texts")
 
 
 class RowTexts:
@@ -46,11 +46,13 @@ class RowTexts:
         self._lock = threading.Lock()
         self._reading: Future[None] | None = None
 
-    def read_rest(self, index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Future[None]:
+    def read_rest(
+        self, index: RunIndex, snapshot: Snapshot, rows: np.ndarray, pool: Executor
+    ) -> Future[None]:
         """Read all texts on a thread, once for all callers. Thread-safe."""
         with self._lock:
             if self._reading is None:
-                self._reading = _pool.submit(self._read, index, snapshot, rows)
+                self._reading = pool.submit(self._read, index, snapshot, rows)
             return self._reading
 
     def _read(self, index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> None:

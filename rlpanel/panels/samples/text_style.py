@@ -12,7 +12,7 @@ import numpy as np
 
 from rlpanel.display_settings import Display
 from rlpanel.panels.plots.snapshot_cache import cached_on
-from rlpanel.panels.samples.text_cache import READ_NOW, read_texts, unread_bytes
+from rlpanel.panels.samples.read_texts import READ_NOW, read_texts, unread_bytes
 from rlpanel.panels.session.context import Context
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot

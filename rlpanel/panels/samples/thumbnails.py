@@ -55,7 +55,9 @@ class Thumbnails:
     def __init__(self, context: Context, show: Callable[[], None]) -> None:
         self._context, self._show = context, show
         self._urls: FIFOCache[tuple[str, str], str] = FIFOCache(_MOST)
-        self._task: BackgroundTask[dict[tuple[str, str], str]] = BackgroundTask(self._on_read)
+        self._task: BackgroundTask[dict[tuple[str, str], str]] = BackgroundTask(
+            self._on_read, context.threads.views
+        )
 
     @property
     def exist(self) -> bool:

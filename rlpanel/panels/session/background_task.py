@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -15,8 +15,6 @@ from rlpanel.panels.session.redraw_queue import draw_in_turn
 
 T = TypeVar("T")
 
-_pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-views")
-
 
 class BackgroundTask(Generic[T]):
     """Runs one job at a time; starting a new job ends the older one early.
@@ -25,13 +23,13 @@ class BackgroundTask(Generic[T]):
     ----------
     show : callable
         Called on the session's loop with each result, as long as its job is the newest.
-    pool : Executor, optional
-        Separate threads for jobs that may take minutes, so that they do not delay short ones.
+    pool : Executor
+        One of the session's pools, see `Threads`.
     """
 
-    def __init__(self, show: Callable[[T], None], pool: Executor | None = None) -> None:
+    def __init__(self, show: Callable[[T], None], pool: Executor) -> None:
         self._show = show
-        self._pool = pool or _pool
+        self._pool = pool
         self._job = 0
 
     def start(self, results: Iterator[T]) -> None:

@@ -19,6 +19,7 @@ from rlpanel.panels.plots.alignment import ALIGNMENTS, STEP
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.session.overlay_run import OverlayRun
+from rlpanel.panels.session.threads import Threads
 from rlpanel.schema import Sample
 from rlpanel.sources.discovery.diagnose import Diagnosis
 from rlpanel.sources.discovery.directory import RunInfo
@@ -89,7 +90,14 @@ class Selection(param.Parameterized):
 
 
 class Context(param.Parameterized):
-    """State that all views of a session share."""
+    """State that all views of a session share.
+
+    Parameters
+    ----------
+    threads : Threads, optional
+        Threads for the views' work; those of the runtime on a board, by default the session's own.
+    **params
+    """
 
     runs = param.List(default=[], item_type=RunInfo, doc="Runs below the root folder, newest first.")
     infos = param.Dict(
@@ -155,7 +163,8 @@ class Context(param.Parameterized):
     )
     display = param.ClassSelector(class_=Display, default=Display(), doc="The display settings.")
 
-    def __init__(self, **params: object) -> None:
+    def __init__(self, threads: Threads | None = None, **params: object) -> None:
+        self.threads = threads or Threads()
         super().__init__(**{"selection": Selection(), "display": Display(), **params})
         self._notes: Notes | None = None
         self._parts: dict[Callable[[], object], None] | None = None

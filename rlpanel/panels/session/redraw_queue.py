@@ -123,6 +123,7 @@ class RedrawQueue:
             self._timer = loop.call_later(seconds, self._draw_next, context=contextvars.Context())
 
 
+#: Of the process, but held by asyncio's loop: they end with it.
 _queues: WeakKeyDictionary[asyncio.AbstractEventLoop, RedrawQueue] = WeakKeyDictionary()
 
 

@@ -78,7 +78,7 @@ class RunList(Viewer):
         self._choices.on_msg(lambda event: self._on_message(event.data))
         self._known: dict[str, tuple[RunInfo, RunSummary, str, Entry]] = {}
         self._updated = 0.0
-        self._saved: BackgroundTask[int] = BackgroundTask(self._draw)
+        self._saved: BackgroundTask[int] = BackgroundTask(self._draw, context.threads.views)
         context.param.watch(self._on_clock, "now")
         context.param.watch(self._draw, "failing")
         context.param.watch(self._on_runs, "runs")

@@ -52,8 +52,12 @@ class TimelineTab(Viewer):
         # A browser that still builds the tab's views ignores a child that is replaced: the plot stays blank.
         self._browser_ready = False
         self._key: Any = None
-        self._reading: BackgroundTask[tuple[Timeline, Picture]] = BackgroundTask(self._show)
-        self._zooming: BackgroundTask[Picture] = BackgroundTask(lambda picture: self._figure.draw(picture))
+        self._reading: BackgroundTask[tuple[Timeline, Picture]] = BackgroundTask(
+            self._show, context.threads.views
+        )
+        self._zooming: BackgroundTask[Picture] = BackgroundTask(
+            lambda picture: self._figure.draw(picture), context.threads.views
+        )
         self._head = TimelineHead(sizing_mode="stretch_width", margin=0)
         self._head.on_msg(lambda event: self._on_message(event.data))
         self._figure = TimelineFigure(self._zoom, self._tap)

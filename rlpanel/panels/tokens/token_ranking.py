@@ -62,7 +62,7 @@ class TokenRanking(Viewer):
         self._step: int | None = None
         self._wanted: set[tuple[str, int]] = set()
         self._stopped = False
-        self._work: BackgroundTask[TallyProgress] = BackgroundTask(self._on_progress)
+        self._work: BackgroundTask[TallyProgress] = BackgroundTask(self._on_progress, context.threads.views)
         self._measure = select_field("measure", tr("Measure"), 250)
         self._least = select_field(
             "least",

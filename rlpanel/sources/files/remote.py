@@ -192,6 +192,7 @@ class RemoteStore:
         return answer
 
 
+#: By bucket or host. Of the process: readers and adapters get a path only, and connections are worth sharing.
 _stores: dict[str, RemoteStore] = {}
 _lock = threading.Lock()
 

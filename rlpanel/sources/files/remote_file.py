@@ -116,6 +116,7 @@ class RemoteStream(io.RawIOBase):
         return len(data)
 
 
+#: The last blocks. Of the process, as the stores are; the key has the file's size and times.
 _block_cache: OrderedDict[tuple[str, Stamp, int], bytes] = OrderedDict()
 
 

@@ -20,7 +20,6 @@ import numpy as np
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import BadLine
-from rlpanel.store.backlog import range_reader
 from rlpanel.store.backlog.range_reader import (
     MAX_BAD_LINES,
     ByteRange,
@@ -87,18 +86,20 @@ class OpenFile:
         kept = self.bad.setdefault(part, [])
         kept += bad[: MAX_BAD_LINES - len(kept)]
 
-    def state(self) -> OpenFileState:
+    def state(self, range_bytes: int) -> OpenFileState:
         """Return the file's progress for the cache."""
         bad = [
             (part, line.line, line.offset, line.reason) for part, lines in self.bad.items() for line in lines
         ]
         parts = sorted(self.newlines.items())
-        return OpenFileState(self.start, self.limit, self.lines_before, range_reader.RANGE_BYTES, parts, bad)
+        return OpenFileState(self.start, self.limit, self.lines_before, range_bytes, parts, bad)
 
 
-def restore_open_file(file: int, reader: JsonlFile, state: OpenFileState, modified: float) -> OpenFile | None:
+def restore_open_file(
+    file: int, reader: JsonlFile, state: OpenFileState, modified: float, range_bytes: int
+) -> OpenFile | None:
     """Restore a file from the cache; None if the size of ranges has changed since."""
-    if state.range_bytes != range_reader.RANGE_BYTES or type(reader) is not JsonlFile:
+    if state.range_bytes != range_bytes or type(reader) is not JsonlFile:
         return None
     open_file = OpenFile(file, reader, state.start, state.limit, state.lines_before, modified)
     open_file.newlines = dict(state.parts)
@@ -107,7 +108,9 @@ def restore_open_file(file: int, reader: JsonlFile, state: OpenFileState, modifi
     return open_file
 
 
-def open_near_end(file: int, reader: JsonlFile, status: os.stat_result, n_files: int) -> OpenFile | None:
+def open_near_end(
+    file: int, reader: JsonlFile, status: os.stat_result, n_files: int, range_bytes: int
+) -> OpenFile | None:
     """Move a reader to near the file's end; None if too little is unread, or the file is being replaced.
 
     The last bytes, a share of those of ``n_files`` files, are left to the reader: it has read the newest step
@@ -115,13 +118,13 @@ def open_near_end(file: int, reader: JsonlFile, status: os.stat_result, n_files:
     """
     start = reader.tail.offset
     lines = reader.lines if start else 0
-    if status.st_size - start < range_reader.RANGE_BYTES or type(reader) is not JsonlFile:
+    if status.st_size - start < range_bytes or type(reader) is not JsonlFile:
         return None  # other formats cannot be read from the middle
     share = max(_NEWEST_BYTES // n_files, _LEAST_NEWEST_BYTES)
-    newest = min(share, range_reader.RANGE_BYTES // 2)
+    newest = min(share, range_bytes // 2)
     try:
         limit = last_line_start(reader.path, status.st_size - newest, reader.tail.line_bytes)
-        if limit - start < range_reader.RANGE_BYTES or not reader.start_at(limit):
+        if limit - start < range_bytes or not reader.start_at(limit):
             return None
     except OSError:
         return None  # the normal reading of the file will report the error
@@ -152,7 +155,9 @@ class Backlog:
 
     Parameters
     ----------
-    workers : WorkerPool, optional
+    workers : WorkerPool or None
+    range_bytes : int
+        Bytes per range.
 
     Attributes
     ----------
@@ -162,7 +167,8 @@ class Backlog:
         True if the user paused it; ranges in progress are still completed.
     """
 
-    def __init__(self, workers: WorkerPool | None) -> None:
+    def __init__(self, workers: WorkerPool | None, range_bytes: int) -> None:
+        self.range_bytes = range_bytes
         self._workers = workers if workers is not None and workers.jobs else None
         self.halted = False
         self.constants: Constants = USUAL_CONSTANTS
@@ -198,7 +204,9 @@ class Backlog:
         """Queue the unread ranges of files; of files written together, the last range of each comes first."""
         queued: list[tuple[tuple[float, int], int, ByteRange]] = []
         for file in files:
-            all_parts = split_into_ranges(file.file, file.reader, file.start, file.limit, self.constants)
+            all_parts = split_into_ranges(
+                file.file, file.reader, file.start, file.limit, self.range_bytes, self.constants
+            )
             parts = [part for part in all_parts if part.start not in file.newlines]
             file.waiting, file.bytes = len(parts), sum(part.end - part.start for part in parts)
             self._open_files[file.file] = file
@@ -230,7 +238,7 @@ class Backlog:
     def state(self, file: int) -> OpenFileState | None:
         """Return a file's progress for the cache; None if it is not in the backlog."""
         open_file = self._open_files.get(file)
-        return None if open_file is None else open_file.state()
+        return None if open_file is None else open_file.state(self.range_bytes)
 
     def results(self) -> Iterator[tuple[ByteRange, RangeResult | OSError]]:
         """Submit ranges and yield finished results; without workers, read one range here and yield it."""

@@ -15,8 +15,6 @@ from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import NO_HOLE, Adapter, BadLine, Hole
 from rlpanel.store.columns.row_builder import RowBuilder, Rows
 
-#: Bytes per range: small enough not to delay live lines, large enough to be worth sending to a process.
-RANGE_BYTES = 8 << 20
 #: Bytes read at a time when searching for the end of a line.
 _STEP = 64 << 10
 #: Number of bad lines kept with their reason; all are counted.
@@ -164,17 +162,22 @@ def last_line_start(path: str, size: int, farthest: int) -> int:
 
 
 def split_into_ranges(
-    file: int, reader: JsonlFile, start: int, limit: int, constants: Constants = USUAL_CONSTANTS
+    file: int,
+    reader: JsonlFile,
+    start: int,
+    limit: int,
+    range_bytes: int,
+    constants: Constants = USUAL_CONSTANTS,
 ) -> Iterator[ByteRange]:
     """Yield the ranges from ``start`` to ``limit``, both just after a newline, the last range first."""
-    for range_start in reversed(range(start, limit, RANGE_BYTES)):
+    for range_start in reversed(range(start, limit, range_bytes)):
         yield ByteRange(
             file,
             reader.path,
             reader.name,
             reader.adapter,
             range_start,
-            min(range_start + RANGE_BYTES, limit),
+            min(range_start + range_bytes, limit),
             limit,
             reader.tail.line_bytes,
             constants,

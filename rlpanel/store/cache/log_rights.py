@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from rlpanel.file_rights import FileRights
 from rlpanel.sources.files.file_access import AnyPath
 
-_rights: dict[str, FileRights] = {}  # by the run's folder
+#: By the run's folder. Of the process: notes and caches of a run know its path only.
+_rights: dict[str, FileRights] = {}
 
 
 def note_log_rights(run: AnyPath, logs: Iterable[os.stat_result]) -> None:

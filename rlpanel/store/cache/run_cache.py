@@ -48,8 +48,6 @@ log = logging.getLogger(__name__)
 FORMAT = 5
 #: Seconds between two saves, and before the next attempt after a failed one.
 SAVE_EVERY, RETRY_AFTER = 5.0, 60.0
-#: Logs smaller than this are not cached: reading them is as fast as reading a cache.
-MIN_LOG_BYTES = 4 << 20
 #: Attempts to load, because the writer may replace the files in the meantime.
 _READ_TRIES = 3
 MANIFEST = "manifest"

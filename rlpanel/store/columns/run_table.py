@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 
 from rlpanel.metrics.engine.compute import derive_columns
+from rlpanel.settings import TableLimits
 from rlpanel.sources.records.record_types import (
     Adapter,
     Chunk,
@@ -58,12 +59,14 @@ DUPLICATE_SURPRISAL = 64.0
 _TABLE_NUMBERS = frozenset({"reward", "advantage"})
 #: Pending rows from which on they are added to the table at once.
 PENDING_ROWS = 32_768
-#: Number of dead rows from which on the table is compacted.
-MAX_DEAD_ROWS = 65_536
 
 
 class RunTable:
     """Rows of a run with their states and step statistics.
+
+    Parameters
+    ----------
+    limits : TableLimits, optional
 
     Attributes
     ----------
@@ -92,7 +95,8 @@ class RunTable:
         are numbered from the start of their range until `finish_file` is called.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: TableLimits | None = None) -> None:
+        self._limits = limits or TableLimits()
         self.files: list[str] = []
         self.tables: set[int] = set()
         self.once_per_step: dict[int, str] = {}
@@ -316,7 +320,7 @@ class RunTable:
         touched |= self._classify_attempts(changed)
         self._classify_repeats(touched)
         self._recount_steps(touched, version)
-        if np.count_nonzero(self._state() == DEAD) > max(MAX_DEAD_ROWS, self.columns.rows // 2):
+        if np.count_nonzero(self._state() == DEAD) > max(self._limits.dead_rows, self.columns.rows // 2):
             self._compact(version)
 
     # -- inside ----------------------------------------------------------------------------------

@@ -13,14 +13,12 @@ import numpy as np
 
 from rlpanel.errors import LineError, SourceChanged
 from rlpanel.metrics.engine.compute import reduce_tokens
+from rlpanel.settings import BackfillLimits
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.adapter_calls import read_samples
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.sources.records.record_types import Locator, Record
 from rlpanel.store.columns.run_table import DEAD, RunTable
-
-#: Seconds per turn, and number of rows whose arrays are reduced together.
-TURN_SECONDS, BATCH_ROWS = 0.05, 256
 
 Readers = Callable[[int], JsonlFile]
 
@@ -33,6 +31,7 @@ class ColumnBackfill:
     table : RunTable
     names : iterable of str
         Columns to compute.
+    limits : BackfillLimits
 
     Attributes
     ----------
@@ -40,8 +39,8 @@ class ColumnBackfill:
         True if a file could not be read; the backfill pauses until this is reset.
     """
 
-    def __init__(self, table: RunTable, names: Iterable[str]) -> None:
-        self._table, self._names = table, tuple(names)
+    def __init__(self, table: RunTable, names: Iterable[str], limits: BackfillLimits) -> None:
+        self._table, self._names, self._limits = table, tuple(names), limits
         self.stuck = False
         self._start()
 
@@ -55,7 +54,7 @@ class ColumnBackfill:
         return int(self._ends[-1] - self._ends[self._done])
 
     def run(self, readers: Readers, version: int) -> bool:
-        """Run for `TURN_SECONDS`; True once the columns were added to the table, in ``version``.
+        """Run for one turn; True once the columns were added to the table, in ``version``.
 
         Parameters
         ----------
@@ -65,7 +64,7 @@ class ColumnBackfill:
         """
         if self._columns is not self._table.columns:
             self._start()  # the table was compacted, which changed the row numbers
-        deadline = time.monotonic() + TURN_SECONDS
+        deadline = time.monotonic() + self._limits.turn_seconds
         while self and not self.stuck:
             self._process_rows(readers)
             if time.monotonic() > deadline:
@@ -91,7 +90,7 @@ class ColumnBackfill:
 
     def _process_rows(self, readers: Readers) -> None:
         """Process the next rows."""
-        rows = self._order[self._done : self._done + BATCH_ROWS]
+        rows = self._order[self._done : self._done + self._limits.batch_rows]
         living = rows[self._table.state[rows] != DEAD]
         files = self._column("file")[living].tolist()
         locators = zip(*(self._column(name)[living].tolist() for name in Locator._fields), strict=True)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from rlpanel.errors import describe_error
-from rlpanel.settings import Reading
+from rlpanel.settings import Reading, StoreLimits
 from rlpanel.sources.files.file_access import AnyPath, path_of
 from rlpanel.store.backlog.workers import Workers
 from rlpanel.store.index.faults import Faults
@@ -17,6 +17,7 @@ from rlpanel.store.index.folder_watches import FolderWatches
 from rlpanel.store.index.main_thread import MainThread
 from rlpanel.store.index.rescan_timer import IntervalTimer, RescanTimer
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.index.text_cache import MAX_CHARS, TextCache
 from rlpanel.store.index.watched_root import WatchedRoot
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -37,6 +38,12 @@ Listener = Callable[["RunIndex | None"], None]
 class Reader:
     """Reads all open runs and lists the runs below any number of roots, on one thread; `stop` ends it.
 
+    Parameters
+    ----------
+    reading : Reading, optional
+        By default the settings of the environment.
+    limits : StoreLimits, optional
+
     Attributes
     ----------
     failure : str
@@ -49,8 +56,10 @@ class Reader:
         Processes that help with backlogs.
     """
 
-    def __init__(self, reading: Reading | None = None) -> None:
+    def __init__(self, reading: Reading | None = None, limits: StoreLimits | None = None) -> None:
         self.reading = reading or Reading.from_environment()
+        self._limits = limits or StoreLimits()
+        self._texts = TextCache(MAX_CHARS)
         self.failure = ""
         self.failing: dict[AnyPath, str] = {}
         self.lines = self.bytes = self.rounds = 0
@@ -93,7 +102,7 @@ class Reader:
                 above = (watched for watched in self._roots if folder.is_relative_to(watched))
                 root = root or next(above, folder)
                 index = self._runs[folder] = RunIndex(
-                    folder, name or folder.name, self.reading, root, self.workers
+                    folder, name or folder.name, self.reading, root, self.workers, self._limits, self._texts
                 )
                 self._new_runs.add(folder)
             self._users[folder] = self._users.get(folder, 0) + 1

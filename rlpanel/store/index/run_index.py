@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from rlpanel.errors import SourceChanged, SourceDamaged, SourceUnready
 from rlpanel.metrics.engine.constants import gather_constants
-from rlpanel.settings import Reading, Training
+from rlpanel.settings import Reading, StoreLimits, Training
 from rlpanel.sources.discovery.directory import RolloutFileInfo
 from rlpanel.sources.discovery.open_file import open_file
 from rlpanel.sources.discovery.run_json import RunJson
@@ -27,7 +27,7 @@ from rlpanel.store.backlog.backlog import Backlog, open_near_end
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult
 from rlpanel.store.backlog.workers import WorkerPool
 from rlpanel.store.cache.log_rights import note_log_rights
-from rlpanel.store.cache.run_cache import MIN_LOG_BYTES, RunCache
+from rlpanel.store.cache.run_cache import RunCache
 from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
@@ -45,6 +45,7 @@ from rlpanel.store.index.snapshot_builder import (
     measure_progress,
     unread_files,
 )
+from rlpanel.store.index.text_cache import MAX_CHARS, TextCache
 from rlpanel.store.snapshot.run_view import MemoryKey, RunView, SplitMemory
 from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
 
@@ -52,8 +53,6 @@ from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
 TRIM_AFTER_BYTES = 64 << 20
 #: Bytes of a compressed file that are read for one line of it.
 _STRIDE = 4 << 20
-#: Seconds between two snapshots while only old lines of a backlog are added.
-BACKLOG_NOTICE = 0.5
 
 
 class RunIndex:
@@ -71,6 +70,9 @@ class RunIndex:
         Linked files are read only below this folder; the run's folder by default.
     workers : WorkerPool, optional
         Workers that help with a backlog; without them the calling thread reads it.
+    limits : StoreLimits, optional
+    texts : TextCache, optional
+        Texts of samples that queries have read; the runs of a reader share one cache.
 
     Attributes
     ----------
@@ -89,10 +91,14 @@ class RunIndex:
         reading: Reading | None = None,
         root: str | os.PathLike[str] | None = None,
         workers: WorkerPool | None = None,
+        limits: StoreLimits | None = None,
+        texts: TextCache | None = None,
     ) -> None:
         self.path = path_of(path)
         self.name = name
         self.reading = reading or Reading()
+        self.limits = limits or StoreLimits()
+        self.texts = texts or TextCache(MAX_CHARS)
         self.version = 0
         self.bytes_read = 0
         self._root, self._workers = path_of(root or self.path), workers
@@ -108,9 +114,9 @@ class RunIndex:
         self._scalars = ScalarLog(self.path, self._root)
         self._files = RunFiles(self.reading.line_rest)
         self._rewritten = RewrittenFiles(self.reading.line_rest)
-        self._backlog = Backlog(self._workers)
+        self._backlog = Backlog(self._workers, self.limits.backlog.range_bytes)
         self._throughput = Throughput()
-        self._table = RunTable()
+        self._table = RunTable(self.limits.table)
         self._run_json = RunJson(self.path)
         self._update_constants()
         self._bad_lines: tuple[BadLineAt, ...] | None = ()
@@ -253,7 +259,8 @@ class RunIndex:
         cache = self._cache
         if cache is None:
             return
-        is_worthwhile = self.snapshot.progress.bytes_read >= MIN_LOG_BYTES and self._backfill is None
+        is_large = self.snapshot.progress.bytes_read >= self.limits.cache.min_log_bytes
+        is_worthwhile = is_large and self._backfill is None
         if self._renumbered and self.has_backlog and not last:
             is_worthwhile = False
         if is_worthwhile and self._saved_version != self.version and (last or cache.due):
@@ -317,7 +324,7 @@ class RunIndex:
         backlog, published = self._backlog, self.snapshot.progress
         if not backlog or backlog.halted or published.caught_up or self._has_new_lines:
             return True
-        return time.monotonic() - self._committed_at >= BACKLOG_NOTICE
+        return time.monotonic() - self._committed_at >= self.limits.backlog.notice_seconds
 
     @property
     def _next_version(self) -> int:
@@ -425,7 +432,10 @@ class RunIndex:
         waiting = sum(status.st_size - file.reader.tail.bytes_done for file, status in unread)
         if waiting < self.reading.backlog_bytes:
             return
-        opened = [open_near_end(file.number, file.reader, status, len(unread)) for file, status in unread]
+        opened = [
+            open_near_end(file.number, file.reader, status, len(unread), self._backlog.range_bytes)
+            for file, status in unread
+        ]
         for file, _ in unread:
             self._files.wait(file)  # a reader that was moved knows the file as it is now: no change is seen
         self._invalidate(
@@ -490,7 +500,7 @@ class RunIndex:
         restore_run(saved, seen, self._add_file, self._table, self._backlog, self._next_version)
         self._newest_line, self._bad_lines = saved.newest_line, None
         if saved.missing:
-            self._backfill = ColumnBackfill(self._table, saved.missing)
+            self._backfill = ColumnBackfill(self._table, saved.missing, self.limits.backfill)
 
     def _run_backfill(self) -> None:
         """Continue to backfill the columns of new metrics, for rows that were saved without them."""

@@ -68,7 +68,9 @@ def restore_run(
         file = add_file(state.name, found)
         unfinished = None
         if state.unsettled is not None:
-            unfinished = restore_open_file(file.number, file.reader, state.unsettled, file.modified)
+            unfinished = restore_open_file(
+                file.number, file.reader, state.unsettled, file.modified, backlog.range_bytes
+            )
             if unfinished is None or saved.missing:
                 continue
         # Column backfill needs random access, so compressed files are skipped.

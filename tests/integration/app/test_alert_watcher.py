@@ -21,17 +21,17 @@ from prometheus_client import generate_latest
 
 import rlpanel
 from docs import generate
-from rlpanel.app import live_runs
 from rlpanel.app.alerts import alert_delivery
 from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue, SentAlerts
 from rlpanel.app.alerts.alert_watcher import AlertWatcher
 from rlpanel.app.alerts.recipients import Command, NotDelivered, Recipient, Webhook, from_settings
 from rlpanel.app.live_runs import LiveRuns
 from rlpanel.app.server.background_service import Service
-from rlpanel.app.server.health_endpoint import REGISTRY, health, set_service
+from rlpanel.app.server.health_endpoint import Observed, health, registry_of
 from rlpanel.board_url import read_query
 from rlpanel.errors import SettingError
-from rlpanel.settings import Alerts, Reading
+from rlpanel.runtime import default_runtime
+from rlpanel.settings import Alerts, LiveRunLimits, Reading
 from rlpanel.store.index.reader import Reader
 from tests.factories import append, line, write_run
 from tests.waiting import wait_until
@@ -42,7 +42,6 @@ SECRET = "Bearer s3cret"
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the intervals between checks and between attempts."""
-    monkeypatch.setattr(live_runs, "EVERY", 0.02)
     monkeypatch.setattr(alert_delivery, "PAUSE", 0.01)
 
 
@@ -124,7 +123,7 @@ class watching:
     """A watcher over the run's root, while this is entered."""
 
     def __init__(self, reader: Reader, run: Path, *recipients: Recipient, **settings: str) -> None:
-        self._live = LiveRuns(reader, run.parent)
+        self._live = LiveRuns(reader, run.parent, LiveRunLimits(interval=0.02))
         self._watcher = AlertWatcher(self._live, recipients, Alerts(**settings), "http://board:5006")
 
     def __enter__(self) -> Service:
@@ -149,21 +148,25 @@ def test_a_finding_arrives_once_although_the_first_tries_fail(hook: Hook, reader
 
 
 def test_health_reports_alert_counts_if_a_recipient_is_set(hook: Hook, reader: Reader, run: Path) -> None:
-    assert (health().alerts_waiting, health().alerts_sent, health().alerts_failing) == (None, None, None)
-    assert b"rlpanel_alerts" not in generate_latest(REGISTRY)
+    observed = Observed(default_runtime())
+    registry = registry_of(observed)
+
+    def alerts() -> tuple[int | None, ...]:
+        state = health(observed)
+        return state.alerts_waiting, state.alerts_sent, state.alerts_failing
+
+    assert alerts() == (None, None, None)
+    assert b"rlpanel_alerts" not in generate_latest(registry)
     hook.answers = [500] * 1000
     with watching(reader, run, Webhook(hook.url)) as service:
-        set_service(service)
-        try:
-            wait_until(lambda: health().alerts_failing)
-            assert (health().alerts_waiting, health().alerts_sent, health().alerts_failing) == (1, 0, 1)
-            hook.answers = []
-            wait_until(lambda: health().alerts_sent)
-            assert b"rlpanel_alerts_sent_total 1.0" in generate_latest(REGISTRY)
-            wait_until(lambda: not health().alerts_waiting)
-            assert health().alerts_failing == 0
-        finally:
-            set_service(Service())
+        observed.service = service
+        wait_until(lambda: alerts()[2])
+        assert alerts() == (1, 0, 1)
+        hook.answers = []
+        wait_until(lambda: alerts()[1])
+        assert b"rlpanel_alerts_sent_total 1.0" in generate_latest(registry)
+        wait_until(lambda: not alerts()[0])
+        assert alerts()[2] == 0
 
 
 def test_an_alert_says_what_was_found_and_where_to_look(hook: Hook, reader: Reader, run: Path) -> None:
@@ -263,7 +266,7 @@ def test_where_only_alarms_are_wanted_no_warning_arrives(hook: Hook, reader: Rea
 def test_a_run_that_was_over_before_is_history(hook: Hook, reader: Reader, run: Path) -> None:
     old_run = write_run(run.parent / "old", steps=8, samples=32, tokens=False, truncated=1)
     old = old_run / "rollout_data_rank_0.jsonl"
-    os.utime(old, (time.time() - 2 * live_runs.LIVE,) * 2)
+    os.utime(old, (time.time() - 2 * LiveRunLimits().live_seconds,) * 2)
     with watching(reader, run, Webhook(hook.url)):
         wait_until(lambda: hook.got)
         assert [index.name for index in reader.runs] == ["run"]

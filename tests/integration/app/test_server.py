@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 import pytest
 
 from docs.generate import FOLDER
-from rlpanel.api.open_run import reader
 from rlpanel.app.server.access import Access
+from rlpanel.runtime import default_runtime
 from tests.factories import append, write_run
 from tests.ui.board import Served
 from tests.waiting import wait_until
@@ -129,7 +129,7 @@ def test_a_wrong_token_is_not_repeated_on_the_page(guarded: Served) -> None:
 
 
 def test_prometheus_reads_what_health_says(open_server: Served, root: Path) -> None:
-    with_run = reader().open(root / "run")
+    with_run = default_runtime().reader.open(root / "run")
     try:
         wait_until(lambda: with_run.snapshot.samples == 6)
         append(root / "run" / "rollout_data_rank_0.jsonl", b"{broken\n")
@@ -140,7 +140,7 @@ def test_prometheus_reads_what_health_says(open_server: Served, root: Path) -> N
         health = json.loads(ask(open_server, "/health").body)  # type: ignore[attr-defined]
         page = ask(open_server, "/metrics").body.decode()  # type: ignore[attr-defined]
     finally:
-        reader().close(with_run)
+        default_runtime().reader.close(with_run)
     told = dict(re.findall(r"^rlpanel_(\w+) (\S+)$", page, re.MULTILINE))
     assert (health["well"], health["samples"], health["runs"]) == (True, 6, 1)
     assert (float(told["well"]), float(told["samples"]), float(told["bad_lines"])) == (1, 6, 1)

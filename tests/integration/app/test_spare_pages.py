@@ -11,8 +11,8 @@ import pytest
 from bokeh.util.token import get_session_id
 from tornado.httpclient import HTTPError
 
-from rlpanel.app.server import spare_pages
-from rlpanel.app.session_hub import hub
+from rlpanel.runtime import Runtime
+from rlpanel.settings import Limits, SparePageLimits
 from rlpanel.store.query.sample_notes import Notes
 from tests.factories import append, line, write_run
 from tests.ui.board import Served
@@ -27,11 +27,17 @@ TOKEN = "a token of enough characters"
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    """A server with a run, which builds a spare page as soon as it has nothing else to do."""
-    monkeypatch.setattr(spare_pages, "QUIET", 0.1)
+def runtime() -> Iterator[Runtime]:
+    """A runtime that builds a spare page as soon as it has nothing else to do."""
+    with Runtime(limits=Limits(spare_pages=SparePageLimits(quiet_seconds=0.1))) as made:
+        yield made
+
+
+@pytest.fixture
+def served(tmp_path: Path, runtime: Runtime) -> Iterator[Served]:
+    """A server with a run."""
     write_run(tmp_path / "run", steps=3, samples=2)
-    with Served(tmp_path, linger=0.5, spare_pages=1) as server:
+    with Served(tmp_path, runtime=runtime, linger=0.5, spare_pages=1) as server:
         yield server
 
 
@@ -71,12 +77,11 @@ def test_a_visitor_with_another_address_gets_the_page_that_is_ready(served: Serv
     assert visit(served, "?run=run&step=1", step=1).session_id == session.id
 
 
-def test_nothing_of_the_former_address_is_in_a_page_for_another_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spare_pages, "QUIET", 0.1)
+def test_nothing_of_the_former_address_is_in_a_page_for_another_one(tmp_path: Path, runtime: Runtime) -> None:
     write_run(tmp_path / "run", steps=3, samples=2)
-    with Served(tmp_path, linger=60.0, spare_pages=1) as server:  # a page that has ended is empty
+    with Served(
+        tmp_path, runtime=runtime, linger=60.0, spare_pages=1
+    ) as server:  # a page that has ended is empty
         visit(server, "?run=run&search=formerly&filter=reward+>+-77.25&sort=-reward&curves=reward")
         session = server.wait_for_spare()
         assert "formerly" in str(session.document.to_json())
@@ -130,15 +135,14 @@ def test_a_page_of_another_run_than_a_new_page_would_show_is_not_given_away(
     visit(served, "")
     session = served.wait_for_spare()
     write_run(tmp_path / "newer", steps=6, samples=2)
-    root = hub().reader.watch_root(tmp_path)
+    root = served.runtime.reader.watch_root(tmp_path)
     wait_until(lambda: len(root.runs or []) == 2, timeout=30)
     assert visit(served, "", step=5).session_id != session.id
 
 
-def test_a_viewer_with_a_token_gets_a_spare_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spare_pages, "QUIET", 0.1)
+def test_a_viewer_with_a_token_gets_a_spare_page(tmp_path: Path, runtime: Runtime) -> None:
     write_run(tmp_path / "run", steps=3, samples=2)
-    with Served(tmp_path, token=TOKEN, spare_pages=1) as server:
+    with Served(tmp_path, runtime=runtime, token=TOKEN, spare_pages=1) as server:
         visit(server, Authorization=f"Bearer {TOKEN}")
         session = server.wait_for_spare()
         with pytest.raises(HTTPError, match="401"):
@@ -147,14 +151,19 @@ def test_a_viewer_with_a_token_gets_a_spare_page(tmp_path: Path, monkeypatch: py
 
 
 def test_spare_pages_end_some_time_after_the_last_visitor(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    visit(served)
-    session = served.wait_for_spare()
-    monkeypatch.setattr(spare_pages, "KEPT", 0.2)
-    wait_until(lambda: session.destroyed and not served.spares._spares, timeout=30)
-    run = (tmp_path / "run").resolve()
-    wait_until(lambda: run not in [index.path for index in hub().reader.runs], timeout=30)
+    write_run(tmp_path / "run", steps=3, samples=2)
+    limits = Limits(spare_pages=SparePageLimits(quiet_seconds=0.1, kept_seconds=2.0))
+    with (
+        Runtime(limits=limits) as runtime,
+        Served(tmp_path, "", runtime, linger=0.5, spare_pages=1) as served,
+    ):
+        visit(served)
+        session = served.wait_for_spare()
+        wait_until(lambda: session.destroyed and not served.spares.ready, timeout=30)
+        run = (tmp_path / "run").resolve()
+        wait_until(lambda: run not in [index.path for index in runtime.reader.runs], timeout=30)
 
 
 def test_a_spare_page_that_nobody_connects_to_ends(served: Served) -> None:
@@ -165,12 +174,9 @@ def test_a_spare_page_that_nobody_connects_to_ends(served: Served) -> None:
     wait_until(lambda: session.destroyed, timeout=30)
 
 
-def test_spare_pages_take_no_place_of_a_limited_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spare_pages, "QUIET", 0.1)
+def test_spare_pages_take_no_place_of_a_limited_server(tmp_path: Path, runtime: Runtime) -> None:
     write_run(tmp_path / "run", steps=3, samples=2)
-    with Served(tmp_path, linger=60.0, spare_pages=2, max_pages=2) as server:
+    with Served(tmp_path, runtime=runtime, linger=60.0, spare_pages=2, max_pages=2) as server:
         visit(server)
         server.wait_for_spare()
         assert visit(server, "?run=run&step=1", step=1).received

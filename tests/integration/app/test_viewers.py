@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.app.session_hub import hub
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.redraw_queue import RedrawQueue, draw_in_turn
+from rlpanel.runtime import default_runtime
 from tests.factories import append, line, write_run
 from tests.ui.board import Served
 from tests.viewer import Viewer
@@ -33,21 +33,21 @@ def contexts() -> int:
 def test_of_pages_that_went_nothing_is_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("WARNING", "panel")  # what is kept of a log would keep what it speaks of
     write_run(tmp_path / "run", steps=2, samples=2)
-    before, sessions = contexts(), hub().sessions
+    before, sessions = contexts(), default_runtime().hub.sessions
 
     async def look() -> None:
         viewers = [Viewer(f"{server.url}?run=run") for _ in range(2)]
         for viewer in viewers:
             await viewer.open()
         follows = [asyncio.create_task(viewer.follow()) for viewer in viewers]
-        await asyncio.to_thread(wait_until, lambda: hub().sessions == sessions + 2)
+        await asyncio.to_thread(wait_until, lambda: default_runtime().hub.sessions == sessions + 2)
         for viewer in viewers:
             viewer.close()
         await asyncio.gather(*follows)
 
     with Served(tmp_path, linger=0.2) as server:
         run_alone(look())
-        wait_until(lambda: hub().sessions == sessions and contexts() <= before, timeout=30)
+        wait_until(lambda: default_runtime().hub.sessions == sessions and contexts() <= before, timeout=30)
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ def test_a_suspended_page_gets_the_newest_state_and_does_not_delay_other_pages(t
         for step in range(2, steps + 1):
             append(log, line(step, **tokens))
             await asyncio.to_thread(wait_until, partial(awake.has_seen, step), 30)
-        behind = min(hub()._sessions - others, key=lambda session: session._last_drawn)
+        behind = min(default_runtime().hub._sessions - others, key=lambda session: session._last_drawn)
         assert behind.loop.is_sending
         asleep.set_room(1 << 22)
         tasks.append(asyncio.create_task(asleep.follow()))
@@ -82,7 +82,7 @@ def test_a_suspended_page_gets_the_newest_state_and_does_not_delay_other_pages(t
             viewer.close()
         await asyncio.gather(*tasks)
 
-    others = set(hub()._sessions)
+    others = set(default_runtime().hub._sessions)
     with Served(tmp_path) as server:
         run_alone(look())
 

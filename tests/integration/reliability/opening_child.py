@@ -17,9 +17,9 @@ from typing import Any
 
 import rlpanel
 from rlpanel.cli.resource_usage import peak_memory
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_summary import SUMMARIES
 from rlpanel.store.query.sample_notes import Notes
+from tests.limits import small_runtime
 
 MEMORY, SECONDS = 8 << 30, 60
 
@@ -42,7 +42,7 @@ def opened(folder: Path, logged: Messages) -> dict[str, Any]:
     began = time.process_time()
     *_, listed = [*SUMMARIES.read_saved([folder]), rlpanel.discover(folder)]
     summary = SUMMARIES.of(folder)
-    run = rlpanel.open_run(folder, follow=False, jobs=0)
+    run = rlpanel.open_run(folder, follow=False, jobs=0, runtime=small_runtime(min_log_bytes=0))
     notes = Notes(run.path)
     notes.labels(run.snapshot)
     found = len(run.findings)
@@ -66,7 +66,6 @@ def opened(folder: Path, logged: Messages) -> dict[str, Any]:
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    run_index.MIN_LOG_BYTES = 0  # the columns of small runs are saved, too
     messages = Messages()
     logging.getLogger().addHandler(messages)
     for name in sys.argv[1:]:

@@ -12,8 +12,9 @@ import pytest
 
 import rlpanel
 from rlpanel import Run
-from rlpanel.app.media_addresses import PageMedia
 from rlpanel.app.server.media_endpoint import CHUNK
+from rlpanel.panels.session.media_addresses import PageMedia
+from rlpanel.runtime import default_runtime
 from rlpanel.sources.records.embedded_media import Medium
 from rlpanel.store.query.media_container import HEAD
 from rlpanel.store.query.playable_media import PlayableMedium, playable
@@ -63,7 +64,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     write_agent_run(
         folder, {"step": 1, "messages": [{"role": "user", "content": [part]}], "response": "A tone."}
     )
-    page = PageMedia()
+    page = PageMedia(default_runtime().media)
     with Served(folder.parent, TOKEN) as served, rlpanel.open_run(folder) as run:
         yield Site(served.url, run, page, folder)
     page.close()
@@ -149,7 +150,7 @@ def test_a_forged_address_names_nothing(site: Site) -> None:
 
 
 def test_another_pages_address_ends_with_that_page(site: Site) -> None:
-    other = PageMedia()
+    other = PageMedia(default_runtime().media)
     mine = site.publish(video("clip.webm"))
     snapshot = site.run.snapshot
     theirs = f"/{other.address('1', playable(site.run.index, snapshot, snapshot.uid(0), video('clip.webm')))}"

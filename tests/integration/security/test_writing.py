@@ -24,10 +24,10 @@ from rlpanel.app.demo import ROLLOUTS, read_recording, write_recording
 from rlpanel.app.run_export import export, export_rows
 from rlpanel.errors import RLPanelError
 from rlpanel.sources.slime_convert import convert
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.sample_notes import Notes
 from tests.factories import append, line, write_run
+from tests.limits import small_runtime
 
 #: Seconds after which a writer counts as hanging.
 PATIENCE = 30
@@ -83,7 +83,6 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCap
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     (tmp_path / "slime" / "rollout_data").mkdir(parents=True)
     (tmp_path / "slime" / "rollout_data" / "0.pt").write_text(json.dumps({"samples": [{"prompt": "p"}]}))
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     return made
@@ -238,7 +237,7 @@ def record_rows(scene: Scene, writer: RolloutWriter) -> None:
         writer.write(step=3, prompt="p")
         assert writer.flush(PATIENCE)
         assert writer.written == 1, "the row is lost"
-    with open_run(scene.run, follow=False) as run:
+    with open_run(scene.run, follow=False, runtime=small_runtime(min_log_bytes=0)) as run:
         assert run.stats().rows == 7
 
 

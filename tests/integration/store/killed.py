@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from rlpanel.settings import Reading
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, rewrite, write_run
+from tests.limits import SAVED
 
-run_index.MIN_LOG_BYTES = 0
 LOG = "rollout_data_rank_0.jsonl"
 
 
@@ -34,7 +33,7 @@ def look(found: RunIndex) -> Snapshot:
 
 def session(run: Path) -> None:
     """A run is read, extended, partly replaced and closed; its index is saved each time."""
-    live = RunIndex(run, "run")
+    live = RunIndex(run, "run", limits=SAVED)
     look(live)
     live.save(last=True)
     append(run / LOG, line(9, custom=1.0, note="a text", tokens=False))
@@ -43,7 +42,7 @@ def session(run: Path) -> None:
     rewrite(run / LOG, line(1, tokens=False), line(2, tokens=False))
     look(live)
     live.save(last=True)
-    again = RunIndex(run, "run")
+    again = RunIndex(run, "run", limits=SAVED)
     look(again)
     append(run / LOG, line(3, tokens=False))
     look(again)
@@ -100,7 +99,7 @@ def main() -> None:
     """Kill at the first write, at the second, ... until a session completes."""
     folder, places, spared = Path(sys.argv[1]), 0, 0
     while killed(run := write_run(folder / f"run-{places}", ranks=2, samples=2, tokens=False), places + 1):
-        again, plain = RunIndex(run, "run"), RunIndex(run, "run", Reading(cache=False))
+        again, plain = RunIndex(run, "run", limits=SAVED), RunIndex(run, "run", Reading(cache=False))
         opened, anew = look(again), look(plain)
         for name in ("samples", "older", "duplicates", "bad_count", "ranks"):
             assert getattr(opened, name) == getattr(anew, name), (places, name)

@@ -18,15 +18,19 @@ from typer.testing import CliRunner
 from rlpanel.cli import app
 from rlpanel.errors import RLPanelError
 from rlpanel.settings import Reading
-from rlpanel.store.backlog import dask_workers, range_reader
+from rlpanel.store.backlog import dask_workers
 from rlpanel.store.backlog.dask_workers import DaskWorkers
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
+from tests.limits import store_limits
 from tests.property.test_invariants import assert_same, follow
 
 pytestmark = pytest.mark.slow
 
 PATIENCE = 60.0
+
+#: Many ranges of a small file.
+SMALL_RANGES = store_limits(range_bytes=2000)
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +58,8 @@ def workers(dask: Any, news: threading.Event) -> Iterator[DaskWorkers]:
     made.close()
 
 
-@pytest.fixture
-def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(range_reader, "RANGE_BYTES", 2000)
-
-
-def run_of(folder: Path) -> Path:
-    run = write_run(folder, steps=20, ranks=2)
+def run_of(folder: Path, **fields: str) -> Path:
+    run = write_run(folder, steps=20, ranks=2, **fields)
     append(run / "rollout_data_rank_0.jsonl", b"bad\n", line(2), b"{half")
     return run
 
@@ -74,11 +73,10 @@ def read_on(index: RunIndex, news: threading.Event) -> bool:
     return more
 
 
-@pytest.mark.usefixtures("small_ranges")
 def test_a_run_read_by_a_cluster_of_which_a_worker_is_killed_is_the_run(
     tmp_path: Path, dask: Any, workers: DaskWorkers, news: threading.Event
 ) -> None:
-    index = RunIndex(run_of(tmp_path), "run", Reading(backlog_bytes=1), workers=workers)
+    index = RunIndex(run_of(tmp_path), "run", Reading(backlog_bytes=1), workers=workers, limits=SMALL_RANGES)
     index.rescan()
     with dask.get_client() as client:
         pid = next(iter(client.run(os.getpid).values()))
@@ -89,32 +87,29 @@ def test_a_run_read_by_a_cluster_of_which_a_worker_is_killed_is_the_run(
     os.kill(pid, signal.SIGKILL)
     while read_on(index, news):
         pass
-    assert_same(index.snapshot, follow(RunIndex(tmp_path, "run")))
+    assert_same(index.snapshot, follow(RunIndex(tmp_path, "run", limits=SMALL_RANGES)))
     assert (workers.jobs, workers.refused) == (2, 0)
 
 
-@pytest.mark.usefixtures("small_ranges")
 def test_ranges_that_no_worker_can_read_are_read_here(
     tmp_path: Path, workers: DaskWorkers, news: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For example because the folder is only on this machine, or the workers have another version."""
     monkeypatch.setattr(dask_workers, "reading_fingerprint", lambda: "of tomorrow")
-    index = RunIndex(run_of(tmp_path), "run", Reading(backlog_bytes=1), workers=workers)
+    index = RunIndex(run_of(tmp_path), "run", Reading(backlog_bytes=1), workers=workers, limits=SMALL_RANGES)
     index.rescan()
     while read_on(index, news):
         pass
-    assert_same(index.snapshot, follow(RunIndex(tmp_path, "run")))
+    assert_same(index.snapshot, follow(RunIndex(tmp_path, "run", limits=SMALL_RANGES)))
     assert workers.refused > 50
 
 
-@pytest.mark.usefixtures("small_ranges")
 def test_index_takes_a_schedulers_address(tmp_path: Path, dask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLPANEL_BACKLOG_BYTES", "1")
     taken = []
     monkeypatch.setattr(DaskWorkers, "close", lambda self: taken.append(self.refused) or self._client.close())
-    done = CliRunner().invoke(
-        app, ["index", str(run_of(tmp_path)), "--json", "--scheduler", dask.scheduler_address]
-    )
+    run = run_of(tmp_path, response="x" * 60_000)  # long enough for ranges of the usual size
+    done = CliRunner().invoke(app, ["index", str(run), "--json", "--scheduler", dask.scheduler_address])
     assert (json.loads(done.stdout)["rows"], taken) == (20 * 8 * 2 + 1, [0])
 
 

@@ -16,14 +16,13 @@ from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.files import remote
 from rlpanel.sources.files.remote import RetryPause, get_store
 from rlpanel.sources.files.remote_file import RemoteFile
-from rlpanel.store.backlog import range_reader
-from rlpanel.store.index import run_index
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import line, write_run
+from tests.limits import SAVED, store_limits
 from tests.property.test_invariants import assert_same, follow
 from tests.s3 import BUCKET, Bucket, serving
 from tests.waiting import wait_until
@@ -235,11 +234,10 @@ def test_a_sample_of_a_replaced_object_is_not_shown(bucket: Bucket, name: str) -
 
 
 def test_ranges_of_an_object_put_together_are_what_reading_it_gives(
-    bucket: Bucket, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bucket: Bucket, name: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(range_reader, "RANGE_BYTES", 2000)
     bucket.put_all(write_run(tmp_path / "run", steps=4), name)
-    found = RunIndex(url(name), "run", Reading(backlog_bytes=1))
+    found = RunIndex(url(name), "run", Reading(backlog_bytes=1), limits=store_limits(range_bytes=2000))
     remote.clear_stores()
     found.rescan()
     assert found.has_backlog
@@ -250,13 +248,12 @@ def test_ranges_of_an_object_put_together_are_what_reading_it_gives(
 def test_the_index_lies_in_the_users_cache_folder(
     bucket: Bucket, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     bucket.put(f"{name}/{RANK0}", *STEP1)
-    first = RunIndex(url(name), "run")
+    first = RunIndex(url(name), "run", limits=SAVED)
     look(first)
     first.save(last=True)
-    again = RunIndex(url(name), "run")
+    again = RunIndex(url(name), "run", limits=SAVED)
     assert_same(look(again), first.snapshot)
     assert (again.bytes_read, len(list((tmp_path / "rlpanel").glob("*/manifest")))) == (0, 1)
 

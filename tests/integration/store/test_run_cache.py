@@ -15,11 +15,11 @@ import pytest
 
 from rlpanel.settings import Reading
 from rlpanel.store.cache import run_cache
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, rewrite, write_run
+from tests.limits import SAVED
 
 LOG = "rollout_data_rank_0.jsonl"
 REPOSITORY = Path(__file__).parents[3]
@@ -29,7 +29,6 @@ REPOSITORY = Path(__file__).parents[3]
 def _small_runs_are_saved_and_homes_left_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("home")))
 
 
@@ -41,7 +40,7 @@ def look(found: RunIndex) -> Snapshot:
 
 
 def opened(run: Path) -> RunIndex:
-    found = RunIndex(run, "run")
+    found = RunIndex(run, "run", limits=SAVED)
     look(found)
     return found
 
@@ -69,9 +68,7 @@ def assert_read_anew(run: Path) -> None:
 _OTHER = """
 import sys
 from pathlib import Path
-from rlpanel.store.index import run_index as index
 from tests.integration.store.test_run_cache import opened
-index.MIN_LOG_BYTES = 0
 found = opened(Path(sys.argv[1]))
 found.save()
 print(found.bytes_read, flush=True)

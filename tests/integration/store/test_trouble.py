@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from rlpanel.settings import Reading
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
+from tests.limits import SAVED
 from tests.unit.sources.readers.faults import ordinary_user, public_folder
 
 RANK0 = "rollout_data_rank_0.jsonl"
@@ -88,7 +88,6 @@ def test_an_io_error_that_stays_is_said_and_other_files_are_read(
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
     return home
@@ -100,7 +99,7 @@ def test_when_the_right_to_write_is_lost_the_index_goes_to_the_users_folder(
     with public_folder() as run, public_folder() as own:
         monkeypatch.setenv("XDG_CACHE_HOME", str(own))
         own.chmod(0o777)
-        followed = RunIndex(write_run(run), "run")
+        followed = RunIndex(write_run(run), "run", limits=SAVED)
         look(followed)
         followed.save(last=True)
         before = (run / ".rlpanel" / "manifest").read_bytes()
@@ -110,7 +109,7 @@ def test_when_the_right_to_write_is_lost_the_index_goes_to_the_users_folder(
                 assert not os.access(path, os.W_OK, effective_ids=True)
             look(followed)
             followed.save(last=True)
-            again = RunIndex(run, "run")
+            again = RunIndex(run, "run", limits=SAVED)
             assert look(again).samples == 25
         assert (run / ".rlpanel" / "manifest").read_bytes() == before
         assert again.bytes_read == 0
@@ -121,7 +120,7 @@ def test_a_full_disk_stops_no_reading(home: Path, tmp_path: Path, monkeypatch: p
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "write", full)
-    followed = RunIndex(write_run(tmp_path), "run")
+    followed = RunIndex(write_run(tmp_path), "run", limits=SAVED)
     look(followed)
     followed.save()
     append(tmp_path / RANK0, line(9))
@@ -134,19 +133,20 @@ _WRITER = """
 import sys
 from pathlib import Path
 from rlpanel.store.cache import run_cache as cache
-from rlpanel.store.index import run_index as index
+from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line
+from tests.limits import SAVED
 from tests.integration.store.test_trouble import RANK0, look
-index.MIN_LOG_BYTES = cache.SAVE_EVERY = 0
+cache.SAVE_EVERY = 0
 run = Path(sys.argv[1])
-followed = index.RunIndex(run, "run")
+followed = RunIndex(run, "run", limits=SAVED)
 for step in range(50):
     rows = [line(step, index=i, extra=1.0) if step > 25 else line(step, index=i) for i in range(4)]
     append(run / RANK0, *rows)
     if step % 12 == 11:  # rewrite a file and reopen the run, so that the cache is written again
         (run / "other.jsonl").write_bytes(line(-1, index=step))
         followed.save(last=True)
-        followed = index.RunIndex(run, "run")
+        followed = RunIndex(run, "run", limits=SAVED)
     look(followed)
     followed.save()
     print(step, flush=True)
@@ -167,7 +167,10 @@ def test_a_cache_read_while_another_process_writes_it_is_consistent(home: Path, 
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         for _ in writer.stdout:
-            opened, plain = RunIndex(tmp_path, "run"), RunIndex(tmp_path, "run", Reading(cache=False))
+            opened, plain = (
+                RunIndex(tmp_path, "run", limits=SAVED),
+                RunIndex(tmp_path, "run", Reading(cache=False)),
+            )
             look(opened)
             look(plain)
             found, theirs = look(opened), rewards(plain.snapshot)

@@ -17,19 +17,21 @@ import pytest
 
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters import NATIVE
-from rlpanel.store.backlog import range_reader
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult, index_range
 from rlpanel.store.backlog.workers import WorkerDied, Workers
-from rlpanel.store.index import run_index
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from tests.factories import append, line, write_run
+from tests.limits import store_limits
 from tests.property.test_invariants import assert_same, follow
 from tests.waiting import wait_until
 
 PATIENCE = 60.0
 NAME = "rollout_data_rank_0.jsonl"
+
+#: Many ranges of a small file.
+SMALL_RANGES = store_limits(range_bytes=2000)
 
 
 @pytest.fixture
@@ -37,11 +39,6 @@ def workers() -> Iterator[Workers]:
     made = Workers(1)
     yield made
     made.close()
-
-
-@pytest.fixture
-def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(range_reader, "RANGE_BYTES", 2000)
 
 
 def whole(path: Path) -> ByteRange:
@@ -105,9 +102,14 @@ class AtOnce:
         """Do nothing: there is no process to end."""
 
 
-@pytest.mark.usefixtures("small_ranges")
 def test_all_queued_ranges_are_submitted_without_a_wake_up(tmp_path: Path) -> None:
-    index = RunIndex(write_run(tmp_path, steps=6, ranks=3), "run", Reading(backlog_bytes=1), workers=AtOnce())
+    index = RunIndex(
+        write_run(tmp_path, steps=6, ranks=3),
+        "run",
+        Reading(backlog_bytes=1),
+        workers=AtOnce(),
+        limits=SMALL_RANGES,
+    )
     index.rescan()
     while index.read():
         assert index.busy
@@ -170,7 +172,6 @@ def test_processes_end_with_a_parent_that_was_killed(tmp_path: Path) -> None:
     assert parent.returncode == -signal.SIGKILL
 
 
-@pytest.mark.usefixtures("small_ranges")
 @pytest.mark.parametrize("deadly", [False, True], ids=["well", "every process dies"])
 def test_a_run_read_by_processes_is_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deadly: bool
@@ -181,16 +182,15 @@ def test_a_run_read_by_processes_is_the_run(
         monkeypatch.setattr(sys, "executable", shutil.which("false"))
     news = threading.Event()
     workers = Workers(2, news.set)
-    index = RunIndex(run, "run", Reading(backlog_bytes=1), workers=workers)
+    index = RunIndex(run, "run", Reading(backlog_bytes=1), workers=workers, limits=SMALL_RANGES)
     read_all(index, news)
     workers.close()
-    assert_same(index.snapshot, follow(RunIndex(run, "run")))
+    assert_same(index.snapshot, follow(RunIndex(run, "run", limits=SMALL_RANGES)))
 
 
-@pytest.mark.usefixtures("small_ranges")
 def test_the_newest_steps_come_first(tmp_path: Path) -> None:
     run = write_run(tmp_path, steps=40, ranks=2)
-    index = RunIndex(run, "run", Reading(backlog_bytes=1))
+    index = RunIndex(run, "run", Reading(backlog_bytes=1), limits=SMALL_RANGES)
     index.rescan()
     while not index.snapshot.samples:
         index.read()
@@ -200,7 +200,6 @@ def test_the_newest_steps_come_first(tmp_path: Path) -> None:
     assert 0 < snapshot.progress.fraction < 0.2
 
 
-@pytest.mark.usefixtures("small_ranges")
 @pytest.mark.parametrize("backlog_bytes", [1, 1 << 40], ids=["in ranges", "file by file"])
 @pytest.mark.parametrize("name", ["{}.jsonl", "train_data_step{}.jsonl"])
 def test_of_files_with_one_step_each_the_newest_come_first(
@@ -210,7 +209,9 @@ def test_of_files_with_one_step_each_the_newest_come_first(
     for step in range(1, 13):
         append(tmp_path / name.format(step), *(line(step, index=at) for at in range(8)))
         os.utime(tmp_path / name.format(step), (1e9, 1e9))
-    index = RunIndex(tmp_path, "run", Reading(backlog_bytes=backlog_bytes, turn_bytes=1 << 10))
+    index = RunIndex(
+        tmp_path, "run", Reading(backlog_bytes=backlog_bytes, turn_bytes=1 << 10), limits=SMALL_RANGES
+    )
     index.rescan()
     while not index.snapshot.samples:
         index.read(seconds=0.0)
@@ -227,10 +228,9 @@ def test_files_that_grew_together_take_turns(tmp_path: Path) -> None:
     assert max(done) - min(done) < 2 << 10
 
 
-@pytest.mark.usefixtures("small_ranges")
 def test_live_lines_come_between_the_ranges(tmp_path: Path) -> None:
     run = write_run(tmp_path, steps=40)
-    index = RunIndex(run, "run", Reading(backlog_bytes=1))
+    index = RunIndex(run, "run", Reading(backlog_bytes=1), limits=SMALL_RANGES)
     index.rescan()
     index.read()
     append(run / NAME, line(99))
@@ -239,10 +239,9 @@ def test_live_lines_come_between_the_ranges(tmp_path: Path) -> None:
     assert not index.snapshot.progress.caught_up
 
 
-@pytest.mark.usefixtures("small_ranges")
 def test_samples_get_their_line_numbers_when_the_file_is_whole(tmp_path: Path) -> None:
     run = write_run(tmp_path, steps=10, samples=1)
-    index = RunIndex(run, "run", Reading(backlog_bytes=1))
+    index = RunIndex(run, "run", Reading(backlog_bytes=1), limits=SMALL_RANGES)
     index.rescan()
     append(run / NAME, line(11))
     index.read()
@@ -254,11 +253,10 @@ def test_samples_get_their_line_numbers_when_the_file_is_whole(tmp_path: Path) -
     assert sorted(index.snapshot.metadata("line").tolist()) == list(range(1, 12))
 
 
-@pytest.mark.usefixtures("small_ranges")
 def test_bad_lines_get_their_numbers_when_the_file_is_whole(tmp_path: Path) -> None:
     run = write_run(tmp_path, steps=10, samples=1)
     append(run / NAME, b"bad\n")
-    index = RunIndex(run, "run", Reading(backlog_bytes=1))
+    index = RunIndex(run, "run", Reading(backlog_bytes=1), limits=SMALL_RANGES)
     index.rescan()
     index.read()
     while index.read():
@@ -266,25 +264,21 @@ def test_bad_lines_get_their_numbers_when_the_file_is_whole(tmp_path: Path) -> N
     assert [bad.line for bad in index.snapshot.bad_lines] == [11]
 
 
-@pytest.mark.usefixtures("small_ranges")
-def test_a_run_read_by_processes_opens_again_from_its_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
+def test_a_run_read_by_processes_opens_again_from_its_index(tmp_path: Path) -> None:
+    limits = store_limits(range_bytes=2000, min_log_bytes=0)
     run = write_run(tmp_path, steps=6, ranks=3)
     append(run / NAME, b"bad\n", line(2))
     news = threading.Event()
     workers = Workers(2, news.set)
-    index = RunIndex(run, "run", Reading(backlog_bytes=1), workers=workers)
+    index = RunIndex(run, "run", Reading(backlog_bytes=1), workers=workers, limits=limits)
     read_all(index, news)
     workers.close()
     index.close()
-    again = RunIndex(run, "run")
+    again = RunIndex(run, "run", limits=limits)
     assert_same(follow(again), follow(RunIndex(run, "run", Reading(cache=False))))
     assert again.bytes_read == 0
 
 
-@pytest.mark.usefixtures("small_ranges")
 def test_a_run_that_nobody_follows_any_more_is_read_no_further(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,7 +287,7 @@ def test_a_run_that_nobody_follows_any_more_is_read_no_further(
     asleep.write_text("#!/bin/sh\nexec sleep 3600\n")
     asleep.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(asleep))
-    reader = Reader(Reading(backlog_bytes=1, jobs=1))
+    reader = Reader(Reading(backlog_bytes=1, jobs=1), SMALL_RANGES)
     index = reader.open(write_run(tmp_path / "run"))
     (pid,) = wait_until(lambda: reader.workers.processes, PATIENCE)
     reader.close(index)
@@ -304,16 +298,14 @@ def test_a_run_that_nobody_follows_any_more_is_read_no_further(
 
 def test_an_index_ends_with_ctrl_c_and_leaves_no_process_behind(tmp_path: Path) -> None:
     """Not even a process that would never finish."""
-    run, seen = write_run(tmp_path / "run"), tmp_path / "seen"
+    run, seen = write_run(tmp_path / "run", steps=4, response="x" * 400_000), tmp_path / "seen"
     asleep = tmp_path / "asleep"
     asleep.write_text(f'#!/bin/sh\necho $$ > "{seen}"\nexec sleep 3600\n')
     asleep.chmod(0o755)
     script = (
         # A process started in the background ignores the signal, and so do its children.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import sys; import rlpanel; from rlpanel.store.backlog import range_reader; "
-        "from rlpanel.cli import app\n"
-        "range_reader.RANGE_BYTES = 2000; sys.executable = sys.argv[1]; app(['index', sys.argv[2]])\n"
+        "import sys; from rlpanel.cli import app; sys.executable = sys.argv[1]; app(['index', sys.argv[2]])\n"
     )
     environment = {**os.environ, "RLPANEL_BACKLOG_BYTES": "1", "RLPANEL_JOBS": "1"}
     parent = subprocess.Popen([sys.executable, "-c", script, str(asleep), str(run)], env=environment)

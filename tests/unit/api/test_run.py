@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.api.open_run import reader
 from rlpanel.api.run import Run
 from rlpanel.errors import RLPanelError, RunNotFound, SampleNotFound, SourceChanged
+from rlpanel.runtime import default_runtime
 from rlpanel.store.index.reader import Reader
 from tests.factories import append, line, sample, write_run
 from tests.waiting import wait_until
@@ -22,7 +22,7 @@ from tests.waiting import wait_until
 def _fresh_reader() -> Iterator[None]:
     """No test leaves the process's reader running."""
     yield
-    reader().stop()
+    default_runtime().close()
 
 
 def read(folder: Path) -> rlpanel.Run:

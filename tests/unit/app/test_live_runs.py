@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.app import live_runs
 from rlpanel.app.live_runs import LiveRuns
-from rlpanel.settings import Reading
+from rlpanel.settings import LiveRunLimits, Reading
 from rlpanel.store.index.reader import Reader
 from tests.factories import write_run
 from tests.waiting import wait_until
@@ -24,11 +23,6 @@ def reader() -> Iterator[Reader]:
     service.stop()
 
 
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_runs, "EVERY", 0.02)
-
-
 def write_runs(root: Path, *names: str) -> None:
     """Runs, each written to a minute after the one before."""
     for age, name in enumerate(reversed(names)):
@@ -36,12 +30,9 @@ def write_runs(root: Path, *names: str) -> None:
         os.utime(run / "rollout_data_rank_0.jsonl", (time.time() - 60 * age,) * 2)
 
 
-def test_at_most_the_newest_runs_are_followed(
-    tmp_path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live_runs, "MOST", 2)
+def test_at_most_the_newest_runs_are_followed(tmp_path: Path, reader: Reader) -> None:
     write_runs(tmp_path, "first", "second", "third")
-    live = LiveRuns(reader, tmp_path)
+    live = LiveRuns(reader, tmp_path, LiveRunLimits(interval=0.02, runs=2))
     live.start()
     try:
         wait_until(lambda: {index.name for index in reader.runs} == {"second", "third"})
@@ -54,7 +45,7 @@ def test_at_most_the_newest_runs_are_followed(
 
 def test_a_run_that_a_page_shows_stays_when_it_rests(tmp_path: Path, reader: Reader) -> None:
     write_runs(tmp_path, "run")
-    live = LiveRuns(reader, tmp_path)
+    live = LiveRuns(reader, tmp_path, LiveRunLimits(interval=0.02, runs=2))
     live.start()
     try:
         wait_until(lambda: reader.runs)
@@ -73,7 +64,7 @@ def test_a_listener_that_fails_does_not_end_the_looking(
     tmp_path: Path, reader: Reader, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_runs(tmp_path, "run")
-    live, looks = LiveRuns(reader, tmp_path), list[float]()
+    live, looks = LiveRuns(reader, tmp_path, LiveRunLimits(interval=0.02, runs=2)), list[float]()
 
     def fail(runs: object, now: float) -> None:
         looks.append(now)

@@ -12,10 +12,10 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.findings_cache import cached_findings, worst_finding
 from rlpanel.settings import FindingSettings, Reading
 from rlpanel.store.cache.saved_text import read_saved_text
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.run_summary import FILE, SUMMARIES
 from tests.factories import write_run
+from tests.limits import SAVED
 
 ALARM = Finding(severity="alarm", sentence="It broke.")
 WARNING = Finding(severity="warning", sentence="It may break.")
@@ -23,10 +23,9 @@ OLD = Finding(severity="info", sentence="It broke long ago.")
 
 
 @pytest.fixture(autouse=True)
-def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget all runs, and save the columns of small runs."""
+def _new_process() -> None:
+    """Forget all runs."""
     SUMMARIES.forget()
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
 
 
 def opened(folder: Path) -> RunIndex:
@@ -34,7 +33,7 @@ def opened(folder: Path) -> RunIndex:
     if not folder.exists():
         write_run(folder, steps=range(1, 20), truncated=0, tokens=False)
         write_run(folder, steps=range(20, 31), truncated=1, tokens=False)
-    index = RunIndex(folder, "run")
+    index = RunIndex(folder, "run", limits=SAVED)
     index.rescan()
     while index.read():
         pass

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.api.open_run import reader
 from rlpanel.errors import RunNotFound, SettingError
 from rlpanel.mcp_server.run_pool import RunPool
+from rlpanel.runtime import default_runtime
 from tests.factories import append, line, write_run
 
 
@@ -23,7 +23,7 @@ def pool(tmp_path: Path) -> Iterator[RunPool]:
     found = RunPool(tmp_path / "root")
     yield found
     found.close()
-    reader().stop()
+    default_runtime().close()
 
 
 def test_runs_are_opened_by_name(pool: RunPool) -> None:

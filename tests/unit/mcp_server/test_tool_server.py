@@ -13,11 +13,11 @@ pytest.importorskip("mcp")
 
 from mcp import Client
 
-from rlpanel.api.open_run import reader
 from rlpanel.mcp_server.answer import AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.mcp_server.server_setup import create_server
 from rlpanel.mcp_server.table_tools import READING, WRITING
+from rlpanel.runtime import default_runtime
 from tests.integration.mcp_server.asking import Answers
 from tests.integration.mcp_server.hostile_names import CALLS, ORDER, check_refusal, write_hostile
 
@@ -37,7 +37,7 @@ def ask(tmp_path: Path) -> Iterator[Callable[[Script], None]]:
 
     yield lambda script: asyncio.run(run(script))
     pool.close()
-    reader().stop()
+    default_runtime().close()
 
 
 def test_an_error_of_each_tool_quotes_the_log_as_untrusted(ask: Callable[[Script], None]) -> None:

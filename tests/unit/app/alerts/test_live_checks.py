@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.app import live_runs
 from rlpanel.app.server.background_service import service
-from rlpanel.settings import Reading
-from rlpanel.store.index.reader import Reader
+from rlpanel.runtime import Runtime
+from rlpanel.settings import Limits, LiveRunLimits, Reading
 from rlpanel.store.index.run_summary import SUMMARIES
 from tests.factories import write_run
 from tests.waiting import wait_until
@@ -18,7 +17,6 @@ from tests.waiting import wait_until
 @pytest.fixture(autouse=True)
 def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
     SUMMARIES.forget()
-    monkeypatch.setattr(live_runs, "EVERY", 0.02)
 
 
 def test_a_followed_run_gets_a_mark_and_a_newer_one_when_it_breaks(
@@ -26,11 +24,11 @@ def test_a_followed_run_gets_a_mark_and_a_newer_one_when_it_breaks(
 ) -> None:
     monkeypatch.setenv("RLPANEL_WATCH", "1")
     run = write_run(tmp_path / "run", steps=range(1, 20), truncated=0, tokens=False)
-    reader = Reader(Reading(polling=True, poll_interval=0.02, rescan_interval=0.1))
-    try:
-        with service(reader, tmp_path, "http://127.0.0.1"):
-            wait_until(lambda: SUMMARIES.of(run).severity == "")
-            write_run(run, steps=range(20, 31), truncated=1, tokens=False)
-            wait_until(lambda: SUMMARIES.of(run).severity == "alarm")
-    finally:
-        reader.stop()
+    reading = Reading(polling=True, poll_interval=0.02, rescan_interval=0.1)
+    with (
+        Runtime(reading, Limits(live_runs=LiveRunLimits(interval=0.02))) as runtime,
+        service(runtime, tmp_path, "http://127.0.0.1"),
+    ):
+        wait_until(lambda: SUMMARIES.of(run).severity == "")
+        write_run(run, steps=range(20, 31), truncated=1, tokens=False)
+        wait_until(lambda: SUMMARIES.of(run).severity == "alarm")

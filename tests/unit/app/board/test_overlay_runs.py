@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlpanel.app.board.board import Board
-from rlpanel.app.session_hub import hub
+from rlpanel.runtime import default_runtime
 from tests.factories import append, line, write_run
 from tests.waiting import wait_until
 
@@ -68,10 +68,10 @@ def test_a_run_keeps_its_colour_when_another_goes(board: Board) -> None:
 
 def test_runs_are_let_go(board: Board, root: Path) -> None:
     board.read_url("?run=a&over=b&against=c, d")
-    assert {index.name for index in hub().reader.runs} >= {"a", "b", "c, d"}
+    assert {index.name for index in default_runtime().reader.runs} >= {"a", "b", "c, d"}
     board.context.selection.param.update(overlay_runs=[], compared_run="")
-    assert root / "b" not in {index.path for index in hub().reader.runs}
-    assert root / "c, d" not in {index.path for index in hub().reader.runs}
+    assert root / "b" not in {index.path for index in default_runtime().reader.runs}
+    assert root / "c, d" not in {index.path for index in default_runtime().reader.runs}
 
 
 def test_a_run_that_is_not_there_is_said_once(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:

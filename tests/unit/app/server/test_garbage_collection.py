@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rlpanel.app.server.garbage_collection import EVERY, exclude_old_objects
-from rlpanel.app.session_hub import SessionHub
 from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.session import Session
+from rlpanel.panels.session.session_hub import SessionHub
 from rlpanel.store.index.reader import Reader
 
 

@@ -2,57 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from prometheus_client.exposition import generate_latest
 
-from rlpanel.api.open_run import reader
-from rlpanel.app.server import health_endpoint
-from rlpanel.app.server.health_endpoint import health
+from rlpanel.app.server.health_endpoint import Observed, health, registry_of
+from rlpanel.runtime import Runtime
+from rlpanel.settings import Limits
 from tests.factories import append, write_run
 from tests.fragile_adapter import FRAGILE, Fragile
 from tests.waiting import wait_until
 
 
-def test_a_reader_that_does_not_come_back_is_not_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = reader().open(write_run(tmp_path / "run", steps=1, ranks=1, samples=1))
+@pytest.fixture
+def runtime() -> Iterator[Runtime]:
+    with Runtime() as made:
+        yield made
+
+
+def test_a_reader_that_works_is_well(tmp_path: Path, runtime: Runtime) -> None:
+    observed = Observed(runtime)
+    index = runtime.reader.open(write_run(tmp_path / "run", steps=1, ranks=1, samples=1))
     try:
         wait_until(lambda: index.snapshot.samples == 1)
-        assert health().well
-        monkeypatch.setattr(health_endpoint, "STUCK", -1.0)
-        assert not health().well
-        assert "the reader has not finished a round" in health().failure
+        assert health(observed).well
     finally:
-        reader().close(index)
+        runtime.reader.close(index)
 
 
-def test_counters_never_go_back(tmp_path: Path) -> None:
-    run, begun = write_run(tmp_path / "run", steps=2, ranks=1, samples=4), reader().lines
-    index = reader().open(run)
+def test_a_reader_that_is_late_is_not_well(tmp_path: Path) -> None:
+    with Runtime(limits=Limits(stuck_seconds=-1.0)) as runtime:
+        index = runtime.reader.open(write_run(tmp_path / "run", steps=1, ranks=1, samples=1))
+        wait_until(lambda: index.snapshot.samples == 1)
+        state = health(Observed(runtime))
+        assert not state.well
+        assert "the reader has not finished a round" in state.failure
+
+
+def test_counters_never_go_back(tmp_path: Path, runtime: Runtime) -> None:
+    run, begun = write_run(tmp_path / "run", steps=2, ranks=1, samples=4), runtime.reader.lines
+    index = runtime.reader.open(run)
     try:
-        wait_until(lambda: reader().lines == begun + 8)  # lines are counted after they are published
+        wait_until(lambda: runtime.reader.lines == begun + 8)  # lines are counted after they are published
         next(run.glob("*.jsonl")).write_bytes(b"")
         wait_until(lambda: index.snapshot.samples == 0)
-        assert reader().lines == begun + 8
+        assert runtime.reader.lines == begun + 8
     finally:
-        reader().close(index)
+        runtime.reader.close(index)
 
 
 def test_a_run_that_cannot_be_read_is_named_and_all_is_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    observed = Observed(runtime)
     fragile = Fragile.register(monkeypatch)
     fragile.fails_at = "read"
     append(tmp_path / "x.jsonl", FRAGILE % 1)
-    index = reader().open(tmp_path, "bad")
+    index = runtime.reader.open(tmp_path, "bad")
     try:
-        wait_until(lambda: health().runs_failing == 1)
-        assert (health().well, health().failure) == (True, "")
-        assert health().failing == {"bad": "not enough memory"}
-        assert b"rlpanel_runs_failing 1.0" in generate_latest(health_endpoint.REGISTRY)
+        wait_until(lambda: health(observed).runs_failing == 1)
+        assert (health(observed).well, health(observed).failure) == (True, "")
+        assert health(observed).failing == {"bad": "not enough memory"}
+        assert b"rlpanel_runs_failing 1.0" in generate_latest(registry_of(observed))
     finally:
-        reader().close(index)
-    wait_until(lambda: health().runs_failing == 0)
+        runtime.reader.close(index)
+    wait_until(lambda: health(observed).runs_failing == 0)

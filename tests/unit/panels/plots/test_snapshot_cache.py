@@ -24,6 +24,7 @@ from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.samples.text_loader import texts_of
 from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.session.context import Context, Selection
+from rlpanel.panels.session.threads import Threads
 from tests.factories import write_run
 
 
@@ -111,8 +112,9 @@ def test_of_long_lines_the_first_page_is_read_at_once(
     texts = texts_of(run.index, run.view, rows)
     assert not texts.whole
     assert [*texts.texts] == rows[:PAGE].tolist()
-    done = texts.read_rest(run.index, run.snapshot, rows)
-    assert texts.read_rest(run.index, run.snapshot, rows) is done
+    pool = Threads().texts
+    done = texts.read_rest(run.index, run.snapshot, rows, pool)
+    assert texts.read_rest(run.index, run.snapshot, rows, pool) is done
     done.result(30)
     assert texts.whole
     assert [*texts.texts] == rows.tolist()

@@ -6,30 +6,22 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import rlpanel
 from rlpanel.api.run import Run
-from rlpanel.panels.samples import text_cache
-from rlpanel.panels.samples.text_cache import TextCache, read_texts, unread_bytes
+from rlpanel.panels.samples.read_texts import read_texts, unread_bytes
+from rlpanel.store.index.text_cache import TextCache
 from rlpanel.store.query.fetch_sample import fetch_texts
 from tests.factories import line, write_run
 
 RANK0 = "rollout_data_rank_0.jsonl"
 
 
-@pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> TextCache:
-    made = TextCache(10_000)
-    monkeypatch.setattr(text_cache, "_cache", made)
-    return made
-
-
 def opened(folder: Path) -> Run:
     return rlpanel.open_run(folder, follow=False)
 
 
-def test_what_was_read_is_not_read_again(tmp_path: Path, kept: TextCache) -> None:
+def test_what_was_read_is_not_read_again(tmp_path: Path) -> None:
     run = opened(write_run(tmp_path, steps=1, samples=4))
     rows = np.arange(4)
     assert unread_bytes(run.index, run.snapshot, rows) == (tmp_path / RANK0).stat().st_size - 4
@@ -41,7 +33,7 @@ def test_what_was_read_is_not_read_again(tmp_path: Path, kept: TextCache) -> Non
     assert [texts["response"] for texts in first] == logged
 
 
-def test_each_row_of_several_files_has_its_own_texts_in_any_order(tmp_path: Path, kept: TextCache) -> None:
+def test_each_row_of_several_files_has_its_own_texts_in_any_order(tmp_path: Path) -> None:
     run = opened(write_run(tmp_path, steps=2, samples=4, ranks=2))
     rows = np.random.default_rng(0).permutation(run.snapshot.rows)
     read_texts(run.index, run.snapshot, rows[::3])
@@ -50,7 +42,7 @@ def test_each_row_of_several_files_has_its_own_texts_in_any_order(tmp_path: Path
     assert read_texts(run.index, run.snapshot, rows) == expected
 
 
-def test_another_line_in_the_same_place_is_another_text(tmp_path: Path, kept: TextCache) -> None:
+def test_another_line_in_the_same_place_is_another_text(tmp_path: Path) -> None:
     for answer in ("aaa", "bbb"):
         (tmp_path / RANK0).write_bytes(line(1, response=answer))
         run = opened(tmp_path)
@@ -58,7 +50,7 @@ def test_another_line_in_the_same_place_is_another_text(tmp_path: Path, kept: Te
         assert texts["response"] == answer
 
 
-def test_a_line_that_is_gone_says_so_and_is_not_kept(tmp_path: Path, kept: TextCache) -> None:
+def test_a_line_that_is_gone_says_so_and_is_not_kept(tmp_path: Path) -> None:
     run = opened(write_run(tmp_path, steps=1, samples=1))
     (tmp_path / RANK0).write_bytes(b"")
     [texts] = read_texts(run.index, run.snapshot, np.arange(1))

@@ -10,9 +10,9 @@ import pytest
 
 from rlpanel import open_run
 from rlpanel.settings import Reading
-from rlpanel.store.backlog import range_reader
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append
+from tests.limits import store_limits
 
 NAME = "completions.jsonl"
 
@@ -95,13 +95,11 @@ def test_several_generations_of_a_megatron_step_are_all_training(tmp_path: Path)
     assert splits(tmp_path) == {(2, "train"): ["1", "2", "1", "2"]}
 
 
-def test_followed_line_by_line_and_read_in_ranges_give_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_followed_line_by_line_and_read_in_ranges_give_the_same(tmp_path: Path) -> None:
     lines = [
         table(step, f"{name}1 {name}2") for step, name in [(1, "a"), (2, "b"), (2, "E"), (3, "c"), (3, "F")]
     ]
-    index = RunIndex(tmp_path, "run")
+    index = RunIndex(tmp_path, "run", limits=store_limits(range_bytes=64))
     for line in lines:
         append(tmp_path / NAME, line)
         index.rescan()
@@ -112,9 +110,8 @@ def test_followed_line_by_line_and_read_in_ranges_give_the_same(
     (tmp_path / f"{NAME}.gz").write_bytes(gzip.compress(b"".join(lines)))
     assert len(splits(tmp_path)) == 5
     (tmp_path / f"{NAME}.gz").unlink()
-    monkeypatch.setattr(range_reader, "RANGE_BYTES", 64)
     append(tmp_path / NAME, *lines)
-    other = RunIndex(tmp_path, "run", Reading(backlog_bytes=1, jobs=0))
+    other = RunIndex(tmp_path, "run", Reading(backlog_bytes=1, jobs=0), limits=store_limits(range_bytes=64))
     other.rescan()
     while other.read():
         pass

@@ -19,11 +19,11 @@ from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.files.decompress import DecompressedStream
 from rlpanel.sources.readers.compressed import CompressedFile
 from rlpanel.sources.records.record_types import Chunk
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.run_view import RunView
 from tests.factories import append, line
+from tests.limits import SAVED
 
 LINES = [line(step, index=index) for step in range(1, 5) for index in range(8)]
 BUDGET = 1 << 20
@@ -62,7 +62,7 @@ def offsets(lines: list[bytes]) -> list[int]:
 
 
 def store(run: Path, **reading: int) -> RunIndex:
-    index = RunIndex(run, "run", Reading(**reading))
+    index = RunIndex(run, "run", Reading(**reading), limits=SAVED)
     index.rescan()
     while index.read():
         pass
@@ -252,9 +252,8 @@ def test_a_wrong_checksum_is_damage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("pack", "suffix"), PACKERS)
 def test_a_compressed_run_opens_again_from_its_index(
-    tmp_path: Path, pack: Callable[..., bytes], suffix: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pack: Callable[..., bytes], suffix: str
 ) -> None:
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     path = tmp_path / f"x.jsonl{suffix}"
     path.write_bytes(pack(b"".join(LINES[:20]), b"".join(LINES[20:])))
     store(tmp_path).save(last=True)
@@ -264,8 +263,7 @@ def test_a_compressed_run_opens_again_from_its_index(
     assert (sample.step, sample.line) == (4, 26)
 
 
-def test_a_new_frame_is_read_after_opening_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
+def test_a_new_frame_is_read_after_opening_again(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl.zst"
     path.write_bytes(zst(*LINES[:4]))
     store(tmp_path).save(last=True)
@@ -277,10 +275,9 @@ def test_a_new_frame_is_read_after_opening_again(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("cut", [5, 1])
 def test_a_log_in_the_middle_of_a_frame_or_a_line_is_read_from_its_beginning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
+    tmp_path: Path, cut: int
 ) -> None:
     """Reading cannot resume there, so the saved position is not used."""
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     path, whole = tmp_path / "x.jsonl.gz", gz(*LINES)
     path.write_bytes(whole[:-cut] if cut == 5 else gz(b"".join(LINES)[:-1]))
     store(tmp_path).save(last=True)

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from rlpanel.settings import Reading
-from rlpanel.store.backlog import backlog
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
+from tests.limits import store_limits
 
 LAST_STEP, SAMPLES, RANKS = 400, 8, 2
 
@@ -21,17 +20,16 @@ def run(tmp_path: Path) -> Path:
     return write_run(tmp_path, steps=LAST_STEP, samples=SAMPLES, ranks=RANKS, response="x" * 4000)
 
 
-def opened(run: Path, monkeypatch: pytest.MonkeyPatch) -> RunIndex:
-    monkeypatch.setattr(backlog.range_reader, "RANGE_BYTES", 1 << 20)
-    index = RunIndex(run, "run", Reading(backlog_bytes=1, cache=False))
+def opened(run: Path, **limits: float) -> RunIndex:
+    index = RunIndex(
+        run, "run", Reading(backlog_bytes=1, cache=False), limits=store_limits(range_bytes=1 << 20, **limits)
+    )
     index.rescan()
     return index
 
 
-def test_the_newest_step_is_complete_in_the_first_snapshot(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = opened(run, monkeypatch)
+def test_the_newest_step_is_complete_in_the_first_snapshot(run: Path) -> None:
+    index = opened(run)
     index.read()
     assert index.version == 1
     assert index.snapshot.steps.values[-1] == LAST_STEP
@@ -39,11 +37,8 @@ def test_the_newest_step_is_complete_in_the_first_snapshot(
     assert index.snapshot.progress.fraction < 0.5
 
 
-def test_old_lines_wait_for_the_next_snapshot_but_new_ones_do_not(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_index, "BACKLOG_NOTICE", 1e9)
-    index = opened(run, monkeypatch)
+def test_old_lines_wait_for_the_next_snapshot_but_new_ones_do_not(run: Path) -> None:
+    index = opened(run, notice_seconds=1e9)
     index.read()
     index.read()
     assert (index.version, index.has_backlog) == (1, True)
@@ -57,12 +52,9 @@ def test_old_lines_wait_for_the_next_snapshot_but_new_ones_do_not(
     assert index.snapshot.samples == LAST_STEP * SAMPLES * RANKS + 1
 
 
-def test_a_run_that_seemed_read_is_published_when_a_backlog_appears(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_seemed_read_is_published_when_a_backlog_appears(run: Path) -> None:
     name = "rollout_data_rank_0.jsonl"
-    monkeypatch.setattr(run_index, "BACKLOG_NOTICE", 1e9)
-    index = opened(run, monkeypatch)
+    index = opened(run, notice_seconds=1e9)
     index.read()
     content = (run / name).read_bytes()
     for path in run.glob("*.jsonl"):

@@ -7,20 +7,17 @@ from pathlib import Path
 import pytest
 
 from rlpanel.settings import Reading
-from rlpanel.store.backlog import range_reader
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
+from tests.limits import store_limits
 from tests.property.test_invariants import assert_same, follow
 
 LOGS = ("rollout_data_rank_0.jsonl", "rollout_data_rank_1.jsonl")
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def run(tmp_path: Path) -> Path:
     """Two files of many ranges, with bad lines between good ones."""
-    monkeypatch.setattr(range_reader, "RANGE_BYTES", 2000)
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     write_run(tmp_path, steps=20, ranks=2)
     append(tmp_path / LOGS[0], b"torn\n", line(20))
     return tmp_path
@@ -28,7 +25,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def opened(run: Path) -> RunIndex:
     """An index that takes every unread byte for a backlog, and reads a range a turn."""
-    index = RunIndex(run, "run", Reading(backlog_bytes=1))
+    index = RunIndex(
+        run, "run", Reading(backlog_bytes=1), limits=store_limits(range_bytes=2000, min_log_bytes=0)
+    )
     index.rescan()
     return index
 

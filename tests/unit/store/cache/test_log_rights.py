@@ -8,23 +8,22 @@ from pathlib import Path
 import pytest
 
 import rlpanel
-from rlpanel.store.index import run_index
 from rlpanel.store.query.sample_notes import Notes
 from tests.factories import append, line, write_run
+from tests.limits import small_runtime
 
 LOG = "rollout_data_rank_0.jsonl"
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     return write_run(tmp_path / "run")
 
 
 def used(run: Path) -> set[tuple[str, int]]:
     """Open a run, check it and leave a note; return the kinds and modes of all files beside the log."""
-    with rlpanel.open_run(run, follow=False, jobs=0) as opened:
+    with rlpanel.open_run(run, follow=False, jobs=0, runtime=small_runtime(min_log_bytes=0)) as opened:
         assert len(opened.findings) >= 0
         Notes(opened.path).write(f"{LOG}:0", "odd", "")
     beside = [path for path in run.rglob("*") if path.name not in (LOG, "lock")]

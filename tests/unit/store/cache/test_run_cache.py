@@ -17,12 +17,12 @@ from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import discover
 from rlpanel.store.cache import run_cache
 from rlpanel.store.columns import columns, page_memory
-from rlpanel.store.index import run_index
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
+from tests.limits import SAVED
 from tests.waiting import wait_until
 
 LOG, OTHER_LOG = "rollout_data_rank_0.jsonl", "rollout_data_rank_1.jsonl"
@@ -32,7 +32,6 @@ LOG, OTHER_LOG = "rollout_data_rank_0.jsonl", "rollout_data_rank_1.jsonl"
 def _small_runs_are_saved_and_homes_left_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("home")))
 
 
@@ -59,7 +58,7 @@ def look(found: RunIndex) -> Snapshot:
 
 
 def opened(run: Path) -> RunIndex:
-    found = RunIndex(run, "run")
+    found = RunIndex(run, "run", limits=SAVED)
     look(found)
     return found
 
@@ -207,7 +206,7 @@ def test_a_log_replaced_while_nobody_looked_is_read_anew_and_no_other(tmp_path: 
 def test_rows_of_a_file_that_was_replaced_do_not_count_before_it_is_read(tmp_path: Path) -> None:
     log = saved(tmp_path) / LOG
     log.write_bytes(b"".join(line(step) for step in range(100, 200)))
-    again = RunIndex(tmp_path, "run")
+    again = RunIndex(tmp_path, "run", limits=SAVED)
     again.rescan()
     again.commit()
     assert [again.snapshot.file(row) for row in again.snapshot.alive_rows] == [OTHER_LOG] * 24
@@ -222,7 +221,7 @@ def test_an_index_made_anew_replaces_the_old(tmp_path: Path) -> None:
 
 def test_another_bound_on_lines_reads_anew(tmp_path: Path) -> None:
     saved(tmp_path)
-    found = RunIndex(tmp_path, "run", Reading(line_bytes=1024))
+    found = RunIndex(tmp_path, "run", Reading(line_bytes=1024), limits=SAVED)
     look(found)
     assert found.bytes_read > 0
 
@@ -249,9 +248,11 @@ def test_none_is_made_where_the_setting_says_so(tmp_path: Path) -> None:
     assert not (tmp_path / ".rlpanel").exists()
 
 
-def test_a_small_run_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", run_cache.MIN_LOG_BYTES)
-    assert not (saved(tmp_path) / ".rlpanel").exists()
+def test_a_small_run_gets_none(tmp_path: Path) -> None:
+    found = RunIndex(write_run(tmp_path), "run")
+    look(found)
+    found.save(last=True)
+    assert not (tmp_path / ".rlpanel").exists()
 
 
 def test_the_cache_folder_is_not_listed_as_a_run(tmp_path: Path) -> None:
@@ -260,7 +261,7 @@ def test_the_cache_folder_is_not_listed_as_a_run(tmp_path: Path) -> None:
 
 def test_a_reader_saves_closed_runs_and_at_its_end_open_ones(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name) for name in ("let go", "held")]
-    reader = Reader(Reading())
+    reader = Reader(Reading(), SAVED)
     followed = [reader.open(run) for run in runs]
     wait_until(lambda: all(found.snapshot.samples == 24 for found in followed))
     reader.close(followed[0])

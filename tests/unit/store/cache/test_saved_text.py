@@ -8,17 +8,16 @@ import pytest
 
 from rlpanel.store.cache.cache_folder import open_writable_folders
 from rlpanel.store.cache.saved_text import MOST_BYTES, read_saved_text, save_text
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import write_run
+from tests.limits import SAVED
 
 
 @pytest.fixture
 def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run whose columns are saved in its folder."""
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    index = RunIndex(write_run(tmp_path / "run"), "run")
+    index = RunIndex(write_run(tmp_path / "run"), "run", limits=SAVED)
     index.rescan()
     while index.read():
         pass

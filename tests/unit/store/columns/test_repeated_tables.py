@@ -17,11 +17,10 @@ from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.records.detokenize import DetokenizingAdapter
 from rlpanel.sources.records.record_types import repeats_rows
 from rlpanel.sources.records.row_overlap import overlap
-from rlpanel.store.backlog import range_reader
-from rlpanel.store.cache import run_cache
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, rewrite
+from tests.limits import store_limits
 
 NAME = "completions.jsonl"
 
@@ -153,12 +152,11 @@ TABLES = [table(step, letters) for step in range(1, 9) for letters in ("abcd", "
 
 
 @pytest.mark.parametrize("range_bytes", [100, 400, 1 << 20])
-def test_ranges_of_a_backlog_find_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, range_bytes: int
-) -> None:
-    monkeypatch.setattr(range_reader, "RANGE_BYTES", range_bytes)
+def test_ranges_of_a_backlog_find_the_same(tmp_path: Path, range_bytes: int) -> None:
     append(tmp_path / NAME, *TABLES)
-    found = look(RunIndex(tmp_path, "run", Reading(backlog_bytes=1)))
+    found = look(
+        RunIndex(tmp_path, "run", Reading(backlog_bytes=1), limits=store_limits(range_bytes=range_bytes))
+    )
     assert [counted(found, step) for step in range(1, 9)] == ["abcdxy"] * 8
 
 
@@ -170,16 +168,12 @@ def test_lines_that_come_one_by_one_find_the_same(tmp_path: Path) -> None:
     assert [counted(found, step) for step in range(1, 9)] == ["abcdxy"] * 8
 
 
-def test_a_run_from_the_cache_finds_the_same_and_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_cache, "MIN_LOG_BYTES", 1)
-    monkeypatch.setattr("rlpanel.store.index.run_index.MIN_LOG_BYTES", 1)
+def test_a_run_from_the_cache_finds_the_same_and_goes_on(tmp_path: Path) -> None:
     append(tmp_path / NAME, *TABLES)
-    first = RunIndex(tmp_path, "run", Reading(cache=True))
+    first = RunIndex(tmp_path, "run", Reading(cache=True), limits=store_limits(min_log_bytes=1))
     look(first)
     first.close()
-    index = RunIndex(tmp_path, "run", Reading(cache=True))
+    index = RunIndex(tmp_path, "run", Reading(cache=True), limits=store_limits(min_log_bytes=1))
     index.rescan()
     assert index.bytes_read == 0
     append(tmp_path / NAME, table(8, "xyvw"))

@@ -10,10 +10,10 @@ import pytest
 
 import rlpanel
 from rlpanel.settings import Reading
-from rlpanel.store.backlog import range_reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append
+from tests.limits import store_limits
 from tests.unit.sources.adapters.test_ms_swift import table
 
 SHARD = "exp1_rollouts_000000.jsonl"
@@ -48,7 +48,7 @@ def rewards(snapshot: Snapshot) -> dict[int, list[float]]:
 
 
 def read(folder: Path, reading: Reading | None = None) -> Snapshot:
-    index = RunIndex(folder, "run", reading)
+    index = RunIndex(folder, "run", reading, limits=store_limits(range_bytes=300))
     index.rescan()
     while index.read():
         pass
@@ -66,9 +66,7 @@ def test_a_resume_of_open_instruct_is_recognised_whatever_was_lost(tmp_path: Pat
     assert (found.older, found.restarts, found.remarks) == (4 * lost, (again[0],), ())
 
 
-def test_lines_that_arrive_one_by_one_or_in_ranges_tell_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_that_arrive_one_by_one_or_in_ranges_tell_the_same(tmp_path: Path) -> None:
     lines = [*map(batch, range(1, 4)), batch(3, attempt=2), batch(4, attempt=2)]
     index = RunIndex(tmp_path, "run")
     for line in b"".join(lines).splitlines(keepends=True):
@@ -78,7 +76,6 @@ def test_lines_that_arrive_one_by_one_or_in_ranges_tell_the_same(
             pass
     wanted = {1: [1.0] * 4, 2: [1.0] * 4, 3: [2.0] * 4, 4: [2.0] * 4}
     assert rewards(index.snapshot) == wanted
-    monkeypatch.setattr(range_reader, "RANGE_BYTES", 300)
     assert rewards(read(tmp_path, Reading(backlog_bytes=1, jobs=0))) == wanted
 
 

@@ -13,13 +13,12 @@ import pytest
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.settings import Reading
-from rlpanel.store.columns import run_table
-from rlpanel.store.index import column_backfill, run_index
 from rlpanel.store.index.column_backfill import ColumnBackfill
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, rewrite, write_run
+from tests.limits import SAVED, store_limits
 from tests.unit.sources.readers.faults import public_folder, unreadable
 
 LOG = "rollout_data_rank_0.jsonl"
@@ -28,7 +27,6 @@ Declare = Callable[[Callable[..., np.ndarray]], None]
 
 @pytest.fixture(autouse=True)
 def _small_runs_are_saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
 
 
@@ -49,11 +47,8 @@ def withdraw() -> None:
         column_info.unregister("made_up")
 
 
-@pytest.fixture
-def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five rows a turn."""
-    monkeypatch.setattr(column_backfill, "TURN_SECONDS", 0)
-    monkeypatch.setattr(column_backfill, "BATCH_ROWS", 5)
+#: Five rows a turn.
+SMALL_TURNS = store_limits(min_log_bytes=0, turn_seconds=0, batch_rows=5)
 
 
 def look(found: RunIndex) -> Snapshot:
@@ -65,7 +60,7 @@ def look(found: RunIndex) -> Snapshot:
 
 def saved(run: Path) -> Path:
     write_run(run, ranks=2)
-    first = RunIndex(run, "run")
+    first = RunIndex(run, "run", limits=SAVED)
     look(first)
     first.save(last=True)
     return run
@@ -88,19 +83,21 @@ def test_no_other_column_is_made_anew(
     made: list[tuple[str, ...]] = []
     really = ColumnBackfill.__init__
     monkeypatch.setattr(
-        ColumnBackfill, "__init__", lambda self, t, names: (made.append(names), really(self, t, names))[1]
+        ColumnBackfill,
+        "__init__",
+        lambda self, t, names, limits: (made.append(names), really(self, t, names, limits))[1],
     )
-    again = RunIndex(tmp_path, "run")
+    again = RunIndex(tmp_path, "run", limits=SAVED)
     found = look(again)
     assert (again.bytes_read, made) == (0, [("made_up_sum",)])
     np.testing.assert_allclose(found.number("made_up_sum"), -2 * found.number("surprisal_sum"))
     assert_same_run(found, tmp_path)
 
 
-def test_the_run_is_there_before_the_column_is(tmp_path: Path, declare: Declare, small_turns: None) -> None:
+def test_the_run_is_there_before_the_column_is(tmp_path: Path, declare: Declare) -> None:
     whole = sum(path.stat().st_size for path in saved(tmp_path).glob("*.jsonl"))
     declare(lambda logprobs: 2 * logprobs)
-    again = RunIndex(tmp_path, "run")
+    again = RunIndex(tmp_path, "run", limits=SMALL_TURNS)
     again.rescan()
     waiting = []
     while again.read():
@@ -120,34 +117,37 @@ def test_the_run_is_there_before_the_column_is(tmp_path: Path, declare: Declare,
 def test_it_is_made_once(tmp_path: Path, declare: Declare, monkeypatch: pytest.MonkeyPatch) -> None:
     saved(tmp_path)
     declare(lambda logprobs: 2 * logprobs)
-    first = RunIndex(tmp_path, "run")
+    first = RunIndex(tmp_path, "run", limits=SAVED)
     look(first)
     first.save(last=True)
     monkeypatch.setattr(ColumnBackfill, "run", None)
-    again = RunIndex(tmp_path, "run")
+    again = RunIndex(tmp_path, "run", limits=SAVED)
     assert RunView(look(again)).has("made_up_sum")
     assert again.bytes_read == 0
 
 
-def test_half_a_column_is_not_saved(tmp_path: Path, declare: Declare, small_turns: None) -> None:
+def test_half_a_column_is_not_saved(tmp_path: Path, declare: Declare) -> None:
     saved(tmp_path)
     manifest = (tmp_path / ".rlpanel" / "manifest").read_bytes()
     declare(lambda logprobs: 2 * logprobs)
-    first = RunIndex(tmp_path, "run")
+    first = RunIndex(tmp_path, "run", limits=SMALL_TURNS)
     first.rescan()
     first.read()
     append(tmp_path / LOG, line(9))
     first.read()
     first.save(last=True)
     assert (tmp_path / ".rlpanel" / "manifest").read_bytes() == manifest
-    assert_same_run(look(RunIndex(tmp_path, "run")), tmp_path)
+    assert_same_run(
+        look(RunIndex(tmp_path, "run", limits=SMALL_TURNS)),
+        tmp_path,
+    )
 
 
 def test_a_metric_that_is_another_one_now_is_made_anew(tmp_path: Path, declare: Declare) -> None:
     declare(lambda logprobs: 2 * logprobs)
     saved(tmp_path)
     declare(lambda logprobs: 3 * logprobs)
-    again = RunIndex(tmp_path, "run")
+    again = RunIndex(tmp_path, "run", limits=SAVED)
     found = look(again)
     np.testing.assert_allclose(found.number("made_up_sum"), -3 * found.number("surprisal_sum"))
     assert again.bytes_read == 0
@@ -157,31 +157,34 @@ def test_a_metric_that_is_gone_takes_its_column_along(tmp_path: Path, declare: D
     declare(lambda logprobs: 2 * logprobs)
     saved(tmp_path)
     withdraw()
-    again = RunIndex(tmp_path, "run")
+    again = RunIndex(tmp_path, "run", limits=SAVED)
     assert "made_up_sum" not in look(again).numbers
     assert again.bytes_read == 0
 
 
 def test_a_logged_column_of_the_metrics_name_moves_aside(tmp_path: Path, declare: Declare) -> None:
     append(tmp_path / LOG, line(1, made_up_sum=7.0), line(2, made_up_sum=8.0))
-    first = RunIndex(tmp_path, "run")
+    first = RunIndex(tmp_path, "run", limits=SAVED)
     look(first)
     first.save(last=True)
     declare(lambda logprobs: 2 * logprobs)
-    found = look(RunIndex(tmp_path, "run"))
+    found = look(RunIndex(tmp_path, "run", limits=SAVED))
     assert found.number("logged_made_up_sum").tolist() == [7.0, 8.0]
     np.testing.assert_allclose(found.number("made_up_sum"), -2 * found.number("surprisal_sum"))
 
 
 @pytest.mark.parametrize("gathered", [False, True])
-def test_what_happens_to_the_logs_meanwhile_counts(
-    tmp_path: Path, declare: Declare, small_turns: None, monkeypatch: pytest.MonkeyPatch, gathered: bool
-) -> None:
+def test_what_happens_to_the_logs_meanwhile_counts(tmp_path: Path, declare: Declare, gathered: bool) -> None:
     """Lines come, a file is replaced, another deleted; the dead stay among the rows, or are left behind."""
     saved(write_run(tmp_path, ranks=4))
-    monkeypatch.setattr(run_table, "MAX_DEAD_ROWS", 0 if gathered else 1 << 16)
     declare(lambda logprobs: 2 * logprobs)
-    again = RunIndex(tmp_path, "run")
+    again = RunIndex(
+        tmp_path,
+        "run",
+        limits=store_limits(
+            min_log_bytes=0, turn_seconds=0, batch_rows=5, dead_rows=0 if gathered else 1 << 16
+        ),
+    )
     again.rescan()
     again.read()
     append(tmp_path / LOG, line(9), line(9, index=1, drop=["logprobs", "ref_logprobs"]))
@@ -194,9 +197,7 @@ def test_what_happens_to_the_logs_meanwhile_counts(
     assert_same_run(look(again), tmp_path)
 
 
-def test_several_samples_in_a_line_get_a_value_each(
-    tmp_path: Path, declare: Declare, small_turns: None
-) -> None:
+def test_several_samples_in_a_line_get_a_value_each(tmp_path: Path, declare: Declare) -> None:
     row = {
         "step": [1] * 7,
         "prompt": ["p"] * 7,
@@ -205,19 +206,19 @@ def test_several_samples_in_a_line_get_a_value_each(
     }
     logprobs = [[-1.0 - i, -2.0] for i in range(7)]
     append(tmp_path / "completions.jsonl", json.dumps(row | {"logprobs": logprobs}).encode() + b"\n")
-    first = RunIndex(tmp_path, "run")
+    first = RunIndex(tmp_path, "run", limits=SMALL_TURNS)
     assert look(first).samples == 7
     first.save(last=True)
     declare(lambda logprobs: 2 * logprobs)
-    found = look(RunIndex(tmp_path, "run"))
+    found = look(RunIndex(tmp_path, "run", limits=SMALL_TURNS))
     assert found.number("made_up_sum").tolist() == [-6.0 - 2 * i for i in range(7)]
 
 
-def test_a_file_that_cannot_be_read_waits_and_loses_nothing(declare: Declare, small_turns: None) -> None:
+def test_a_file_that_cannot_be_read_waits_and_loses_nothing(declare: Declare) -> None:
     with public_folder() as run:
         saved(run)
         declare(lambda logprobs: 2 * logprobs)
-        again = RunIndex(run, "run")
+        again = RunIndex(run, "run", limits=SMALL_TURNS)
         again.rescan()
         again.read()
         with unreadable(run / LOG):

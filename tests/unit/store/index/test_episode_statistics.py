@@ -13,15 +13,13 @@ import numpy as np
 import pytest
 
 from rlpanel.settings import Reading
-from rlpanel.store.backlog import range_reader
-from rlpanel.store.columns import run_table
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.group_frame import group_frame
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.episode_oracle import Expected, Line, Place, expected
 from tests.factories import append, rewrite
+from tests.limits import SAVED, store_limits
 
 Row = dict[str, Any]
 SEEDS = range(8)
@@ -185,13 +183,10 @@ def test_a_rewritten_file_and_a_deleted_one_give_way(seed: int, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_dropping_dead_rows_changes_nothing(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_table, "MAX_DEAD_ROWS", 0)
+def test_dropping_dead_rows_changes_nothing(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     written(tmp_path, chance)
-    index = RunIndex(tmp_path, "run")
+    index = RunIndex(tmp_path, "run", limits=store_limits(dead_rows=0))
     look(index)
     for path in sorted(tmp_path.glob("*.jsonl"))[:2]:
         rewrite(path, *path.read_bytes().splitlines(keepends=True)[1:])
@@ -201,13 +196,12 @@ def test_dropping_dead_rows_changes_nothing(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_backlog_that_is_read_from_both_ends_gives_the_same(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(range_reader, "RANGE_BYTES", 700)
+def test_a_backlog_that_is_read_from_both_ends_gives_the_same(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     written(tmp_path, chance)
-    index = RunIndex(tmp_path, "run", Reading(backlog_bytes=1, turn_bytes=1 << 10))
+    index = RunIndex(
+        tmp_path, "run", Reading(backlog_bytes=1, turn_bytes=1 << 10), limits=store_limits(range_bytes=700)
+    )
     index.rescan()
     index.read()
     written(tmp_path, chance, steps=[6, 7])
@@ -215,16 +209,13 @@ def test_a_backlog_that_is_read_from_both_ends_gives_the_same(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_run_from_the_cache_has_the_same_numbers(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
+def test_a_run_from_the_cache_has_the_same_numbers(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     written(tmp_path, chance)
-    index = RunIndex(tmp_path, "run", Reading(cache=True))
+    index = RunIndex(tmp_path, "run", Reading(cache=True), limits=SAVED)
     look(index)
     index.close()
-    again = RunIndex(tmp_path, "run", Reading(cache=True))
+    again = RunIndex(tmp_path, "run", Reading(cache=True), limits=SAVED)
     assert_counts(look(again), expected(lines_of(tmp_path)))
     written(tmp_path, chance, steps=[6, 7])
     assert_counts(look(again), expected(lines_of(tmp_path)))

@@ -10,11 +10,10 @@ import pytest
 
 import rlpanel
 from rlpanel.settings import Reading
-from rlpanel.store.backlog import range_reader
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_files import QUIET
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line
+from tests.limits import SAVED, store_limits
 from tests.waiting import wait_until
 
 NAME = "rollout_data_rank_0.jsonl"
@@ -24,7 +23,8 @@ LONG_AGO = 1e9
 
 
 def opened(folder: Path, **reading: object) -> RunIndex:
-    return RunIndex(folder, "run", Reading(**{"cache": False, **reading}))
+    limits = store_limits(range_bytes=1000)
+    return RunIndex(folder, "run", Reading(**{"cache": False, **reading}), limits=limits)
 
 
 def look(index: RunIndex) -> int:
@@ -117,19 +117,15 @@ def test_a_compressed_file_that_is_cut_off_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backlog", [False, True], ids=["from the start", "in ranges"])
-def test_holes_are_named_also_after_the_run_is_opened_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backlog: bool
-) -> None:
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
-    if backlog:
-        monkeypatch.setattr(range_reader, "RANGE_BYTES", 1000)
+def test_holes_are_named_also_after_the_run_is_opened_again(tmp_path: Path, backlog: bool) -> None:
+    limits = store_limits(min_log_bytes=0, **({"range_bytes": 1000} if backlog else {}))
     run = tmp_path / "run"
     run.mkdir()
     hole = bytes(512)
     lines = [line(1, index=index, tokens=False) for index in range(400)]
     append(run / NAME, lines[0], hole + lines[1], lines[2][:-1] + hole + b"\n", *lines[3:])
     for _ in range(2):
-        index = RunIndex(run, "run", Reading(backlog_bytes=1 if backlog else 1 << 40))
+        index = RunIndex(run, "run", Reading(backlog_bytes=1 if backlog else 1 << 40), limits=limits)
         index.rescan()
         assert index.has_backlog == (backlog and not index.snapshot.rows and not (run / ".rlpanel").exists())
         assert look(index) == 400
@@ -141,14 +137,11 @@ def test_holes_are_named_also_after_the_run_is_opened_again(
         )
         index.save(last=True)
     append(run / NAME, LINES[0])
-    assert look(RunIndex(run, "run")) == 401
+    assert look(RunIndex(run, "run", limits=limits)) == 401
 
 
-def test_a_large_growth_after_an_open_end_is_read_from_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_growth_after_an_open_end_is_read_from_there(tmp_path: Path) -> None:
     """Ranges begin after a newline, and the newline of the last line was not written yet."""
-    monkeypatch.setattr(range_reader, "RANGE_BYTES", 1000)
     path = tmp_path / NAME
     append(path, LINES[0], LAST)
     rest(path)
@@ -163,20 +156,17 @@ def test_a_large_growth_after_an_open_end_is_read_from_there(
 @pytest.mark.parametrize(
     "more", [b"\n", b"\n" + LINES[1], b" \n" + LINES[1]], ids=["newline", "line", "other"]
 )
-def test_a_run_opened_again_after_an_open_end_is_the_run_read_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: bytes
-) -> None:
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
+def test_a_run_opened_again_after_an_open_end_is_the_run_read_anew(tmp_path: Path, more: bytes) -> None:
     run = tmp_path / "run"
     run.mkdir()
     append(run / NAME, LINES[0], LAST)
-    index = RunIndex(run, "run")
+    index = RunIndex(run, "run", limits=SAVED)
     look(index)
     index.read_last_lines()
     assert index.snapshot.samples == 2
     index.save(last=True)
     append(run / NAME, more)
-    again, anew = RunIndex(run, "run"), opened(run)
+    again, anew = RunIndex(run, "run", limits=SAVED), opened(run)
     assert (look(again), again.snapshot.blank_count) == (look(anew), anew.snapshot.blank_count)
     for name in ("offset", "length", "line", "hash"):
         found, expected = (one.snapshot.metadata(name)[one.snapshot.alive_rows] for one in (again, anew))

@@ -10,10 +10,10 @@ import pytest
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.settings import Reading
-from rlpanel.store.backlog import range_reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, rewrite
+from tests.limits import store_limits
 
 #: The metrics below fail on it.
 UNLUCKY = -7.0
@@ -78,10 +78,9 @@ def test_such_a_line_of_a_replaced_file_is_forgotten(tmp_path: Path, level: str)
     assert (found.samples, found.bad_count, found.bad_lines) == (3, 0, ())
 
 
-def test_such_a_line_in_a_backlog_is_counted(
-    tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(range_reader, "RANGE_BYTES", 4096)
+def test_such_a_line_in_a_backlog_is_counted(tmp_path: Path, level: str) -> None:
     append(tmp_path / "x.jsonl", *lines_of(level, 1000, 30, alike=True))
-    found = look(RunIndex(tmp_path, "run", Reading(jobs=0, backlog_bytes=1)))
+    found = look(
+        RunIndex(tmp_path, "run", Reading(jobs=0, backlog_bytes=1), limits=store_limits(range_bytes=4096))
+    )
     assert (found.samples, found.bad_count) == (999, 1)

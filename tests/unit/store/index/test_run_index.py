@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from rlpanel.settings import Reading
-from rlpanel.store.columns import row_builder, run_table
+from rlpanel.store.columns import row_builder
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
 from tests.factories import append, line, rewrite, sample, write_run
+from tests.limits import store_limits
 from tests.unit.sources.readers.faults import public_folder, unreadable
 
 RANK0 = "rollout_data_rank_0.jsonl"
@@ -322,11 +323,10 @@ def test_an_older_snapshot_stays_as_it_was_when_rows_die(tmp_path: Path) -> None
     )
 
 
-def test_dead_rows_are_left_behind_when_they_are_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_table, "MAX_DEAD_ROWS", 20)
-    index = RunIndex(write_run(tmp_path, steps=1, ranks=2, samples=8), "run")
+def test_dead_rows_are_left_behind_when_they_are_many(tmp_path: Path) -> None:
+    index = RunIndex(
+        write_run(tmp_path, steps=1, ranks=2, samples=8), "run", limits=store_limits(dead_rows=20)
+    )
     for step in range(2, 12):
         (tmp_path / RANK0).write_bytes(b"".join(line(step, index=i) for i in range(8)))
         found = look(index)
@@ -336,11 +336,8 @@ def test_dead_rows_are_left_behind_when_they_are_many(
 
 
 @pytest.mark.parametrize("kept", [0, 1000], ids=["dead rows left behind", "dead rows kept"])
-def test_a_label_that_only_a_replaced_file_had_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
-) -> None:
-    monkeypatch.setattr(run_table, "MAX_DEAD_ROWS", kept)
-    index = RunIndex(write_run(tmp_path, steps=1, samples=4), "run")
+def test_a_label_that_only_a_replaced_file_had_is_gone(tmp_path: Path, kept: int) -> None:
+    index = RunIndex(write_run(tmp_path, steps=1, samples=4), "run", limits=store_limits(dead_rows=kept))
     assert RunView(look(index)).grouped
     (tmp_path / RANK0).write_bytes(b"".join(line(1, index=i, group=None, prompt=f"{i}") for i in range(6)))
     found = look(index)

@@ -11,24 +11,23 @@ import pytest
 
 from rlpanel.settings import Reading
 from rlpanel.store.cache.saved_text import save_text
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.run_summary import FILE, SUMMARIES, TREND_POINTS, VERSION, RunSummary, summarize
 from tests.factories import append, line, write_run
+from tests.limits import SAVED
 
 LOG = "rollout_data_rank_0.jsonl"
 LATER = 4e9
 
 
 @pytest.fixture(autouse=True)
-def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget all runs, and save the columns of small runs."""
+def _new_process() -> None:
+    """Forget all runs."""
     SUMMARIES.forget()
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
 
 
 def read(folder: Path, reading: Reading | None = None) -> RunIndex:
-    index = RunIndex(folder, "run", reading)
+    index = RunIndex(folder, "run", reading, limits=SAVED)
     index.rescan()
     while index.read():
         pass

@@ -10,11 +10,11 @@ import pytest
 from rlpanel.app.demo import Recording, write_recording
 from rlpanel.errors import SampleNotFound
 from rlpanel.store.columns.step_stats import COUNT
-from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView, step_name
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
+from tests.limits import SAVED
 
 
 def snapshot_of(folder: Path) -> Snapshot:
@@ -131,10 +131,7 @@ def test_steps_have_mean_spread_and_bounds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ppo_couplets", "grpo_couplets", "grpo_calculator"])
-def test_a_run_from_the_cache_has_the_numbers_that_it_had(
-    name: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
+def test_a_run_from_the_cache_has_the_numbers_that_it_had(name: Recording, tmp_path: Path) -> None:
     run = write_recording(name, tmp_path / "run")
     odd = {
         "never": None,
@@ -144,7 +141,7 @@ def test_a_run_from_the_cache_has_the_numbers_that_it_had(
         "ref_reward": None,
     }
     append(run / "odd.jsonl", *(line(step, **odd, late=step if step == 9 else None) for step in range(10)))
-    first, second = RunIndex(run, "run"), RunIndex(run, "run")
+    first, second = RunIndex(run, "run", limits=SAVED), RunIndex(run, "run", limits=SAVED)
     for index in (first, second):
         index.rescan()
         while index.read():

@@ -20,7 +20,7 @@ _BYTES, _MOST = 32, 500
 
 
 class MediaAddresses:
-    """The addresses of all pages of this process. Thread-safe.
+    """The addresses of all pages of a server. Thread-safe.
 
     Attributes
     ----------
@@ -49,19 +49,16 @@ class MediaAddresses:
             self._media.pop(token, None)
 
 
-#: The addresses of this process, which its route looks up.
-ADDRESSES = MediaAddresses()
-
-
 class PageMedia:
     """The addresses of one page. Thread-safe.
 
     Parameters
     ----------
-    addresses : MediaAddresses, optional
+    addresses : MediaAddresses
+        The addresses of all pages, which the server's route looks up.
     """
 
-    def __init__(self, addresses: MediaAddresses = ADDRESSES) -> None:
+    def __init__(self, addresses: MediaAddresses) -> None:
         self._all = addresses
         self._lock = threading.Lock()
         self._tokens: OrderedDict[Hashable, str] = OrderedDict()

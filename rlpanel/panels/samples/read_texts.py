@@ -1,80 +1,40 @@
-"""Cache of sample texts read from the log files, shared by all pages."""
+"""Reads sample texts from the log files, once for all pages: the run's index caches them."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable
-from contextlib import suppress
 
 import numpy as np
-from cachetools import LRUCache
 
 from rlpanel.errors import RLPanelError
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.index.text_cache import Texts
 from rlpanel.store.query.fetch_sample import fetch_all_texts, fetch_texts
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Bytes of log that are read on the event loop; more is read on a thread while the numbers are shown.
 READ_NOW = 2 << 20
-#: Size of the cache in characters. Pages that follow a run share a step's texts, so each is read once.
-MAX_CHARS = 64 << 20
 #: Columns that together identify a row's text: its locator in the file and its hashes.
 _LOCATOR = ("offset", "length", "part", "hash", "prompt_hash", "response_hash")
-
-Texts = dict[str, str]
-
-
-class TextCache:
-    """Least-recently-used cache of texts. Thread-safe.
-
-    Parameters
-    ----------
-    most : int
-        Maximum number of characters.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._lock = threading.Lock()
-        self._texts: LRUCache[Hashable, Texts] = LRUCache(most, getsizeof=_size)
-
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._texts
-
-    def get(self, key: Hashable) -> Texts | None:
-        """Return the texts and mark them as recently used; None if they are not cached."""
-        with self._lock:
-            return self._texts.get(key)
-
-    def put(self, key: Hashable, texts: Texts) -> None:
-        """Store texts and evict the least recently used ones beyond the limit."""
-        with self._lock, suppress(ValueError):  # a text that is longer than the limit is not kept
-            self._texts[key] = texts
-
-
-def _size(texts: Texts) -> int:
-    return sum(map(len, texts.values()))
-
-
-_cache = TextCache(MAX_CHARS)
 
 
 def read_texts(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> list[Texts]:
     """Return the texts of each row by name; if a row cannot be read, its prompt holds the error."""
     keys = _keys(index, snapshot, rows)
-    found = {place: texts for place, key in enumerate(keys) if (texts := _cache.get(key)) is not None}
+    found = {place: texts for place, key in enumerate(keys) if (texts := index.texts.get(key)) is not None}
     missing = [place for place in range(len(rows)) if place not in found]
     for place, texts in zip(missing, fetch_all_texts(index, snapshot, rows[missing]), strict=True):
         if texts is None:
             found[place] = _texts_or_error(index, snapshot, int(rows[place]))
         else:
             found[place] = texts
-            _cache.put(keys[place], texts)
+            index.texts.put(keys[place], texts)
     return [found[place] for place in range(len(rows))]
 
 
 def unread_bytes(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> int:
     """Return the bytes of log that `read_texts` would have to read."""
-    unread = [key not in _cache for key in _keys(index, snapshot, rows)]
+    unread = [key not in index.texts for key in _keys(index, snapshot, rows)]
     return int(snapshot.metadata("length")[rows][np.array(unread, bool)].sum())
 
 

@@ -9,11 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from rlpanel.api.open_run import open_run
-from rlpanel.app.session_hub import SessionHub
 from rlpanel.panels.session.browser_pace import BrowserPace
 from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.redraw_queue import redraw_queue
 from rlpanel.panels.session.session import TURN, Session
+from rlpanel.panels.session.session_hub import SessionHub
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import write_run

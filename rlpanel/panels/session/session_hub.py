@@ -72,19 +72,3 @@ class SessionHub:
             sessions = list(self._sessions)
         for session in sessions:
             session.notify(changed)
-
-
-_hub: SessionHub | None = None
-_hub_lock = threading.Lock()
-
-
-def hub() -> SessionHub:
-    """Return the hub of this process, which listens to the process's reader."""
-    from rlpanel.api.open_run import reader
-
-    global _hub
-    with _hub_lock:
-        service = reader()
-        if _hub is None or _hub.reader is not service:
-            _hub = SessionHub(service)
-        return _hub
