@@ -12,6 +12,7 @@ import param
 
 from docs import rooms, trainer_cases, writers
 from docs.cli_page import columns_of_tables, commands_table
+from docs.fixes import fixes_table
 from docs.metrics_page import metrics_page
 from docs.terminal_session import LINES, SHORT_LINES, TUTORIAL_LINES, session
 from rlpanel import schema
@@ -208,8 +209,9 @@ def reliability() -> str:
 
 
 def architecture() -> str:
-    """Return the page on the package's structure, with its rooms as a table."""
-    return between((FOLDER / "architecture.md").read_text("utf-8"), "rooms", rooms.table())
+    """Return the page on the package's structure, with tables of its rooms and of its workarounds."""
+    text = between((FOLDER / "architecture.md").read_text("utf-8"), "rooms", rooms.table())
+    return between(text, "fixes", fixes_table())
 
 
 def adapters() -> str:

@@ -56,6 +56,11 @@ def newest(running: int = sys.version_info.minor) -> str | None:
     return first_working(range(TESTED.stop - 1, running, -1))
 
 
+def newest_or_running() -> str | None:
+    """Return the newest interpreter that development versions of Panel and Bokeh run on."""
+    return first_working(range(TESTED.stop - 1, WITH_NEWEST - 1, -1))
+
+
 def why_no_oldest() -> str:
     """Return the reason why the lower bounds of the dependencies are not tested."""
     first, last = WITH_OLDEST[0], WITH_OLDEST[-1]
@@ -73,5 +78,5 @@ def why_no_newest(running: int = sys.version_info.minor) -> str:
 
 
 if __name__ == "__main__":
-    answers = (oldest, newest, why_no_oldest, why_no_newest)
+    answers = (oldest, newest, newest_or_running, why_no_oldest, why_no_newest)
     print({each.__name__: each for each in answers}[sys.argv[1]]() or "")

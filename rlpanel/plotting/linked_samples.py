@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import param
 from holoviews.core.operation import Operation
-from holoviews.operation.element import chain
 
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -84,11 +83,7 @@ def linked(table: hv.Dataset, draw: Draw, selects: Callable[[hv.dim], Any] | Non
         For marks that are not samples: turns the expression of the marks in a box into that of samples, or
         into None if a box in this element does not select.
     """
-    element = draw(table.data)
-    # HoloViews has no public way to tell an element that was drawn elsewhere where it comes from; hvPlot
-    # sets the same attributes.
-    element._dataset = table
-    element._pipeline = chain.instance(operations=[Redraw.instance(draw=draw)])
-    if selects is not None:
-        element._transforms = [selects]
-    return element
+    # An operation adds itself, its table and the transforms of the table to what it returns, unless it is
+    # called by `apply`, as it is when it may be dynamic.
+    source = table if selects is None else table.clone(transforms=[selects])
+    return Redraw.instance(draw=draw)(source, dynamic=False)

@@ -25,6 +25,7 @@ IN_CI = {
     "newest",
     "test-train",
     "upstream",
+    "upstream-dev",
     "watch",
     "docs",
     "dist",

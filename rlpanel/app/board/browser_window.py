@@ -26,7 +26,8 @@ KEYS = {
 class BrowserWindow(Component):
     """Passes keys to ``on_key``, Back and Forward to ``on_navigate``; writes ``query`` to the URL.
 
-    Panel's own location component ignores Back and Forward, and adds a history entry for every change.
+    Panel's own location component ignores Back and Forward, and adds a history entry for every change
+    (https://github.com/holoviz/panel/issues/7357).
     """
 
     query = param.String(default="", doc="Query string of the URL, with the question mark.")

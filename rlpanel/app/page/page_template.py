@@ -43,9 +43,7 @@ _TEMPLATE = """
 {% endblock %}
 """
 #: Scripts that change classes of views, after these are loaded and before they are used.
-_VIEW_SCRIPTS = tuple(
-    f"app/page/scripts/{name}.js" for name in ("view_class", "component_layout", "table_redraw")
-)
+_VIEW_SCRIPTS = ("panel_fixes/component_layout.js", "panel_fixes/table_redraw.js")
 #: Scripts and style sheets that the board does not use. Names that a later version changes are loaded.
 _UNUSED = (
     "bokeh-gl.min.js",
@@ -84,7 +82,7 @@ def apply_template(document: Document, first_view: str) -> None:
         rlpanel_theme_script=read_assets("app/page/theme.js")
         .replace("SYSTEM_COOKIE", SYSTEM_COOKIE)
         .replace("THEME_COOKIE", THEME_COOKIE),
-        rlpanel_import_script=read_assets("app/page/scripts/import_script.js"),
+        rlpanel_import_script=read_assets("panel_fixes/import_script.js"),
         rlpanel_view_script=read_assets(*_VIEW_SCRIPTS),
         rlpanel_language=document_language(document),
         rlpanel_labels=browser_labels(document_language(document)),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from bokeh.server.session import ServerSession
@@ -23,6 +24,7 @@ from rlpanel.app.security.page_sessions import SESSION_HEADER, PageSessions
 from rlpanel.app.security.security_headers import POLICY_HEADER, page_policy
 from rlpanel.app.server.page_messages import MessageFailures, MessageReader, WrongMessage, apply_message
 from rlpanel.app.server.spare_pages import SparePages
+from rlpanel.panel_fixes.server_pages import BuildingSocket, renew_token
 
 #: Largest message of a page in bytes. The longest ones carry a note, a search or an address.
 MAX_MESSAGE = 1 << 20
@@ -71,8 +73,9 @@ class PageHandler(DocHandler):
             session: ServerSession = await super().get_session()  # type: ignore[misc]
         if spare:
             payload: Any = self._generate_token_payload()
-            session._token = generate_jwt_token(
-                session.id, **keys, expiration=application.session_token_expiration, extra_payload=payload
+            expiration = application.session_token_expiration
+            renew_token(
+                session, generate_jwt_token(session.id, **keys, expiration=expiration, extra_payload=payload)
             )
         nonce = secrets.token_urlsafe(16)
         set_nonce(session.document, nonce)
@@ -80,7 +83,7 @@ class PageHandler(DocHandler):
         return session
 
 
-class PageSocket(WSHandler):
+class PageSocket(BuildingSocket):
     """Websocket of a page that this server gave to the same client; one at a time.
 
     It takes messages of text only. Bokeh would keep buffers that a client announces without a limit, and
@@ -114,10 +117,12 @@ class PageSocket(WSHandler):
             return
         super().open(*args, **kwargs)
 
-    async def _async_open(self, token: str) -> None:
-        with self._sessions.building(self._session_id):  # again, if it had ended
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        """Count the page while it is built again, if its session had ended."""
+        with self._sessions.building(self._session_id):
             self._limit.settle(self.request.remote_ip or "")
-            await super()._async_open(token)
+            yield
 
     def on_close(self) -> None:
         """Let the page connect again."""

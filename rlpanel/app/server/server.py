@@ -40,6 +40,7 @@ from rlpanel.app.server.page_handlers import MAX_MESSAGE, PageSocket, own_routes
 from rlpanel.app.server.service_manager import reported_state
 from rlpanel.app.server.spare_pages import SparePages
 from rlpanel.panel_fixes.model_defaults import remember_defaults
+from rlpanel.panel_fixes.server_pages import begun_pages, tornado_application
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE
 from rlpanel.runtime import Runtime, default_runtime
 from rlpanel.sources.files.file_access import AnyPath
@@ -121,7 +122,7 @@ def start(
     settings.perform_error_diagnostics = False
     session_root = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
     auth = TokenAuth(at.token, at.port) if at.token else None
-    sessions = PageSessions(auth, lambda: _pages(server._tornado, spares))
+    sessions = PageSessions(auth, lambda: _pages(application, spares))
     routes = [
         *health_routes(observed),
         *media_routes(runtime),
@@ -151,14 +152,15 @@ def start(
             auth=auth,
             log_function=_log_request,
         )
-    spares = SparePages(server._tornado, at.spare_pages, at.linger, runtime)
+    application = tornado_application(server)
+    spares = SparePages(application, at.spare_pages, at.linger, runtime)
     observed.count_spare_pages = lambda: spares.ready
     limit = PageLimit(at.max_pages, sessions.addresses, shared=bool(at.origins))
-    compress_routes(server._tornado.wildcard_router.rules)
-    own_routes(server._tornado.wildcard_router.rules, sessions, limit, spares)
+    compress_routes(application.wildcard_router.rules)
+    own_routes(application.wildcard_router.rules, sessions, limit, spares)
     runtime.media.served = True
-    _guard(server._tornado, at, auth, limit)
-    server._tornado.add_transform(partial(SafetyHeaders, embed_in=at.embed_in))
+    _guard(application, at, auth, limit)
+    application.add_transform(partial(SafetyHeaders, embed_in=at.embed_in))
     server.start()  # starts the periodic session tasks: pings and removal of expired sessions
     if at.show:
         server.io_loop.add_callback(server.show, at.login_path)
@@ -175,10 +177,8 @@ def _guard(application: Any, at: Access, auth: TokenAuth | None, limit: PageLimi
 
 
 def _pages(application: Any, spares: SparePages) -> list[str]:
-    """Return the ids of pages that are open or being built; Bokeh does not publish the latter."""
-    contexts = [application._applications[path] for path in application.app_paths]
-    pages = [page for context in contexts for page in (*context._sessions, *context._pending_sessions)]
-    return [page for page in pages if page not in spares.ids]
+    """Return the ids of pages that are open or being built, without spare pages."""
+    return [page for page in begun_pages(application) if page not in spares.ids]
 
 
 def _log_request(handler: RequestHandler) -> None:

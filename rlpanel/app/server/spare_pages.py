@@ -24,6 +24,7 @@ from rlpanel.app.page.page_template import THEME_COOKIE, last_theme
 from rlpanel.app.page.served_page import ServedPage, page_of
 from rlpanel.app.security.link_origin import SITE_HEADER, comes_from_elsewhere
 from rlpanel.panel_fixes.prepared_document import serialize_ahead
+from rlpanel.panel_fixes.server_pages import page_context
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language
 from rlpanel.panels.session.redraw_queue import redraw_queue
 from rlpanel.runtime import Runtime
@@ -207,9 +208,9 @@ class SparePages:
     async def _build(self, key: PageKey) -> None:
         """Create the session of a spare page, which builds the page step by step, and serialise it."""
         application = self._application
-        context = application._applications["/"]
+        context = page_context(application)
         name = generate_session_id(secret_key=application.secret_key, signed=application.sign_sessions)
-        self.ids = {name, *(self.ids & context._sessions.keys())}
+        self.ids = {name, *(self.ids & {each.id for each in context.sessions})}
         # It gets a token when it is given away: tokens are valid for some minutes only.
         session: ServerSession = await context.create_session_if_needed(name, key.request(), None)
         session.block_expiration()

@@ -7,6 +7,7 @@ from typing import Any
 
 import panel as pn
 
+from rlpanel.panel_fixes.narrow_row import NarrowRow
 from rlpanel.panels.ui.assets import read_assets
 
 
@@ -64,16 +65,9 @@ def integer_field(name: str, label: str, width: int, **params: Any) -> pn.widget
     return pn.widgets.IntInput(label=label, width=width, css_classes=[f"rl-{name}"], **{**defaults, **params})
 
 
-class FieldRow(pn.Row):
-    """A row of fields that breaks where it is too narrow.
-
-    Panel would derive a minimum width from the fields and pass it on to all layouts around the row.
-    """
+class FieldRow(NarrowRow):
+    """A row of fields that breaks where it is too narrow."""
 
     def __init__(self, *fields: Any, **params: Any) -> None:
         style = read_assets("panels/inputs/field_row.css")
         super().__init__(*fields, **{"sizing_mode": "stretch_width", "stylesheets": [style], **params})
-
-    def _compute_sizing_mode(self, children: list[Any], props: dict[str, Any]) -> dict[str, Any]:
-        computed = super()._compute_sizing_mode(children, props)
-        return {name: value for name, value in computed.items() if name != "min_width"}

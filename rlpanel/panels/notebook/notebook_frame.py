@@ -1,36 +1,30 @@
 """Frame of a view in a notebook cell: theme, scripts and style sheets without network access.
 
-In a notebook Panel would load style sheets of later models from a CDN. Here they are embedded as ``data:``
-URLs. Changes are held back until the browser has drawn the view: a message that arrives during drawing is
-applied only in part, and the browser cannot decode any message after it.
+Style sheets are embedded as ``data:`` URLs. Changes are held back until the browser has drawn the view: a
+message that arrives during drawing is applied only in part, and the browser cannot decode any later one.
 Messages of the browser are handled on the loop that draws the view, whichever thread they arrive on.
 """
 
 from __future__ import annotations
 
-import re
 import time
-from functools import cache, partial
+from collections.abc import Callable
+from functools import cache
 from typing import Any
-from uuid import uuid4
 
 import panel as pn
 import param
-from bokeh.document import Document
 from bokeh.model import Model
-from bokeh.models import ImportedStyleSheet
 
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panel_fixes.embedded_sheets import embedded_sheet
+from rlpanel.panel_fixes.embedded_sheets import SheetsOfView
+from rlpanel.panel_fixes.notebook_view import NotebookView
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.plain_design import PlainDesign
 
-_SHEET = '{"type":"object","name":"ImportedStyleSheet","id":"%s","attributes":{"url":"%s"}}'
-_SHEET_DEFINITION = re.compile(re.escape(_SHEET) % (r"([\w-]+)", r"([^\"]+)"))
-_MODEL_REFERENCE = re.compile(r'\{"id":"([\w-]+)"\}')
 #: Seconds to wait for the browser to report that the view is drawn; a page of another tool may never do so.
 PATIENCE = 60.0
 
@@ -62,7 +56,7 @@ class DrawnSignal(Component):
         self._send_msg("heard")
 
 
-class NotebookFrame(pn.Column):
+class NotebookFrame(NotebookView):
     """Frame with the colours and fonts of the theme, which a view on the board gets from the page.
 
     Parameters
@@ -90,25 +84,19 @@ class NotebookFrame(pn.Column):
             **options,
         )
 
-    def _render_mimebundle(self, model: Model, doc: Document, comm: Any, location: Any = None) -> Any:
-        channel = DelayedComm(comm)
-        self._signal.channels.append(channel)
+    def begin(self, model: Model, channel: Any) -> None:
+        """Delay the messages of one output, and embed the style sheets of its view."""
+        delayed = DelayedComm(channel)
+        delayed.sheets.embed(model)
+        self._signal.channels.append(delayed)
         self._signal.plot = model.ref["id"]
-        for sheet in model.select({"type": ImportedStyleSheet}):
-            channel.embed(sheet)
-        bundle = super()._render_mimebundle(model, doc, comm, location)
-        # The bundle contains the changes made while it was built; as events they would precede the view.
-        doc.callbacks._held_events = []
-        data, metadata = bundle
-        return {**data, "text/html": _escape_output(data["text/html"])}, metadata
 
-    def _on_msg(self, ref: str, manager: Any, msg: Any) -> None:
-        """Apply a message of the browser on the loop that draws the view.
+    def run_on_loop(self, handle: Callable[[], object]) -> None:
+        """Handle a message of the browser on the loop that draws the view.
 
         JupyterLab delivers messages on another thread, a subshell of the kernel. A message that this thread
         sent in response could be mixed with one of the loop's, and the browser would decode neither.
         """
-        handle = partial(super()._on_msg, ref, manager, msg)
         if self._loop is None or self._loop.runs_here:
             handle()
         else:
@@ -118,9 +106,6 @@ class NotebookFrame(pn.Column):
 class DelayedComm:
     """Queue in front of a view's channel: holds messages until the view is drawn, and embeds style sheets.
 
-    Panel refers to style sheets that the browser has already freed, and to those of a CDN. Each reference is
-    replaced by the complete sheet.
-
     Parameters
     ----------
     comm : Comm
@@ -128,16 +113,11 @@ class DelayedComm:
     """
 
     def __init__(self, comm: Any) -> None:
-        self._urls: dict[str, str] = {}
+        self.sheets = SheetsOfView()
         self._queue: list[tuple[Any, ...]] = []
         self._opens_at: float = time.monotonic() + PATIENCE
         self._send = comm.send
         comm.send = self.send
-
-    def embed(self, sheet: Any) -> None:
-        """Embed a style sheet of the view itself, and remember it for later references."""
-        sheet.update(url=embedded_sheet(sheet.url))
-        self._urls[sheet.id] = sheet.url
 
     def open(self) -> None:
         """Send the queued messages, and all later ones at once; called when the view is drawn."""
@@ -148,7 +128,7 @@ class DelayedComm:
 
     def send(self, data: Any = None, *rest: Any, **options: Any) -> None:
         """Send a message as the comm does, or queue it until the view is drawn."""
-        data = self._embed_sheets(data) if isinstance(data, str) else data
+        data = self.sheets.embed_in(data) if isinstance(data, str) else data
         if self._opens_at > time.monotonic():
             self._queue.append((data, rest, options))
             return
@@ -156,30 +136,9 @@ class DelayedComm:
             self.open()
         self._send(data, *rest, **options)
 
-    def _embed_sheets(self, text: str) -> str:
-        """Replace each definition of and reference to a style sheet by a complete sheet with a new id."""
-        self._urls |= {id: embedded_sheet(url) for id, url in _SHEET_DEFINITION.findall(text)}
-        return _MODEL_REFERENCE.sub(self._copy, _SHEET_DEFINITION.sub(r'{"id":"\1"}', text))
-
-    def _copy(self, match: re.Match[str]) -> str:
-        url = self._urls.get(match[1])
-        return match[0] if url is None else _SHEET % (uuid4(), url)
-
-
-def _escape_output(output: str) -> str:
-    """Escape the script of a cell's output: Panel inserts texts of the log, which could end the script."""
-    head, opening, rest = output.partition("<script")
-    code, closing, tail = rest.rpartition("</script>")
-    return f"{head}{opening}{_escape_script(code)}{closing}{tail}"
-
 
 @cache
 def load_scripts() -> None:
     """Load Panel's scripts, once and without network; to be called before creating a view."""
     if pn.state.curdoc is None:
         pn.extension("tabulator", inline=True)
-
-
-def _escape_script(code: str) -> str:
-    """Escape sequences in string literals that would end the surrounding script or start a comment."""
-    return code.replace("</", "<\\/").replace("<!--", "<\\!--")

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from types import SimpleNamespace
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
 # Panel imports it with the first table, while the server answers.
 import pandas.io.formats.style
-import panel as pn
-from bokeh.models.widgets.tables import (
-    CellEditor,
-    CellFormatter,
-    StringFormatter,
-    TableColumn,
-)
-from panel.util import clone_model
 
 from rlpanel import schema
 from rlpanel.metrics.engine import column_info
-from rlpanel.panel_fixes.click_table import ClickTable
+from rlpanel.panel_fixes.grid_table import GridTable
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.language.table_labels import pager_labels
 from rlpanel.panels.plots.snapshot_cache import cached_on
@@ -82,116 +73,26 @@ def _has_agents(snapshot: Snapshot) -> bool:
     return any(bool((values > (name == "turns")).any()) for name, values in means.items())
 
 
-#: Properties, synchronised in both directions, that are lists of dicts with a column's ``field``.
-_COLUMN_PROPERTIES = frozenset({"sorters", "filters"})
-
-
-class SampleTable(ClickTable):
-    """A read-only table with stable sorting.
-
-    Panel mistakes some of its own updates for edits in the browser, and would overwrite the current rows with
-    a page of rows that may be outdated. It also sorts equal rows by the text of their row numbers.
-
-    New rows with the same columns, in their own order, are sent straight to the browser. Panel would
-    recompute the columns' configuration and the selection, which takes longer than everything else, and many
-    sessions show the same rows.
+class SampleTable(GridTable):
+    """The grid's table: its cells are made of one page of rows, once for all sessions that show them.
 
     In Python the columns have the log's names. The browser gets and sends the encoded names of
     `rlpanel.panels.ui.field_names`.
     """
 
-    @property
-    def _in_order(self) -> bool:
-        """True if the browser neither sorts nor filters the rows."""
-        return not (self.sorters or self.filters or self._filters) and self.pagination == "remote"
+    def cells(self, frame: pd.DataFrame, rows: range) -> dict[str, Any]:
+        """Return the texts of some rows, by position, for each column."""
+        if frame is self.value and isinstance(frame.index, pd.RangeIndex):
+            return dict(cached_on(frame, "page", rows, lambda: page_cells(frame, rows), most=4))
+        return page_cells(frame, rows)
 
-    @property
-    def _page_rows(self) -> range:
-        """The positions of the rows on the current page."""
-        size = self.page_size or self.initial_page_size
-        return range((self.page - 1) * size, self.page * size)
+    def encode(self, name: str) -> str:
+        """Return the name of a column in the browser."""
+        return field_of(name)
 
-    def _sort_df(self, df: pd.DataFrame) -> pd.DataFrame:
-        if not self.sorters:
-            return df
-        rising = [sorter["dir"] == "asc" for sorter in self.sorters]
-        return df.sort_values(
-            [s["field"] for s in self.sorters], ascending=rising, kind="stable", key=_sort_key
-        )
-
-    def _get_data(self) -> tuple[pd.DataFrame, dict[str, Any]]:
-        frame, rows = self.value, self._page_rows
-        if self._in_order and isinstance(frame.index, pd.RangeIndex):
-            return frame, dict(cached_on(frame, "page", rows, lambda: page_cells(frame, rows), most=4))
-        paged = self.pagination == "remote"
-        visible = self._filter_dataframe(frame, header_filters=paged)
-        visible = self._sort_df(visible) if paged else visible
-        return visible, page_cells(visible, rows if paged else range(len(visible)))
-
-    def _update_selected(self, *events: Any, indices: Any = None) -> None:
-        if not self._in_order:
-            super()._update_selected(*events, indices=indices)
-            return
-        rows = self._page_rows
-        on_page = [row - rows.start for row in self.selection if row in rows]
-        super(pn.widgets.Tabulator, self)._update_selected(*events, indices=on_page)
-
-    def _update_columns(self, event: Any, model: Any) -> None:
-        if event.name != "value" or [name_of(column.field) for column in model.columns] != self._get_fields():
-            super()._update_columns(event, model)
-
-    def _get_column_definitions(self, col_names: list[str], df: pd.DataFrame) -> list[TableColumn]:
-        # Panel would create an editor and a formatter for each column, sixty models in each page that opens.
-        # The formatters are cloned, because a model belongs to one page.
-        editor, plain = CellEditor(), StringFormatter()
-        given: dict[str, Any] = {name: self.formatters.get(name) for name in col_names}
-        models = {id(each): each for each in given.values() if isinstance(each, CellFormatter)}
-        clones = {key: clone_model(model) for key, model in models.items()}
-        return [
-            TableColumn(
-                field=name,
-                title=self.titles.get(name, name),
-                width=self.widths.get(name, 0),
-                editor=editor,
-                formatter=clones.get(id(given[name]), plain),
-            )
-            for name in col_names
-        ]
-
-    # -- encoded names in the browser; Panel 1.10 has a class of its own for columns -----------------
-
-    def _get_columns(self) -> list[Any]:
-        columns: list[Any] = super()._get_columns()
-        for column in columns:
-            column.field = field_of(column.field)
-        return columns
-
-    def _get_configuration(self, columns: list[Any]) -> dict[str, Any]:
-        # Panel looks up a column's settings by its field, so it needs the log's names here.
-        named: list[Any] = [
-            SimpleNamespace(field=name_of(column.field), editor=column.editor) for column in columns
-        ]
-        configuration = super()._get_configuration(named)
-        for column in configuration["columns"]:
-            column["field"] = field_of(column["field"])
-        return configuration
-
-    def _process_param_change(self, params: dict[str, Any]) -> dict[str, Any]:
-        encoded = dict(params)
-        for name in _COLUMN_PROPERTIES & set(params):
-            encoded[name] = [{**item, "field": field_of(item["field"])} for item in params[name]]
-        if "hidden_columns" in params:
-            encoded["hidden_columns"] = [field_of(name) for name in params["hidden_columns"]]
-        return super()._process_param_change(encoded)
-
-    def _process_property_change(self, props: dict[str, Any]) -> dict[str, Any]:
-        decoded = dict(props)
-        for name in _COLUMN_PROPERTIES & set(props):
-            decoded[name] = [{**item, "field": name_of(item["field"])} for item in props[name]]
-        return super()._process_property_change(decoded)
-
-    def _process_data(self, data: Mapping[str, Any]) -> None:
-        pass
+    def decode(self, field: str) -> str:
+        """Return the log's name of a column."""
+        return name_of(field)
 
 
 #: Rows with thumbnails.
@@ -244,11 +145,6 @@ def table_of(frame: pd.DataFrame) -> SampleTable:
 def header_tips(columns: Iterable[str]) -> dict[str, str]:
     """Return each column's header tooltip. Tabulator reads them as HTML, so names from a log are escaped."""
     return {name: safe_text(column_info.describe(name).tip) for name in columns if name != "uid"}
-
-
-def _sort_key(values: pd.Series) -> pd.Series:
-    """Return texts in lower case, so that sorting ignores case; numbers stay as they are."""
-    return values if _is_number(values) else values.fillna("").str.lower()
 
 
 #: Script that sends the uid of the clicked row, as the browser shows it. The time makes every click a change.

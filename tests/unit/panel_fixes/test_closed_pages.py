@@ -106,3 +106,8 @@ def test_other_warnings_of_the_same_place_are_told(name: str, caplog: pytest.Log
 def test_the_text_is_still_that_of_bokeh_and_panel() -> None:
     for module in (ws, document):
         assert closed_pages.CLOSED in inspect.getsource(module)
+
+
+@pytest.mark.upstream_fault
+def test_bokeh_still_warns_of_each_message_to_a_closed_page() -> None:
+    assert f'log.warning("{closed_pages.CLOSED}")' in inspect.getsource(ws)

@@ -87,3 +87,17 @@ def test_components_share_parameters_but_neither_values_nor_watchers(shown: tupl
     numbers.label = "x"
     assert (numbers.label, other.label, Numbers().label, seen) == ("x", "other", "", [])
     assert numbers.param["rows"] is Numbers.param["rows"]
+
+
+@pytest.mark.upstream_fault
+def test_panels_own_component_still_looks_up_values_in_the_wrong_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own, document = PanelsOwn(), Document()
+    document.add_root(own.get_root(document))
+    asked: list[str] = []
+    monkeypatch.setattr(
+        HasProps, "_raise_attribute_error_with_matches", lambda _, name, __: asked.append(name)
+    )
+    own.rows = [1]
+    assert asked

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import panel as pn
+import pytest
 from bokeh.document import Document
 from bokeh.models import ImportedStyleSheet
 
@@ -29,3 +32,14 @@ def test_a_change_before_the_model_is_part_of_the_page_asks_no_cdn() -> None:
 def test_panels_use_no_other_html_pane() -> None:
     others = [path for path in PACKAGE.rglob("*.py") if path.name != "html_pane.py"]
     assert [path.name for path in others if "pane.HTML(" in path.read_text("utf-8")] == []
+
+
+@pytest.mark.upstream_fault
+def test_panels_own_pane_still_makes_its_sheets_again() -> None:
+    document = Document()
+    apply_template(document, "")
+    pane = pn.pane.HTML("a")
+    model: Any = pane.get_root(document)
+    pane.object = "b"
+    urls = [sheet.url for sheet in model.stylesheets if isinstance(sheet, ImportedStyleSheet)]
+    assert any(url.startswith("http") for url in urls)

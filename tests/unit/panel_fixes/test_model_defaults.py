@@ -188,3 +188,18 @@ def test_a_second_call_does_nothing() -> None:
     remember_defaults()
     assert Property.themed_default is first
     assert not hasattr(first.__wrapped__, "__wrapped__")  # type: ignore[attr-defined]
+
+
+@pytest.mark.upstream_fault
+def test_bokeh_still_computes_the_default_of_each_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[str] = []
+    compute = Property.themed_default
+
+    def counted(prop: Any, cls: type[HasProps], name: str, *args: Any, **options: Any) -> Any:
+        computed.append(name)
+        return compute(prop, cls, name, *args, **options)
+
+    monkeypatch.setattr(Property, "themed_default", counted)
+    for axis in (LinearAxis(), LinearAxis()):
+        assert axis.axis_line_width
+    assert computed.count("axis_line_width") > 1

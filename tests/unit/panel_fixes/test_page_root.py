@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import panel as pn
+import pytest
 from bokeh.document import Document
+from bokeh.document.models import DocumentModelManager
 
 from rlpanel.panel_fixes.page_root import CHILDREN_PER_MESSAGE, PageRoot
 
@@ -73,3 +75,19 @@ def test_a_late_layout_may_contain_another_one() -> None:
         step()
         seen.append("".join(sorted(texts(document))))
     assert seen == ["a", "ab", "abcd"]
+
+
+@pytest.mark.upstream_fault
+def test_a_child_of_a_shown_column_still_makes_all_models_be_visited(monkeypatch: pytest.MonkeyPatch) -> None:
+    document, column = Document(), pn.Column(*(pn.pane.HTML(text) for text in "abcdefgh"))
+    document.add_root(column.get_root(document))
+    visits = list[DocumentModelManager]()
+    recompute = DocumentModelManager.recompute
+
+    def counted(models: DocumentModelManager) -> None:
+        visits.append(models)
+        recompute(models)
+
+    monkeypatch.setattr(DocumentModelManager, "recompute", counted)
+    column.append(pn.pane.HTML("i"))
+    assert visits

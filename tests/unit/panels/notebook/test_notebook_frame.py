@@ -39,7 +39,7 @@ def test_every_message_brings_the_sheets_that_it_names() -> None:
     comm = Comm()
     sheet = ImportedStyleSheet(url=URL)
     opened = DelayedComm(comm)
-    opened.embed(sheet)
+    opened.sheets.embed(sheet)
     opened.open()
     other = {"id": "no-sheet"}
     for text in (message(define("a"), other), message({"id": "a"}, {"id": sheet.id}, other)):

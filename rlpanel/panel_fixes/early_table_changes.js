@@ -1,6 +1,8 @@
-// Keeps changes of a table that arrive while the browser is still building it.
-
-// Apply what a table got before Tabulator had created it. Panel's handlers would raise errors or ignore it.
+// Applies what a table got before Tabulator had created it. Panel's handlers would raise errors or ignore it.
+//
+// Upstream: https://github.com/holoviz/panel/pull/5412, https://github.com/holoviz/panel/pull/3330
+// Needed by: Panel 1.9 to 1.10
+// Delete when: the grid is a component of its own, or a change before `tableBuilt` is applied after it.
 function keepTableChanges() {
   const shown = Bokeh.Models.get("panel.models.tabulator.DataTabulator")?.prototype.default_view.prototype
   if (!shown || shown.keepsEarly) return
