@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from rlpanel.display_settings import MAX_SMOOTHING
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.plots.alignment import ALIGNMENTS
-from rlpanel.panels.plots.smoothing import MAX_WEIGHT as MOST_SMOOTH
 from rlpanel.panels.session.context import Selection
 from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
+from rlpanel.store.snapshot.alignment import ALIGNMENTS
 from rlpanel.store.snapshot.prompt_pairs import BEST, NEWEST
 
 _TRUE, _FALSE = {"1", "true", "dark"}, {"0", "false", "light"}
@@ -71,7 +71,7 @@ def _alignment(text: str) -> str:
 
 def _smoothing(text: str) -> float:
     weight = float(text)
-    if not 0 <= weight <= MOST_SMOOTH:
+    if not 0 <= weight <= MAX_SMOOTHING:
         raise ValueError(text)
     return weight
 

@@ -18,7 +18,6 @@ from rlpanel import schema
 from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.inputs.input_fields import button, text_field
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.episode_traces import fold_episodes
 from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
 from rlpanel.panels.samples.sample_table import PICK, SampleTable, table_of
@@ -39,6 +38,7 @@ from rlpanel.store.query.sample_notes import NOTE_COLUMNS
 from rlpanel.store.query.sort_order import Order, parse_order
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: Seconds that a followed step is shown before the texts of further pages are read. In a run with shorter
 #: steps nobody would look at them.

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.display_settings import Display
-from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.sample_frame import frame_of
 from rlpanel.panels.samples.text_cache import READ_NOW, Texts, read_texts, unread_bytes
 from rlpanel.panels.samples.text_style import style_of
@@ -22,6 +21,7 @@ from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 from rlpanel.texts.prompt_parts import TextStyle
 
 #: Number of tables and texts cached per snapshot: sessions that follow a run show the same step.

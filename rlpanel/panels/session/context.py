@@ -12,11 +12,8 @@ from contextlib import contextmanager
 import numpy as np
 import param
 
-from rlpanel.display_settings import DARK_DEFAULT, Display
+from rlpanel.display_settings import DARK_DEFAULT, MAX_SMOOTHING, Display
 from rlpanel.errors import RLPanelError, SampleNotFound
-from rlpanel.panels.plots.alignment import ALIGNMENTS, STEP
-from rlpanel.panels.plots.smoothing import MAX_WEIGHT as MOST_SMOOTH
-from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.schema import Sample
@@ -27,10 +24,12 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.playable_media import PlayableMedium
 from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.snapshot.alignment import ALIGNMENTS, STEP
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.prompt_pairs import NEWEST
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 
 class Selection(param.Parameterized):
@@ -60,7 +59,7 @@ class Selection(param.Parameterized):
     )
     smooth = param.Number(
         default=0.0,
-        bounds=(0.0, MOST_SMOOTH),
+        bounds=(0.0, MAX_SMOOTHING),
         step=0.01,
         label="Smoothing",
         doc="Weight of an exponential moving average over the steps; the raw line stays visible behind it.",

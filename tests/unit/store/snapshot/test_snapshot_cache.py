@@ -17,13 +17,13 @@ from rlpanel.api.run import Run
 from rlpanel.display_settings import Display
 from rlpanel.panels.curves.curve_points import shared_points
 from rlpanel.panels.plots import series
-from rlpanel.panels.plots.column_payload import MAX_LIST_LENGTH
-from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.plots.series import MAX_LIST_LENGTH
 from rlpanel.panels.samples import text_loader
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.samples.text_loader import texts_of
 from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.session.context import Context, Selection
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 from tests.factories import write_run
 
 
