@@ -82,7 +82,15 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
     # The Python interface.
     "sql": ("sources/records", "metrics/*", "store/*", "findings"),
-    "plotting": ("metrics/*", "store/*", "panel_fixes", "panels/ui", "panels/plots", "panels/timeline"),
+    "plotting": (
+        "texts",
+        "metrics/*",
+        "store/*",
+        "panel_fixes",
+        "panels/ui",
+        "panels/plots",
+        "panels/timeline",
+    ),
     "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "plotting"),
     # Tables for the command line, agents and scripts.
     "tables": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql", "api"),
@@ -92,7 +100,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/ui": (),
     "panels/texts": ("panel_fixes", "texts", "panels/language", "panels/ui"),
     "panels/inputs": ("panel_fixes", "panels/ui"),
-    "panels/plots": ("metrics/*", "store/*", "panel_fixes", "panels/language", "panels/ui"),
+    "panels/plots": ("texts", "metrics/*", "store/*", "panel_fixes", "panels/language", "panels/ui"),
     "panels/session": ("sources/*", "store/*", "panel_fixes", "panels/language", "panels/ui", "panels/plots"),
     "panels/export": (
         *("store/*", "panel_fixes", "panels/language", "panels/ui", "panels/plots", "panels/session"),

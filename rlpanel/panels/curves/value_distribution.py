@@ -12,8 +12,9 @@ from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.export.plot_tables import density_frame, ridges_frame
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.density_plot import DensityPlot
-from rlpanel.panels.plots.ridge_plot import RidgePlot, ridges
-from rlpanel.panels.plots.value_range import ValueRange
+from rlpanel.panels.plots.plot_elements import ridges
+from rlpanel.panels.plots.ridge_plot import RidgePlot
+from rlpanel.panels.plots.value_axis import ValueRange
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.store.snapshot.alignment import STEP, RunAxis
