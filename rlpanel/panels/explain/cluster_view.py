@@ -14,7 +14,7 @@ from rlpanel.analysis.sample_filter import samples_filter
 from rlpanel.errors import SettingError
 from rlpanel.number_text import number
 from rlpanel.panels.explain.contrast_sides import parse_range
-from rlpanel.panels.explain.link_rows import LinkRows, RowsPlot, caption, link_row, note_pane, one_line
+from rlpanel.panels.explain.link_rows import LABEL_CHARS, LinkRows, RowsPlot, caption, link_row, note_pane
 from rlpanel.panels.explain.sample_links import show_samples
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.inputs.input_fields import button, text_field
@@ -24,6 +24,7 @@ from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.texts.shorten import marked_line
 
 #: Maximum number of listed clusters.
 MOST_ROWS = 40
@@ -118,7 +119,9 @@ class ClusterView(Viewer):
 
     def _element(self) -> Any:
         clusters = self._found.clusters if self._found is not None else ()
-        labels = [well_formed(one_line(cluster.example or tr("(empty)"))) for cluster in clusters]
+        labels = [
+            well_formed(marked_line(cluster.example or tr("(empty)"), LABEL_CHARS)) for cluster in clusters
+        ]
         sizes = np.array([cluster.size for cluster in clusters])
         return cluster_bars(labels, sizes, self.context.selection.dark) if clusters else None
 

@@ -25,7 +25,7 @@ from rlpanel.panels.explain.contrast_sides import (
     sides_of,
     usual_ranges,
 )
-from rlpanel.panels.explain.link_rows import LinkRows, RowsPlot, caption, link_row, note_pane, one_line
+from rlpanel.panels.explain.link_rows import LABEL_CHARS, LinkRows, RowsPlot, caption, link_row, note_pane
 from rlpanel.panels.explain.sample_links import both, show_samples
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
@@ -35,6 +35,7 @@ from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.ui.theme import safe_text
+from rlpanel.texts.shorten import marked_line
 
 
 class ContrastView(Viewer):
@@ -201,7 +202,7 @@ class ContrastView(Viewer):
 
     def _element(self) -> Any:
         differences = self._found.differences if self._found is not None else ()
-        labels = [well_formed(one_line(label_of(difference))) for difference in differences]
+        labels = [well_formed(marked_line(label_of(difference), LABEL_CHARS)) for difference in differences]
         effects = np.array([difference.tested.effect for difference in differences])
         errors = np.array([difference.tested.error for difference in differences])
         dark, axis = self.context.selection.dark, tr("effect, standard deviations")

@@ -14,7 +14,7 @@ from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.texts.shorten import shorten
+from rlpanel.texts.shorten import marked_line
 
 #: Maximum number of characters of a label.
 LABEL_CHARS = 200
@@ -58,7 +58,7 @@ def link_row(
     """Return a row with a bar, whose length is from -1 to 1, and with texts."""
     return {
         "key": well_formed(key),
-        "label": well_formed(one_line(label)),
+        "label": well_formed(marked_line(label, LABEL_CHARS)),
         "value": value,
         "bar": bar if bar == bar else 0.0,
         "numbers": numbers,
@@ -66,11 +66,6 @@ def link_row(
         "tip": well_formed(tip),
         "signed": signed,
     }
-
-
-def one_line(text: str) -> str:
-    """Return a text as one line, with marks for line breaks and tabs."""
-    return shorten(text, LABEL_CHARS, "").replace("\n", "↵").replace("\t", "⇥")
 
 
 class RowsPlot(Viewer):

@@ -20,14 +20,15 @@ from rlpanel.panels.inputs.input_fields import button, text_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.episode_traces import fold_episodes
 from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
+from rlpanel.panels.samples.sample_frame import table_frame
 from rlpanel.panels.samples.sample_table import PICK, SampleTable, table_of
-from rlpanel.panels.samples.text_loader import RowTexts, table_frame, texts_of
-from rlpanel.panels.samples.text_style import STYLE_SETTINGS
 from rlpanel.panels.samples.thumbnails import Thumbnails
-from rlpanel.panels.samples.visible_rows import subset_html, visible_rows
+from rlpanel.panels.samples.visible_rows import PAGE, subset_html, visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import drawing_loop
 from rlpanel.panels.session.redraw_queue import draw_in_turn
+from rlpanel.panels.texts.sample_texts import RowTexts, texts_of
+from rlpanel.panels.texts.text_style import STYLE_SETTINGS
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import click_field
@@ -151,7 +152,7 @@ class SampleGrid(Viewer):
             self._rows = result.rows[: context.display.max_samples]
         if context.display.fold_episodes:
             self._rows = fold_episodes(view.snapshot, self._rows)
-        self._texts = texts_of(context.index, view, self._rows)
+        self._texts = texts_of(context.index, view, self._rows, PAGE)
         self._show()
         if context.index is not None and not self._texts.whole:
             self._read_rest(context.index, view.snapshot)

@@ -1,9 +1,13 @@
-"""Cache of sample texts read from the log files, shared by all pages."""
+"""Texts of samples, read from the log files once for all pages.
+
+If the lines of many rows are long, only those of the first page are read at once, and the rest on a thread.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 import numpy as np
@@ -12,7 +16,9 @@ from cachetools import LRUCache
 from rlpanel.errors import RLPanelError
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_all_texts, fetch_texts
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: Bytes of log that are read on the event loop; more is read on a thread while the numbers are shown.
 READ_NOW = 2 << 20
@@ -20,6 +26,9 @@ READ_NOW = 2 << 20
 MAX_CHARS = 64 << 20
 #: Columns that together identify a row's text: its locator in the file and its hashes.
 _LOCATOR = ("offset", "length", "part", "hash", "prompt_hash", "response_hash")
+#: Number of tables and texts cached per snapshot: sessions that follow a run show the same step.
+MAX_CACHED = 2
+_pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-texts")
 
 Texts = dict[str, str]
 
@@ -93,3 +102,53 @@ def _texts_or_error(index: RunIndex, snapshot: Snapshot, row: int) -> Texts:
         return fetch_texts(index, snapshot, row)
     except (RLPanelError, IndexError) as error:
         return {"prompt": f"({error})"}
+
+
+class RowTexts:
+    """Texts of the grid's rows, as far as they have been read.
+
+    Attributes
+    ----------
+    texts : dict of int to dict
+        Row → its texts by name; rows that have not been read are missing.
+    whole : bool
+        Whether the texts of all rows have been read.
+    """
+
+    def __init__(self) -> None:
+        self.texts: dict[int, Texts] = {}
+        self.whole = True
+        self._lock = threading.Lock()
+        self._reading: Future[None] | None = None
+
+    def read_rest(self, index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Future[None]:
+        """Read all texts on a thread, once for all callers. Thread-safe."""
+        with self._lock:
+            if self._reading is None:
+                self._reading = _pool.submit(self._read, index, snapshot, rows)
+            return self._reading
+
+    def _read(self, index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> None:
+        self.texts = dict(zip(rows.tolist(), read_texts(index, snapshot, rows), strict=True))
+        self.whole = True
+
+    def _read_first(self, index: RunIndex, snapshot: Snapshot, rows: np.ndarray, first: int) -> None:
+        """Read all texts if they are short, else the first ones unless they are too long as well."""
+        for part in (rows, rows[:first]):
+            if unread_bytes(index, snapshot, part) <= READ_NOW:
+                self._read(index, snapshot, part)
+                break
+        self.whole = len(self.texts) == len(rows)
+
+
+def texts_of(index: RunIndex | None, view: RunView, rows: np.ndarray, first: int) -> RowTexts:
+    """Return the texts of rows: at least those of the ``first`` ones, unless their lines are very long."""
+    if index is None:
+        return RowTexts()
+
+    def read() -> RowTexts:
+        texts = RowTexts()
+        texts._read_first(index, view.snapshot, rows, first)
+        return texts
+
+    return cached_on(view, "texts", (index.path, rows.tobytes()), read, most=MAX_CACHED)

@@ -10,8 +10,8 @@ import pytest
 
 import rlpanel
 from rlpanel.api.run import Run
-from rlpanel.panels.samples import text_cache
-from rlpanel.panels.samples.text_cache import TextCache, read_texts, unread_bytes
+from rlpanel.panels.texts import sample_texts
+from rlpanel.panels.texts.sample_texts import TextCache, read_texts, unread_bytes
 from rlpanel.store.query.fetch_sample import fetch_texts
 from tests.factories import line, write_run
 
@@ -21,7 +21,7 @@ RANK0 = "rollout_data_rank_0.jsonl"
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> TextCache:
     made = TextCache(10_000)
-    monkeypatch.setattr(text_cache, "_cache", made)
+    monkeypatch.setattr(sample_texts, "_cache", made)
     return made
 
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from rlpanel.display_settings import Display
-from rlpanel.panels.samples.text_cache import READ_NOW, read_texts, unread_bytes
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.texts.sample_texts import READ_NOW, read_texts, unread_bytes
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.snapshot_cache import cached_on
