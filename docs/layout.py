@@ -84,7 +84,15 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # The Python interface.
     "runtime": ("store/*", "panels/session"),
     "sql": ("sources/records", "metrics/*", "store/*", "findings"),
-    "plotting": ("metrics/*", "store/*", "panel_fixes", "panels/ui", "panels/plots", "panels/timeline"),
+    "plotting": (
+        "texts",
+        "metrics/*",
+        "store/*",
+        "panel_fixes",
+        "panels/ui",
+        "panels/plots",
+        "panels/timeline",
+    ),
     "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "plotting", "runtime"),
     # Tables for the command line, agents and scripts.
     "tables": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql", "api"),
@@ -92,9 +100,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels": (),
     "panels/language": ("panel_fixes", "panels/ui"),
     "panels/ui": (),
-    "panels/texts": ("panel_fixes", "texts", "panels/language", "panels/ui"),
+    "panels/texts": ("store/*", "panel_fixes", "texts", "panels/language", "panels/ui", "panels/session"),
     "panels/inputs": ("panel_fixes", "panels/ui"),
-    "panels/plots": ("metrics/*", "store/*", "panel_fixes", "panels/language", "panels/ui"),
+    "panels/plots": ("texts", "metrics/*", "store/*", "panel_fixes", "panels/language", "panels/ui"),
     "panels/session": ("sources/*", "store/*", "panel_fixes", "panels/language", "panels/ui", "panels/plots"),
     "panels/export": (
         *("store/*", "panel_fixes", "panels/language", "panels/ui", "panels/plots", "panels/session"),
@@ -167,10 +175,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/*", "store/*", "panel_fixes", "panels/language", "panels/session", "runtime"),
         *("app", "app/alerts", "app/page", "app/security"),
     ),
-    "mcp_server": ("sources/discovery", "sources/files", "api", "tables", "app/board"),
+    "mcp_server": ("sources/discovery", "sources/files", "texts", "api", "tables", "app/board"),
     "cli/output": ("store/query", "tables"),
     "cli": (
-        *("sources/*", "metrics/*", "store/*", "findings/*", "api", "tables"),
+        *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "api", "tables"),
         *("panels/*", "app/*", "recording", "mcp_server", "cli/output"),
     ),
     "__main__": ("cli",),

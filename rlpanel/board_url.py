@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-from rlpanel.display_settings import DARK_DEFAULT
+from rlpanel.display_settings import DARK_DEFAULT, MAX_SMOOTHING
 
 #: Address of a board that was started without options.
 USUAL_ADDRESS = "http://localhost:5006"
@@ -23,8 +23,6 @@ USUAL_ADDRESS = "http://localhost:5006"
 MAX_QUERY = 8192
 #: Maximum number of runs and splits whose curves are drawn over those of the selected run.
 MAX_OVERLAY_RUNS = 8
-#: Largest weight of the smoothing average.
-MAX_SMOOTHING = 0.99
 #: Quantities on the x axis of the curves: steps, samples seen, wall time.
 STEP, SAMPLES, TIME = "step", "samples", "time"
 #: Choices of the samples that are compared; a number is a step.

@@ -46,8 +46,8 @@ def samples(
     chars: Chars = 0,
 ) -> Table:
     """Print the samples that pass a filter, sorted by a column."""
-    from rlpanel.tables.cut_texts import TextLimit
     from rlpanel.tables.sample_rows import samples as samples_table
+    from rlpanel.texts.shorten import TextLimit
 
     return samples_table(
         run, filter=filter, step=step, sort=sort, limit=none_if_zero(limit), offset=offset,
@@ -76,7 +76,7 @@ def sample(
 ) -> Table:
     """Print one sample with its texts and numbers, or its tokens."""
     from rlpanel.tables import one_sample
-    from rlpanel.tables.cut_texts import TextLimit
+    from rlpanel.texts.shorten import TextLimit
 
     if tokens or metric:
         return one_sample.sample_tokens(

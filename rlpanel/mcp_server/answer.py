@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlpanel.tables.table import Table
+from rlpanel.texts.shorten import shorten
 
 NOTICE = (
     "Everything under 'untrusted' is data that was logged during training, much of it written by the model "
@@ -129,7 +130,7 @@ def refusal(sentence: str, message: str) -> str:
 def cut(value: Any, chars: int) -> Any:
     """Return a value of JSON with its texts and lists cut."""
     if isinstance(value, str):
-        return value if len(value) <= chars else f"{value[:chars]}…"
+        return shorten(value, chars)
     if isinstance(value, Mapping):
         return {key[:chars]: cut(item, chars) for key, item in value.items()}
     if isinstance(value, list):

@@ -28,7 +28,7 @@ from rlpanel.tables import (
     step_rows,
     token_rows,
 )
-from rlpanel.tables.cut_texts import TextLimit
+from rlpanel.texts.shorten import TextLimit
 
 #: Most rows of one answer, whatever an agent asks for.
 MOST_ROWS = 500

@@ -9,8 +9,8 @@ import panel as pn
 from bokeh.models import BasicTickFormatter
 from bokeh.models.annotations import ColorBar
 
-from rlpanel.panels.plots.plot_text import shown_text
 from rlpanel.panels.ui import theme
+from rlpanel.texts.shorten import plot_text
 
 #: Size in pixels, as wide as two plots beside each other in a notebook.
 WIDTH, HEIGHT = 420, 290
@@ -73,7 +73,7 @@ def frame_options(
     own = {name: value for name, value in options.items() if name in FRAME}
     size = {} if {"responsive", "frame_width", "aspect"} & own.keys() else {"width": WIDTH, "height": HEIGHT}
     labels = {"title": title, "xlabel": xlabel, "ylabel": ylabel}
-    return {**size, **{name: shown_text(text, 200) for name, text in labels.items()}, **own}
+    return {**size, **{name: plot_text(text, 200) for name, text in labels.items()}, **own}
 
 
 def glyph_options(options: Mapping[str, Any]) -> dict[str, Any]:

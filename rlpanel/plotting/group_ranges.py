@@ -13,7 +13,7 @@ from hvplot import hvPlotTabular
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
-from rlpanel.panels.plots.plot_text import shown_text
+from rlpanel.panels.plots.plot_elements import GROUP_COLORS
 from rlpanel.plotting.element_style import (
     colors_of,
     frame_options,
@@ -23,11 +23,10 @@ from rlpanel.plotting.element_style import (
 )
 from rlpanel.plotting.linked_samples import GROUP, group_numbers, linked, sample_table
 from rlpanel.plotting.plotted_run import PlottedRun
-from rlpanel.store.query.step_groups import ALL_HIGH, ALL_LOW, SIGNAL, groups_of
+from rlpanel.store.query.step_groups import ALL_HIGH, ALL_LOW, groups_of
+from rlpanel.texts.shorten import plot_text
 
 _REWARDS = ("mean", "std", "min", "max")
-#: Theme colour of each state of a group.
-COLORS = {SIGNAL: "policy", ALL_LOW: "bad", ALL_HIGH: "good"}
 
 
 def group_ranges(
@@ -46,8 +45,8 @@ def group_ranges(
     frame = frame.sort_values("reward_mean", kind="stable", ignore_index=True)
     colors = colors_of(dark)
     frame["position"] = frame.index + 1.0
-    frame["color"] = [colors[COLORS[signal]] for signal in frame["signal"]]
-    frame["name"] = [shown_text(name) for name in frame["group"]]
+    frame["color"] = [colors[GROUP_COLORS[signal]] for signal in frame["signal"]]
+    frame["name"] = [plot_text(name) for name in frame["group"]]
     frame = _with_texts(frame)
     counts = frame["signal"].value_counts()
     states = [f"{counts[state]:,} {state}" for state in (ALL_LOW, ALL_HIGH) if state in counts]

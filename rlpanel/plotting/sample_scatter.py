@@ -8,11 +8,11 @@ from typing import Any
 import holoviews as hv
 import numpy as np
 import pandas as pd
-from hvplot import hvPlotTabular
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
 from rlpanel.panels.plots.density_plot import ramp
+from rlpanel.panels.plots.plot_elements import scatter_points
 from rlpanel.plotting.chosen_steps import Steps, rows_at, steps_text
 from rlpanel.plotting.element_style import (
     colors_of,
@@ -64,8 +64,8 @@ def _points(
     frame: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> Any:
-    style = {"color": colors_of(dark)["policy"], "size": 26, "alpha": 0.7, "line_color": None, **options}
-    return themed(hvPlotTabular(samples).points(x, y, hover_cols=["step", "rank"], **style, **frame), dark)
+    style = {"color": colors_of(dark)["policy"], "size": 26, "alpha": 0.7, **options}
+    return themed(scatter_points(samples, x, y, hover_cols=["step", "rank"], **style, **frame), dark)
 
 
 def _cells(

@@ -13,7 +13,6 @@ from hvplot import hvPlotTabular
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
-from rlpanel.panels.plots.plot_text import shown_text
 from rlpanel.plotting.element_style import (
     colors_of,
     frame_options,
@@ -23,6 +22,7 @@ from rlpanel.plotting.element_style import (
 )
 from rlpanel.plotting.linked_samples import SAMPLE, linked, sample_numbers, sample_table
 from rlpanel.plotting.plotted_run import PlottedRun
+from rlpanel.texts.shorten import plot_text
 
 #: Maximum number of tokens that are drawn one by one.
 MOST_TOKENS = 4000
@@ -39,7 +39,7 @@ def token_stems(
         raise SettingError(f"no token metric {metric!r} in {uid}; available: {', '.join(metrics) or 'none'}")
     frame, size = thinned(tokens[np.isfinite(tokens[metric])], metric)
     frame["value"] = frame[metric].map(number)
-    frame["text"] = [shown_text(repr(token)) for token in frame.get("token", frame["position"])]
+    frame["text"] = [plot_text(repr(token)) for token in frame.get("token", frame["position"])]
     info, colors = describe(metric), colors_of(dark)
     title = f"{uid}, step {tokens.attrs['step']}: {len(tokens):,} tokens"
     title += f"; each mark: the farthest from the median of {size}" if size > 1 else ""
@@ -53,7 +53,7 @@ def token_stems(
         return themed(stems, dark)
 
     def draw_marks(samples: pd.DataFrame) -> Any:
-        tips = [("token", "@text"), ("position", "@position"), (shown_text(info.label), "@value")]
+        tips = [("token", "@text"), ("position", "@position"), (plot_text(info.label), "@value")]
         marks = hvPlotTabular(_tokens_of_samples(frame, samples)).scatter(
             "position", metric, hover_cols=["text", "value"], hover_tooltips=tips,
             **{"size": 14, **style}, **shared,

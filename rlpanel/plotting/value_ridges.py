@@ -10,10 +10,9 @@ from typing import Any
 import holoviews as hv
 import numpy as np
 import pandas as pd
-from hvplot import hvPlotTabular
 
 from rlpanel.metrics.engine.column_info import describe
-from rlpanel.panels.plots.ridge_plot import REACH, ridges
+from rlpanel.panels.plots.plot_elements import ridge_area, ridges
 from rlpanel.plotting.element_style import colors_of, frame_options, glyph_options, themed
 from rlpanel.plotting.linked_samples import linked, sample_table
 from rlpanel.plotting.plotted_run import PlottedRun, check_column
@@ -29,25 +28,20 @@ def value_ridges(run: PlottedRun, column: str, dark: bool | None, options: Mappi
     assert counted is not None  # the column has a finite value
     shape = ridges(counted)
     info, colors = describe(column), colors_of(dark)
-    ticks = [
-        (-number, _range_text(first, last))
-        for number, (first, last) in enumerate(zip(shape.first.tolist(), shape.last.tolist(), strict=True))
-    ]
     title = f"{run.name}: {info.label}, {int(counted.counts.sum()):,} samples"
-    frame = frame_options(dark, options, title=title, xlabel=info.axis, ylabel="steps") | {"yticks": ticks}
+    frame = frame_options(dark, options, title=title, xlabel=info.axis, ylabel="steps") | {
+        "yticks": shape.ticks
+    }
     style = {"color": colors.get(info.color, colors["muted"]), "alpha": 0.7, "line_width": 0.8}
     style |= {"line_color": colors["surface"], **glyph_options(options)}
 
     def draw(ridge: int, samples: pd.DataFrame) -> Any:
         inside = samples[samples["step"].between(shape.first[ridge], shape.last[ridge])]
         part = ridges(counted, _counts_of(counted, inside, column))
-        base = np.full(len(part.values), -float(ridge))
-        top = base + part.heights[ridge] * REACH
-        data = pd.DataFrame({column: part.values, "base": base, "top": top})
-        return themed(hvPlotTabular(data).area(column, "base", "top", hover=False, **style, **frame), dark)
+        return themed(ridge_area(part, ridge, column, **style, **frame), dark)
 
     table = sample_table(view, snapshot.alive_rows, [column])
-    return hv.Overlay([linked(table, partial(draw, ridge)) for ridge in range(len(ticks))])
+    return hv.Overlay([linked(table, partial(draw, ridge)) for ridge in range(len(shape.heights))])
 
 
 def _counts_of(counted: Density, samples: pd.DataFrame, column: str) -> Density:
@@ -59,7 +53,3 @@ def _counts_of(counted: Density, samples: pd.DataFrame, column: str) -> Density:
     cells = (step - counted.first) // counted.width * bins + counted.axis.bin_of(values[finite])
     counts = np.bincount(cells, minlength=counted.counts.size).reshape(counted.counts.shape)
     return replace(counted, counts=counts)
-
-
-def _range_text(first: int, last: int) -> str:
-    return f"{first}" if first == last else f"{first}–{last}"

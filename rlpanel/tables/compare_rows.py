@@ -8,9 +8,9 @@ from rlpanel.analysis.run_comparison import ComparedRun, Prompts, RunComparison,
 from rlpanel.api.run import Run
 from rlpanel.metrics.win_rate import Share
 from rlpanel.store.snapshot.prompt_pairs import NEWEST
-from rlpanel.tables.cut_texts import TextLimit
 from rlpanel.tables.table import Table, TableColumn, TableSpec, page
 from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.shorten import TextLimit
 
 COMPARE = TableSpec(
     "compare",

@@ -3,55 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from rlpanel import schema
 from rlpanel.api.run import Run
-from rlpanel.errors import SettingError
 from rlpanel.store.query.fetch_sample import fetch_all_texts
 from rlpanel.tables.table import TableColumn
 from rlpanel.texts.prompt_line import prompt_cell
 from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.shorten import TextLimit
 
 #: Columns of texts, which tables of samples share.
 TEXT_COLUMNS = tuple(TableColumn(name, "text", schema.BY_NAME[name].help) for name in schema.TEXTS)
 CUT = TableColumn("cut", "texts", "Names of the columns whose texts are longer than what is shown.")
-
-
-@dataclass(frozen=True)
-class TextLimit:
-    """The characters of each text that a table returns: from an offset on, up to a maximum number.
-
-    Attributes
-    ----------
-    chars : int or None
-        Maximum number of characters; None for whole texts.
-    offset : int
-        Number of characters before the first one that is returned.
-
-    Raises
-    ------
-    SettingError
-        If a number is negative.
-    """
-
-    chars: int | None = None
-    offset: int = 0
-
-    def __post_init__(self) -> None:
-        if self.offset < 0 or (self.chars is not None and self.chars < 0):
-            raise SettingError("a text limit must not be negative")
-
-    def of(self, text: str) -> str:
-        """Return the part of a text."""
-        end = None if self.chars is None else self.offset + self.chars
-        return text[self.offset : end]
-
-    def cuts(self, text: str) -> bool:
-        """Return True if characters are left out after the part."""
-        return self.chars is not None and len(text) > self.offset + self.chars
 
 
 def cut_texts(texts: Mapping[str, str | None], limit: TextLimit) -> dict[str, object]:

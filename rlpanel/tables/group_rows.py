@@ -11,9 +11,10 @@ from rlpanel.api.run import Run
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.store.query.step_groups import StepGroups, groups_of
-from rlpanel.tables.cut_texts import TextLimit, question_of, read_logged_texts
+from rlpanel.tables.cut_texts import question_of, read_logged_texts
 from rlpanel.tables.run_columns import counted_by, step_or_newest
 from rlpanel.tables.table import BY, RUN, SPLIT, Table, TableColumn, TableSpec, page
+from rlpanel.texts.shorten import TextLimit
 
 #: Column of the table → group metric.
 _METRICS = {

@@ -12,11 +12,12 @@ from rlpanel.api.run import Run
 from rlpanel.metrics.engine.compute import token_values
 from rlpanel.schema import Sample
 from rlpanel.store.query.sample_notes import Notes
-from rlpanel.tables.cut_texts import CUT, TEXT_COLUMNS, TextLimit, cut_texts
+from rlpanel.tables.cut_texts import CUT, TEXT_COLUMNS, cut_texts
 from rlpanel.tables.run_columns import chosen, number_column
 from rlpanel.tables.sample_rows import PLACE, TAG
 from rlpanel.tables.table import RUN, Table, TableColumn, TableSpec, page
 from rlpanel.texts.display_text import decode
+from rlpanel.texts.shorten import TextLimit
 
 SAMPLE = TableSpec(
     "sample",

@@ -9,9 +9,10 @@ from rlpanel.errors import SettingError
 from rlpanel.store.query.filter_columns import prompt_key
 from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.prompts import unsolved_prompts, variable_prompts
-from rlpanel.tables.cut_texts import TextLimit, question_of, read_logged_texts
+from rlpanel.tables.cut_texts import question_of, read_logged_texts
 from rlpanel.tables.run_columns import counted_by
 from rlpanel.tables.table import BY, RUN, SPLIT, Table, TableColumn, TableSpec, page
+from rlpanel.texts.shorten import TextLimit
 
 #: Which prompts are listed.
 PromptKind = Literal["unsolved", "variable"]

@@ -12,9 +12,10 @@ from rlpanel.store.query.filter_columns import label_name
 from rlpanel.store.query.query import Query, QueryResult, QuerySpec
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.run_view import RunView
-from rlpanel.tables.cut_texts import CUT, TEXT_COLUMNS, TextLimit, cut_texts, read_logged_texts
+from rlpanel.tables.cut_texts import CUT, TEXT_COLUMNS, cut_texts, read_logged_texts
 from rlpanel.tables.run_columns import checked_step, chosen, label_column, number_column
 from rlpanel.tables.table import RUN, SPLIT, Table, TableColumn, TableSpec, page
+from rlpanel.texts.shorten import TextLimit
 
 #: Columns that say which sample it is.
 PLACE = (

@@ -10,6 +10,8 @@ import json
 import re
 from typing import Any
 
+from rlpanel.texts.shorten import shorten
+
 #: Most characters of a text that is searched for calls, and of an argument; most calls that are written out.
 _LONGEST, _ARGUMENT, _WRITTEN = 4000, 40, 2
 
@@ -116,8 +118,7 @@ def _value(value: Any) -> str:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _ARGUMENT else f"{line[: _ARGUMENT - 1]}…"
+    return shorten(" ".join(text.split()), _ARGUMENT, within=True)
 
 
 def _words(text: str) -> str:

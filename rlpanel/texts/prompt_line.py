@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from rlpanel.texts.padding import unpadded
 from rlpanel.texts.prompt_parts import Part, TextStyle, parts_of
+from rlpanel.texts.shorten import LINE_CHARS, first_line, spaced
 
-#: Maximum characters of a text in one line; no screen shows more.
-LINE_CHARS = 600
 #: Characters shown before a found place.
 BEFORE = 16
 #: Characters that a narrow column shows.
@@ -29,17 +28,6 @@ def without_system(text: str, style: TextStyle) -> str:
     shown = clean(text, style)
     _, marker, rest = shown.partition(style.system_end) if style.system_end else ("", "", "")
     return rest.lstrip("\n") if marker else shown
-
-
-def one_line(text: str) -> str:
-    """Return the beginning of a text as one line; the page cuts it off where its space ends."""
-    return " ".join(text[:LINE_CHARS].split())
-
-
-def first_line(text: str, most: int = 300) -> str:
-    """Return the first line that is not empty, cut to ``most`` characters; a dash if there is none."""
-    lines = text.strip().splitlines()
-    return lines[0][:most] if lines else "–"
 
 
 def prompt_line(text: str | None, style: TextStyle) -> str:
@@ -99,12 +87,6 @@ def content_of(part: Part, place: Place) -> Place:
     """Return the content of a part, or the whole part if the place is in its markup."""
     is_inside = part.begin <= place[0] and place[1] <= part.finish
     return (part.begin, part.finish) if is_inside else (part.start, part.end)
-
-
-def spaced(text: str) -> str:
-    """Return a piece of a line: each run of whitespace, also at its ends, as one space."""
-    words = " ".join(text.split())
-    return f"{' ' if text[:1].isspace() else ''}{words}{' ' if words and text[-1:].isspace() else ''}"
 
 
 def without_pad(text: str, style: TextStyle) -> str:

@@ -13,7 +13,6 @@ from rlpanel.board_url import (
     BEST,
     KEYS,
     MAX_QUERY,
-    MAX_SMOOTHING,
     NEWEST,
     SAMPLES,
     STEP,
@@ -21,9 +20,8 @@ from rlpanel.board_url import (
     board_link,
     read_query,
 )
-from rlpanel.panels.plots import alignment, smoothing
 from rlpanel.panels.session.context import Selection
-from rlpanel.store.snapshot import prompt_pairs
+from rlpanel.store.snapshot import alignment, prompt_pairs
 
 selections = st.builds(
     dict,
@@ -115,7 +113,6 @@ def test_every_default_of_the_selection_is_left_out() -> None:
 
 def test_choices_are_those_of_the_views() -> None:
     assert tuple(alignment.ALIGNMENTS.values()) == (STEP, SAMPLES, TIME)
-    assert MAX_SMOOTHING == smoothing.MAX_WEIGHT
     assert (NEWEST, BEST) == (prompt_pairs.NEWEST, prompt_pairs.BEST)
 
 

@@ -14,16 +14,17 @@ from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
-from rlpanel.texts.prompt_line import one_line, prompt_cell
+from rlpanel.texts.prompt_line import prompt_cell
+from rlpanel.texts.shorten import one_line
 
 _DIFF, _TOKENS = "diff", "tokens"
 _NOTE = '<p class="note">{}</p>'

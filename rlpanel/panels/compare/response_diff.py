@@ -19,9 +19,9 @@ from rlpanel.panels.compare.related_samples import same_group, same_prompt
 from rlpanel.panels.compare.text_diff import DiffPiece, DiffUnit, diff, token_units, word_units
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import marked, tr
-from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text

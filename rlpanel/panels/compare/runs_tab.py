@@ -23,11 +23,11 @@ from rlpanel.panels.export.card_export import CardExport
 from rlpanel.panels.inputs.input_fields import FieldRow, integer_field, select_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
-from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.step.reward_distribution import Bins, bins_of
+from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text

@@ -18,10 +18,10 @@ from rlpanel.panels.conversation.safe_markdown import formatted_html
 from rlpanel.panels.conversation.text_turns import Conversation, conversation_of
 from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.tokens.token_payload import decoded_tokens, pack_sample
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 from rlpanel.texts.display_text import escape_invisible
 
 #: Characters of a text that are sent at first, and of all texts together.

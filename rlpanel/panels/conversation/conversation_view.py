@@ -16,8 +16,7 @@ import param
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.conversation.conversation_payload import PackedConversation, pack_conversation, part_text
 from rlpanel.panels.conversation.safe_markdown import markdown_html
-from rlpanel.panels.language.labels import tr
-from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.language.labels import current_language, tr
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
 from rlpanel.panels.tokens.token_payload import metric_declarations
@@ -26,6 +25,7 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium
 from rlpanel.store.query.playable_media import where_it_is
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: How texts are shown: Markdown as HTML, the text as logged, or its tokens coloured by a metric.
 MODES = ("text", "raw", "tokens")
@@ -137,7 +137,7 @@ class ConversationView(pn.viewable.Viewer):
         sample, options = self.sample, {"pad_token": self.pad_token, "kl_estimator": self.kl_estimator}
         if sample is None:
             return PackedConversation([], [], [], {})
-        key = tuple(options.values())
+        key = (current_language(), *options.values())
         return cached_on(sample, "conversation", key, lambda: pack_conversation(sample, **options), most=1)
 
     def _update_component(self, *events: param.parameterized.Event) -> None:

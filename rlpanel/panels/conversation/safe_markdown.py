@@ -25,6 +25,7 @@ from rlpanel.panels.conversation.bounded_markdown import (
 )
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.ui.theme import safe_text
+from rlpanel.texts.shorten import shorten
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +135,7 @@ def _image(_: RendererHTML, tokens: Sequence[Token], index: int, *__: Any) -> st
 
 
 def _shortened(address: str) -> str:
-    return address if len(address) <= _LONGEST_ADDRESS else f"{address[:_LONGEST_ADDRESS]}…"
+    return shorten(address, _LONGEST_ADDRESS)
 
 
 def _inline_formula(_: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:

@@ -20,11 +20,11 @@ from rlpanel.panels.export.export_menu import ExportMenu, head_with_menu
 from rlpanel.panels.export.plot_tables import PlotLine
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots import series
-from rlpanel.panels.plots.alignment import TIME, alignment_of, chosen_axis
 from rlpanel.panels.plots.value_axis import fit_axis
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.store.snapshot.alignment import TIME, alignment_of, chosen_axis
 
 _CLASSES = ["rl-card", "rl-curve"]
 

@@ -7,8 +7,8 @@ from rlpanel.panels.curves.overlay_curves import OverlayCurves
 from rlpanel.panels.curves.value_distribution import ValueDistribution
 from rlpanel.panels.export.card_export import CardExport, file_name
 from rlpanel.panels.export.plot_tables import PlotLine, lines_frame
-from rlpanel.panels.plots.alignment import AXIS_LABELS, alignment_of
 from rlpanel.panels.session.context import Context
+from rlpanel.store.snapshot.alignment import AXIS_LABELS, alignment_of
 
 
 def curve_export(

@@ -7,10 +7,10 @@ import numpy as np
 from rlpanel.display_settings import Display
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.plots import series
-from rlpanel.panels.plots.alignment import AXIS_LABELS, TIME, RunAxis, chosen_axis
-from rlpanel.panels.plots.smoothing import smooth
-from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.plots.series import smooth
+from rlpanel.store.snapshot.alignment import AXIS_LABELS, TIME, RunAxis, chosen_axis
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: What heads and tooltips call each band.
 BAND_NAMES = {"iqr": "25–75%", "std": "± 1σ", "range": "min–max"}

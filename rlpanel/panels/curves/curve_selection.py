@@ -8,9 +8,9 @@ import numpy as np
 
 from rlpanel.display_settings import Display
 from rlpanel.panels.curves import trainer_scalars
-from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.context import Context
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 _REWARDS = ("reward", "ref_reward", "valid_reward", "ref_valid_reward")
 #: Number of default curves; a critic adds its own, and more are drawn only if they are chosen by name.

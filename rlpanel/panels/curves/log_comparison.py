@@ -15,11 +15,11 @@ import numpy as np
 from rlpanel.metrics.engine.trainer_names import TrainerScalar, rows_of
 from rlpanel.number_text import number
 from rlpanel.panels.curves.log_windows import LogWindows
-from rlpanel.panels.language.labels import tr, trn
-from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.language.labels import current_language, tr, trn
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: Two points are equal within this share of the larger one, or within this difference: trainers add 32-bit
 #: floats in another order.
@@ -137,7 +137,8 @@ def comparisons(view: RunView, curve: str) -> tuple[LogComparison, ...]:
         return ()
     if snapshot.backlog_starts or snapshot.progress.halted:
         return ()
-    return cached_on(view, "comparisons", curve, lambda: _compare_all(view, curve))
+    key = (current_language(), curve)  # the reasons are labels
+    return cached_on(view, "comparisons", key, lambda: _compare_all(view, curve))
 
 
 def _compare_all(view: RunView, curve: str) -> tuple[LogComparison, ...]:

@@ -14,10 +14,10 @@ from bokeh.models.glyphs import MultiLine
 from rlpanel.display_settings import Display
 from rlpanel.panels.curves import curve_points, trainer_scalars
 from rlpanel.panels.plots import series
-from rlpanel.panels.plots.alignment import alignment_of, axis_of
 from rlpanel.panels.plots.quiet_figure import add_glyphs
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import OverlayRun
+from rlpanel.store.snapshot.alignment import alignment_of, axis_of
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Opacity of the raw line behind the smoothed one.

@@ -9,11 +9,11 @@ from panel.viewable import Viewable, Viewer
 
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.plots.alignment import AXIS_LABELS, STEP, alignment_of, axis_of
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import OverlayRun, split_label
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.store.snapshot.alignment import AXIS_LABELS, STEP, alignment_of, axis_of
 
 
 class RunChips(Component):

@@ -11,12 +11,13 @@ from bokeh.models import ColumnDataSource
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.export.plot_tables import density_frame, ridges_frame
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.plots.alignment import STEP, RunAxis
 from rlpanel.panels.plots.density_plot import DensityPlot
-from rlpanel.panels.plots.ridge_plot import RidgePlot, ridges
-from rlpanel.panels.plots.value_range import ValueRange
+from rlpanel.panels.plots.plot_elements import ridges
+from rlpanel.panels.plots.ridge_plot import RidgePlot
+from rlpanel.panels.plots.value_axis import ValueRange
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
+from rlpanel.store.snapshot.alignment import STEP, RunAxis
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Values of the setting *band* that replace the curve by a plot of the distribution.

@@ -14,17 +14,17 @@ from rlpanel.analysis.sample_filter import samples_filter
 from rlpanel.errors import SettingError
 from rlpanel.number_text import number
 from rlpanel.panels.explain.contrast_sides import parse_range
-from rlpanel.panels.explain.effect_plot import cluster_plot
-from rlpanel.panels.explain.explain_texts import caption, note_pane
-from rlpanel.panels.explain.link_rows import LinkRows, link_row
-from rlpanel.panels.explain.rows_plot import RowsPlot
+from rlpanel.panels.explain.link_rows import LABEL_CHARS, LinkRows, RowsPlot, caption, link_row, note_pane
 from rlpanel.panels.explain.sample_links import show_samples
+from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.inputs.input_fields import button, text_field
 from rlpanel.panels.language.labels import tr
+from rlpanel.panels.plots.plot_elements import cluster_bars
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.texts.shorten import marked_line
 
 #: Maximum number of listed clusters.
 MOST_ROWS = 40
@@ -119,7 +119,11 @@ class ClusterView(Viewer):
 
     def _element(self) -> Any:
         clusters = self._found.clusters if self._found is not None else ()
-        return cluster_plot(clusters, self.context.selection.dark) if clusters else None
+        labels = [
+            well_formed(marked_line(cluster.example or tr("(empty)"), LABEL_CHARS)) for cluster in clusters
+        ]
+        sizes = np.array([cluster.size for cluster in clusters])
+        return cluster_bars(labels, sizes, self.context.selection.dark) if clusters else None
 
     def _pick(self, key: str) -> None:
         if self._found is None or not key.isdecimal() or int(key) >= len(self._found.clusters):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import panel as pn
 import param
 from panel.viewable import Viewer
@@ -24,17 +25,17 @@ from rlpanel.panels.explain.contrast_sides import (
     sides_of,
     usual_ranges,
 )
-from rlpanel.panels.explain.effect_plot import effect_plot
-from rlpanel.panels.explain.explain_texts import caption, note_pane
-from rlpanel.panels.explain.link_rows import LinkRows, link_row
-from rlpanel.panels.explain.rows_plot import RowsPlot
+from rlpanel.panels.explain.link_rows import LABEL_CHARS, LinkRows, RowsPlot, caption, link_row, note_pane
 from rlpanel.panels.explain.sample_links import both, show_samples
+from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.language.labels import tr
+from rlpanel.panels.plots.plot_elements import effect_bars
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.ui.theme import safe_text
+from rlpanel.texts.shorten import marked_line
 
 
 class ContrastView(Viewer):
@@ -203,7 +204,11 @@ class ContrastView(Viewer):
 
     def _element(self) -> Any:
         differences = self._found.differences if self._found is not None else ()
-        return effect_plot(differences, self.context.selection.dark) if differences else None
+        labels = [well_formed(marked_line(label_of(difference), LABEL_CHARS)) for difference in differences]
+        effects = np.array([difference.tested.effect for difference in differences])
+        errors = np.array([difference.tested.error for difference in differences])
+        dark, axis = self.context.selection.dark, tr("effect, standard deviations")
+        return effect_bars(labels, effects, errors, dark, axis) if labels else None
 
     def _pick(self, key: str) -> None:
         """Show the samples with the clicked feature, of the set that has more of them."""

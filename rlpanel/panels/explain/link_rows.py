@@ -1,19 +1,24 @@
-"""Rows with a bar, a text and numbers; each is a button that leads to samples."""
+"""Rows with a bar, a text and numbers, each a button that leads to samples; their plot and notes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import panel as pn
 import param
+from panel.viewable import Viewer
 
 from rlpanel.panel_fixes.component import Component
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.texts.shorten import marked_line
 
 #: Maximum number of characters of a label.
 LABEL_CHARS = 200
+_PARAGRAPHS = "p { margin: 0 0 6px; overflow-wrap: anywhere; }"
 
 
 class LinkRows(Component):
@@ -53,7 +58,7 @@ def link_row(
     """Return a row with a bar, whose length is from -1 to 1, and with texts."""
     return {
         "key": well_formed(key),
-        "label": well_formed(one_line(label)),
+        "label": well_formed(marked_line(label, LABEL_CHARS)),
         "value": value,
         "bar": bar if bar == bar else 0.0,
         "numbers": numbers,
@@ -63,6 +68,56 @@ def link_row(
     }
 
 
-def one_line(text: str) -> str:
-    """Return a text as one line, with marks for line breaks and tabs."""
-    return text[:LABEL_CHARS].replace("\n", "↵").replace("\t", "⇥")
+class RowsPlot(Viewer):
+    """Plot above rows; it is drawn as soon as the browser has drawn the rows.
+
+    A browser that still builds the tab's views ignores a child that is replaced: the plot would stay blank.
+
+    Parameters
+    ----------
+    rows : LinkRows
+    name : str
+        CSS class.
+    draw : callable
+        Returns the plot, a HoloViews object, or None while there is nothing to draw.
+    """
+
+    def __init__(self, rows: LinkRows, name: str, draw: Callable[[], Any]) -> None:
+        super().__init__()
+        self._rows, self._draw = rows, draw
+        self._pane = pn.pane.HoloViews(None, sizing_mode="stretch_width", margin=0, linked_axes=False)
+        self._box = pn.Column(
+            self._pane, sizing_mode="stretch_width", margin=(0, 8), visible=False, css_classes=[name]
+        )
+        rows.param.watch(self.update, "drawn")
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._box
+
+    def update(self, *_: Any) -> None:
+        """Draw the plot again."""
+        if self._rows.drawn:
+            plot = self._draw()
+            self._pane.object = plot
+            self._box.visible = plot is not None
+
+
+def note_pane(name: str) -> HtmlPane:
+    """Return an empty pane for paragraphs of escaped text; ``name`` is its CSS class."""
+    return HtmlPane(
+        "",
+        stylesheets=[theme.CSS, _PARAGRAPHS],
+        sizing_mode="stretch_width",
+        margin=(8, 16, 0, 16),
+        css_classes=[name],
+    )
+
+
+def caption(text: str) -> HtmlPane:
+    """Return a short text before a field."""
+    return HtmlPane(
+        f'<span class="note">{theme.safe_text(text)}</span>',
+        stylesheets=[theme.CSS],
+        margin=(4, 4),
+        align="center",
+    )

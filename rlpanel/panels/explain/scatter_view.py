@@ -12,12 +12,12 @@ from bokeh.events import SelectionGeometry, Tap
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
-from rlpanel.panels.explain.effect_plot import finish_figure, holoviews
-from rlpanel.panels.explain.explain_texts import note_pane
+from rlpanel.panels.explain.link_rows import note_pane
 from rlpanel.panels.explain.sample_links import both
 from rlpanel.panels.inputs.input_fields import select_field
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.plots.value_range import ValueRange
+from rlpanel.panels.plots.plot_elements import ON_BOARD, finish_on_board, scatter_points
+from rlpanel.panels.plots.value_axis import ValueRange
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.theme import safe_text
@@ -108,32 +108,27 @@ class ScatterView(Viewer):
 
     def _element(self, x: str, y: str) -> Any:
         """Return the points; those that pass the grid's filter are drawn in the colour of the policy."""
-        holoviews()
         colors = theme.palette(self.context.selection.dark)
         frame = self._frame.assign(
             color=np.where(self._frame["passes"], colors["policy"], colors["faint"]),
         )
-        points = frame.hvplot.points(
-            "x", "y", color="color", size=34, alpha=0.75, line_color=None, hover=False,
-            responsive=True, height=_HEIGHT,
-        )  # fmt: skip
+        points = scatter_points(
+            frame, "x", "y", color="color", size=34, alpha=0.75, hover=False, responsive=True, height=_HEIGHT
+        )
         return points.opts(
-            toolbar=None,
-            default_tools=[],
+            **ON_BOARD,
             tools=["box_select"],
             active_tools=["box_select"],
-            show_frame=False,
             xlabel=describe(x).axis,
             ylabel=describe(y).axis,
             nonselection_alpha=0.75,
             hooks=[self._finish],
-            backend="bokeh",
         )
 
     def _finish(self, plot: Any, _: Any) -> None:
         """Style the figure that HoloViews made, and handle boxes and clicks."""
         figure = plot.state
-        finish_figure(figure, self.context.selection.dark)
+        finish_on_board(figure, self.context.selection.dark)
         figure.on_event(SelectionGeometry, self._on_box)
         figure.on_event(Tap, self._on_tap)
 

@@ -16,8 +16,7 @@ from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import METRICS, describe
 from rlpanel.number_text import number
 from rlpanel.panels.explain.contrast_sides import parse_range
-from rlpanel.panels.explain.explain_texts import caption, note_pane
-from rlpanel.panels.explain.link_rows import LinkRows, link_row
+from rlpanel.panels.explain.link_rows import LinkRows, caption, link_row, note_pane
 from rlpanel.panels.explain.sample_links import show_samples
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.language.labels import marked, tr

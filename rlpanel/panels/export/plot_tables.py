@@ -9,9 +9,9 @@ import pandas as pd
 
 from rlpanel.display_settings import Display
 from rlpanel.panels.export.card_export import well_formed
-from rlpanel.panels.plots.alignment import AXIS_LABELS, STEP
-from rlpanel.panels.plots.ridge_plot import Ridges
+from rlpanel.panels.plots.plot_elements import Ridges
 from rlpanel.panels.plots.series import Points
+from rlpanel.store.snapshot.alignment import AXIS_LABELS, STEP
 from rlpanel.store.snapshot.value_density import Density
 
 

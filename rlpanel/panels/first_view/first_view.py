@@ -13,16 +13,17 @@ from rlpanel.number_text import number
 from rlpanel.panels.curves.curve_selection import curves_of
 from rlpanel.panels.first_view.static_curve import curve_html
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.samples.read_texts import READ_NOW, read_texts, unread_bytes
-from rlpanel.panels.samples.text_style import text_style
 from rlpanel.panels.samples.visible_rows import visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import badge_html
 from rlpanel.panels.sidebar.run_list import run_labels
+from rlpanel.panels.texts.sample_texts import READ_NOW, read_texts, unread_bytes
+from rlpanel.panels.texts.text_style import text_style
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.index.text_cache import Texts
-from rlpanel.texts.prompt_line import clean, one_line, prompt_cell
+from rlpanel.texts.prompt_line import clean, prompt_cell
 from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.shorten import one_line
 
 #: Maximum numbers of runs, samples and findings, and characters of the shown response.
 _RUNS, _SAMPLES, _FINDINGS, _RESPONSE_CHARS = 40, 14, 3, 3000

@@ -15,10 +15,10 @@ from rlpanel.number_text import number, plus_minus
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.language.labels import marked, tr
-from rlpanel.panels.samples.read_texts import read_texts
-from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.texts.sample_texts import read_texts
+from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text

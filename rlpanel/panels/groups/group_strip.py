@@ -19,11 +19,10 @@ from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport, file_name, well_formed
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
+from rlpanel.panels.plots.plot_elements import GROUP_COLORS
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.store.query.step_groups import ALL_HIGH, ALL_LOW, SIGNAL, StepGroups, groups_of
 
-#: Theme colour of each state of a group.
-COLORS = {SIGNAL: "policy", ALL_LOW: "bad", ALL_HIGH: "good"}
 _NUMBERS = {
     "mean": "group_mean",
     "std": "group_std",
@@ -87,7 +86,7 @@ class GroupStrip(Viewer):
             title=tr("Groups"),
             words=f"{name}, step {step}: {len(groups):,} groups by mean; lowest to highest, mark at the mean",
             rows=lambda: _frame(groups, order),
-            legend=tuple((state, color) for state, color in COLORS.items() if state in groups.states),
+            legend=tuple((state, color) for state, color in GROUP_COLORS.items() if state in groups.states),
         )
 
     def _on_pick(self, x: float) -> None:
@@ -141,7 +140,7 @@ def _plot(groups: StepGroups, order: np.ndarray) -> dict[str, Any]:
     half = _MARK * (roof - floor) / 2
     mean, ends = numbers["mean"], (np.full(count, floor), np.full(count, roof))
     layers = []
-    for state, color in COLORS.items():
+    for state, color in GROUP_COLORS.items():
         of = states == state
         edges = left[of], right[of]
         if state != SIGNAL:

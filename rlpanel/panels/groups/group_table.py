@@ -15,12 +15,12 @@ from rlpanel.metrics.engine.column_info import METRICS, describe
 from rlpanel.number_text import number
 from rlpanel.panels.groups.group_strip import filter_by_group
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.samples.read_texts import read_texts
 from rlpanel.panels.samples.sample_table import PICK, SampleTable, header_tips
-from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.texts.sample_texts import read_texts
+from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.store.index.run_index import RunIndex

@@ -19,7 +19,7 @@ from bokeh.models.glyphs import Image, Line
 
 from rlpanel.panels.plots.quiet_figure import add_glyphs, quiet_figure
 from rlpanel.panels.plots.step_shading import StepShading
-from rlpanel.panels.plots.value_range import ValueRange
+from rlpanel.panels.plots.value_axis import ValueRange
 from rlpanel.panels.ui import theme
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.value_density import Density, density

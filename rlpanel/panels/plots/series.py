@@ -6,14 +6,15 @@ grouped into buckets of 2^k steps, so that existing buckets do not shift while t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from bokeh.models import ColumnDataSource
 
 from rlpanel.display_settings import Display
 from rlpanel.metrics.engine.column_info import step_names
-from rlpanel.panels.plots.column_payload import column_payload
 from rlpanel.store.columns.step_stats import COUNT, MAX, MIN
 from rlpanel.store.snapshot.run_view import RunView
 
@@ -21,6 +22,8 @@ from rlpanel.store.snapshot.run_view import RunView
 POINTS = 2000
 #: Number of samples from which on quartiles are those of a part of them: a curve is drawn at once.
 EXACT_SAMPLES = 1 << 19
+#: Maximum length of an array that is sent as a list.
+MAX_LIST_LENGTH = 128
 
 Points = dict[str, np.ndarray]
 
@@ -99,6 +102,26 @@ def _first(y: np.ndarray) -> float:
     return float(finite[0]) if len(finite) else 0.0
 
 
+def smooth(values: np.ndarray, weight: float, steps: int = 1) -> np.ndarray:
+    """Return the moving average of values; missing values stay missing and do not affect the others.
+
+    This is TensorBoard's smoothing: each value weighs ``weight`` times as much as the value after it, and the
+    weights are divided by their sum, so that the first values are not drawn towards zero.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (P,)
+    weight : float
+        Weight of a step relative to the next one; 0 returns the values unchanged.
+    steps : int
+        Number of steps that a value stands for.
+    """
+    if not weight or not len(values):
+        return values
+    average = pd.Series(values).ewm(alpha=1 - weight**steps, adjust=True, ignore_na=True).mean().to_numpy()
+    return np.where(np.isnan(values), np.nan, average)
+
+
 def update_source(source: ColumnDataSource, points: Points, sent: Points | None) -> None:
     """Update ``source`` from ``sent`` to ``points`` with as little data as possible.
 
@@ -127,3 +150,18 @@ def update_source(source: ColumnDataSource, points: Points, sent: Points | None)
 
 def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (a == b) | (np.isnan(a) & np.isnan(b))
+
+
+def column_payload(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns in the format to send to the browser.
+
+    Short arrays become lists, because each array takes two websocket messages and two system calls. Long
+    arrays are copied, because a data source writes its patches into its own arrays.
+    """
+    return {name: _list_or_copy(values) for name, values in columns.items()}
+
+
+def _list_or_copy(values: Any) -> Any:
+    if not isinstance(values, np.ndarray):
+        return values
+    return values.tolist() if len(values) <= MAX_LIST_LENGTH else values.copy()

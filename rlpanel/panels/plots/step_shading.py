@@ -12,8 +12,8 @@ import numpy as np
 from bokeh.models import ColumnDataSource
 from bokeh.models.glyphs import VStrip
 
-from rlpanel.panels.plots.alignment import RunAxis
 from rlpanel.panels.ui import theme
+from rlpanel.store.snapshot.alignment import RunAxis
 
 
 class StepShading:

@@ -1,8 +1,12 @@
-"""Range of a curve's value axis: it follows the line, and neither a wide band nor a few spikes flatten it."""
+"""Ranges of values: of a curve's axis, and of a filter (`rlpanel.store.query.filter_syntax`).
+
+An axis follows the line, and neither a wide band nor a few spikes flatten it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +23,22 @@ _BAND_SHARE = 0.35
 _PADDING = 0.06
 #: Share of the points at which a band must reach both ends of the axis to fill the plot.
 _FULL = 0.9
+
+
+@dataclass(frozen=True)
+class ValueRange:
+    """Values from ``low`` to ``high``, both included; an infinite bound means that there is none."""
+
+    column: str
+    low: float
+    high: float
+
+    @property
+    def text(self) -> str:
+        """The range as a filter expression: ``0.3 <= `reward` <= 0.5``."""
+        low = f"{self.low:.12g} <= " if np.isfinite(self.low) else ""
+        high = f" <= {self.high:.12g}" if np.isfinite(self.high) else ""
+        return f"{low}`{self.column}`{high}"
 
 
 def fit_axis(lines: Sequence[Points], *, log: bool = False) -> tuple[float, float] | None:

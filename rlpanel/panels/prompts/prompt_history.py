@@ -20,11 +20,11 @@ from rlpanel.panels.export.card_export import CardExport, file_name
 from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.prompt_history_plot import PromptHistoryPlot
-from rlpanel.panels.samples.read_texts import read_texts
-from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.samples.text_table import text_table
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.texts.sample_texts import read_texts
+from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import click_field
@@ -35,8 +35,9 @@ from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.prompts import SamplesOfPrompt, samples_of_prompt
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.texts.prompt_line import clean, first_line, prompt_line
+from rlpanel.texts.prompt_line import clean, prompt_line
 from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.shorten import first_line
 
 #: Maximum number of listed responses; those of the nearest steps are chosen.
 MOST_SAMPLES = 300

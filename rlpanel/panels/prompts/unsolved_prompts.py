@@ -13,11 +13,11 @@ from panel.viewable import Viewer
 
 from rlpanel.number_text import number
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.samples.read_texts import read_texts
-from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.samples.text_table import text_table
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.texts.sample_texts import read_texts
+from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.prompts import UnsolvedPrompt, unsolved_prompts

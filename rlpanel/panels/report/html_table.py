@@ -12,12 +12,12 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.panels.samples.cell_texts import cells_of
 from rlpanel.panels.samples.sample_frame import frame_of
 from rlpanel.panels.samples.sample_table import title_html
-from rlpanel.panels.samples.text_style import text_style
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.texts.text_style import text_style
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.query import QueryResult
-from rlpanel.texts.prompt_line import one_line
+from rlpanel.texts.shorten import one_line, shorten
 
 #: Maximum number of characters of a text in a cell; the sample itself shows the full text.
 CELL_CHARS = 160
@@ -69,4 +69,4 @@ def _cells(frame: pd.DataFrame, column: str) -> list[str]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= CELL_CHARS else f"{text[:CELL_CHARS]}…"
+    return shorten(text, CELL_CHARS)

@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import number
-from rlpanel.panels.samples.text_style import text_style
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.texts.prompt_text import answer_html, prompt_html
+from rlpanel.panels.texts.text_style import text_style
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.sample_line import to_json_types
 from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.shorten import shorten
 
 #: Maximum number of characters of the line's extra fields.
 MOST_EXTRA = 20_000
@@ -105,7 +106,6 @@ def _extra(sample: Sample) -> str:
         text = json.dumps(to_json_types(sample.extra), ensure_ascii=False, indent=1)
     except RecursionError:
         text = "nested too deeply to be shown"
-    if len(text) > MOST_EXTRA:
-        text = f"{text[:MOST_EXTRA]}… {len(text) - MOST_EXTRA:,} more characters"
+    text = shorten(text, MOST_EXTRA, f"… {len(text) - MOST_EXTRA:,} more characters")
     summary = f"<summary>{len(sample.extra)} extra fields</summary>"
     return f"<details>{summary}<pre>{safe_text(text)}</pre></details>"

@@ -12,10 +12,9 @@ from panel.viewable import Viewer
 
 from rlpanel.number_text import number
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.sample.sample_text import extra_html, prompt_block, text_pane
-from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.texts.prompt_text import answer_html
+from rlpanel.panels.texts.prompt_text import answer_html, extra_html, prompt_block, text_pane
+from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.texts.prompt_parts import TextStyle

@@ -8,9 +8,9 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.panels.sample.sample_text import prompt_block, text_pane
-from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.texts.prompt_text import prompt_block, text_pane
+from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.tokens.token_view import TokenView
 
 

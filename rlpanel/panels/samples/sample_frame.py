@@ -13,12 +13,17 @@ from rlpanel.panels.samples.cell_texts import AGENT_LINES, TEXT_CHARS
 from rlpanel.panels.samples.episode_traces import trace_column
 from rlpanel.panels.samples.sample_table import grid_columns
 from rlpanel.panels.samples.visible_rows import attempt_column
+from rlpanel.panels.texts.sample_texts import MAX_CACHED, RowTexts
+from rlpanel.panels.texts.text_style import style_of
+from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 from rlpanel.texts.prompt_line import Place, answer_cell, prompt_cell
 from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.shorten import shorten
 
 #: Columns with a fixed position.
 _POSITIONED = ("step", "rank", "line")
@@ -66,6 +71,33 @@ def frame_of(
     return frame
 
 
+def table_frame(
+    index: RunIndex | None,
+    view: RunView,
+    rows: np.ndarray,
+    texts: RowTexts,
+    outcome: QueryResult,
+    notes: Notes | None,
+    display: Display,
+    *,
+    whole_run: bool,
+) -> pd.DataFrame:
+    """Return `frame_of`, cached for all sessions unless there are notes or columns of the query alone."""
+
+    def make() -> pd.DataFrame:
+        return frame_of(view, rows, row_texts, outcome, notes, display, style, whole_run=whole_run)
+
+    row_texts = texts.texts
+    style = style_of(index, view.snapshot, display) if index is not None else TextStyle()
+    if outcome.extra or (notes is not None and not notes.empty):
+        return make()
+    key = (
+        rows.tobytes(), len(row_texts), tuple(outcome.columns), outcome.tests, display.kl_estimator, style,
+        whole_run, display.fold_episodes,
+    )  # fmt: skip
+    return cached_on(view, "table", key, make, most=MAX_CACHED)
+
+
 def _texts(
     rows: np.ndarray,
     texts: Mapping[int, Mapping[str, str]],
@@ -92,7 +124,7 @@ def _cell(name: str, text: str, places: Sequence[Place], style: TextStyle) -> st
         if name == "prompt"
         else answer_cell(text, style, places)
     )
-    return shown if len(shown) <= TEXT_CHARS else f"{shown[:TEXT_CHARS]}…"
+    return shorten(shown, TEXT_CHARS)
 
 
 def _note_columns(notes: Notes | None, uids: Iterable[str]) -> dict[str, list[str]]:

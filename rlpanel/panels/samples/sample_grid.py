@@ -18,17 +18,17 @@ from rlpanel import schema
 from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.inputs.input_fields import button, text_field
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.episode_traces import fold_episodes
 from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
+from rlpanel.panels.samples.sample_frame import table_frame
 from rlpanel.panels.samples.sample_table import PICK, SampleTable, table_of
-from rlpanel.panels.samples.text_loader import RowTexts, table_frame, texts_of
-from rlpanel.panels.samples.text_style import STYLE_SETTINGS
 from rlpanel.panels.samples.thumbnails import Thumbnails
-from rlpanel.panels.samples.visible_rows import subset_html, visible_rows
+from rlpanel.panels.samples.visible_rows import PAGE, subset_html, visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import drawing_loop
 from rlpanel.panels.session.redraw_queue import draw_in_turn
+from rlpanel.panels.texts.sample_texts import RowTexts, texts_of
+from rlpanel.panels.texts.text_style import STYLE_SETTINGS
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import click_field
@@ -39,6 +39,7 @@ from rlpanel.store.query.sample_notes import NOTE_COLUMNS
 from rlpanel.store.query.sort_order import Order, parse_order
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: Seconds that a followed step is shown before the texts of further pages are read. In a run with shorter
 #: steps nobody would look at them.
@@ -151,7 +152,7 @@ class SampleGrid(Viewer):
             self._rows = result.rows[: context.display.max_samples]
         if context.display.fold_episodes:
             self._rows = fold_episodes(view.snapshot, self._rows)
-        self._texts = texts_of(context.index, view, self._rows)
+        self._texts = texts_of(context.index, view, self._rows, PAGE)
         self._show()
         if context.index is not None and not self._texts.whole:
             self._read_rest(context.index, view.snapshot)

@@ -15,7 +15,6 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.panel_fixes.grid_table import GridTable
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.language.table_labels import pager_labels
-from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.cell_texts import page_cells
 from rlpanel.panels.samples.thumbnails import COLUMN
 from rlpanel.panels.samples.visible_rows import PAGE
@@ -23,6 +22,7 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.field_names import field_of, name_of
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 _HIDDEN = frozenset({"prompt_chars", "response_chars", "time", "response_length", "logged_uid"})
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from rlpanel.display_settings import Display
 from rlpanel.panels.language.labels import tr, trn
-from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.columns.run_table import OLDER
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: Rows per page. The number is fixed: computed from the height on screen, it is 0 during the page's layout.
 PAGE = 20

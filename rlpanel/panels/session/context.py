@@ -12,11 +12,9 @@ from contextlib import contextmanager
 import numpy as np
 import param
 
-from rlpanel.board_url import MAX_SMOOTHING, NEWEST, write_query
-from rlpanel.display_settings import DARK_DEFAULT, Display
+from rlpanel.board_url import NEWEST, write_query
+from rlpanel.display_settings import DARK_DEFAULT, MAX_SMOOTHING, Display
 from rlpanel.errors import RLPanelError, SampleNotFound
-from rlpanel.panels.plots.alignment import ALIGNMENTS, STEP
-from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.panels.session.threads import Threads
@@ -28,8 +26,10 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.playable_media import PlayableMedium
 from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.snapshot.alignment import ALIGNMENTS, STEP
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 
 class Selection(param.Parameterized):

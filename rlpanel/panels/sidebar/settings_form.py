@@ -11,12 +11,12 @@ from panel.viewable import Viewer
 
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.inputs.form import Form
-from rlpanel.panels.language.labels import marked, tr
-from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.language.labels import current_language, marked, tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar import curve_menu
 from rlpanel.panels.sidebar.training_constants import constant_facts, constant_rows
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: Group → names of display settings; each field is made from the declaration in `rlpanel.settings`.
 _DISPLAY = {
@@ -157,7 +157,7 @@ def _curve_options(view: RunView) -> dict[str, str]:
             [*curve_menu.options(view).items(), *trainer_scalars.options(view.snapshot).items()]
         )
 
-    return cached_on(view, "curve options", None, make)
+    return cached_on(view, "curve options", current_language(), make)
 
 
 def _field(owner: param.Parameterized, name: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
+from rlpanel.texts.shorten import shorten
 
 #: Parameter of the selection → its name in the notice.
 _NAMES = {
@@ -84,5 +85,4 @@ def notice_html(held: dict[str, Any]) -> str:
 
 
 def _shortened(value: Any) -> str:
-    text = ", ".join(value) if isinstance(value, list) else str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return shorten(", ".join(value) if isinstance(value, list) else str(value), _LONGEST)

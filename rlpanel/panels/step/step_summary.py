@@ -12,12 +12,12 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import change_text, number
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curve_selection import show_curve
-from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: Step metrics that show whether training can work at all.
 _POOLED = ("var_explained", "clipfrac", "engine_mismatch", "zero_variance_groups", "repeated_responses")

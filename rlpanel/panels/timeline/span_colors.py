@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlpanel.panels.plots.plot_text import shown_text
 from rlpanel.panels.timeline.rollout_spans import OTHER, RolloutTimes
 from rlpanel.panels.timeline.timeline_labels import ENGLISH_LABELS, TimelineLabels
 from rlpanel.panels.ui import theme
+from rlpanel.texts.shorten import plot_text
 
 PHASE, VERSION, LAG = "phase", "policy version", "lag"
 #: Maximum numbers of versions with colours of their own, and of characters of a name from the log.
@@ -71,7 +71,7 @@ def color_spans(
 
 def phase_names(times: RolloutTimes, labels: TimelineLabels) -> list[str]:
     """Return the labels of the phases; names from the log are cut."""
-    return [labels.phases.get(name) or shown_text(name, NAME_CHARS) for name in times.phases]
+    return [labels.phases.get(name) or plot_text(name, NAME_CHARS) for name in times.phases]
 
 
 def _by_version(version: np.ndarray, colors: dict[str, str], labels: TimelineLabels) -> Coloring:

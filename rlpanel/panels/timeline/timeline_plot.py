@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.number_text import number
-from rlpanel.panels.plots.plot_text import shown_text
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes
 from rlpanel.panels.timeline.span_colors import NAME_CHARS, PHASE, color_spans, phase_names
 from rlpanel.panels.timeline.span_raster import span_image
@@ -18,6 +17,7 @@ from rlpanel.panels.timeline.span_table import SpanTable, Window, span_table
 from rlpanel.panels.timeline.swim_lanes import SLOWEST, SwimLanes, lanes_of
 from rlpanel.panels.timeline.timeline_labels import ENGLISH_LABELS, TimelineLabels
 from rlpanel.panels.ui import theme
+from rlpanel.texts.shorten import plot_text
 
 if TYPE_CHECKING:
     import holoviews as hv
@@ -137,7 +137,7 @@ def _descriptions(times: RolloutTimes, rollouts: np.ndarray, labels: TimelineLab
         if np.isfinite(times.lag[at]):
             parts.append(labels.lag.format(lag=f"{times.lag[at]:.0f}"))
         if times.failed[at]:
-            parts.append(labels.status.format(status=shown_text(times.status[at], NAME_CHARS)))
+            parts.append(labels.status.format(status=plot_text(times.status[at], NAME_CHARS)))
         lines.append(", ".join(parts))
     return lines
 
@@ -176,7 +176,7 @@ def rectangles_element(picture: Picture, labels: TimelineLabels = ENGLISH_LABELS
 def frame_of(timeline: Timeline, window: Window | None = None) -> dict[str, Any]:
     """Return HoloViews' options of the frame: the first lane at the top, and the names of groups of lanes."""
     window = window or timeline.table.window
-    ticks = [(lane + 0.5, shown_text(name, NAME_CHARS)) for lane, name in timeline.lanes.names]
+    ticks = [(lane + 0.5, plot_text(name, NAME_CHARS)) for lane, name in timeline.lanes.names]
     options: dict[str, Any] = {
         "xlim": (window.start, window.stop),
         "ylim": (float(window.first), float(max(window.last, 1))),

@@ -16,9 +16,9 @@ import numpy as np
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.tokens.metric_rows import DERIVED, MetricRow, build_rows, scale_of
 from rlpanel.schema import Sample
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 from rlpanel.texts.display_text import TokenText, decode, escape_invisible, spell
 
 SEPARATOR = b"\xff"

@@ -12,12 +12,13 @@ import panel as pn
 import param
 
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.language.labels import current_language
 from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
 from rlpanel.panels.tokens.token_payload import metric_declarations, pack_sample
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.schema import Sample
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 # Joined into one JavaScript module, in this order; the last file exports ``render``.
 _SCRIPTS = (
@@ -95,7 +96,7 @@ class TokenView(pn.viewable.Viewer):
         options = {"pad_token": self.pad_token, "kl_estimator": self.kl_estimator}
         if self.sample is None:
             return pack_sample(None, **options)
-        key = tuple(options.values())
+        key = (current_language(), *options.values())
         return cached_on(self.sample, "packed", key, lambda: pack_sample(self.sample, **options), most=1)
 
     def _update_component(self, *events: param.parameterized.Event) -> None:

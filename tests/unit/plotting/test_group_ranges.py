@@ -10,9 +10,7 @@ import pytest
 
 import rlpanel
 from rlpanel.errors import SettingError
-from rlpanel.panels.groups.group_strip import COLORS as BOARD_COLORS
 from rlpanel.panels.ui import theme
-from rlpanel.plotting.group_ranges import COLORS
 from tests.drawn import options_of
 from tests.factories import append, line, write_run
 
@@ -47,7 +45,6 @@ def test_groups_without_signal_have_the_colours_of_the_board(tmp_path: Path) -> 
         "high": theme.DARK["good"],
         "mixed": theme.DARK["policy"],
     }
-    assert COLORS == BOARD_COLORS
     assert "3 groups, 1 all low, 1 all high" in options_of(marks)["title"]
 
 

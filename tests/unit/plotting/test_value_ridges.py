@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import rlpanel
-from rlpanel.panels.plots.ridge_plot import REACH, ridges
+from rlpanel.panels.plots.plot_elements import REACH, ridges
 from rlpanel.store.snapshot.value_density import density
 from tests.drawn import options_of
 from tests.factories import write_run

@@ -16,7 +16,6 @@ from rlpanel.errors import FilterError, RunNotFound, SampleNotFound, SettingErro
 from rlpanel.tables.catalogue import TABLES, table_spec
 from rlpanel.tables.compare_rows import compare
 from rlpanel.tables.contrast_rows import contrast, selection_of
-from rlpanel.tables.cut_texts import TextLimit
 from rlpanel.tables.finding_rows import findings
 from rlpanel.tables.group_rows import groups
 from rlpanel.tables.json_schema import document_schema, row_schema
@@ -30,6 +29,7 @@ from rlpanel.tables.sql_rows import sql
 from rlpanel.tables.step_rows import steps
 from rlpanel.tables.table import Table
 from rlpanel.tables.token_rows import tokens
+from rlpanel.texts.shorten import TextLimit
 from tests.factories import write_run
 
 

@@ -19,7 +19,6 @@ from rlpanel.panels.language.labels import (
     using,
 )
 from rlpanel.panels.language.table_labels import pager_labels
-from rlpanel.panels.plots.snapshot_cache import cached_on
 
 
 def test_labels_are_english_without_a_document() -> None:
@@ -64,17 +63,6 @@ def test_a_thread_has_the_language_that_it_is_given() -> None:
 def test_a_text_without_translation_stays() -> None:
     with using(CHINESE):
         assert (tr("kl_k3_mean"), tr("")) == ("kl_k3_mean", "")
-
-
-def test_languages_do_not_share_cached_results() -> None:
-    class Source:
-        pass
-
-    source, made = Source(), []
-    for language in (CHINESE, ENGLISH, CHINESE, ENGLISH):
-        with using(language):
-            made.append(cached_on(source, "labels", (), lambda: tr("Conversation")))
-    assert made == ["对话", "Conversation", "对话", "Conversation"]
 
 
 def test_labels_of_scripts_cannot_end_their_element() -> None:

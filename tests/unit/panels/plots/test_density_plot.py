@@ -13,8 +13,8 @@ from bokeh.models import ColumnDataSource
 
 from rlpanel.panels.curves.value_distribution import ValueDistribution
 from rlpanel.panels.plots.density_plot import SHADES, DensityPlot, ramp, shades
-from rlpanel.panels.plots.ridge_plot import RIDGES, ridges
-from rlpanel.panels.plots.value_range import ValueRange
+from rlpanel.panels.plots.plot_elements import RIDGES, ridges
+from rlpanel.panels.plots.value_axis import ValueRange
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.panels.plots.alignment import RunAxis
 from rlpanel.panels.plots.step_shading import strips
+from rlpanel.store.snapshot.alignment import RunAxis
 
 STEPS = np.array([10, 20, 30, 40, 50])
 HOURS = np.array([0.0, 1.0, 2.0, 4.0, 8.0])

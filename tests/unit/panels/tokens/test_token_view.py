@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rlpanel.panels.language.labels import CHINESE, ENGLISH, using
 from rlpanel.panels.tokens.token_view import TokenComponent, TokenView
 from rlpanel.schema import Sample
 
@@ -65,3 +66,11 @@ def test_the_kl_row_follows_the_estimator() -> None:
 def test_every_parameter_is_documented() -> None:
     names = set(TokenView.param) - {"name"}
     assert all(TokenView.param[name].doc for name in names)
+
+
+def test_sessions_in_two_languages_do_not_share_the_notes_of_a_sample() -> None:
+    sample, notes = Sample(uid="a", step=1, response="yes", response_tokens=["yes"]), []
+    for language in (CHINESE, ENGLISH):
+        with using(language):
+            notes.append(component(TokenView(sample=sample)).data["notes"])
+    assert notes[0] != notes[1] == ["No token values are logged: no logprobs, rewards, values or advantages."]

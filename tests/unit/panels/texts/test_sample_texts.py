@@ -9,7 +9,7 @@ import numpy as np
 
 import rlpanel
 from rlpanel.api.run import Run
-from rlpanel.panels.samples.read_texts import read_texts, unread_bytes
+from rlpanel.panels.texts.sample_texts import read_texts, unread_bytes
 from rlpanel.store.index.text_cache import TextCache
 from rlpanel.store.query.fetch_sample import fetch_texts
 from tests.factories import line, write_run

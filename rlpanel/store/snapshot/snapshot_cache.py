@@ -12,8 +12,6 @@ from typing import TypeVar, cast
 
 from cachetools import FIFOCache
 
-from rlpanel.panels.language.labels import current_language
-
 T = TypeVar("T")
 
 #: Results of one kind that are kept for an object.
@@ -37,12 +35,11 @@ def cached_on(source: object, kind: str, key: Hashable, make: Callable[[], T], m
     kind : str
         What the result is.
     key : hashable
-        Everything else that it depends on. The language is added: results may hold labels.
+        Everything else that it depends on, such as the language if the result holds labels.
     make : callable
     most : int
         Results of this kind that are kept for ``source``; the oldest goes first.
     """
-    key = (current_language(), key)
     with _lock:
         found = _results_of(source, kind, most).get(key, _MISSING)
     if found is not _MISSING:

@@ -17,14 +17,14 @@ from rlpanel.api.run import Run
 from rlpanel.display_settings import Display
 from rlpanel.panels.curves.curve_points import shared_points
 from rlpanel.panels.plots import series
-from rlpanel.panels.plots.column_payload import MAX_LIST_LENGTH
-from rlpanel.panels.plots.snapshot_cache import cached_on
-from rlpanel.panels.samples import text_loader
+from rlpanel.panels.plots.series import MAX_LIST_LENGTH
 from rlpanel.panels.samples.sample_grid import SampleGrid
-from rlpanel.panels.samples.text_loader import texts_of
 from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.threads import Threads
+from rlpanel.panels.texts import sample_texts
+from rlpanel.panels.texts.sample_texts import texts_of
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 from tests.factories import write_run
 
 
@@ -105,11 +105,11 @@ def test_of_long_lines_the_first_page_is_read_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write_run(tmp_path / "run", steps=1, samples=2 * PAGE) / "rollout_data_rank_0.jsonl"
-    monkeypatch.setattr(text_loader, "READ_NOW", log.stat().st_size * 2 // 3)
+    monkeypatch.setattr(sample_texts, "READ_NOW", log.stat().st_size * 2 // 3)
     run = open_run(tmp_path / "run", follow=False)
     rows = run.snapshot.rows_of(1)
     assert len(rows) == 2 * PAGE
-    texts = texts_of(run.index, run.view, rows)
+    texts = texts_of(run.index, run.view, rows, PAGE)
     assert not texts.whole
     assert [*texts.texts] == rows[:PAGE].tolist()
     pool = Threads().texts

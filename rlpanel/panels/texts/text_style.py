@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 
 from rlpanel.display_settings import Display
-from rlpanel.panels.plots.snapshot_cache import cached_on
-from rlpanel.panels.samples.read_texts import READ_NOW, read_texts, unread_bytes
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.texts.sample_texts import READ_NOW, read_texts, unread_bytes
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 from rlpanel.texts.prompt_parts import TextStyle, question_of
 from rlpanel.texts.shared_beginnings import LEAST_IN_CELLS, shared_beginnings
 

@@ -10,8 +10,8 @@ import pytest
 import rlpanel
 from rlpanel.display_settings import Display
 from rlpanel.panels.curves import curve_points
-from rlpanel.panels.plots.alignment import SAMPLES, STEP, TIME, alignment_of, axis_of, chosen_axis
-from rlpanel.panels.plots.smoothing import smooth
+from rlpanel.panels.plots.series import smooth
+from rlpanel.store.snapshot.alignment import SAMPLES, STEP, TIME, alignment_of, axis_of, chosen_axis
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
