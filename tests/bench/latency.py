@@ -160,6 +160,12 @@ def memory(browser: Any, url: str, process: subprocess.Popen[bytes], sessions: i
     return "server memory a further session", f"{added:.1f} MB"
 
 
+def worked(pid: int) -> float:
+    """Return the processor time of a process so far, in ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def spread(values: list[float] | list[int], unit: str) -> str:
     """Median and 95th percentile."""
     ordered = sorted(values)

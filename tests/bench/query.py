@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from tests.bench.generate import write_large_log
 from tests.bench.results import record
-from tests.bench.scale_log import write_large_log
 
 STEPS, GOAL, TIMES = 1000, "< 1 s", 3
 HEAD = "| | figure | goal |\n|---|---|---|"

@@ -30,13 +30,12 @@ from urllib.parse import urlencode, urlsplit
 
 from playwright.sync_api import Page, sync_playwright
 
-from tests.bench.latency import CLOCKS, chromium, served
+from tests.bench.generate import SAMPLES_PER_STEP, write_large_log
+from tests.bench.latency import CLOCKS, chromium, served, worked
 from tests.bench.results import record
 from tests.bench.scale_files import files
-from tests.bench.scale_log import SAMPLES_PER_STEP, write_large_log
 from tests.bench.scale_memory import MemoryWatch, memory
 from tests.bench.scale_ranks import ranks
-from tests.bench.tokens import worked
 from tests.conftest import QUIET, VIEWPORT
 
 SAMPLES = {"million": 1_000_000, "ten": 10_000_000}

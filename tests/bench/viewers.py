@@ -26,8 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.bench.latency import resident, served
-from tests.bench.overlay import worked
+from tests.bench.latency import resident, served, worked
 from tests.bench.results import record
 from tests.viewer import Viewer
 

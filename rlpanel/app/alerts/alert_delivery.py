@@ -1,5 +1,8 @@
 """Delivery queues of alerts: each alert reaches a recipient once and is retried until it arrives.
 
+Only this process remembers what was delivered. After a restart, the findings that last are sent again with
+the same id: an alert that comes twice does less harm than one that never comes.
+
 Each recipient has its own queue and thread, so that a slow recipient does not delay the others.
 """
 
@@ -11,14 +14,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from rlpanel.app.alerts.recipients import NotDelivered, Recipient
-from rlpanel.sources.files.file_access import AnyPath
-from rlpanel.store.cache.cache_folder import (
-    CacheFolder,
-    find_cache_folders,
-    open_writable_folders,
-    read_saved,
-)
-from rlpanel.store.cache.user_cache import warn_once
 
 log = logging.getLogger(__name__)
 
@@ -26,46 +21,14 @@ log = logging.getLogger(__name__)
 ROOM = 100
 #: Seconds of pause after a first failure, and the longest pause; it doubles with each further failure.
 PAUSE, LONGEST_PAUSE = 1.0, 300.0
-_FILE = "alerts"
-#: Most bytes of that file; a line has about a hundred.
-_MOST_BYTES = 16 << 20
-
-
-class SentAlerts:
-    """Log of the alerts of a run that were delivered: a text file beside the run's cached index.
-
-    Parameters
-    ----------
-    run : path
-        The run's folder.
-    """
-
-    def __init__(self, run: AnyPath) -> None:
-        self._run = run
-
-    def read(self) -> set[str]:
-        """Return the logged lines of all folders in which the log may have been written."""
-        return {line for folder in find_cache_folders(self._run) for line in _lines(folder)}
-
-    def note(self, line: str) -> None:
-        """Append a line to the log; without a writable folder the delivery is remembered in memory only."""
-        for folder in open_writable_folders(self._run):
-            with folder:
-                try:
-                    folder.append(_FILE, f"{line}\n".encode("ascii"))
-                except OSError as error:
-                    warn_once(f"sent alerts cannot be recorded: {error}")
-                    continue
-            return
 
 
 @dataclass(frozen=True)
 class Alert:
-    """A finding to be sent: ``body`` is its JSON, ``sent`` is the log that records its delivery."""
+    """A finding to be sent; ``body`` is its JSON."""
 
     id: str
     body: bytes
-    sent: SentAlerts
 
 
 class AlertQueue:
@@ -102,23 +65,11 @@ class AlertQueue:
         """True if the last attempt failed."""
         return self._failures > 0
 
-    def line(self, id: str) -> str:
-        """Return the line that `SentAlerts` records for a delivered alert."""
-        return f"{self.recipient.id} {id}"
-
-    def offer(self, alert: Alert, noted: set[str]) -> None:
-        """Queue an alert, unless it was delivered, is already queued or the queue is full; never blocks.
-
-        Parameters
-        ----------
-        alert : Alert
-        noted : set of str
-            The result of `SentAlerts.read` for its run.
-        """
+    def offer(self, alert: Alert) -> None:
+        """Queue an alert, unless it was delivered, is already queued or the queue is full; never blocks."""
         with self._changed:
-            queued = alert.id in self._waiting
-            delivered = alert.id in self._delivered or self.line(alert.id) in noted
-            if not queued and not delivered and len(self._waiting) < ROOM:
+            known = alert.id in self._waiting or alert.id in self._delivered
+            if not known and len(self._waiting) < ROOM:
                 self._waiting[alert.id] = alert
                 self._changed.notify()
 
@@ -142,7 +93,6 @@ class AlertQueue:
             else:
                 self._failures = 0
                 self.sent += 1
-                alert.sent.note(self.line(alert.id))
                 with self._changed:
                     self._delivered.add(alert.id)
                     del self._waiting[alert.id]
@@ -163,11 +113,3 @@ class AlertQueue:
             self._waiting.move_to_end(alert.id)
         self._stopping.wait(min(PAUSE * 2**self._failures, LONGEST_PAUSE))
         self._failures = min(self._failures + 1, 30)
-
-
-def _lines(cache: CacheFolder) -> list[str]:
-    try:
-        with cache.open() as folder:
-            return read_saved(folder, _FILE, _MOST_BYTES).decode("ascii", "replace").splitlines()
-    except OSError:
-        return []

@@ -9,7 +9,7 @@ from typing import Any
 
 import xxhash
 
-from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue, SentAlerts
+from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue
 from rlpanel.app.alerts.live_checks import LiveChecks
 from rlpanel.app.alerts.recipients import Recipient
 from rlpanel.app.live_runs import LiveRun, LiveRuns
@@ -69,14 +69,10 @@ class AlertWatcher:
                 self._send(run.info, [each for each in findings if each.severity in self._severities], now)
 
     def _send(self, run: RunInfo, to_send: Sequence[Finding], now: float) -> None:
-        if not to_send:
-            return
-        sent = SentAlerts(run.path)
-        noted = sent.read()
         for finding in to_send:
-            alert = Alert(alert_id(run, finding), self._body(run, finding, now), sent)
+            alert = Alert(alert_id(run, finding), self._body(run, finding, now))
             for queue in self._queues:
-                queue.offer(alert, noted)
+                queue.offer(alert)
 
     def _body(self, run: RunInfo, finding: Finding, now: float) -> bytes:
         return json.dumps(alert_json(run, finding, now, self._board)).encode()

@@ -12,8 +12,6 @@ import urllib.request
 from typing import Protocol
 from urllib.parse import urlsplit
 
-import xxhash
-
 import rlpanel
 from rlpanel.errors import SettingError
 from rlpanel.settings import Alerts
@@ -33,12 +31,9 @@ class Recipient(Protocol):
     ----------
     name : str
         Name for log messages.
-    id : str
-        Identifier that survives restarts and does not reveal the address.
     """
 
     name: str
-    id: str
 
     def send(self, body: bytes) -> None:
         """Deliver one alert, a JSON object; raises NotDelivered."""
@@ -84,7 +79,6 @@ class Webhook:
             raise SettingError("the header for alerts must have the form Name: value")
         # The path is left out: for many webhooks it is the secret.
         self.name = parts.hostname
-        self.id = _id(url)
         self._url = url
         self._headers = {"Content-Type": "application/json", "User-Agent": f"rlpanel/{rlpanel.__version__}"}
         if header:
@@ -125,7 +119,6 @@ class Command:
         if not self._arguments or shutil.which(self._arguments[0]) is None:
             raise SettingError(f"the command for alerts was not found: {command}")
         self.name = self._arguments[0]
-        self.id = _id(command)
         self._process: subprocess.Popen[bytes] | None = None
 
     def send(self, body: bytes) -> None:
@@ -169,7 +162,3 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     except ProcessLookupError:
         pass
     process.wait()
-
-
-def _id(text: str) -> str:
-    return xxhash.xxh3_64_hexdigest(text.encode())

@@ -14,7 +14,6 @@ from rlpanel.sources.files.file_access import AnyPath, path_of
 from rlpanel.store.backlog.workers import Workers
 from rlpanel.store.index.faults import Faults
 from rlpanel.store.index.folder_watches import FolderWatches
-from rlpanel.store.index.main_thread import MainThread
 from rlpanel.store.index.rescan_timer import IntervalTimer, RescanTimer
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.text_cache import MAX_CHARS, TextCache
@@ -25,8 +24,6 @@ log = logging.getLogger(__name__)
 
 #: Seconds for which a backlog is read before listeners are notified.
 _CATCH_UP_NOTICE = 0.1
-#: Seconds for which old lines wait while the main thread is busy, and between two looks at it.
-_PATIENCE, _LOOK_EVERY = 0.3, 0.02
 #: While polling, the interval is divided by this if the last round brought changes.
 _SPEEDUP = 5
 #: Seconds to wait after an error outside of any run, at first and at most.
@@ -80,7 +77,6 @@ class Reader:
         self._had_changes = False  # whether the last round brought changes
         self._files_moved = False  # whether files were added or removed since the last rescan
         self._rescan_timer = RescanTimer()
-        self._main_thread = MainThread()
         self._run_faults, self._root_faults, self._save_faults = Faults(), Faults(), Faults()
         self._round_faults = Faults(*_ROUND_REST)
 
@@ -244,20 +240,12 @@ class Reader:
         waiting = False
         versions = [index.version for index in runs.values()]
         for path, index in ready.items():
-            if index.has_backlog:
-                self._give_way()
             waiting |= self._read_safely(index, None if path in rescanned else dirty)
         if all(index.needs_no_workers for index in runs.values()):
             self.workers.close()
         self._had_changes = versions != [index.version for index in runs.values()]
         self._save(runs)
         return waiting
-
-    def _give_way(self) -> None:
-        """Wait while the main thread builds or draws pages, but not so long that new lines are late."""
-        deadline = time.monotonic() + _PATIENCE
-        while self._main_thread.is_busy and time.monotonic() < deadline and not self._stop.is_set():
-            time.sleep(_LOOK_EVERY)
 
     def _save(self, runs: dict[AnyPath, RunIndex]) -> None:
         """Save the runs to the cache where a save is due, and close the cache of dropped runs."""

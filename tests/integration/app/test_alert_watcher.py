@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from prometheus_client import generate_latest
 import rlpanel
 from docs import generate
 from rlpanel.app.alerts import alert_delivery
-from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue, SentAlerts
+from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue
 from rlpanel.app.alerts.alert_watcher import AlertWatcher
 from rlpanel.app.alerts.recipients import Command, NotDelivered, Recipient, Webhook, from_settings
 from rlpanel.app.live_runs import LiveRuns
@@ -233,24 +232,25 @@ def test_the_page_on_alerts_names_every_key(hook: Hook, reader: Reader, run: Pat
     assert re.findall(r"`(\w+)`", " ".join(cells)) == list(hook.got[0][1])
 
 
-def test_after_a_restart_only_what_is_new_arrives(hook: Hook, reader: Reader, run: Path) -> None:
-    with watching(reader, run, Webhook(hook.url)):
-        wait_until(lambda: (run / ".rlpanel" / "alerts").exists())
-    go_on(run, 13, 14, 15, 16, truncated=1)
-    with watching(reader, run, Webhook(hook.url)):
-        wait_until(lambda: len(hook.got) == 2)
-    assert hook.subjects() == ["truncated warning", "truncated alarm"]
-    assert hook.url not in (run / ".rlpanel" / "alerts").read_text()
+def test_after_a_restart_what_lasts_is_sent_again_with_the_same_id(
+    hook: Hook, reader: Reader, run: Path
+) -> None:
+    with watching(reader, run, Webhook(hook.url)) as (_, alerts):
+        wait_until(lambda: alerts is not None and alerts.sent == 1)
+    with watching(reader, run, Webhook(hook.url)) as (_, alerts):
+        wait_until(lambda: alerts is not None and alerts.sent == 1)
+    assert hook.subjects() == ["truncated warning"] * 2
+    assert len({alert["id"] for _, alert in hook.got}) == 1
+    assert not (run / ".rlpanel" / "alerts").exists()
 
 
 def test_an_undelivered_alert_is_sent_after_a_restart(hook: Hook, reader: Reader, run: Path) -> None:
     hook.answers = [500] * 1000
     with watching(reader, run, Webhook(hook.url)):
         wait_until(lambda: hook.got)
-    hook.answers, before = [], len(hook.got)
-    with watching(reader, run, Webhook(hook.url)):
-        wait_until(lambda: len(hook.got) > before)
-        wait_until(lambda: (run / ".rlpanel" / "alerts").exists())
+    hook.answers = []
+    with watching(reader, run, Webhook(hook.url)) as (_, alerts):
+        wait_until(lambda: alerts is not None and alerts.sent == 1)
 
 
 def test_where_only_alarms_are_wanted_no_warning_arrives(hook: Hook, reader: Reader, run: Path) -> None:
@@ -312,8 +312,10 @@ def test_a_command_gets_the_finding_and_nothing_of_it_is_run(reader: Reader, tmp
 def test_a_command_that_fails_is_run_again(tmp_path: Path, reader: Reader, run: Path) -> None:
     code = "import pathlib, sys; tries = pathlib.Path(sys.argv[1]); tries.open('a').write('x')\n"
     code += "sys.exit(tries.stat().st_size < 3)"
-    with watching(reader, run, Command(shlex.join([sys.executable, "-c", code, str(tmp_path / "tries")]))):
-        wait_until(lambda: (run / ".rlpanel" / "alerts").exists())
+    with watching(
+        reader, run, Command(shlex.join([sys.executable, "-c", code, str(tmp_path / "tries")]))
+    ) as (_, alerts):
+        wait_until(lambda: alerts is not None and alerts.sent == 1)
     assert (tmp_path / "tries").read_text() == "xxx"
 
 
@@ -322,7 +324,7 @@ def test_a_command_that_never_ends_is_ended_with_what_it_started(tmp_path: Path)
     code += "pathlib.Path(sys.argv[1]).write_text(str(child.pid)); child.wait()"
     command = Command(shlex.join([sys.executable, "-c", code, str(tmp_path / "pid")]))
     channel = AlertQueue(command)
-    channel.offer(Alert("1", b"{}", SentAlerts(tmp_path)), set())
+    channel.offer(Alert("1", b"{}"))
     pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
     began = time.monotonic()
     channel.stop()
@@ -339,52 +341,41 @@ def _runs(pid: int) -> bool:
 
 
 def test_alerts_that_wait_are_bounded_and_come_in_the_end(
-    hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alert_delivery, "ROOM", 5)
-    made = [
-        Alert(str(number), json.dumps({"number": number}).encode(), SentAlerts(tmp_path))
-        for number in range(12)
-    ]
+    made = [Alert(str(number), json.dumps({"number": number}).encode()) for number in range(12)]
     hook.go_on.clear()
     channel = AlertQueue(Webhook(hook.url))
     for alert in made:
-        channel.offer(alert, set())
+        channel.offer(alert)
     hook.go_on.set()
     wait_until(lambda: len(hook.got) == 5)
-    wait_until(lambda: len(SentAlerts(tmp_path).read()) == 5)
+    wait_until(lambda: channel.sent == 5)
     assert [alert["number"] for _, alert in hook.got] == [0, 1, 2, 3, 4]
     for alert in made[:8]:  # as the next look does
-        channel.offer(alert, SentAlerts(tmp_path).read())
+        channel.offer(alert)
     wait_until(lambda: len(hook.got) == 8)
     channel.stop()
     assert [alert["number"] for _, alert in hook.got[5:]] == [5, 6, 7]
 
 
-def test_one_that_is_refused_does_not_hold_the_others_back(hook: Hook, tmp_path: Path) -> None:
+def test_one_that_is_refused_does_not_hold_the_others_back(hook: Hook) -> None:
     hook.answers = [400]
     hook.go_on.clear()
     channel = AlertQueue(Webhook(hook.url))
     for number in range(3):
-        channel.offer(
-            Alert(str(number), json.dumps({"number": number}).encode(), SentAlerts(tmp_path)), set()
-        )
+        channel.offer(Alert(str(number), json.dumps({"number": number}).encode()))
     hook.go_on.set()
     wait_until(lambda: len(hook.got) == 4)
     channel.stop()
     assert [alert["number"] for _, alert in hook.got] == [0, 1, 2, 0]
 
 
-def test_where_nothing_can_be_noted_an_alert_still_comes_once(
-    hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
-    nowhere = SentAlerts(tmp_path / "file")
+def test_what_is_offered_at_each_check_arrives_once(hook: Hook) -> None:
     channel = AlertQueue(Webhook(hook.url))
     for name in ("one", "one", "two"):
-        channel.offer(Alert(name, json.dumps({"name": name}).encode(), nowhere), nowhere.read())
+        channel.offer(Alert(name, json.dumps({"name": name}).encode()))
         wait_until(lambda: not channel.waiting)
     channel.stop()
     assert [alert["name"] for _, alert in hook.got] == ["one", "two"]
@@ -402,7 +393,7 @@ def test_a_failure_does_not_give_the_address_away(hook: Hook) -> None:
     secret = Webhook(f"{hook.url}/T0k3n")
     with pytest.raises(NotDelivered) as said:
         secret.send(b"{}")
-    assert "T0k3n" not in f"{said.value} {secret.name} {secret.id}"
+    assert "T0k3n" not in f"{said.value} {secret.name}"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from rlpanel import RolloutWriter, open_run
-from rlpanel.app.alerts.alert_delivery import SentAlerts
 from rlpanel.app.demo import ROLLOUTS, read_recording, write_recording
 from rlpanel.app.run_export import export, export_rows
 from rlpanel.errors import RLPanelError
@@ -194,22 +193,6 @@ def begin_notes(scene: Scene) -> Notes:
 def go_on_with_notes(scene: Scene, notes: Notes) -> None:
     notes.write(UID, "kept", "")
     assert notes.of(UID).tag == "kept"
-
-
-def note_alert(scene: Scene, _: None) -> None:
-    SentAlerts(scene.run).note("somebody 1")
-    assert "somebody 1" in SentAlerts(scene.run).read()
-
-
-def begin_alerts(scene: Scene) -> SentAlerts:
-    sent = SentAlerts(scene.run)
-    sent.note("somebody 0")
-    return sent
-
-
-def go_on_with_alerts(scene: Scene, sent: SentAlerts) -> None:
-    sent.note("somebody 1")
-    assert "somebody 1" in sent.read()
 
 
 def write_report(scene: Scene, _: None) -> None:
@@ -414,10 +397,6 @@ WRITERS = {
     "notes in the temporary folder": Writer(
         no_home, leave_no_note, {f"temporary/rlpanel-{os.geteuid()}": ON_FOLDERS}
     ),
-    "alerts": Writer(nothing, note_alert, {"run/.rlpanel": ON_INDEXES, "run/.rlpanel/alerts": ON_FILES}),
-    "alerts that are noted": Writer(
-        begin_alerts, go_on_with_alerts, {"run": EXCHANGED, "run/.rlpanel/alerts": ON_FILES}
-    ),
     "export": Writer(nothing, write_report, {"out/report.html": ON_FILES}),
     "export rows": Writer(nothing, write_rows, {"out/rows.csv": ON_FILES}),
     "rollouts": Writer(begin_recording, record_rows, {"run/rollout_data_rank_7.jsonl": ON_FILES}),
@@ -462,7 +441,7 @@ needs_root = pytest.mark.skipif(not IS_ROOT, reason="only root can give a folder
 
 
 @needs_root
-@pytest.mark.parametrize("writer", [save_index, leave_note, note_alert])
+@pytest.mark.parametrize("writer", [save_index, leave_note])
 def test_in_another_users_run_nothing_is_written(scene: Scene, writer: Callable[[Scene, None], None]) -> None:
     for path in (scene.run, *scene.run.rglob("*")):
         os.chown(path, STRANGER, STRANGER)

@@ -32,12 +32,14 @@ GREEDY = [
     "select printf('%1500000000d', 1)",
     "select format('{:>1000000}', 'a') from range(3000)",
     "select list(range) from range(100000000)",
+    "select len(list_resize([1], 2000000000, 1))",
 ]
 #: Queries that take long in one step, which duckdb cannot interrupt.
 SLOW = [
     "select len(regexp_split_to_array(format('{:>30000000}', 'a'), ' '))",
     "select len(string_split(format('{:>30000000}', 'a'), ' '))",
     "select length(to_json(range(30000000)))",
+    "select sleep_ms(60000)",
 ]
 
 

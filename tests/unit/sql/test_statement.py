@@ -66,21 +66,13 @@ STATE = [
     "show tables",
     "show all tables",
     "select current_setting('home_directory')",
-    "select getvariable('a')",
-    "select getenv('HOME')",
-    "select main.getenv('HOME')",
-    "select current_query()",
-    "select write_log('a')",
-    "select sleep_ms(100000)",
-    "select json_serialize_plan('select 1')",
+    "select main.current_setting('secret_directory')",
 ]
 MEMORY = [
     "select * from pandas_scan(12345)",
     "select * from arrow_scan(1, 2, 3)",
     "select * from python_map_function(1)",
     "select * from seq_scan(1)",
-    "select repeat('x', 1000000000)",
-    "select lpad('x', 1000000000, 'y')",
 ]
 CHANGING = [
     "copy samples to '{file}.csv'",
