@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Keeps the CPU time of a part of `make test`, and of its tests.
+TIMED = $(BIN)/python -m tests.timings run $@
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 # Of what comes with torch, or is tested only once, little is imported; the rest need not be compiled.
 OTHER_PIP := python -m pip install -qq --disable-pip-version-check --no-input --no-compile
@@ -23,7 +25,7 @@ OTHER := -n 2 --dist loadfile --hypothesis-profile quick \
     $(filter-out $(WITHOUT_DEPENDENCIES),$(sort $(dir $(wildcard tests/unit/*/.)))) \
     tests/unit/test_views.py tests/property/test_parsers.py tests/property/test_flat_lines.py \
     tests/integration/security/test_routes.py
-SMOKE := -n 2 --dist loadfile tests/ui/test_threads.py \
+SMOKE := tests/ui/test_threads.py \
     tests/ui/test_live.py::test_a_line_is_a_point_and_a_whole_step_is_followed \
     tests/ui/test_live.py::test_every_open_browser_follows \
     tests/ui/test_hostile.py::test_nothing_that_a_log_says_is_run \
@@ -31,7 +33,7 @@ SMOKE := -n 2 --dist loadfile tests/ui/test_threads.py \
 # What `make oldest` and `make newest` test; or why they do not.
 PARTS := OTHER SMOKE
 RUN_PARTS = if [ -e .venv-$@/bin/python ]; \
-    then set -ex; $(foreach part,$(PARTS),.venv-$@/bin/python -m pytest $($(part));) \
+    then $(TIMED) sh -exc '$(foreach part,$(PARTS),.venv-$@/bin/python -m pytest $($(part));)'; \
     else echo "make $@: left out, $$($(BIN)/python -m tests.pythons why_no_$@)"; fi
 
 .PHONY: demo test lint format unit integration ui slow versions oldest newest test-train upstream watch bench docs \
@@ -41,36 +43,38 @@ demo: .venv/run.stamp
 	$(BIN)/rlpanel demo
 
 # The parts run one after another: they keep two cores busy, and in parallel took no less time. Tests that are marked
-# as slow, and the unit tests on other versions, run in `.ci/full` and on GitHub.
+# as slow, and the unit tests on other versions, run in `.ci/full` and on GitHub. The times are printed on failure too.
 test: .venv/dev.stamp browser
+	@$(BIN)/python -m tests.timings start
 	@$(MAKE) .venv-oldest/stamp .venv-newest/stamp > .venv/other.log 2>&1 & installing=$$!; \
-	$(MAKE) lint unit integration ui && { wait $$installing || { cat .venv/other.log; exit 1; }; } && \
-	$(MAKE) versions PARTS=SMOKE
+	{ $(MAKE) lint unit integration ui && { wait $$installing || { cat .venv/other.log; false; }; } && \
+	$(MAKE) versions PARTS=SMOKE; }; code=$$?; $(BIN)/python -m tests.timings print; exit $$code
 
 lint: .venv/dev.stamp
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(TIMED) sh -exc '$(BIN)/ruff check .; $(BIN)/ruff format --check .; $(BIN)/mypy'
 
 format: .venv/dev.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 unit: .venv/dev.stamp
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not slow" tests/property tests/unit
+	$(TIMED) $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not slow" \
+	    --hypothesis-profile quick tests/property tests/unit
 
 # Real server processes under attack, real browsers, child processes.
 integration: .venv/dev.stamp .venv/tornado.stamp browser
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" tests/integration
+	$(TIMED) $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" tests/integration
 
 ui: .venv/dev.stamp browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/ui
+	$(TIMED) $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/ui
 
-# The property tests with more examples, and the tests that are marked as slow; together they take about as long as
+# All tests that make examples, with ten times as many, and the tests that are marked as slow; together they take about as long as
 # `make test`.
 slow: .venv/dev.stamp .venv/tornado.stamp browser
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal --hypothesis-profile many tests/property
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m slow tests/unit tests/integration tests/soak
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m hypothesis --hypothesis-profile many \
+	    tests/property tests/unit
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "slow and not hypothesis" \
+	    tests/property tests/unit tests/integration tests/soak
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow tests/ui
 
 bench: .venv/dev.stamp browser
