@@ -4,6 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 JS := .venv/js/node_modules/.bin
+# Keeps the CPU time of a part of `make test`, and of its tests.
+TIMED = $(BIN)/python -m tests.timings run $@
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 # uv installs the same in less time.
 ifneq ($(shell command -v uv),)
@@ -28,7 +30,7 @@ OTHER := -n 2 --dist loadfile --hypothesis-profile quick -m "not upstream_fault"
     $(filter-out $(WITHOUT_DEPENDENCIES),$(sort $(dir $(wildcard tests/unit/*/.)))) \
     tests/unit/test_views.py tests/property/test_parsers.py tests/property/test_flat_lines.py \
     tests/integration/security/test_routes.py
-SMOKE := -n 2 --dist loadfile tests/ui/test_threads.py \
+SMOKE := tests/ui/test_threads.py \
     tests/ui/test_live.py::test_a_line_is_a_point_and_a_whole_step_is_followed \
     tests/ui/test_live.py::test_every_open_browser_follows \
     tests/ui/test_hostile.py::test_nothing_that_a_log_says_is_run \
@@ -36,7 +38,7 @@ SMOKE := -n 2 --dist loadfile tests/ui/test_threads.py \
 # What `make oldest` and `make newest` test; or why they do not.
 PARTS := OTHER SMOKE
 RUN_PARTS = if [ -e .venv-$@/bin/python ]; \
-    then set -ex; $(foreach part,$(PARTS),.venv-$@/bin/python -m pytest $($(part));) \
+    then $(TIMED) sh -exc '$(foreach part,$(PARTS),.venv-$@/bin/python -m pytest $($(part));)'; \
     else echo "make $@: left out, $$($(BIN)/python -m tests.pythons why_no_$@)"; fi
 
 .PHONY: demo test lint lint-js format format-js unit integration ui slow versions oldest newest upstream-dev test-train upstream watch \
@@ -46,23 +48,22 @@ demo: .venv/run.stamp
 	$(BIN)/rlpanel demo
 
 # The parts run one after another: they keep two cores busy, and in parallel took no less time. Tests that are marked
-# as slow, and the unit tests on other versions, run in `.ci/full` and on GitHub.
+# as slow, and the unit tests on other versions, run in `.ci/full` and on GitHub. The times are printed on failure too.
 test: .venv/dev.stamp browser
+	@$(BIN)/python -m tests.timings start
 	@$(MAKE) .venv-oldest/stamp .venv-newest/stamp > .venv/other.log 2>&1 & installing=$$!; \
-	$(MAKE) lint unit integration ui && { wait $$installing || { cat .venv/other.log; exit 1; }; } && \
-	$(MAKE) versions PARTS=SMOKE
+	{ $(MAKE) lint unit integration ui && { wait $$installing || { cat .venv/other.log; false; }; } && \
+	$(MAKE) versions PARTS=SMOKE; }; code=$$?; $(BIN)/python -m tests.timings print; exit $$code
 
 lint: .venv/dev.stamp lint-js
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(TIMED) sh -exc '$(BIN)/ruff check .; $(BIN)/ruff format --check .; $(BIN)/mypy'
 
 # The scripts of the package: format, lint and types. The tools come from npm; a machine without it leaves this out.
 lint-js:
 	@if ! command -v npm > /dev/null; then echo "make lint-js: left out, there is no npm"; \
 	elif $(MAKE) -s .venv/js.stamp; then set -e; \
 	    $(JS)/biome ci --colors=off --config-path=tests/js rlpanel; $(JS)/tsc -p tests/js; \
-	else echo "make lint-js: left out, npm could not install the tools"; [ -z "$$CI" ]; fi
+	else echo "make lint-js: left out, npm could not install the tools"; [ -z "$$NPM_REQUIRED" ]; fi
 
 format-js: .venv/js.stamp
 	$(JS)/biome check --write --config-path=tests/js rlpanel
@@ -72,20 +73,23 @@ format: .venv/dev.stamp
 	$(BIN)/ruff format .
 
 unit: .venv/dev.stamp
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not slow" tests/property tests/unit
+	$(TIMED) $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not slow" \
+	    --hypothesis-profile quick tests/property tests/unit
 
 # Real server processes under attack, real browsers, child processes.
 integration: .venv/dev.stamp .venv/tornado.stamp browser
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" tests/integration
+	$(TIMED) $(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" tests/integration
 
 ui: .venv/dev.stamp browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/ui
+	$(TIMED) $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/ui
 
-# The property tests with more examples, and the tests that are marked as slow; together they take about as long as
+# All tests that make examples, with ten times as many, and the tests that are marked as slow; together they take about as long as
 # `make test`.
 slow: .venv/dev.stamp .venv/tornado.stamp browser
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal --hypothesis-profile many tests/property
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m slow tests/unit tests/integration tests/soak
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m hypothesis --hypothesis-profile many \
+	    tests/property tests/unit
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "slow and not hypothesis" \
+	    tests/property tests/unit tests/integration tests/soak
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow tests/ui
 
 bench: .venv/dev.stamp browser
@@ -115,7 +119,7 @@ oldest: .venv-oldest/stamp browser
 # The newest version of every dependency in PINS, on the newest Python that is found. Panel 1.10 needs Python 3.12.
 newest: .venv-newest/stamp browser
 	@$(RUN_PARTS)
-	@[ ! -e .venv-newest/bin/python ] || .venv-newest/bin/python -m tests.fixes_report
+	@[ ! -e .venv-newest/bin/python ] $(if $(filter OTHER,$(PARTS)),,|| true )|| .venv-newest/bin/python -m tests.fixes_report
 
 # Panel's and Bokeh's development versions, as a workflow does each night: the smoke tests, and which workarounds can go.
 upstream-dev: .venv-upstream-dev/stamp browser

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import settings
 
-from rlpanel.app.demo import write_recording
+from tests.timings import keeper
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # loaded modules, so CI's examples can still differ between workers.
 settings.register_profile("ci", max_examples=50, deadline=None, derandomize=True)
 settings.register_profile("many", max_examples=200, deadline=None, derandomize=True)
-settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
+settings.register_profile("quick", max_examples=20, deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
@@ -46,15 +46,25 @@ LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 INSIDE = {"data", "blob", "about"}
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure the tests if they are a part of `make test`."""
+    if (measures := keeper(config)) is not None:
+        config.pluginmanager.register(measures)
+
+
 @pytest.fixture(scope="session")
 def grpo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorded GRPO run with groups, entropies and reference logprobs; tests must not write to it."""
+    from rlpanel.app.demo import write_recording
+
     return write_recording("grpo_couplets", tmp_path_factory.mktemp("recorded") / "couplets-grpo")
 
 
 @pytest.fixture(scope="session")
 def ppo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recorded PPO run with values and token rewards; tests must not write to it."""
+    from rlpanel.app.demo import write_recording
+
     return write_recording("ppo_couplets", tmp_path_factory.mktemp("recorded") / "couplets-ppo")
 
 

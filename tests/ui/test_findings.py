@@ -136,6 +136,7 @@ def test_a_click_lands_at_the_onset_with_filter_sort_tab_curve_and_sample(board:
     assert float(board.selected.locator(cells_of("invalid_chars")).inner_text()) > 0
 
 
+@pytest.mark.slow
 def test_the_affected_steps_are_shaded_in_all_curves_then_only_in_the_findings_own(
     open_board: OpenBoard,
 ) -> None:

@@ -41,6 +41,7 @@ def test_a_root_that_is_not_there_yet_shows_how_to_begin_and_then_its_first_run(
     expect(board.badge).to_contain_text("first")
 
 
+@pytest.mark.slow
 def test_the_demo_is_one_click_away(server: Served, open_board: OpenBoard, tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     board = open_board(server=server)

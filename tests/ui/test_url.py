@@ -61,6 +61,7 @@ new MutationObserver((changes) => {
 """
 
 
+@pytest.mark.slow
 def test_the_system_theme_is_shown_from_the_first_paint_on(open_board: OpenBoard) -> None:
     """At the second visit the server draws in it, so that nothing is drawn again."""
     board = open_board(run="ppo", step=9)
@@ -124,6 +125,7 @@ def test_a_run_that_is_not_there_says_so_and_shows_one_that_is(
         board.settled()
 
 
+@pytest.mark.slow
 def test_back_leaves_a_link_that_was_corrected(open_board: OpenBoard) -> None:
     board = open_board(run="ppo", step=9).settled(9)
     board.go(run="gone")

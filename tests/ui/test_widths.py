@@ -106,6 +106,7 @@ def test_findings_stand_above_the_curves(board: BoardPage, width: int) -> None:
     expect(board.page.locator(".rl-current-findings")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_findings_link_on_a_phone_shows_finding_curve_and_sample_below_one_another(
     board: BoardPage,
 ) -> None:
