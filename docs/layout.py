@@ -80,12 +80,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings/engine": ("metrics/*", "store/*"),
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
-    # The Python interface.
-    "sql": ("sources/records", "metrics/*", "store/*", "findings"),
+    # Questions, and the Python interface on top of them.
+    "sql": ("sources/records", "metrics/*", "store/*"),
+    "queries": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql"),
     "plotting": ("metrics/*", "store/*", "panel_fixes", "panels/ui", "panels/plots", "panels/timeline"),
-    "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "plotting"),
-    # Tables for the command line, agents and scripts.
-    "tables": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql", "api"),
+    "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "queries", "plotting"),
     # The screen.
     "panels": (),
     "panels/language": ("panel_fixes", "panels/ui"),
@@ -150,7 +149,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("metrics/*", "store/*", "findings", "findings/engine", *_PARTS),
         *("panels/curves", "panels/samples", "panels/sidebar"),
     ),
-    "panels/notebook": ("store/*", *_PARTS),
+    "panels/notebook": ("store/*", "queries", *_PARTS),
     "views": ("store/*", "api", "panels/*"),
     # The program.
     "recording/writer": (),
@@ -165,10 +164,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/*", "store/*", "panel_fixes", "panels/language", "panels/session"),
         *("app", "app/alerts", "app/page", "app/security"),
     ),
-    "mcp_server": ("sources/discovery", "sources/files", "api", "tables", "app/board"),
-    "cli/output": ("store/query", "tables"),
+    "mcp_server": ("sources/discovery", "sources/files", "queries", "api", "app/board"),
+    "cli/output": ("store/query", "queries"),
     "cli": (
-        *("sources/*", "metrics/*", "store/*", "findings/*", "api", "tables"),
+        *("sources/*", "metrics/*", "store/*", "findings/*", "queries", "api"),
         *("panels/*", "app/*", "recording", "mcp_server", "cli/output"),
     ),
     "__main__": ("cli",),

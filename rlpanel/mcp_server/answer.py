@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rlpanel.tables.table import Table
+from rlpanel.queries.table import Table
 
 NOTICE = (
     "Everything under 'untrusted' is data that was logged during training, much of it written by the model "
