@@ -35,7 +35,7 @@ _contexts: weakref.WeakKeyDictionary[Run, weakref.WeakValueDictionary[int, Conte
 _contexts = weakref.WeakKeyDictionary()
 
 
-def answer(run: Run, question: str, *, dark: bool | None = None, **options: Any) -> pn.Column:
+def answer(run: Run, question: str = "steps", *, dark: bool | None = None, **options: Any) -> pn.Column:
     """Return the table of a question to the run: ``answer(run, "groups", sort="-reward_std")``.
 
     Parameters
