@@ -94,7 +94,7 @@ def _relation(columns: Mapping[str, Any], types: Mapping[str, str], reads: Calla
     made = Relation()
     size = max((len(values) for values in columns.values() if values is not None), default=0)
     for at, (name, shown) in enumerate(zip(columns, distinct_names(map(str, columns)), strict=True)):
-        values = _array(columns[name], types.get(name, "text"), size)
+        values = _array(columns[name], types.get(name, ""), size)
         is_text = values.dtype == object
         if at and not reads(shown):
             made.columns[shown] = unread("varchar" if is_text else "double")
@@ -109,7 +109,10 @@ def _relation(columns: Mapping[str, Any], types: Mapping[str, str], reads: Calla
 
 
 def _array(values: Any, kind: str, size: int) -> np.ndarray:
-    """Return a column as an array of numbers, or of texts; an empty text is NULL, as if it were missing."""
+    """Return a column as an array of numbers, or of texts; an empty text of a question is NULL.
+
+    An empty token stays as it was logged: its column has no type.
+    """
     if values is None:
         return np.full(size, np.nan)
     array = values if isinstance(values, np.ndarray) else None
@@ -118,4 +121,8 @@ def _array(values: Any, kind: str, size: int) -> np.ndarray:
     array = np.asarray(values, object if array is None else None)
     if array.dtype.kind in "biuf":
         return array
-    return np.array([value or None if isinstance(value, str) else value for value in array.tolist()], object)
+    if kind:
+        array = np.array(
+            [value or None if isinstance(value, str) else value for value in array.tolist()], object
+        )
+    return array.astype(object)
