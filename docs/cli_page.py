@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from rlpanel.cli.commands import GROUPS
-from rlpanel.tables.catalogue import TABLES
-from rlpanel.tables.table import TableColumn, TableSpec
+from rlpanel.cli.commands import COMMANDS
+from rlpanel.queries.catalogue import QUESTIONS
+from rlpanel.queries.table import TableColumn, TableSpec
 
 
 def commands_table() -> str:
     """Return the table of all commands, with an example of each."""
     head = ["| command | what it does | example |", "|---|---|---|"]
     rows = [
-        f"| `{_name(command)}` | {_first_line(command.__doc__)} | `{example}` |"
-        for modules in GROUPS.values()
-        for module in modules
-        for command, example in module.COMMANDS.items()
+        f"| `{name}` | {_first_line(command.__doc__)} | `{example}` |"
+        for name, (command, example, _) in COMMANDS.items()
     ]
     return "\n".join([*head, *rows])
 
 
-def _name(command: Callable[..., None]) -> str:
-    return command.__name__.replace("_", "-")
-
-
 def columns_of_tables() -> str:
     """Return each table with its columns and its facts."""
-    return "\n".join(line for spec in TABLES.values() for line in _table(spec)).rstrip()
+    return "\n".join(line for asked in QUESTIONS.values() for line in _table(asked.spec)).rstrip()
 
 
 def _table(spec: TableSpec) -> list[str]:

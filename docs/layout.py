@@ -81,21 +81,17 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings/engine": ("metrics/*", "store/*"),
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
-    # The Python interface.
+    # Questions, and the Python interface on top of them.
+    "sql": ("sources/records", "metrics/*", "store/*"),
+    "queries": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql"),
     "runtime": ("store/*", "panels/session"),
-    "sql": ("sources/records", "metrics/*", "store/*", "findings"),
     "plotting": (
-        "texts",
-        "metrics/*",
-        "store/*",
-        "panel_fixes",
-        "panels/ui",
-        "panels/plots",
-        "panels/timeline",
+        *("texts", "metrics/*", "store/*", "panel_fixes", "panels/ui", "panels/plots", "panels/timeline"),
     ),
-    "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "plotting", "runtime"),
-    # Tables for the command line, agents and scripts.
-    "tables": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql", "api"),
+    "api": (
+        *("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "queries"),
+        *("plotting", "runtime"),
+    ),
     # The screen.
     "panels": (),
     "panels/language": ("panel_fixes", "panels/ui"),
@@ -160,7 +156,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("metrics/*", "store/*", "findings", "findings/engine", *_PARTS),
         *("panels/curves", "panels/samples", "panels/sidebar"),
     ),
-    "panels/notebook": ("store/*", *_PARTS),
+    "panels/notebook": ("store/*", "queries", *_PARTS),
     "views": ("store/*", "api", "panels/*"),
     # The program.
     "recording/writer": (),
@@ -175,10 +171,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/*", "store/*", "panel_fixes", "panels/language", "panels/session", "runtime"),
         *("app", "app/alerts", "app/page", "app/security"),
     ),
-    "mcp_server": ("sources/discovery", "sources/files", "texts", "api", "tables", "app/board"),
-    "cli/output": ("store/query", "tables"),
+    "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "api"),
+    "cli/output": ("store/query", "queries"),
     "cli": (
-        *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "api", "tables"),
+        *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "queries", "api"),
         *("panels/*", "app/*", "recording", "mcp_server", "cli/output"),
     ),
     "__main__": ("cli",),

@@ -17,6 +17,7 @@ from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_list import FindingsList
 from rlpanel.panels.groups.group_strip import GroupStrip
+from rlpanel.panels.notebook.answer_table import AnswerTable
 from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load_scripts
 from rlpanel.panels.notebook.run_binding import context_of
 from rlpanel.panels.report.board_download import board_download
@@ -27,11 +28,27 @@ from rlpanel.panels.step.step_summary import StepSummary
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.schema import Sample
 
-__all__ = ["curves", "distribution", "findings", "gap", "grid", "groups", "numbers", "tokens"]
+__all__ = ["answer", "curves", "distribution", "findings", "gap", "grid", "groups", "numbers", "tokens"]
 
 #: Shared context of the views of a run, by the id of their document.
 _contexts: weakref.WeakKeyDictionary[Run, weakref.WeakValueDictionary[int, Context]]
 _contexts = weakref.WeakKeyDictionary()
+
+
+def answer(run: Run, question: str = "steps", *, dark: bool | None = None, **options: Any) -> pn.Column:
+    """Return the table of a question to the run: ``answer(run, "groups", sort="-reward_std")``.
+
+    Parameters
+    ----------
+    run : Run
+    question : str
+        Name of a question, as for `Run.ask`.
+    dark : bool, optional
+        As for `curves`.
+    **options
+        Options of the question.
+    """
+    return _framed(lambda context: AnswerTable(context, question, **options), _shared_context(run), dark)
 
 
 def curves(run: Run, *columns: str, dark: bool | None = None) -> pn.Column:

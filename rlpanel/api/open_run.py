@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-import threading
-from typing import Any
 
 from rlpanel.api.run import Run
-from rlpanel.api.terminal_progress import TerminalProgress
 from rlpanel.errors import RunNotFound
+from rlpanel.queries.read_once import read_once
 from rlpanel.runtime import Runtime, default_runtime
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory, RunInfo
 from rlpanel.sources.files.file_access import AnyPath, RemotePath, path_of
 from rlpanel.sources.files.unreadable import reason_of
-from rlpanel.store.backlog.workers import WorkerPool, Workers
-from rlpanel.store.index.faults import Faults
-from rlpanel.store.index.run_index import RunIndex
 
 #: Seconds between two updates of the progress line.
 _PROGRESS_INTERVAL = 0.1
@@ -60,60 +55,23 @@ def open_run(
     # A followed link may lead out of the given folder.
     root = given if folder.is_relative_to(given) else folder
     if not follow:
-        return _read_once(folder, root, {} if jobs is None else {"jobs": jobs}, scheduler, runtime)
+        runtime = runtime or default_runtime()
+        reading = runtime.reading(**({} if jobs is None else {"jobs": jobs}))
+        return Run(read_once(folder, root, reading, scheduler, runtime.limits.store))
     run = _follow(folder, root, runtime)
     if wait:
         run.wait(progress=True)
     return run
 
 
-def open_listed(info: RunInfo, *, follow: bool) -> Run:
-    """Open a run of a list, with the settings of the folders above it up to the root of the list.
-
-    Parameters
-    ----------
-    info : RunInfo
-    follow : bool
-        Keep reading in the background. False reads once, in the calling thread.
-    """
-    root = info.root or info.path
-    return _follow(info.path, root) if follow else _read_once(info.path, root, {"jobs": 0}, "")
+def open_listed(info: RunInfo) -> Run:
+    """Open a run of a list and follow it, with the settings of the folders above it up to the list's root."""
+    return _follow(info.path, info.root or info.path)
 
 
 def _follow(folder: AnyPath, root: AnyPath, runtime: Runtime | None = None) -> Run:
     service = (runtime or default_runtime()).reader
     return Run(service.open(folder, root=root), service)
-
-
-def _read_once(
-    folder: AnyPath, root: AnyPath, settings: dict[str, Any], scheduler: str, runtime: Runtime | None = None
-) -> Run:
-    from rlpanel.store.backlog.dask_workers import DaskWorkers
-
-    runtime = runtime or default_runtime()
-    reading, wake = runtime.reading(**settings), threading.Event()
-    workers: WorkerPool = DaskWorkers(scheduler, wake.set) if scheduler else Workers(reading.jobs, wake.set)
-    index = RunIndex(folder, folder.name, reading, root, workers, runtime.limits.store)
-    progress = TerminalProgress(index.name)
-    try:
-        index.rescan()
-        for is_last in (False, True):
-            if is_last:
-                index.read_last_lines()
-            # What a file gains after its turn belongs to the next reading: it is not checked again.
-            while index.read(set(), _PROGRESS_INTERVAL):
-                progress(index.snapshot.progress)
-                index.save()
-                if not index.busy:
-                    wake.wait(_PROGRESS_INTERVAL)
-                    wake.clear()
-        index.save(last=True)
-    except Exception as error:
-        index.fail(Faults().note(index.path, f"{index.name} cannot be read", error))
-    finally:
-        workers.close()
-        progress.end()
-    return Run(index)
 
 
 def _run_folder(path: AnyPath) -> AnyPath:

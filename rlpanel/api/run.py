@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rlpanel.analysis.contrast_side import MOST_TEXTS
-from rlpanel.api.explanation_frames import Selected, clusters_frame, contrast_frame, explain_frame
 from rlpanel.api.run_stats import Stats, stats_of
-from rlpanel.api.statistic_frames import histogram_frame, quantile_frame
 from rlpanel.api.step_samples import sample_frame
-from rlpanel.api.token_frames import Steps, token_frame, token_ranking_frame
 from rlpanel.api.wait_until_read import wait_until_read
 from rlpanel.errors import SettingError
+from rlpanel.queries.run_data import RunData
+from rlpanel.queries.statistics import histogram_frame, quantile_frame
 from rlpanel.schema import Sample
-from rlpanel.settings import FindingSettings
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sql.sql_limits import SqlLimits
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch_sample import fetch
-from rlpanel.store.query.group_frame import group_frame
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.remarks import Remark
 from rlpanel.store.snapshot.run_view import RunView
@@ -31,7 +26,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from rlpanel.plotting.run_plots import RunPlots
+    from rlpanel.queries.sample_sets import InRun
+    from rlpanel.queries.table import Table
     from rlpanel.store.index.reader import Reader
+
+#: A step, or the first and the last of several.
+Steps = int | tuple[int, int]
+#: Samples of this run, all samples of a run, or samples of another run.
+Selected: TypeAlias = "InRun | Run | tuple[Run, InRun]"
+#: Types of the columns of `Run.findings`; pandas cannot infer them if there are no findings.
+FINDING_TYPES = {
+    **dict.fromkeys(("rule", "severity", "category", "sentence", "metric", "filter", "uid"), str),
+    **dict.fromkeys(("onset", "last", "rank"), "Int64"),
+    "ongoing": bool,
+}
 
 
 class Run:
@@ -81,6 +89,32 @@ class Run:
     def snapshot(self) -> Snapshot:
         """Newest immutable snapshot."""
         return self.view.snapshot
+
+    @property
+    def data(self) -> RunData:
+        """The newest snapshot as questions take it."""
+        return RunData(self._index, self.view)
+
+    def ask(self, question: str, *args: Any, **options: Any) -> Table:
+        """Return the answer to a question by its name, as a `Table` with ``frame()`` and ``document()``.
+
+        `rlpanel.queries.catalogue` lists the questions: those of the command line, and registered ones.
+
+        Parameters
+        ----------
+        question : str
+            Such as ``"groups"``.
+        *args, **options
+            Options of the question.
+
+        Raises
+        ------
+        SettingError
+            If there is no such question.
+        """
+        from rlpanel.queries.catalogue import question_of
+
+        return question_of(question)(self.data, *args, **options)
 
     @property
     def splits(self) -> dict[str, int]:
@@ -182,7 +216,9 @@ class Run:
         SettingError
             If the run does not have the steps or the metric, or the metric has no shares.
         """
-        return explain_frame(self, metric, step, since, tokens=tokens)
+        from rlpanel.queries.explain import explain
+
+        return explain(self.data, metric, step, since, tokens=tokens).frame()
 
     def contrast(
         self,
@@ -218,7 +254,9 @@ class Run:
         FilterError
             If a filter is not valid.
         """
-        return contrast_frame(self, a, b, exclude, texts)
+        from rlpanel.queries.differences import contrast
+
+        return contrast(self.data, _data_of(a), _data_of(b), exclude=exclude, texts=texts).frame()
 
     def clusters(self, first: int | None = None, last: int | None = None) -> pd.DataFrame:
         """Return the clusters of nearly equal responses over a range of steps, the largest first.
@@ -232,7 +270,9 @@ class Run:
         first, last : int, optional
             Both included; by default all steps.
         """
-        return clusters_frame(self, first, last)
+        from rlpanel.queries.explain import clusters
+
+        return clusters(self.data, first, last).frame()
 
     @cached_property
     def plot(self) -> RunPlots:
@@ -248,7 +288,9 @@ class Run:
         distinct responses), ``prompt_chars``, ``response_tokens_mean``, ``signal`` (``signal``, ``all low``
         or ``all high``), ``filter`` and ``uid`` of the first sample. Groups of one sample are left out.
         """
-        return group_frame(self.view, step)
+        from rlpanel.queries.groups import groups
+
+        return groups(self.data, step, all_steps=True).frame()
 
     def tokens(
         self,
@@ -283,11 +325,20 @@ class Run:
         SampleNotFound, SourceChanged
             As `sample`.
         """
+        from rlpanel.queries.sample import sample_tokens
+        from rlpanel.queries.tokens import tokens
+
         if uid is not None and steps is None:
-            return token_frame(self.sample(uid))
+            return sample_tokens(self.data, uid).frame()
         if uid is not None or steps is None:
             raise SettingError("give a uid for the tokens of a sample, or steps for a ranking")
-        return token_ranking_frame(self._index, self.snapshot, steps, metric, least=least, most=most)
+        span = steps if isinstance(steps, tuple) else (steps, steps)
+        found = tokens(
+            self.data, span, metric=metric, least=least, limit=most, most_samples=self.snapshot.rows
+        )
+        if metric and found.about["metric"] is None:
+            raise SettingError(f"no token metric {metric!r} to rank by; no tokens are logged")
+        return found.frame()
 
     @property
     def findings(self) -> pd.DataFrame:
@@ -300,11 +351,9 @@ class Run:
 
         The thresholds are environment variables, see `rlpanel.settings.FindingSettings`.
         """
-        from rlpanel.findings.findings_cache import cached_findings
-        from rlpanel.findings.findings_table import findings_table
+        from rlpanel.queries.findings import findings
 
-        thresholds = FindingSettings.from_environment()
-        return findings_table(cached_findings(self._index, thresholds, time.time(), self._split))
+        return findings(self.data).frame().astype(FINDING_TYPES)
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
@@ -371,10 +420,9 @@ class Run:
         QueryError
             If the query is not valid, not allowed or exceeds a limit, or duckdb is not installed.
         """
-        from rlpanel.sql.run_query import run_query
+        from rlpanel.queries.sql import sql_frame
 
-        limits = SqlLimits(rows=rows, seconds=seconds, size=size)
-        return run_query(self._index, self.view, query, limits)
+        return sql_frame(self.data, query, SqlLimits(rows=rows, seconds=seconds, size=size))
 
     def arrow(self, columns: Collection[str] | None = None) -> Any:
         """Return the samples as a ``pyarrow.Table``, one row per sample, for polars and other tools.
@@ -406,8 +454,7 @@ class Run:
         SourceChanged
             If its line in the file has changed or was deleted.
         """
-        view = self.view
-        return fetch(self._index, view, view.snapshot.row(uid))
+        return self.data.sample(uid)
 
     @property
     def errors(self) -> pd.DataFrame:
@@ -469,3 +516,14 @@ class Run:
         stats = self.stats()
         bad = f", {stats.bad_lines:,} bad lines" if stats.bad_lines else ""
         return f"<Run {self.name!r}: {stats.rows:,} samples, {stats.steps:,} steps{bad}>"
+
+
+def _data_of(selected: Any) -> Any:
+    """Return a selection with what questions take instead of a run."""
+    if isinstance(selected, Run):
+        return selected.data
+    return (selected[0].data, selected[1]) if _is_of_other_run(selected) else selected
+
+
+def _is_of_other_run(selected: Any) -> bool:
+    return isinstance(selected, tuple) and len(selected) == 2 and isinstance(selected[0], Run)

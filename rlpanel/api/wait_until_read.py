@@ -6,8 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from rlpanel.api.terminal_progress import TerminalProgress
 from rlpanel.errors import RLPanelError
+from rlpanel.queries.terminal_progress import TerminalProgress
 from rlpanel.store.index.run_index import RunIndex
 
 if TYPE_CHECKING:

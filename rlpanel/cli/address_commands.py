@@ -75,14 +75,14 @@ def schema(
     row: Annotated[bool, typer.Option("--row", help="The schema of one row, as --jsonl prints it.")] = False,
 ) -> None:
     """Print the JSON schema of a table, as --json prints it; without a name, list the tables."""
-    from rlpanel.tables.catalogue import TABLES, table_spec
-    from rlpanel.tables.json_schema import document_schema, row_schema
+    from rlpanel.queries.catalogue import QUESTIONS, question_of
+    from rlpanel.queries.json_schema import document_schema, row_schema
 
     if name is None:
-        for spec in TABLES.values():
-            typer.echo(f"{spec.name:<14} {spec.description}")
+        for question in QUESTIONS.values():
+            typer.echo(f"{question.name:<14} {question.description}")
         return
-    found = table_spec(name)
+    found = question_of(name).spec
     typer.echo(json.dumps(row_schema(found) if row else document_schema(found), indent=2))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -16,36 +17,44 @@ import rlpanel
 from rlpanel.cli import (
     address_commands,
     agent_commands,
-    cause_tables,
+    check_command,
     convert_commands,
     run_index_commands,
-    run_tables,
     sample_tables,
     serve_commands,
-    sql_command,
     tail_command,
 )
 from rlpanel.cli.completing_command import CompletingCommand
 from rlpanel.cli.exit_codes import ERROR
 from rlpanel.cli.output.terminal_messages import say
+from rlpanel.cli.table_command import command_of
 from rlpanel.errors import RLPanelError
+from rlpanel.queries.catalogue import QUESTIONS
 
-#: Panels of ``rlpanel --help``, each with the modules whose commands it lists. A module's ``COMMANDS`` maps
-#: each command to an example of its use.
-GROUPS = {
+#: Modules of commands by panel of ``rlpanel --help``. A module's ``COMMANDS`` maps each command to an example
+#: of its use. Other commands are made of questions.
+_MODULES = {
     "Board": (serve_commands,),
-    "Ask a run": (run_tables, sample_tables, cause_tables, sql_command, tail_command, address_commands),
+    "Ask a run": (sample_tables, check_command, tail_command, address_commands),
     "Agents": (agent_commands,),
     "Files": (run_index_commands,),
 }
 
+
+def _commands() -> Iterator[tuple[str, Callable[..., None], str, str]]:
+    """Yield the name of each command, the command, its example and its panel."""
+    for panel, modules in _MODULES.items():
+        if panel == "Ask a run":
+            for question in QUESTIONS.values():
+                if question.example:
+                    yield question.name.replace("_", "-"), command_of(question), question.example, panel
+        for module in modules:
+            for command, example in module.COMMANDS.items():
+                yield command.__name__.replace("_", "-"), command, example, panel
+
+
 #: Name → command, its example and its panel.
-COMMANDS = {
-    command.__name__.replace("_", "-"): (command, example, panel)
-    for panel, modules in GROUPS.items()
-    for module in modules
-    for command, example in module.COMMANDS.items()
-}
+COMMANDS = {name: (command, example, panel) for name, command, example, panel in _commands()}
 
 
 def build_app(only: str = "") -> typer.Typer:

@@ -71,7 +71,7 @@ def steps(ctx: typer.Context, incomplete: str) -> list[str]:
 @_quiet
 def step_columns(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return names of columns of the table of steps; several are separated by commas."""
-    from rlpanel.tables.step_rows import step_curves
+    from rlpanel.queries.steps import step_curves
 
     with _opened(ctx) as run:
         return _listed(step_curves(run.view), incomplete)
@@ -80,7 +80,7 @@ def step_columns(ctx: typer.Context, incomplete: str) -> list[str]:
 @_quiet
 def sample_columns(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return names of columns of samples; several are separated by commas."""
-    from rlpanel.tables.sample_rows import sample_columns as columns_of
+    from rlpanel.queries.samples import sample_columns as columns_of
 
     with _opened(ctx) as run:
         return _listed(columns_of(run.view), incomplete)
@@ -89,7 +89,7 @@ def sample_columns(ctx: typer.Context, incomplete: str) -> list[str]:
 @_quiet
 def sort_orders(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return number columns, with a minus sign in front if that was typed."""
-    from rlpanel.tables.sample_rows import sample_columns as columns_of
+    from rlpanel.queries.samples import sample_columns as columns_of
 
     with _opened(ctx) as run:
         columns = [column.name for column in columns_of(run.view).values() if column.type == "number"]
@@ -110,9 +110,9 @@ def token_metrics(ctx: typer.Context, incomplete: str) -> list[str]:
 @_quiet
 def table_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of tables."""
-    from rlpanel.tables.catalogue import TABLES
+    from rlpanel.queries.catalogue import QUESTIONS
 
-    return [name for name in TABLES if name.startswith(incomplete)]
+    return [name for name in QUESTIONS if name.startswith(incomplete)]
 
 
 def _listed(names: Iterable[str], incomplete: str) -> list[str]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import inspect
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from rlpanel.cli import completion
 from rlpanel.cli.options import FollowLinks, Jobs, Map, Tokenizer
-
-if TYPE_CHECKING:
-    from rlpanel.api.run import Run as OpenedRun
 
 _OUTPUT, _READING = "Output", "Reading"
 
@@ -42,31 +39,6 @@ Raw = Annotated[
     ),
 ]
 
-#: Parameter → its annotation and its default.
-SHARED: dict[str, tuple[Any, Any]] = {
-    "run": (Run, inspect.Parameter.empty),
-    "split": (Split, ""),
-    "jobs": (Jobs, None),
-    "keys": (Map, None),
-    "tokenizer": (Tokenizer, None),
-    "follow_links": (FollowLinks, False),
-    "as_json": (AsJson, False),
-    "as_jsonl": (AsJsonl, False),
-    "as_csv": (AsCsv, False),
-    "raw": (Raw, False),
-}
-
-Limit = Annotated[int, typer.Option(min=0, help="Maximum number of rows; 0 for all.")]
-Offset = Annotated[int, typer.Option(min=0, help="Number of rows to skip.")]
-Step = Annotated[
-    int | None,
-    typer.Option(help="Only this step.", show_default="all steps", autocompletion=completion.steps),
-]
-OneStep = Annotated[
-    int | None,
-    typer.Option(help="The step.", show_default="the newest complete one", autocompletion=completion.steps),
-]
-
 
 class CountBy(StrEnum):
     """What counts in means, pass rates and groups of rewards."""
@@ -79,6 +51,27 @@ By = Annotated[
     CountBy,
     typer.Option(help="Count the reward of each episode once, by its last row, or in each of its rows."),
 ]
+
+#: Parameter → its annotation and its default.
+SHARED: dict[str, tuple[Any, Any]] = {
+    "run": (Run, inspect.Parameter.empty),
+    "by": (By, CountBy.EPISODES),
+    "split": (Split, ""),
+    "jobs": (Jobs, None),
+    "keys": (Map, None),
+    "tokenizer": (Tokenizer, None),
+    "follow_links": (FollowLinks, False),
+    "as_json": (AsJson, False),
+    "as_jsonl": (AsJsonl, False),
+    "as_csv": (AsCsv, False),
+    "raw": (Raw, False),
+}
+
+Step = Annotated[
+    int | None,
+    typer.Option(help="Only this step.", show_default="all steps", autocompletion=completion.steps),
+]
+
 FilterBy = Annotated[str, typer.Option("--filter", help="Filter expression, as on the board: reward < 0")]
 Sort = Annotated[
     str,
@@ -87,14 +80,8 @@ Sort = Annotated[
         autocompletion=completion.sort_orders,
     ),
 ]
-Text = Annotated[bool, typer.Option("--text", help="Read and print prompts and responses.")]
 Chars = Annotated[int, typer.Option(min=0, help="Maximum number of characters of each text; 0 for all.")]
 Uid = Annotated[str, typer.Argument(help="The sample's uid, as the other commands print it.", metavar="UID")]
-
-
-def counted(run: OpenedRun, by: CountBy) -> OpenedRun:
-    """Return a run with the statistics that an option `By` asks for."""
-    return run.by_rows if by is CountBy.ROWS else run
 
 
 def none_if_zero(number: int) -> int | None:

@@ -1,69 +1,105 @@
-"""Makes commands of functions that return a table: adds the reader's options and the formats."""
+"""Makes commands of questions: adds the reader's options and the formats."""
 
 from __future__ import annotations
 
 import atexit
 import gc
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, get_type_hints
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from rlpanel.cli import shared_options
+from rlpanel.cli import completion, shared_options
 from rlpanel.cli.exit_codes import INCOMPLETE
 from rlpanel.cli.output.table_output import one_format, print_table
 from rlpanel.cli.reader_settings import say_remarks, say_unread, set_reader_environment
+from rlpanel.queries.question import Parameter, Question
+from rlpanel.queries.question_options import SAME
+from rlpanel.queries.run_data import RunData
 
 if TYPE_CHECKING:
     from rlpanel.api.run import Run
-    from rlpanel.tables.table import Table
+    from rlpanel.queries.table import Table
 
 _READER = ("split", "jobs", "keys", "tokenizer", "follow_links")
 _FORMATS = ("as_json", "as_jsonl", "as_csv", "raw")
 
 
-def run_command(function: Callable[..., Table]) -> Callable[..., None]:
-    """Return the command for a function whose first parameter is an opened run.
+def command_of(question: Question[...]) -> Callable[..., None]:
+    """Return the command that asks a question: its text and its options are those of the function."""
+    command: Callable[..., None]
+    if question.of_root:
 
-    The command's first argument is the run's folder. It reads the run, or takes it from the cache, prints the
-    table, and exits with 3 if a file of the run was not read.
+        def list_runs(**options: Any) -> None:
+            reader, formats = _take(options, ("keys", "follow_links")), _take(options, _FORMATS)
+            form = _form(formats)
+            set_reader_environment(reader["keys"], None, reader["follow_links"])
+            table = question(**_given(question, options))
+            if not table.total:
+                from rlpanel.cli.serving import warn_without_runs
+                from rlpanel.sources.files.file_access import path_of
+
+                warn_without_runs(path_of(options["root"]))
+            print_table(table, form, raw=formats["raw"])
+
+        command = list_runs
+    else:
+
+        def ask(run: str, **options: Any) -> None:
+            def answer(opened: Run) -> Table:
+                counted = opened.by_rows if options.pop("by", None) == "rows" else opened
+                with _others(question, options) as given:
+                    return question(counted.data, **_given(question, given))
+
+            print_answer(run, answer, options)
+
+        command = ask
+    own = [_typer_parameter(parameter) for parameter in question.parameters if parameter.option.command]
+    by = [shared_parameter("by")] if question.counts else []
+    run = [] if question.of_root else [shared_parameter("run")]
+    reader = ("keys", "follow_links") if question.of_root else _READER
+    parameters = [*run, *own, *by, *map(shared_parameter, [*reader, *_FORMATS])]
+    return described(command, question.name, _printed(question.text), parameters)
+
+
+def print_answer(run: str, answer: Callable[[Run], Table], options: dict[str, Any]) -> None:
+    """Open a run, print the answer about it, and exit with 3 if a file of the run was not read.
 
     Parameters
     ----------
-    function : callable
-        Its name and docstring are those of the command. Its other parameters are annotated for typer.
+    run : str
+    answer : callable
+    options : dict
+        Options of the command; those of the reader and of the formats are taken out.
     """
+    reader, formats = _take(options, _READER), _take(options, _FORMATS)
+    form = _form(formats)
+    with ExitStack() as stack:
+        stack.enter_context(_rare_collection())
+        opened = stack.enter_context(opened_run(run, **reader))
+        print_table(answer(opened), form, raw=formats["raw"])
+        unread, remarks = opened.snapshot.unread, opened.snapshot.remarks
+    say_remarks(remarks)
+    say_unread(unread)
+    if unread:
+        raise typer.Exit(INCOMPLETE)
+
+
+def run_command(function: Callable[..., Table]) -> Callable[..., None]:
+    """Return the command for a function of an opened run whose other parameters are annotated for typer."""
 
     def command(run: str, **options: Any) -> None:
-        reader, formats = (_take(options, names) for names in (_READER, _FORMATS))
-        form = one_format(**{name: formats[name] for name in _FORMATS[:3]})
-        with ExitStack() as stack:
-            stack.enter_context(_rare_collection())
-            opened = stack.enter_context(opened_run(run, **reader))
-            print_table(function(opened, **options), form, raw=formats["raw"])
-            unread, remarks = opened.snapshot.unread, opened.snapshot.remarks
-        say_remarks(remarks)
-        say_unread(unread)
-        if unread:
-            raise typer.Exit(INCOMPLETE)
+        own = _take(options, list(names))
+        print_answer(run, lambda opened: function(opened, **own), options)
 
-    return _described(command, function, ["run"], [*_READER, *_FORMATS], skip=1)
-
-
-def root_command(function: Callable[..., Table]) -> Callable[..., None]:
-    """Return the command for a function without a run, which gets the formats and fewer reader options."""
-    reader = ("keys", "follow_links")
-
-    def command(**options: Any) -> None:
-        settings, formats = (_take(options, names) for names in (reader, _FORMATS))
-        form = one_format(**{name: formats[name] for name in _FORMATS[:3]})
-        set_reader_environment(settings["keys"], None, settings["follow_links"])
-        print_table(function(**options), form, raw=formats["raw"])
-
-    return _described(command, function, [], [*reader, *_FORMATS], skip=0)
+    signature = inspect.signature(function, eval_str=True, locals={"Run": Any, "Table": Any})
+    own = list(signature.parameters.values())[1:]
+    names = [parameter.name for parameter in own]
+    parameters = [shared_parameter("run"), *own, *map(shared_parameter, [*_READER, *_FORMATS])]
+    return described(command, function.__name__, function.__doc__ or "", parameters)
 
 
 def opened_run(
@@ -79,6 +115,118 @@ def opened_run(
 
 
 @contextmanager
+def _others(question: Question[...], options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Open the other runs that a question is given by their folders."""
+    from rlpanel.api.open_run import open_run
+
+    with ExitStack() as stack:
+        opened = {
+            parameter.name: stack.enter_context(open_run(options[parameter.name], follow=False)).data
+            for parameter in question.parameters
+            if parameter.type is RunData
+        }
+        yield {**options, **opened}
+
+
+def _given(question: Question[...], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the question's function for the values that the command line gave."""
+    return {
+        parameter.name: _value(parameter, options.get(parameter.name, default))
+        for parameter in question.parameters
+        if (default := _default(parameter)) is not SAME or parameter.name in options
+    }
+
+
+def _value(parameter: Parameter, value: Any) -> Any:
+    option = parameter.option
+    if option.none is not None and value == option.none:
+        return None
+    if option.read is not None:
+        return option.read(value) if value else None
+    if _is_list(parameter.type) and isinstance(value, str):
+        return shared_options.names(value)
+    return value.value if isinstance(value, StrEnum) else value
+
+
+def _default(parameter: Parameter) -> Any:
+    """Return what is passed without an option; `SAME` for the default of the function."""
+    option = parameter.option
+    if option.default is SAME:
+        return parameter.default if option.command else SAME
+    return option.default
+
+
+def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
+    """Return the parameter of a command, annotated for typer."""
+    option = parameter.option
+    kind: Any = parameter.type
+    shown: dict[str, Any] = {"help": option.help}
+    if option.shown_default:
+        shown["show_default"] = option.shown_default
+    if option.min is not None:
+        shown["min"] = option.min
+    if option.complete:
+        shown["autocompletion"] = getattr(completion, option.complete)
+    declared = (
+        typer.Argument(metavar=option.metavar, **shown)
+        if option.metavar
+        else (typer.Option(*[option.flag] if option.flag else [], **shown))
+    )
+    default = _default(parameter)
+    if option.none == 0:
+        kind = int
+    elif get_origin(kind) is Literal:
+        kind = StrEnum(  # type: ignore[misc,no-redef]
+            parameter.name, {value.upper(): value for value in get_args(kind)}
+        )
+        default = kind(default)
+    elif kind in (RunData, Any) or _is_list(kind):
+        kind = str
+    elif tuple[int, int] in get_args(kind):
+        kind = int | None
+    return inspect.Parameter(
+        parameter.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default,
+        annotation=Annotated[kind, declared],
+    )  # fmt: skip
+
+
+def _is_list(kind: Any) -> bool:
+    return any(get_origin(part) is Sequence for part in (kind, *get_args(kind)))
+
+
+def _printed(text: str) -> str:
+    """Return a docstring as the help of a command, which prints what the function returns."""
+    return text.replace("Return ", "Print ", 1) if text.startswith("Return ") else text
+
+
+def described(
+    command: Callable[..., None], name: str, text: str, parameters: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    """Give a command its name, its help and its parameters."""
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__name__, command.__doc__ = name, text
+    return command
+
+
+def shared_parameter(name: str) -> inspect.Parameter:
+    """Return a parameter of `shared_options.SHARED`."""
+    annotation, default = shared_options.SHARED[name]
+    return inspect.Parameter(
+        name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation
+    )
+
+
+def _form(formats: Mapping[str, Any]) -> str:
+    return one_format(**{name: formats[name] for name in _FORMATS[:3]})
+
+
+def _take(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Remove some options and return them."""
+    return {name: options.pop(name) for name in names}
+
+
+@contextmanager
 def _rare_collection() -> Iterator[None]:
     """Let the garbage collector run rarely: imports make many objects that stay, which it would walk.
 
@@ -91,49 +239,3 @@ def _rare_collection() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def _take(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Remove some options and return them."""
-    return {name: options.pop(name) for name in names}
-
-
-def _described(
-    command: Callable[..., None],
-    function: Callable[..., Table],
-    before: Sequence[str],
-    after: Sequence[str],
-    *,
-    skip: int,
-) -> Callable[..., None]:
-    """Give a command the name, docstring and parameters of a function, and shared parameters around them.
-
-    Parameters
-    ----------
-    before, after : sequence of str
-        Names in `shared_options.SHARED`.
-    skip : int
-        Number of first parameters of the function that the command does not have.
-    """
-    own = list(inspect.signature(function).parameters.values())[skip:]
-    texts = {name: function.__annotations__[name] for name in (parameter.name for parameter in own)}
-    hints = get_type_hints(
-        SimpleNamespace(__annotations__=texts), vars(inspect.getmodule(function)), None, True
-    )
-    parameters = [_shared(name) for name in before]
-    parameters += [
-        parameter.replace(annotation=hints[parameter.name], kind=parameter.POSITIONAL_OR_KEYWORD)
-        for parameter in own
-    ]
-    parameters += [_shared(name) for name in after]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    command.__name__, command.__doc__ = function.__name__, function.__doc__
-    return command
-
-
-def _shared(name: str) -> inspect.Parameter:
-    annotation, default = shared_options.SHARED[name]
-    return inspect.Parameter(
-        name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation
-    )

@@ -19,7 +19,7 @@ from rlpanel.cli.shared_options import names
 
 if TYPE_CHECKING:
     from rlpanel.api.run import Run
-    from rlpanel.tables.table import Table
+    from rlpanel.queries.table import Table
 
 #: Seconds between two looks at the run while it does not change: a last step is complete after some time.
 _PATIENCE = 0.5
@@ -82,14 +82,14 @@ class StepPrinter:
 
     def print_new(self, last: int | None = None) -> None:
         """Print the complete steps after the newest one that was printed; ``last`` limits their number."""
+        from rlpanel.queries.steps import steps
         from rlpanel.store.snapshot.snapshot import newest_complete_step
-        from rlpanel.tables.step_rows import steps
 
         newest = newest_complete_step(self._run.snapshot, time.time())
         if newest is None or (self._printed is not None and newest <= self._printed):
             return
         # Columns without values in the first steps appear later; those of the header stay.
-        table = steps(self._run, columns=self._columns)
+        table = steps(self._run.data, columns=self._columns)
         rows = [
             row
             for row in table.rows

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rlpanel.tables.table import Table
+from rlpanel.queries.table import Table
 from rlpanel.texts.shorten import shorten
 
 NOTICE = (

@@ -60,7 +60,7 @@ class RunPool:
             names = ", ".join(repr(info.name) for info in infos[:20]) or "none"
             raise RunNotFound(f"no run {name[:120]!r}; the runs are: {names}. The tool runs lists all.")
         with self._lock:
-            run = self._open.pop(found.name, None) or open_listed(found, follow=True)
+            run = self._open.pop(found.name, None) or open_listed(found)
             self._open[found.name] = run
             if len(self._open) > _MOST_OPEN:
                 self._open.popitem(last=False)[1].close()

@@ -10,8 +10,8 @@ import rlpanel
 from rlpanel.errors import SettingError
 from rlpanel.mcp_server.answer import NOTICE, AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
-from rlpanel.tables.catalogue import TABLES
-from rlpanel.tables.json_schema import row_schema
+from rlpanel.queries.catalogue import QUESTIONS
+from rlpanel.queries.json_schema import row_schema
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -50,15 +50,17 @@ def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: boo
         import mcp.server.mcpserver  # noqa: F401
     except ImportError as error:
         raise SettingError('the server needs the package mcp: pip install "rlpanel[mcp]"') from error
-    from rlpanel.mcp_server.table_tools import READING, WRITING, NoteTools, TableTools
+    from rlpanel.mcp_server.table_tools import WRITING, LinkTool, NoteTools, tool_of
     from rlpanel.mcp_server.tool_server import ToolServer
 
     server = ToolServer(
         "rlpanel", version=rlpanel.__version__, instructions=INSTRUCTIONS, log_level="WARNING"
     )
-    reading, writing = TableTools(pool, limits, board), NoteTools(pool, limits)
-    for name in READING:
-        server.add(getattr(reading, name), reads=True)
+    for question in QUESTIONS.values():
+        if question.has_tool:
+            server.add(tool_of(question, pool, limits), reads=True)
+    server.add(LinkTool(pool, board).link, reads=True)
+    writing = NoteTools(pool, limits)
     for name in WRITING if notes else ():
         server.add(getattr(writing, name), reads=False)
     _add_resources(server)
@@ -83,11 +85,11 @@ def _add_resources(server: MCPServer) -> None:
         TextResource(
             uri=f"schema://{name}",
             name=f"schema-{name}",
-            description=spec.description,
+            description=question.description,
             mime_type="application/json",
-            text=json.dumps(row_schema(spec)),
+            text=json.dumps(row_schema(question.spec)),
         )
-        for name, spec in TABLES.items()
+        for name, question in QUESTIONS.items()
     ]
     for resource in found:
         server.add_resource(resource)

@@ -1,245 +1,144 @@
-"""The tools of the server, which are the tables of `rlpanel.tables`, and the links to the board.
-
-The docstring of a tool is what an agent reads about it.
-"""
+"""The tools of the server: questions to a run, links to the board, and the writing of tags and notes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Literal, TypeVar
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import Field
 
 from rlpanel.board_url import board_link
 from rlpanel.mcp_server.answer import AnswerLimits, answer, safe_json
 from rlpanel.mcp_server.run_pool import RunPool
-from rlpanel.tables import (
-    compare_rows,
-    contrast_rows,
-    finding_rows,
-    group_rows,
-    note_rows,
-    one_sample,
-    prompt_rows,
-    run_rows,
-    sample_rows,
-    search_rows,
-    sql_rows,
-    step_rows,
-    token_rows,
-)
-from rlpanel.texts.shorten import TextLimit
-
-#: Most rows of one answer, whatever an agent asks for.
-MOST_ROWS = 500
-#: Most bytes of the rows of a query, of which an answer holds a small part.
-_SQL_BYTES = 8 << 20
-
-_Tool = TypeVar("_Tool", bound=Callable[..., str])
+from rlpanel.queries.catalogue import QUESTIONS
+from rlpanel.queries.notes import annotate
+from rlpanel.queries.question import Parameter, Question
+from rlpanel.queries.question_options import SAME
+from rlpanel.queries.run_data import RunData
+from rlpanel.queries.table import Table
 
 Name = Annotated[str, Field(max_length=1000, description="Name of the run, as the tool runs lists it.")]
 Split = Annotated[str, Field(max_length=200, description="Split; by default training.")]
 Step = Annotated[int | None, Field(description="Only this step.")]
-OneStep = Annotated[int | None, Field(description="The step; by default the newest complete one.")]
-Limit = Annotated[int, Field(ge=1, le=MOST_ROWS, description="Most rows.")]
-Offset = Annotated[int, Field(ge=0, description="Rows to skip: next_offset of the answer before.")]
 Filter = Annotated[
     str, Field(max_length=4000, description="Filter expression: reward < 0 and lang == 'zh'; empty for all.")
 ]
 Sort = Annotated[str, Field(max_length=200, description="Number column; a leading - sorts descending.")]
-Columns = Annotated[list[str] | None, Field(max_length=200, description="Columns; ['*'] for all.")]
-Chars = Annotated[int, Field(ge=0, le=50_000, description="Most characters of each text.")]
 Uid = Annotated[str, Field(max_length=2000, description="Uid of a sample, as other tools return it.")]
-Text = Annotated[bool, Field(description="Also read prompts and responses, which are untrusted texts.")]
-Selection = Annotated[
-    str, Field(max_length=4000, description="A step (12), steps (10..20), or a filter expression.")
-]
+
+#: Names of the tools that read.
+READING = (*(question.name for question in QUESTIONS.values() if question.has_tool), "link")
+WRITING = ("tag", "note")
 
 
-class TableTools:
-    """Tools that read.
+def tool_of(question: Question[...], pool: RunPool, limits: AnswerLimits) -> Callable[..., str]:
+    """Return the tool that asks a question; its arguments and its description are those of the function.
+
+    Parameters
+    ----------
+    question : Question
+    pool : RunPool
+        Opens the runs by their names.
+    limits : AnswerLimits
+    """
+
+    def tool(**arguments: Any) -> str:
+        about: Any = pool.root
+        if not question.of_root:
+            about = pool.run(arguments.pop("run"), arguments.pop("split", "")).data
+        given = {
+            parameter.name: _value(parameter, pool, arguments.get(parameter.name, default))
+            for parameter in own
+            if (default := _default(parameter)) is not SAME or parameter.name in arguments
+        }
+        return answer(_shortened(question(about, **given)), limits, newest_last=question.newest_last)
+
+    own = [parameter for parameter in question.parameters if parameter.name != "root"]
+    parameters = [] if question.of_root else [_parameter("run", Name)]
+    parameters += [_tool_parameter(parameter) for parameter in own if parameter.option.tool]
+    if question.has_split and not question.of_root:
+        parameters.append(_parameter("split", Split, ""))
+    tool.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    tool.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {
+        "return": str
+    }
+    tool.__name__ = question.name
+    tool.__doc__ = question.agents or question.text.partition("\n")[0]
+    return tool
+
+
+def _value(parameter: Parameter, pool: RunPool, value: Any) -> Any:
+    """Return what the question's function takes for a value that an agent gave."""
+    if parameter.type is RunData:
+        return pool.run(value).data
+    if parameter.option.read is not None:
+        return parameter.option.read(value) if value else None
+    return value
+
+
+def _default(parameter: Parameter) -> Any:
+    """Return what is passed without an argument; `SAME` for the default of the function."""
+    option = parameter.option
+    if option.tool_default is SAME:
+        return parameter.default if option.tool else SAME
+    return option.tool_default
+
+
+def _tool_parameter(parameter: Parameter) -> inspect.Parameter:
+    """Return the parameter of a tool, annotated for pydantic."""
+    option, kind, default = parameter.option, parameter.type, _default(parameter)
+    if parameter.type is RunData:
+        return _parameter(parameter.name, Name)
+    if kind is Any:
+        kind = str
+    elif any(get_origin(part) is Sequence for part in get_args(kind)):
+        kind = list[str] | None
+    elif option.none == 0:
+        kind = int
+    elif tuple[int, int] in get_args(kind):
+        kind = int | None
+    bounds = {"ge": option.min, "le": option.max, "max_length": option.chars}
+    if option.most_rows is not None:
+        bounds |= {"ge": 1, "le": option.most_rows}
+    if parameter.default is inspect.Parameter.empty and kind is str and option.metavar == "TEXT":
+        bounds["min_length"] = 1
+    given: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
+    field = Field(description=(option.agents or option.help).strip() or None, **given)
+    return _parameter(parameter.name, Annotated[kind, field], default)
+
+
+def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _shortened(table: Table) -> Table:
+    """Return a table without the items of lists that would fill an answer."""
+    most = {column.name: column.most for column in table.columns if column.most is not None}
+    if not most:
+        return table
+    return replace(
+        table,
+        values={
+            name: [items[: most[name]] for items in values] if name in most else values
+            for name, values in table.values.items()
+        },
+    )
+
+
+class LinkTool:
+    """The tool that returns addresses of the board.
 
     Parameters
     ----------
     pool : RunPool
-    limits : AnswerLimits
     board : str
-        Address of the board, for links.
+        Address of the board.
     """
 
-    def __init__(self, pool: RunPool, limits: AnswerLimits, board: str) -> None:
-        self._pool, self._limits, self._board = pool, limits, board
-
-    def runs(self, limit: Limit = 20, offset: Offset = 0) -> str:
-        """List the runs, the newest first: samples, newest step, its reward and the reward's trend."""
-        return answer(run_rows.runs(self._pool.root, limit=limit, offset=offset), self._limits)
-
-    def findings(self, run: Name, split: Split = "") -> str:
-        """List what rules find wrong in a run: start here. Alarms first, with evidence and advice."""
-        return answer(finding_rows.findings(self._pool.run(run, split)), self._limits)
-
-    def steps(
-        self,
-        run: Name,
-        columns: Columns = None,
-        last: Annotated[int, Field(ge=1, le=MOST_ROWS, description="Number of steps, the newest ones.")] = 20,
-        step: Step = None,
-        split: Split = "",
-    ) -> str:
-        """List the steps of a run with means and step metrics; about.available names all columns."""
-        table = step_rows.steps(self._pool.run(run, split), columns=columns, last=last, step=step)
-        return answer(table, self._limits, newest_last=True)
-
-    def samples(
-        self,
-        run: Name,
-        filter: Filter = "",
-        step: Step = None,
-        sort: Sort = "",
-        columns: Columns = None,
-        text: Text = False,
-        chars: Chars = 300,
-        limit: Limit = 20,
-        offset: Offset = 0,
-        split: Split = "",
-    ) -> str:
-        """List samples that pass a filter, sorted, with numbers, labels and optionally texts."""
-        table = sample_rows.samples(
-            self._pool.run(run, split),
-            filter=filter,
-            step=step,
-            sort=sort,
-            columns=columns,
-            text=text,
-            limits=TextLimit(chars),
-            limit=limit,
-            offset=offset,
-        )
-        return answer(table, self._limits)
-
-    def sample(
-        self,
-        run: Name,
-        uid: Uid,
-        chars: Chars = 4000,
-        start: Annotated[int, Field(ge=0, description="Characters of each text to skip.")] = 0,
-    ) -> str:
-        """Show one sample with its texts and all numbers; start pages through long texts."""
-        limits = TextLimit(chars, start)
-        return answer(one_sample.sample(self._pool.run(run), uid, limits=limits), self._limits)
-
-    def sample_tokens(
-        self, run: Name, uid: Uid, metrics: Columns = None, limit: Limit = 100, offset: Offset = 0
-    ) -> str:
-        """List the response tokens of one sample with metrics such as kl_k3, value and surprisal."""
-        found = self._pool.run(run)
-        table = one_sample.sample_tokens(found, uid, metrics=metrics, limit=limit, offset=offset)
-        return answer(table, self._limits)
-
-    def groups(
-        self,
-        run: Name,
-        step: OneStep = None,
-        sort: Sort = "",
-        text: Text = False,
-        limit: Limit = 20,
-        offset: Offset = 0,
-        split: Split = "",
-    ) -> str:
-        """List the groups of a step (samples of one prompt) and whether their rewards differ."""
-        found = self._pool.run(run, split)
-        table = group_rows.groups(
-            found, step, sort=sort, text=text, limits=TextLimit(300), limit=limit, offset=offset
-        )
-        return answer(table, self._limits)
-
-    def prompts(
-        self,
-        run: Name,
-        kind: Literal["unsolved", "variable"] = "unsolved",
-        text: Text = True,
-        limit: Limit = 20,
-        offset: Offset = 0,
-        split: Split = "",
-    ) -> str:
-        """List prompts that stay unsolved over the steps, or whose rewards vary most within a step."""
-        found = self._pool.run(run, split)
-        table = prompt_rows.prompts(found, kind, text=text, limits=TextLimit(300), limit=limit, offset=offset)
-        return answer(table, self._limits)
-
-    def tokens(
-        self,
-        run: Name,
-        step: OneStep = None,
-        metric: Annotated[str, Field(max_length=100, description="kl_k3, surprisal, value_error, ...")] = "",
-        filter: Filter = "",
-        least: Annotated[int, Field(ge=1, description="Leave out tokens that are rarer.")] = 3,
-        limit: Limit = 20,
-        split: Split = "",
-    ) -> str:
-        """Rank the tokens of a step by mean KL, surprisal or value error; reads the lines of the step."""
-        found = self._pool.run(run, split)
-        table = token_rows.tokens(found, step, metric=metric or None, filter=filter, least=least, limit=limit)
-        return answer(table, self._limits)
-
-    def contrast(
-        self,
-        run: Name,
-        a: Selection,
-        b: Annotated[
-            str, Field(max_length=4000, description="Samples to compare with; by default the rest.")
-        ] = "",
-        limit: Limit = 20,
-        offset: Offset = 0,
-        split: Split = "",
-    ) -> str:
-        """List what is different between two sets of samples: numbers, labels, words, openings."""
-        other = contrast_rows.selection_of(b) if b else None
-        table = contrast_rows.contrast(
-            self._pool.run(run, split), contrast_rows.selection_of(a), other, limit=limit, offset=offset
-        )
-        for row in table.rows:  # 200 uids a row would fill the answer
-            row["uids_a"], row["uids_b"] = row["uids_a"][:3], row["uids_b"][:3]
-        return answer(table, self._limits)
-
-    def compare(
-        self, run: Name, against: Name, text: Text = True, limit: Limit = 20, offset: Offset = 0
-    ) -> str:
-        """Compare two runs on the prompts that both have: won, tied, lost, and the prompts."""
-        here, there = self._pool.run(run), self._pool.run(against)
-        table = compare_rows.compare(
-            here, there, text=text, limits=TextLimit(300), limit=limit, offset=offset
-        )
-        return answer(table, self._limits)
-
-    def search(
-        self,
-        run: Name,
-        text: Annotated[
-            str, Field(min_length=1, max_length=2000, description="Text, or /regular expression/.")
-        ],
-        filter: Filter = "",
-        step: Step = None,
-        limit: Limit = 20,
-        offset: Offset = 0,
-        split: Split = "",
-    ) -> str:
-        """Find samples by a text in their prompts or responses, newest first; stops when it has enough."""
-        found = self._pool.run(run, split)
-        table = search_rows.search(found, text, filter=filter, step=step, limit=limit, offset=offset)
-        return answer(table, self._limits)
-
-    def sql(
-        self,
-        run: Name,
-        query: Annotated[
-            str, Field(max_length=20_000, description="One SELECT statement; page by LIMIT, OFFSET.")
-        ],
-        split: Split = "",
-    ) -> str:
-        """Run one SQL SELECT over samples, steps, groups, findings, tokens(FIRST, LAST); see docs/sql."""
-        found = self._pool.run(run, split)
-        return answer(sql_rows.sql(found, query, rows=MOST_ROWS, size=_SQL_BYTES), self._limits)
+    def __init__(self, pool: RunPool, board: str) -> None:
+        self._pool, self._board = pool, board
 
     def link(
         self,
@@ -277,7 +176,7 @@ class NoteTools:
         self, run: Name, uid: Uid, tag: Annotated[str, Field(max_length=100, description="Empty removes it.")]
     ) -> str:
         """Set the tag of a sample, which people see on the board."""
-        return answer(note_rows.annotate(self._pool.run(run), uid, tag=tag), self._limits)
+        return answer(annotate(self._pool.run(run).data, uid, tag=tag), self._limits)
 
     def note(
         self,
@@ -286,12 +185,4 @@ class NoteTools:
         note: Annotated[str, Field(max_length=2000, description="Empty removes it.")],
     ) -> str:
         """Set the note of a sample, which people see on the board."""
-        return answer(note_rows.annotate(self._pool.run(run), uid, note=note), self._limits)
-
-
-#: Names of the tools that read, in the order in which an agent needs them.
-READING = (
-    *("runs", "findings", "steps", "samples", "sample", "sample_tokens", "groups", "prompts", "tokens"),
-    *("contrast", "compare", "search", "sql", "link"),
-)
-WRITING = ("tag", "note")
+        return answer(annotate(self._pool.run(run).data, uid, note=note), self._limits)

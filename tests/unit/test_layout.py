@@ -15,7 +15,7 @@ from docs.layout import FLOOR, ROOMS
 PACKAGE = Path(rlpanel.__file__).parent
 
 #: Most modules of one room, so that its list is read at a glance.
-MOST_MODULES = 20
+MOST_MODULES = 30
 #: Files that may share their name: what Python names itself and the
 #: recorder of a trainer beside the adapter that reads its files, both called as users import them.
 SAME_FILE = {"__init__", "__main__", "verl", "skyrl", "tinker_cookbook"}

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import rlpanel
+from rlpanel.queries.notes import notes
+from rlpanel.queries.runs import runs
 from rlpanel.store.query.sample_notes import FILE
-from rlpanel.tables.note_rows import notes
-from rlpanel.tables.run_rows import runs
 from rlpanel.time_text import utc_text
 from tests.factories import append, write_run
 
@@ -54,5 +54,5 @@ def test_a_note_from_the_year_10000_ends_no_list_of_notes(tmp_path: Path) -> Non
     folder = write_run(tmp_path / "run", steps=1)
     append(folder / FILE, b'{"uid": "rollout_data_rank_0.jsonl:0", "tag": "odd", "time": 1e15}\n')
     with rlpanel.open_run(folder, follow=False) as run:
-        (row,) = notes(run).rows
+        (row,) = notes(run.data).rows
     assert (row["tag"], row["time"]) == ("odd", None)

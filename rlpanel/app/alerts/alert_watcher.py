@@ -15,7 +15,7 @@ from rlpanel.app.alerts.recipients import Recipient
 from rlpanel.app.live_runs import LiveRun, LiveRuns
 from rlpanel.board_url import write_query
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.findings_table import finding_dict
+from rlpanel.findings.finding_dict import finding_dict
 from rlpanel.settings import Alerts
 from rlpanel.sources.discovery.directory import RunInfo
 

@@ -13,7 +13,7 @@ import typer
 from rlpanel.cli.output.terminal_messages import printable, uses_color
 
 if TYPE_CHECKING:
-    from rlpanel.tables.table import Table
+    from rlpanel.queries.table import Table
 
 #: Severities, the worst first, with their nouns for one and for several.
 _NOUNS = {"alarm": ("alarm", "alarms"), "warning": ("warning", "warnings"), "info": ("earlier", "earlier")}

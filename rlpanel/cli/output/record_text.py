@@ -6,8 +6,8 @@ from typing import Any
 
 from rlpanel.cli.output.terminal_messages import printable
 from rlpanel.number_text import number
+from rlpanel.queries.table import Table
 from rlpanel.schema import TEXTS
-from rlpanel.tables.table import Table
 
 
 def record_text(table: Table) -> str:

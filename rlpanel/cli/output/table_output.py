@@ -17,7 +17,7 @@ from rlpanel.cli.output.terminal_messages import harmless_lines, say, uses_color
 from rlpanel.errors import OutputError
 
 if TYPE_CHECKING:
-    from rlpanel.tables.table import Table
+    from rlpanel.queries.table import Table
 
 #: Characters that a terminal obeys, that are invisible or that reorder text; JSON can write all as escapes.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")

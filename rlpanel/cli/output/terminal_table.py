@@ -16,7 +16,7 @@ from rlpanel.cli.output.record_text import record_text
 from rlpanel.cli.output.sparkline import sparkline
 from rlpanel.cli.output.terminal_messages import printable
 from rlpanel.number_text import number
-from rlpanel.tables.table import Table, TableColumn
+from rlpanel.queries.table import Table, TableColumn
 
 #: Columns that only programs need, by table.
 _HIDDEN = {

@@ -12,18 +12,13 @@ import jsonschema
 import pytest
 
 from rlpanel.app.demo import write_recording
-from rlpanel.cli.commands import GROUPS
-from rlpanel.tables.catalogue import table_spec
-from rlpanel.tables.json_schema import document_schema, row_schema
+from rlpanel.cli.commands import COMMANDS
+from rlpanel.queries.catalogue import question_of
+from rlpanel.queries.json_schema import document_schema, row_schema
 from tests.factories import append, line, write_run
 from tests.integration.cli.command_line import run_in
 
-EXAMPLES = {
-    command.__name__.replace("_", "-"): example
-    for modules in GROUPS.values()
-    for module in modules
-    for command, example in module.COMMANDS.items()
-}
+EXAMPLES = {name: example for name, (_, example, _) in COMMANDS.items()}
 #: Commands that run until they are stopped, or print no table.
 SERVING = {"serve", "demo", "tail", "mcp"}
 OTHER = {"check", "index", "export", "link", "schema", "tag", "note", "skill", "app-path"}
@@ -56,7 +51,7 @@ def test_the_example_runs(home: Path, command: str) -> None:
 @pytest.mark.parametrize("command", TABLE_COMMANDS)
 def test_all_formats_print_the_same_data_and_keep_to_the_schema(home: Path, command: str) -> None:
     document = json.loads(run_in(home, EXAMPLES[command], "--json").stdout)
-    spec = table_spec(document["table"])
+    spec = question_of(document["table"]).spec
     jsonschema.validate(document, document_schema(spec))
     rows = [json.loads(line) for line in run_in(home, EXAMPLES[command], "--jsonl").stdout.splitlines()]
     assert rows == document["rows"]

@@ -26,6 +26,8 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("sample", {"run": ORDER, "uid": f"{ORDER}.jsonl:1"}),
     ("sample_tokens", {"run": ORDER, "uid": f"{ORDER}.jsonl:1"}),
     ("note", {"run": ORDER, "uid": f"{ORDER}.jsonl:1", "note": "x"}),
+    ("explain", {"run": ORDER, "metric": ORDER}),
+    ("clusters", {"run": ORDER, "first": "x"}),
     ("contrast", {"run": ORDER, "a": f"`{ORDER}` < 'x'"}),
     ("search", {"run": ORDER, "text": f"/{ORDER}(/"}),
     ("sql", {"run": ORDER, "query": f'select "{ORDER[:-1]}" from samples'}),

@@ -83,7 +83,7 @@ def test_another_estimator_ranks_by_its_own_mean(grpo_run: Path) -> None:
 
 
 def test_a_metric_that_is_not_logged_is_an_error_that_lists_the_others(grpo_run: Path) -> None:
-    with pytest.raises(SettingError, match="'value_error' to rank by; available: kl_k3, surprisal"):
+    with pytest.raises(SettingError, match="no metric 'value_error'; it has kl_k3, surprisal"):
         opened(grpo_run).tokens(steps=3, metric="value_error")
 
 

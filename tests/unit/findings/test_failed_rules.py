@@ -18,8 +18,9 @@ from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.findings_cache import worst_finding
 from rlpanel.mcp_server.answer import AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
-from rlpanel.mcp_server.table_tools import TableTools
+from rlpanel.mcp_server.table_tools import tool_of
 from rlpanel.panels.findings.findings_list import list_html
+from rlpanel.queries.findings import findings
 from rlpanel.settings import FindingSettings
 from tests.factories import write_run
 
@@ -59,8 +60,7 @@ def test_lists_of_runs_reports_and_agents_show_it(run: rlpanel.Run, tmp_path: Pa
     assert worst is not None
     assert worst.sentence == SENTENCE
     assert "The rule broken (Broken) failed" in list_html(only)
-    tools = TableTools(RunPool(tmp_path), AnswerLimits(), "")
-    answer = tools.findings("run")
+    answer = tool_of(findings, RunPool(tmp_path), AnswerLimits())(run="run")
     assert f'"{FAILED}"' in answer
     assert json.dumps(SENTENCE)[1:-1] in answer
 

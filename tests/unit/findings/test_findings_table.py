@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 
+from rlpanel.api.run import FINDING_TYPES
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.findings_table import finding_dict, findings_table
+from rlpanel.findings.finding_dict import finding_dict
+from rlpanel.queries.findings import findings
 
 COLUMNS = [
     *("rule", "severity", "onset", "last", "ongoing", "rank", "category", "sentence", "metric", "filter"),
@@ -33,8 +36,14 @@ CAUSE = Finding(
 WHOLE_RUN = Finding(severity="info", sentence="A field is odd.", rule="odd_fields")
 
 
+def table_of(*found: Finding) -> pd.DataFrame:
+    """Return the data frame that `Run.findings` makes of findings."""
+    rows = [{**finding_dict(finding), "finding": finding} for finding in found]
+    return findings.table(rows).frame().astype(FINDING_TYPES)
+
+
 def test_the_table_has_one_row_per_finding_and_the_object_behind_it() -> None:
-    table = findings_table([CAUSE, WHOLE_RUN])
+    table = table_of(CAUSE, WHOLE_RUN)
     assert list(table) == COLUMNS
     assert table.loc[0].to_dict() == {
         "rule": "rank_differs",
@@ -54,7 +63,7 @@ def test_the_table_has_one_row_per_finding_and_the_object_behind_it() -> None:
 
 
 def test_types_of_the_columns_do_not_depend_on_the_findings() -> None:
-    empty, full = findings_table([]), findings_table([CAUSE, WHOLE_RUN])
+    empty, full = table_of(), table_of(CAUSE, WHOLE_RUN)
     assert empty.dtypes.to_dict() == full.dtypes.to_dict()
     assert {name: str(empty[name].dtype) for name in ("onset", "last", "rank", "ongoing")} == {
         "onset": "Int64",
@@ -65,7 +74,7 @@ def test_types_of_the_columns_do_not_depend_on_the_findings() -> None:
 
 
 def test_an_empty_table_can_be_filtered() -> None:
-    table = findings_table([])
+    table = table_of()
     assert table[(table.severity == "alarm") & table.ongoing & (table.onset > 3)].empty
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rlpanel.mcp_server.answer import NOTICE, AnswerLimits, answer, estimated_tokens
-from rlpanel.tables.table import Table, TableColumn, TableSpec
+from rlpanel.queries.table import Table, TableColumn, TableSpec
 
 SPEC = TableSpec(
     "things",

@@ -14,7 +14,7 @@ from rlpanel.errors import SettingError
 from rlpanel.mcp_server.answer import AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.mcp_server.server_setup import PAGES, create_server, read_page
-from rlpanel.mcp_server.table_tools import READING, WRITING, NoteTools, TableTools
+from rlpanel.mcp_server.table_tools import READING, WRITING
 
 ROOT = Path(__file__).parents[3]
 
@@ -34,12 +34,6 @@ def test_the_page_names_all_tools_and_resources() -> None:
     named = set(re.findall(r"`([a-z_]+)`", section))
     assert {*READING, *WRITING} <= named
     assert all(f"docs://{name}" in section for name in PAGES)
-
-
-def test_every_tool_is_listed() -> None:
-    public = {name for name in vars(TableTools) if not name.startswith("_")}
-    assert public == set(READING)
-    assert {name for name in vars(NoteTools) if not name.startswith("_")} == set(WRITING)
 
 
 def test_without_the_package_the_error_names_the_extra(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,11 @@ import pytest
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.errors import QueryError
+from rlpanel.queries.findings import findings
+from rlpanel.queries.groups import groups
+from rlpanel.queries.question import QUESTIONS
+from rlpanel.queries.run_data import RunData
+from rlpanel.queries.table import Table
 from rlpanel.sql import run_query
 from tests.factories import append, line, write_run
 
@@ -139,7 +145,7 @@ def test_tokens_of_too_many_lines_are_refused(run: Run, monkeypatch: pytest.Monk
 def test_findings_are_a_table(tmp_path: Path) -> None:
     write_run(tmp_path, steps=30, samples=8, reward=0.5)
     opened = rlpanel.open_run(tmp_path, follow=False)
-    found = opened.sql(f"select {', '.join(run_query.FINDING_COLUMNS)} from findings")
+    found = opened.sql(f"select {', '.join(findings.spec.relation)} from findings")
     assert len(found)
     assert found.sentence.tolist() == opened.findings.sentence.tolist()
     assert not (found.select_dtypes(exclude="number") == "").to_numpy().any()
@@ -153,8 +159,12 @@ def test_tables_can_be_joined(run: Run) -> None:
     assert found.n.sum() == (run.samples().reward < 0.5).sum()
 
 
+def not_made(run: RunData) -> Table:
+    raise AssertionError(f"{run.name}: this table is made without need")
+
+
 def test_only_tables_that_are_named_are_made(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_query, "group_frame", None)
+    monkeypatch.setitem(QUESTIONS, "groups", replace(groups, function=not_made))
     monkeypatch.setattr(run_query, "step_tokens", None)
     assert len(run.sql("select step from samples")) == len(run.samples())
 

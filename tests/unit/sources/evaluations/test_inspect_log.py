@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import rlpanel
+from rlpanel.queries.samples import samples as sample_rows
 from rlpanel.schema import Sample
 from rlpanel.settings import Reading
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.tables.sample_rows import samples as sample_rows
 from tests.waiting import wait_until
 
 LOGS = Path(__file__).parents[3] / "data" / "upstream" / "inspect-0.3.285"

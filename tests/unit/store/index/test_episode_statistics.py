@@ -7,14 +7,17 @@ import math
 import random
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from rlpanel.queries.groups import groups
+from rlpanel.queries.run_data import RunData
 from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.group_frame import group_frame
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.episode_oracle import Expected, Line, Place, expected
@@ -130,8 +133,12 @@ def assert_split(view: RunView, truth: dict[int, Expected], by_rows: bool) -> No
         assert_groups(view, truth, by_rows)
 
 
+def groups_of_run(view: RunView) -> pd.DataFrame:
+    return groups(RunData(SimpleNamespace(name="run"), view), all_steps=True).frame()  # type: ignore[arg-type]
+
+
 def assert_groups(view: RunView, truth: dict[int, Expected], by_rows: bool) -> None:
-    frame = group_frame(view).reindex(
+    frame = groups_of_run(view).reindex(
         columns=["step", "group", "samples", "reward_mean", "reward_std", "pass_rate"]
     )
     found = {(step, group): numbers for step, group, *numbers in frame.itertuples(index=False)}
@@ -284,9 +291,9 @@ def test_the_prompt_of_an_episode_is_that_of_its_first_row(tmp_path: Path) -> No
                          "reward": reward})  # fmt: skip
     append(tmp_path / "rank_0.jsonl", encoded(rows))
     view = RunView(look(RunIndex(tmp_path, "run")))
-    groups = group_frame(view)
-    assert groups["samples"].tolist() == [3]
-    assert groups["reward_mean"].tolist() == pytest.approx([2 / 3])
+    found = groups_of_run(view)
+    assert found["samples"].tolist() == [3]
+    assert found["reward_mean"].tolist() == pytest.approx([2 / 3])
     assert view.by_rows.step_values("reward").tolist() == pytest.approx([2 / 7])
 
 

@@ -1,0 +1,1 @@
+"""Questions to a run, each a function that returns a table: for `Run`, commands, agents and SQL."""

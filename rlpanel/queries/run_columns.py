@@ -1,0 +1,99 @@
+"""Columns that depend on the run: their names, types and units, and the choice of some of them."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Collection, Iterable, Sequence
+
+from rlpanel.errors import SettingError
+from rlpanel.metrics.engine.column_info import describe
+from rlpanel.queries.table import TableColumn
+from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
+
+#: Stands for all columns of the run in a choice of columns.
+ALL = "*"
+
+
+def counted_by(snapshot: Snapshot) -> str | None:
+    """Return what a snapshot counts rewards by, as the fact ``by`` of tables; None if it is the same."""
+    if not snapshot.has_episodes:
+        return None
+    return "rows" if snapshot.counts_rows else "episodes"
+
+
+def number_column(name: str, described_as: str = "") -> TableColumn:
+    """Return the declaration of a number column; its description is that of the metric.
+
+    Parameters
+    ----------
+    name : str
+        Name in the table.
+    described_as : str
+        TableColumn or curve whose description applies, by default ``name``.
+    """
+    info = describe(described_as or name)
+    return TableColumn(name, "number", " ".join(f"{info.axis}: {info.help}".split()), info.unit)
+
+
+def label_column(name: str, described_as: str = "") -> TableColumn:
+    """Return the declaration of a label column."""
+    return TableColumn(name, "text", " ".join(describe(described_as or name).help.split()))
+
+
+def chosen(
+    wanted: Sequence[str] | None, available: Collection[str], usual: Iterable[str], what: str
+) -> list[str]:
+    """Return the names to show: those wanted, all of them for `ALL`, or the usual ones that exist.
+
+    Raises
+    ------
+    SettingError
+        If a wanted name does not exist; the message suggests similar names.
+    """
+    if wanted is None:
+        return list(dict.fromkeys(name for name in usual if name in available))
+    names: list[str] = []
+    for name in wanted:
+        if name != ALL and name not in available:
+            raise SettingError(f"{what} has no column {name[:80]!r}{similar(name, available)}")
+        names += list(available) if name == ALL else [name]
+    return list(dict.fromkeys(names))
+
+
+def similar(name: str, available: Iterable[str]) -> str:
+    """Return the end of an error message that suggests similar names."""
+    names = list(available)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    if close:
+        return f"; similar ones are {', '.join(close)}"
+    return f"; it has {', '.join(names[:12])}{', …' if len(names) > 12 else ''}" if names else ""
+
+
+def checked_step(view: RunView, step: int) -> int:
+    """Return a step that the run has.
+
+    Raises
+    ------
+    SettingError
+        If it does not have it; the message names the nearest one.
+    """
+    steps = view.snapshot.steps
+    if not len(steps.values):
+        raise SettingError(f"run {view.snapshot.name!r} has no samples yet")
+    if steps.position(step) < 0:
+        nearest = min(steps.values.tolist(), key=lambda other: abs(other - step))
+        raise SettingError(f"step {step} is not in run {view.snapshot.name!r}; step {nearest} is the nearest")
+    return step
+
+
+def step_or_newest(view: RunView, step: int | None) -> int | None:
+    """Return a step that the run has, or its newest complete one; None if it has no complete step.
+
+    Raises
+    ------
+    SettingError
+        As `checked_step`.
+    """
+    return newest_complete_step(view.snapshot, time.time()) if step is None else checked_step(view, step)

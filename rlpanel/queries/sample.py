@@ -1,0 +1,204 @@
+"""One sample of a run: its texts and numbers as a table of one row, and its tokens as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlpanel.queries.question import question
+from rlpanel.queries.question_options import Columns, Offset, SampleChars, Start, TokenLimit, Uid
+from rlpanel.queries.run_data import RunData
+from rlpanel.queries.table import PLACE, RUN, TAG, Table, TableColumn, page
+
+if TYPE_CHECKING:
+    from rlpanel.schema import Sample
+    from rlpanel.texts.shorten import TextLimit
+
+
+def _columns() -> tuple[TableColumn, ...]:
+    from rlpanel.queries.samples import text_columns
+
+    return (
+        *PLACE,
+        *TAG,
+        TableColumn("file", "text", "File of the sample, below the run's folder."),
+        TableColumn("line", "integer", "Line of the sample in its file, from 1; 0 if it is not known yet."),
+        *text_columns(),
+        TableColumn("chars", "object", "Number of characters of each text."),
+        TableColumn("messages", "objects", "The conversation as chat messages, if it was logged as such."),
+        TableColumn("numbers", "object", "Numbers of the log and metrics, by column."),
+        TableColumn("labels", "object", "Short texts of the log, by key."),
+        TableColumn("extra", "object", "Values of keys that rlpanel does not know."),
+        TableColumn("tokens", "integer", "Number of logged response tokens."),
+        TableColumn("metrics", "texts", "Token metrics that the sample has."),
+        TableColumn("remarks", "texts", "Remarks on oddities of the sample."),
+    )
+
+
+@question(
+    description="One sample of a run, with its texts and numbers.",
+    columns=_columns,
+    about=(RUN,),
+    has_split=False,
+    agents="Show one sample with its texts and all numbers; start pages through long texts.",
+)
+def sample(run: RunData, uid: Uid, *, chars: SampleChars = None, start: Start = 0) -> Table:
+    """Return one sample with its texts and numbers, as a table of one row.
+
+    Parameters
+    ----------
+    run : RunData
+    uid : str
+    chars : int, optional
+        Maximum number of characters of each text, also of those in messages; whole texts by default.
+    start : int
+        Number of characters of each text to skip.
+
+    Raises
+    ------
+    SampleNotFound
+        If no sample in the log has this uid.
+    SourceChanged
+        If its line in the file has changed or was deleted.
+    """
+    import numpy as np
+
+    from rlpanel import schema
+    from rlpanel.metrics.engine.compute import token_values
+    from rlpanel.queries.texts_of_samples import cut_texts
+    from rlpanel.store.query.sample_notes import Notes
+    from rlpanel.texts.shorten import TextLimit
+
+    limits = TextLimit(chars, start)
+    found = run.sample(uid)
+    note = Notes(run.path).of(found.uid)
+    texts = {name: getattr(found, name) for name in schema.TEXTS}
+    row: dict[str, Any] = {
+        "uid": found.uid,
+        "step": found.step,
+        "rank": found.rank,
+        "tag": note.tag or None,
+        "note": note.note or None,
+        "file": found.file,
+        "line": found.line,
+        "chars": {name: len(text) for name, text in texts.items() if text is not None},
+        "messages": _cut_strings(list(found.messages), limits),
+        "numbers": {name: value for name, value in found.columns.items() if np.isfinite(value)},
+        "labels": _labels(found),
+        "extra": _cut_strings(found.extra, limits),
+        "tokens": len(found.response_tokens or ()),
+        "metrics": list(token_values(found.arrays())),
+        "remarks": list(found.notes),
+    }
+    return sample.table([row | cut_texts(texts, limits)], about={"run": run.name})
+
+
+@question(
+    description="The response tokens of one sample, in order.",
+    columns=(
+        TableColumn("position", "integer", "Position of the token in the response, from 0."),
+        TableColumn("token", "text", "The token's text; empty if a later token completes its character."),
+        TableColumn("logged", "text", "The token as it was logged."),
+    ),
+    others="Further columns are numbers: token metrics such as kl_k3, value and surprisal.",
+    about=(
+        RUN,
+        TableColumn("uid", "text", "The sample's identifier."),
+        TableColumn("step", "integer", "Policy update."),
+        TableColumn("available", "texts", "Token metrics that the sample has."),
+    ),
+    frame=("position", "token=logged", "token_id", "loss_mask"),
+    has_split=False,
+    agents="List the response tokens of one sample with metrics such as kl_k3, value and surprisal.",
+)
+def sample_tokens(
+    run: RunData, uid: Uid, *, metrics: Columns = None, limit: TokenLimit = None, offset: Offset = 0
+) -> Table:
+    """Return the response tokens of one sample with token metrics.
+
+    Parameters
+    ----------
+    run : RunData
+    uid : str
+    metrics : sequence of str, optional
+        Token metrics; all by default.
+    limit : int, optional
+        Maximum number of tokens; all by default.
+    offset : int
+        Number of tokens to skip.
+
+    Raises
+    ------
+    SampleNotFound
+        If no sample in the log has this uid.
+    SourceChanged
+        If its line in the file has changed or was deleted.
+    SettingError
+        If the sample does not have a metric.
+    """
+    import numpy as np
+
+    from rlpanel.metrics.engine.compute import token_values
+    from rlpanel.queries.run_columns import chosen, number_column
+
+    found = run.sample(uid)
+    values = token_values(found.arrays())
+    names = chosen(metrics, values, values, f"sample {found.uid}")
+    logged = {
+        "logged": found.response_tokens, "token_id": found.response_token_ids, "loss_mask": found.loss_mask
+    }  # fmt: skip
+    arrays = {name: array for name, array in logged.items() if array is not None}
+    arrays |= {name: values[name] for name in names}
+    count = max(map(len, arrays.values()), default=0)
+    rows: dict[str, Any] = {
+        name: page(_padded(array, count), offset, limit)
+        for name, array in {"position": np.arange(count), **arrays}.items()
+    }
+    if found.response_tokens:
+        rows["token"] = lambda: page(_padded(_decoded(found), count), offset, limit)
+    about = {"run": run.name, "uid": found.uid, "step": found.step, "available": list(values)}
+    return sample_tokens.table(
+        rows,
+        others=[number_column(name) for name in names],
+        total=count,
+        offset=offset,
+        about=about,
+        attrs={"uid": found.uid, "step": found.step},
+    )
+
+
+def _padded(values: Any, count: int) -> Any:
+    """Return tokens or numbers with missing ones at the end, if other columns are longer."""
+    import numpy as np
+
+    if len(values) == count:
+        return values
+    if isinstance(values, np.ndarray):
+        return np.pad(values.astype(float), (0, count - len(values)), constant_values=np.nan)
+    return [*values, *[None] * (count - len(values))]
+
+
+def _decoded(found: Sample) -> list[str]:
+    """Return the text of each token; empty if a later token completes its character."""
+    from rlpanel.texts.display_text import decode
+
+    tokens = found.response_tokens or []
+    return [*decode(tokens, response=found.response, loss_mask=found.loss_mask).texts]
+
+
+def _labels(found: Sample) -> Mapping[str, str]:
+    from rlpanel import schema
+
+    labels = {name: getattr(found, name) for name in schema.LABELS}
+    return {name: text for name, text in labels.items() if text is not None}
+
+
+def _cut_strings(value: Any, limits: TextLimit) -> Any:
+    """Return a value of JSON with the texts in it cut to the limit, from their beginnings."""
+    if isinstance(value, str):
+        return value if limits.chars is None else value[: limits.chars]
+    if isinstance(value, Mapping):
+        return {key: _cut_strings(item, limits) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_cut_strings(item, limits) for item in value]
+    return value

@@ -1,0 +1,150 @@
+"""The table of a run's steps: number of samples, means and other statistics, and step metrics."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+from rlpanel.queries.question import question
+from rlpanel.queries.question_options import Last, Step, StepColumns
+from rlpanel.queries.run_data import RunData
+from rlpanel.queries.table import BY, REMARKS, RUN, SPLIT, Table, TableColumn
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rlpanel.store.snapshot.run_view import RunView
+
+#: Column of runs in which an episode has several samples.
+_EPISODES = TableColumn("episodes", "integer", "Number of samples; those of one episode count once.")
+#: Maximum number of points of a trend.
+TREND_POINTS = 32
+#: Columns that are shown by default, if the run has them.
+USUAL = (
+    "reward_mean", "reward_std", "ref_reward_mean", "pass_at_1", "response_tokens_mean", "truncated_mean",
+    "kl_k3_mean", "entropy_mean", "token_entropy_mean", "zero_variance_groups",
+)  # fmt: skip
+
+
+@question(
+    description="The steps of a run, in ascending order.",
+    columns=(
+        TableColumn("step", "integer", "Policy update."),
+        TableColumn("samples", "integer", "Number of samples that count."),
+        TableColumn("complete", "boolean", "False while the newest step is still being written."),
+    ),
+    others="Further columns are numbers: statistics of sample columns, such as reward_mean, and step "
+    "metrics; also episodes, if one has several samples.",
+    about=(
+        RUN,
+        SPLIT,
+        BY,
+        TableColumn("trend", "object", "Means of at most 32 parts of the run, by column."),
+        TableColumn("available", "texts", "Names of all further columns that this run has."),
+        REMARKS,
+    ),
+    has_relation=False,  # the table of SQL is that of `Run.steps`
+    counts=True,
+    newest_last=True,
+    example="rlpanel steps runs/exp1 --columns reward_mean,kl_k3_mean --last 5",
+    agents="List the steps of a run with means and step metrics; about.available names all columns.",
+)
+def steps(run: RunData, *, columns: StepColumns = None, last: Last = None, step: Step = None) -> Table:
+    """Return the steps of a run: means, other statistics and step metrics.
+
+    Parameters
+    ----------
+    run : RunData
+    columns : sequence of str, optional
+        Columns as in ``run.steps``; ``*`` for all of them. By default those most used.
+    last : int, optional
+        Only the last steps; all by default.
+    step : int, optional
+        Only this step.
+
+    Raises
+    ------
+    SettingError
+        If the run does not have a column.
+    """
+    from rlpanel.metrics.engine.column_info import step_names
+    from rlpanel.queries.run_columns import chosen, counted_by, number_column
+    from rlpanel.store.snapshot.remarks import listed_remarks
+    from rlpanel.store.snapshot.snapshot import newest_complete_step
+
+    view = run.view
+    curves = step_curves(view)
+    names = chosen(columns, curves, USUAL, f"run {view.snapshot.name!r}")
+    chosen_steps = _positions(view, last, step)
+    # Together, step metrics take much less time than one by one.
+    view.step_metrics_of([curve for curve in map(curves.get, names) if curve in step_names()])
+    whole = {name: view.step_values(curves[name]) for name in names}
+    values = {name: array[chosen_steps] for name, array in whole.items()}
+    numbers = view.snapshot.steps.values
+    newest = newest_complete_step(view.snapshot, time.time())
+    episodes, has_episodes = view.snapshot.steps.episodes, view.snapshot.has_episodes
+    rows = {
+        "step": numbers[chosen_steps],
+        "samples": view.snapshot.steps.samples[chosen_steps],
+        "complete": numbers[chosen_steps] <= (-math.inf if newest is None else newest),
+        **({"episodes": episodes[chosen_steps]} if has_episodes else {}),
+        **{name: values[name] for name in names},
+    }
+    return steps.table(
+        rows,
+        others=[
+            *([_EPISODES] if has_episodes else []),
+            *(number_column(name, curves[name]) for name in names),
+        ],
+        total=len(numbers) if step is None else len(chosen_steps),
+        offset=int(chosen_steps[0]) if len(chosen_steps) and step is None else 0,
+        about={
+            "run": run.name,
+            "split": view.snapshot.split,
+            "by": counted_by(view.snapshot),
+            "trend": lambda: {name: _trend(array) for name, array in whole.items()},
+            "available": list(curves),
+            "remarks": listed_remarks(view.snapshot.remarks),
+        },
+    )
+
+
+def step_curves(view: RunView) -> dict[str, str]:
+    """Return the name of the curve behind each column of the table that the run has."""
+    from rlpanel.metrics.engine.column_info import ALIASES, METRICS, of_level, pooling_columns
+    from rlpanel.metrics.engine.step_statistics import STATISTICS
+    from rlpanel.store.snapshot.run_view import step_name
+    from rlpanel.store.snapshot.step_metric_cache import available
+
+    snapshot = view.snapshot
+    snapshot.steps.compute_all()
+    curves = {}
+    for column in [*snapshot.steps.columns, *ALIASES]:
+        name = ALIASES.get(column, column)
+        if name in pooling_columns() or not snapshot.has_number(name):
+            continue
+        for statistic in ("mean", *STATISTICS):
+            curves[step_name(column, statistic)] = column if statistic == "mean" else f"{name}:{statistic}"
+    found = {m.name: m.name for m in of_level("step") if available(snapshot, m, view.grouped)}
+    return curves | {name: curve for name, curve in found.items() if not METRICS[name].hidden}
+
+
+def _trend(values: np.ndarray) -> list[float]:
+    """Return the means of equally long parts of the run, without parts that have no value."""
+    import numpy as np
+
+    finite = values[np.isfinite(values)]
+    parts = np.array_split(finite, min(len(finite), TREND_POINTS)) if len(finite) else []
+    return [float(f"{part.mean():.6g}") for part in parts]
+
+
+def _positions(view: RunView, last: int | None, step: int | None) -> np.ndarray:
+    import numpy as np
+
+    steps_ = view.snapshot.steps
+    if step is not None:
+        position = steps_.position(step)
+        return np.array([position] if position >= 0 else [], int)
+    every = np.arange(len(steps_.values))
+    return every if last is None else every[max(len(every) - last, 0) :]

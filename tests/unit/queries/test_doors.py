@@ -1,0 +1,87 @@
+"""A question that is added is found in all doors: Python, command, tool, table of SQL, and panel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import rlpanel
+from rlpanel.cli.table_command import command_of
+from rlpanel.mcp_server.answer import AnswerLimits
+from rlpanel.mcp_server.run_pool import RunPool
+from rlpanel.mcp_server.table_tools import tool_of
+from rlpanel.panels.notebook.answer_table import AnswerTable
+from rlpanel.panels.notebook.run_binding import context_of
+from rlpanel.queries.question import QUESTIONS, Question, question
+from rlpanel.queries.question_options import Option
+from rlpanel.queries.run_data import RunData
+from rlpanel.queries.sql import tables_of
+from rlpanel.queries.table import RUN, Table, TableColumn
+from tests.factories import write_run
+
+Least = Annotated[int, Option("Least number of samples.", "Fewest samples.", min=0)]
+
+
+@pytest.fixture
+def ranks() -> Iterator[Question[...]]:
+    """A question that only this test has."""
+
+    @question(
+        description="Samples by rank.",
+        columns=(TableColumn("rank", "integer", "Rank."), TableColumn("<i>", "integer", "Samples.")),
+        about=(RUN,),
+        example="rlpanel ranks runs/exp1",
+    )
+    def ranks(run: RunData, least: Least = 0) -> Table:
+        """Return the number of samples of each rank.
+
+        Parameters
+        ----------
+        run : RunData
+        least : int
+        """
+        counts: dict[int, int] = {}
+        for rank in run.snapshot.metadata("rank").tolist():
+            counts[rank] = counts.get(rank, 0) + 1
+        rows = [{"rank": rank, "<i>": count} for rank, count in counts.items() if count >= least]
+        return QUESTIONS["ranks"].table(rows, about={"run": run.name})
+
+    yield QUESTIONS["ranks"]
+    del QUESTIONS["ranks"]
+
+
+def test_a_new_question_is_found_in_all_doors(tmp_path: Path, ranks: Question[...]) -> None:
+    folder = write_run(tmp_path / "run", steps=2, ranks=2, samples=3)
+    rows = [{"rank": 0, "<i>": 6}, {"rank": 1, "<i>": 6}]
+    with rlpanel.open_run(folder, follow=False) as run:
+        table = run.ask("ranks")
+        assert table.rows == table.frame().to_dict("records") == table.arrow().to_pylist() == rows
+        assert run.ask("ranks", least=7).rows == []
+
+        columns, types = tables_of(run.data)["ranks"]()
+        assert (list(columns["<i>"]), types["<i>"]) == ([6, 6], "integer")
+
+        html = AnswerTable(context_of(run), "ranks").html
+        assert "&lt;i&gt;" in html
+        assert html.count("<td>6</td>") == 2
+
+    app = typer.Typer()
+    app.command()(command_of(ranks))
+    asked = CliRunner().invoke(app, [str(folder), "--least", "1", "--json"])
+    assert json.loads(asked.stdout)["rows"] == rows
+    shown = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
+    assert "Print the number of samples of each rank." in shown
+
+    pool = RunPool(tmp_path)
+    try:
+        tool = tool_of(ranks, pool, AnswerLimits())
+        assert json.loads(tool(run="run"))["untrusted"]["rows"] == rows
+        assert tool.__doc__ == "Return the number of samples of each rank."
+    finally:
+        pool.close()
