@@ -58,12 +58,12 @@ test: .venv/dev.stamp browser
 lint: .venv/dev.stamp lint-js
 	$(TIMED) sh -exc '$(BIN)/ruff check .; $(BIN)/ruff format --check .; $(BIN)/mypy'
 
-# The scripts of the package: format, lint and types. The tools come from npm; a machine without it leaves this out.
+# The scripts of the package: format, lint and types. The tools come from npm; a machine without it leaves this out, except GitHub's.
 lint-js:
 	@if ! command -v npm > /dev/null; then echo "make lint-js: left out, there is no npm"; \
 	elif $(MAKE) -s .venv/js.stamp; then set -e; \
 	    $(JS)/biome ci --colors=off --config-path=tests/js rlpanel; $(JS)/tsc -p tests/js; \
-	else echo "make lint-js: left out, npm could not install the tools"; [ -z "$$NPM_REQUIRED" ]; fi
+	else echo "make lint-js: left out, npm could not install the tools"; [ -z "$$GITHUB_ACTIONS" ]; fi
 
 format-js: .venv/js.stamp
 	$(JS)/biome check --write --config-path=tests/js rlpanel
