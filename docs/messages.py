@@ -20,7 +20,7 @@ from rlpanel.panels.session.context import Selection
 
 PACKAGE = Path(__file__).parents[1] / "rlpanel"
 _KEYWORDS = {
-    SERVER: {"tr": None, "trn": (1, 2), "marked": None},
+    SERVER: {"tr": None, "tr_html": None, "trn": (1, 2), "marked": None},
     BROWSER: {"t": None},
 }
 _METHODS = {SERVER: ("python", "*.py"), BROWSER: ("javascript", "*.js")}

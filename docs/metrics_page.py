@@ -130,7 +130,7 @@ def _usual(value: float | None) -> str:
 
 
 _FROM_REGISTRY = "<!-- Generated from rlpanel/metrics by `make docs`; edit the declarations instead. -->"
-#: Inputs of metrics that are no fields of a line, as the fields that they are taken from.
+#: Inputs of metrics that are not fields of a line, as the fields that they are taken from.
 _NEEDS = {
     "weight": "`advantages` or `advantage`",
     "response_key": "`response`",
@@ -141,7 +141,7 @@ _NEEDS = {
     "ended": "`truncated` or `finish_reason`",
 }
 _READING = (
-    "Each entry tells what the number compares, what it is averaged over, and where it is not defined. "
+    "Each entry says what the number compares, what it is averaged over, and where it is not defined. "
     "These rules hold for all:",
     "",
     "- **Steps.** A step's mean and standard deviation (ddof 1) of a sample column are computed over "

@@ -1,6 +1,6 @@
 """Tests of the difference between two sets of samples that allow for samples of one group being alike.
 
-Samples of one prompt are no independent observations: sixteen answers to one prompt say little more about a
+Samples of one prompt are not independent observations: sixteen answers to one prompt say little more about a
 run than one does. So each variance is multiplied by a design effect. A group may have samples in both sets:
 what its samples have in common then cancels in the difference.
 

@@ -105,7 +105,7 @@ def _metric_parts(view: RunView, metric: Metric, rows: np.ndarray) -> tuple[np.n
         weights = snapshot.counted(metric.needs[1], rows) if len(metric.needs) == 2 else np.ones(len(rows))
         parts = values * weights
         finite = np.isfinite(parts)
-        # A metric that is no mean, such as a variance, has another value over all samples.
+        # A metric that is not a mean, such as a variance, has another value over all samples.
         mean = parts[finite].sum() / weights[finite].sum() if finite.any() else np.nan
         if not len(rows) or np.allclose(mean, whole.value(metric.name), equal_nan=True):
             return parts, weights

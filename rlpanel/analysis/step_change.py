@@ -35,7 +35,7 @@ from rlpanel.store.snapshot.step_metric_cache import group_keys
 
 #: A label is a category of rows with this many values; with more in the whole run it is an identifier.
 FEWEST_VALUES, MOST_VALUES = 2, 20
-#: Labels that are no categories.
+#: Labels that are not categories.
 NO_CATEGORY = frozenset({"group", SPLIT_COLUMN})
 #: Maximum number of elements of a kind, and of uids of an element.
 MOST_PARTS, MOST_UIDS = 50, 200
@@ -293,7 +293,7 @@ class _Split:
 def category(
     snapshot: Snapshot, label: str, rows: np.ndarray
 ) -> tuple[np.ndarray, list[str], list[str]] | None:
-    """Return codes, shape (N,), values and filters of a label; None if it is no category of these rows.
+    """Return codes, shape (N,), values and filters of a label; None if it is not a category of these rows.
 
     A value that was not logged is a value of its own, named ``none``.
     """

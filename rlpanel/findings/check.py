@@ -137,7 +137,7 @@ def _run_rules(context: RuleContext, *, clock: bool) -> list[Finding]:
         return results
     for rule in (rule for rule in RULES.values() if rule.clock == clock):
         try:
-            # Values near the largest float overflow in means; what is not finite is no finding.
+            # Values near the largest float overflow in means; what is not finite is not a finding.
             with np.errstate(all="ignore"):
                 results += list(rule.check(context))
         except Exception as error:

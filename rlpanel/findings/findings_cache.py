@@ -64,7 +64,7 @@ def known_findings(index: RunIndex, split: str = "") -> list[Finding]:
 
 
 def worst_finding(findings: Sequence[Finding]) -> Finding | None:
-    """Return the worst finding that goes on or ended just now; None without one."""
+    """Return the worst finding that is ongoing or ended just now; None without one."""
     current = [finding for finding in findings if finding.severity != "info"]
     return min(current, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
 

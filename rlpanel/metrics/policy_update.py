@@ -2,7 +2,7 @@
 
 ``new_logprobs`` and ``old_logprobs`` are the policy's logprobs after and before the update; if only one of
 them is logged, ``logprobs`` are the other (`derived_arrays`). The engine's logprobs are neither: their
-difference from the policy's is no update (`rollout_mismatch`).
+difference from the policy's is not an update (`rollout_mismatch`).
 
 References
 ----------

@@ -13,7 +13,7 @@ import numpy as np
 from rlpanel.metrics.engine.text_batch import empty_for_none, missing, text_lengths
 from rlpanel.metrics.special_tokens import last_between_special_tokens
 
-#: Prompts with fewer characters are too short to tell.
+#: Prompts with fewer characters are too short: an equal text may be chance.
 SHORTEST = 32
 #: Least and greatest length of the second half of a prompt, in characters.
 LEAST, MOST = 64, 256

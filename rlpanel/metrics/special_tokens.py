@@ -1,6 +1,6 @@
 """Special tokens, padding and parts of chat templates inside response texts.
 
-Such strings belong between texts. In a response they tell of a wrong template, stop token or decoding, or of
+Such strings belong between texts. In a response they show a wrong template, stop token or decoding, or
 a policy that goes on with the next turn. Tokens that structure an answer do not count: thoughts, tool calls,
 answers and channels (``<think>``, ``<tool_call>``, ``<|channel|>``). Placeholders of images, video and audio
 (``<|image_pad|>``) do not count either, because they stand for what a tool returned.

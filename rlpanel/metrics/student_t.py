@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-#: Most degrees of freedom that are told apart; beyond, the quantile is less than 0.0003 above the normal one.
+#: More degrees of freedom count as this many, whose quantile is less than 0.0003 above the normal one.
 _MOST = 10_000
 #: Bisections of the angle: after 60, its error is smaller than the rounding of a float.
 _BISECTIONS = 60

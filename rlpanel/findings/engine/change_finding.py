@@ -18,14 +18,14 @@ from rlpanel.findings.engine.wording import number, span
 
 #: A change that ended more than this share of the run ago, and at least this many steps, is history.
 _HISTORY_SHARE, _HISTORY_STEPS = 0.05, 3
-#: Single samples that are wrong in one of this many newest steps go on.
+#: A finding on single samples is ongoing if one of this many newest steps has one.
 _RECENT = 3
 #: Smallest change of the mean reward that a sentence mentions, in standard errors and standard deviations.
 _REWARD_Z, _REWARD_EFFECT = 4.0, 0.25
 
 
 def severity_of(context: RuleContext, mask: np.ndarray, *, harmful: bool) -> Severity:
-    """Return ``alarm`` for harm that goes on, ``info`` for what ended long ago, else ``warning``."""
+    """Return ``alarm`` for ongoing harm, ``info`` for what ended long ago, else ``warning``."""
     since_end = len(mask) - 1 - int(np.flatnonzero(mask)[-1])
     if since_end == 0:
         return "alarm" if harmful else "warning"

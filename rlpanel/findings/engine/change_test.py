@@ -1,7 +1,7 @@
 """Test of two windows for a sustained rise of a noisy series, and where the rise begins.
 
 The mean of the newest ``w`` steps is compared with the lowest mean of earlier windows, for several ``w``, so
-that a cliff and a slow slide are both seen. The error of a step is the largest of: its standard error,
+that a cliff and a slow slide are both found. The error of a step is the largest of: its standard error,
 clustered by group; the noise between neighbouring steps; and half of the median error.
 """
 
@@ -15,16 +15,17 @@ import numpy as np
 from rlpanel.findings.engine.rise_onset import rise_onset
 
 #: What the later window is compared with: the lowest earlier window, the one right before it, or the one
-#: half way from the first step. The second sees sudden rises only, the third those faster than in proportion.
+#: half way from the first step. The second finds only sudden rises, the third only those that are faster than
+#: in proportion.
 Base = Literal["lowest", "adjacent", "half"]
 
 #: Lengths of the later window, in steps.
 _WINDOWS = (2, 3, 5, 8, 13, 21)
-#: Longest later window that is compared with another one than the lowest.
+#: Longest later window whose base is not the lowest earlier window.
 _NARROW = 5
-#: Fewer steps are too few to tell a change from the spread between steps.
+#: With fewer steps, a change cannot be distinguished from the spread between steps.
 FEWEST_STEPS = 4
-#: The noise between fewer steps is not known; only standard errors are used.
+#: With fewer steps, the noise between steps is not estimated; only standard errors are used.
 _FEWEST_FOR_NOISE = 10
 #: Turns the median absolute second difference of white noise into its standard deviation.
 _SECOND_DIFFERENCE = 1.4826 / np.sqrt(1.5)
@@ -32,11 +33,11 @@ _SECOND_DIFFERENCE = 1.4826 / np.sqrt(1.5)
 _REACHED = 0.9
 #: Distance from the level before at which a slope leaves the noise, in errors of a step (on three steps).
 _SEEN = 0.8
-#: Length of the window whose mean is told as the level before.
+#: Length of the window whose mean is reported as the level before.
 _BASE = 5
 #: Most steps from the onset to the new level of a cliff.
 _CLIFF = 5
-#: A difference without any error is this many standard errors.
+#: Score of a difference whose standard error is 0.
 _LARGEST = np.finfo(np.float64).max
 
 

@@ -14,19 +14,19 @@ from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.signal import Signal
 from rlpanel.findings.engine.step_series import long_stretches
 
-#: Places are many, so that each of them needs a larger difference, in standard errors.
+#: One of many places changes more often by chance, so each needs a score that is larger by this much.
 _MORE_FOR_PLACES = 0.7
-#: A place holds a change alone if the other places changed by less than this share of its change.
+#: A change is limited to a place if the other places changed by less than this share of its change.
 _OTHERS = 0.25
 #: Another place changed, too, if its difference is this many standard errors.
 _ALSO = 3.0
-#: The difference that is told of the whole run must be at least this share of the smallest one of interest.
-_TOLD = 0.7
+#: A change of the whole run must reach this share of ``least``; a change in one place must reach all of it.
+_SHARE_FOR_RUN = 0.7
 #: First steps whose share is this close to a limit are as bad as those beyond it.
 _CLOSE = 0.1
-#: A place is the only one with this share of the marked rows, if it has less than that of all rows.
+#: A place is the only one if it has the first share of the marked rows, and less than the second of all rows.
 _NEARLY_ALL, _MOST_OF_RUN = 0.95, 0.7
-#: Fewer rows are in one place by chance.
+#: Fewer marked rows are often in one place by chance.
 _FEWEST_ROWS = 5
 #: Length of the window whose mean is compared with a limit, and its distance from it in standard errors.
 _LIMIT_WINDOW, _LIMIT_Z = 3, 3.0
@@ -72,29 +72,26 @@ def _sustained(
     count = len(table.places) if places else 1
     threshold = context.thresholds.change_z
     found = scored(table.scaled[:count], table.error[:count], least, threshold, base)
-    whole = _told(found, 0, least)
+    whole = _rise_of_interest(found, 0, least)
     if whole is not None:
         change = _change(table, signal, whole, sign)
-        row = _only_row(table, change) if places else 0
+        row = _row_of_only_place(table, change) if places else 0
         own = _change(table, signal, found.rise(row), sign) if row in found.windows else None
-        return _own_or_moved(table, change, own, row)
+        return _attribute_to_place(table, change, own, row)
     strong = [row for row, (z, *_) in found.windows.items() if row and z > threshold + _MORE_FOR_PLACES]
     for row in sorted(strong, key=lambda row: -found.windows[row][0]):
-        rise = _told(found, row, least)
+        rise = _rise_of_interest(found, row, least)
         if rise is not None:
-            return _widened(table, _change(table, signal, rise, sign))
+            return _attribute_to_run_if_shared(table, _change(table, signal, rise, sign))
     return None
 
 
-def _told(found: Scored, row: int, least: float) -> Rise | None:
-    """Return the rise of a series if the difference that is told is large enough; else None.
-
-    That of a place must be as large as the smallest difference of interest.
-    """
+def _rise_of_interest(found: Scored, row: int, least: float) -> Rise | None:
+    """Return the rise of a series if its difference is large enough to be reported; else None."""
     if row not in found.windows:
         return None
     rise = found.rise(row)
-    return rise if rise.after - rise.before > (1.0 if row else _TOLD) * least else None
+    return rise if rise.after - rise.before > (1.0 if row else _SHARE_FOR_RUN) * least else None
 
 
 def beyond(
@@ -126,8 +123,10 @@ def beyond(
         masks = [_from_the_start(mask, each) for mask, each in zip(masks, margin, strict=True)]
     if scores[0] > _LIMIT_Z:
         change = _beyond(table, signal, 0, masks[0], sign, scores[0])
-        row = _only_row(table, change)
-        return _own_or_moved(table, change, _beyond(table, signal, row, masks[row], sign, scores[row]), row)
+        row = _row_of_only_place(table, change)
+        return _attribute_to_place(
+            table, change, _beyond(table, signal, row, masks[row], sign, scores[row]), row
+        )
     best = int(np.argmax(scores))
     if scores[best] > _LIMIT_Z + _MORE_FOR_PLACES:
         return _beyond(table, signal, best, masks[best], sign, scores[best])
@@ -202,7 +201,7 @@ def _change(table: PlaceTable, signal: Signal, rise: Rise, sign: int) -> Change:
     )
 
 
-def _only_row(table: PlaceTable, change: Change) -> int:
+def _row_of_only_place(table: PlaceTable, change: Change) -> int:
     """Return the row of the place in which a change holds, or 0 (the whole run) if there are several."""
     shifts, errors = _shifts(table, change)
     found: list[tuple[float, int]] = []
@@ -219,26 +218,27 @@ def _only_row(table: PlaceTable, change: Change) -> int:
     return max(found)[1] if found else 0
 
 
-def _widened(table: PlaceTable, change: Change) -> Change:
-    """Return the change of a place as one of the whole run if another place of its dimension changed, too."""
+def _attribute_to_run_if_shared(table: PlaceTable, change: Change) -> Change:
+    """Return a place's change; as one of the whole run if another place of its dimension changed, too."""
     shifts, errors = _shifts(table, change)
     row = table.places.index(change.place)
     others = [each for each in rows_by_dimension(table.places)[change.place.dimension] if each != row]
     with np.errstate(invalid="ignore"):
         also = (shifts[others] >= _OTHERS * shifts[row]) & (shifts[others] > _ALSO * errors[others])
-    return _moved(table, change, 0) if also.any() else change
+    return _with_levels_of(table, change, 0) if also.any() else change
 
 
-def _own_or_moved(table: PlaceTable, change: Change, own: Change | None, row: int) -> Change:
-    """Return the change that the place's own series shows; if that is another one, the run's change.
+def _attribute_to_place(table: PlaceTable, change: Change, own: Change | None, row: int) -> Change:
+    """Return the change of the whole run as one of a place.
 
-    In the series of the whole run other samples dilute the change, so that its end is less certain.
+    The steps are those of ``own``, the change in the place's own series, because other samples dilute the
+    series of the run. If the two share no step, ``own`` is another change, and the run's steps are kept.
     """
-    return own if own is not None and (own.mask & change.mask).any() else _moved(table, change, row)
+    return own if own is not None and (own.mask & change.mask).any() else _with_levels_of(table, change, row)
 
 
-def _moved(table: PlaceTable, change: Change, row: int) -> Change:
-    """Return the change with the place of a row, and with its levels."""
+def _with_levels_of(table: PlaceTable, change: Change, row: int) -> Change:
+    """Return the change in the same steps, with the place, the values and the levels of a row."""
     values = table.mean[row]
     before, after = _mean(values[slice(*change.base)]), _late_mean(values[change.mask])
     return replace(change, place=table.places[row], before=before, after=after, values=values)

@@ -18,23 +18,23 @@ from rlpanel.findings.engine.signal import Signal, mark, signal
 from rlpanel.findings.engine.wording import at_place, compared, number, percent, since
 from rlpanel.metrics.engine.trainer_facts import algorithm_of
 
-#: Standard deviations below this are none.
-_NONE = 1e-6
+#: Smaller standard deviations count as 0.
+_ZERO = 1e-6
 #: Root mean square of a group's advantages below which rounding decides their mean.
 _SMALL = 0.05
 #: Distance of a group's mean advantage from 0, in root mean squares of the group's advantages.
 _OFF_CENTRE = 0.3
 #: Factor between the standard deviation of a group's advantages and 1.
 _OFF_SCALE = 1.5
-#: Share of samples in other groups below which advantages were scaled before.
+#: Advantages count as scaled before a change if a smaller share of the samples was off scale.
 _WERE_SCALED = 0.2
 #: Advantage that is exploding: absolute, and in root mean squares of the step.
 _HUGE, _HUGE_RELATIVE = 20.0, 8.0
-#: Correlation of a step's advantages and rewards whose sign is no chance.
+#: Correlation of a step's advantages and rewards whose sign does not arise by chance.
 _CORRELATED = 0.2
-#: Quantile of the steps whose advantages are usual.
+#: Quantile over the steps that gives the usual size of advantages.
 _USUAL = 0.2
-#: Exploding advantages in one of this many newest steps go on.
+#: The finding is ongoing if one of this many newest steps is affected.
 _RECENT = 5
 #: Trainers whose advantages have mean 0 and standard deviation 1 in each group.
 _SCALED = frozenset({"grpo"})
@@ -60,7 +60,7 @@ def _flipped(rows: RowBatch) -> np.ndarray:
     both = np.isfinite(reward) & np.isfinite(advantage)
     r, a = (rows.less_group_mean(np.where(both, part, np.nan)) for part in (reward, advantage))
     product, spread = rows.group_sums(r * a), rows.group_sums(r * r)
-    varied = (spread > _NONE) & (rows.group_sums(a * a) > _NONE)
+    varied = (spread > _ZERO) & (rows.group_sums(a * a) > _ZERO)
     return mark((product < 0)[rows.group], both & varied[rows.group])
 
 
@@ -99,7 +99,7 @@ def _off_scale(rows: RowBatch) -> np.ndarray:
     with np.errstate(all="ignore"):
         spread, std = (np.sqrt(rows.group_sums(part * part) / (count - 1)) for part in (r, a))
         off = (std > _OFF_SCALE) | (std < 1 / _OFF_SCALE)
-        # Advantages that are not scaled have the rewards' deviation: nothing is told if that is near 1.
+        # Advantages that are not scaled have the rewards' deviation: no group is marked if that is near 1.
         # Rewards that hardly differ are not scaled to 1, because of the constant in the denominator.
         near_one = np.abs(np.log(spread)) < np.log(_OFF_SCALE)
     return mark(off[rows.group], ((count >= 3) & (spread > 1e-3) & ~near_one)[rows.group] & np.isfinite(a))
@@ -254,7 +254,7 @@ def _squares(rows: RowBatch) -> np.ndarray:
 def _explosions(rows: RowBatch, bound: float) -> tuple[np.ndarray, ...]:
     """Return step, size and distance of the reward of each exploding advantage, and each step's largest."""
     size = _finite_size(rows)
-    # A large advantage of a large reward is no explosion.
+    # A large advantage of a large reward is not an explosion.
     off = np.nan_to_num(np.abs(rows.less_group_mean(rows.logged("reward"))))
     huge = np.flatnonzero((size > bound) & (size > _HUGE_RELATIVE * off))
     largest = np.zeros(len(rows.steps))

@@ -16,7 +16,7 @@ from rlpanel.findings.engine.share_rule import ShareRule, share_finding
 from rlpanel.findings.engine.signal import mark, signal
 from rlpanel.findings.engine.wording import at_place, compared, number, since, span
 
-#: Gain of correlation by a shift of one token that is no chance.
+#: Gain of correlation by a shift of one token that does not arise by chance.
 _SHIFTED = 0.4
 #: Larger gaps count as this in the test.
 _MOST_GAP = 2.0

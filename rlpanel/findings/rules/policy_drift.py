@@ -19,7 +19,7 @@ from rlpanel.findings.engine.step_series import long_stretches, running_median
 from rlpanel.findings.engine.wording import at_place, number, percent, since, span, standard_errors
 from rlpanel.findings.rules.response_repetition import duplicate_signal
 
-#: Number of steps before a step from which a spike is told.
+#: Number of earlier steps with which a step is compared to find a spike.
 _LEAST = 5
 #: KL in nats per token that is too small to report: the policy is still close to the reference.
 _SMALL_KL = 0.3

@@ -18,7 +18,7 @@ from rlpanel.findings.engine.signal import signal
 from rlpanel.findings.engine.step_series import long_stretches
 from rlpanel.findings.engine.wording import span
 
-#: Smallest rise of the correlation whose begin is told as the onset.
+#: Smallest rise of the correlation whose begin is reported as the onset.
 _CLEAR_RISE = 0.3
 
 

@@ -1,6 +1,6 @@
 """States of every number what it compares, what it is averaged over, and where it is not defined.
 
-A metric declares the texts that its inputs do not tell. The others are generated here.
+A metric declares the texts that do not follow from its inputs. The others are generated here.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _whole_rollout(facts: Facts) -> bool | None:
 
 
 def _release(version: Any) -> tuple[int, ...]:
-    """Return the numbers of a version; empty if it is no version."""
+    """Return the numbers of a version; empty if it is not a version."""
     return tuple(map(int, re.findall(r"\d{1,6}", version)[:2])) if isinstance(version, str) else ()
 
 

@@ -1,8 +1,8 @@
 """Table of trainers' scalars that equal one of our numbers, with the versions and conditions for it.
 
-Tooltips, the curve menu, the docs and the comparison with the trainer's log read this table. Equal names are
-no proof: TRL's ``kl`` is a different number in GRPO, RLOO and PPO, and ``reward_std`` changed in TRL 0.27. A
-row belongs here only if a test compares it with the trainer's own log or code.
+Tooltips, the curve menu, the docs and the comparison with the trainer's log read this table. Equal names
+prove nothing: TRL's ``kl`` is a different number in GRPO, RLOO and PPO, and ``reward_std`` changed in TRL
+0.27. A row belongs here only if a test compares it with the trainer's own log or code.
 """
 
 from __future__ import annotations

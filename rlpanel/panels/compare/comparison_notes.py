@@ -65,7 +65,8 @@ def _shared_text(reward: ComparedReward, labels: tuple[str, str]) -> str:
         "Compared on {count:,} shared reward function: {names}.",
         "Compared on {count:,} shared reward functions: {names}.",
         count,
-    ).format(count=count, names=_sum_text(reward))
+        names=_sum_text(reward),
+    )
     left_out = [
         tr("{names} (only in {label})").format(names=_names(names), label=label)
         for names, label in zip((reward.only_here, reward.only_there), labels, strict=True)

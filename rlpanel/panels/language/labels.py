@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 if TYPE_CHECKING:
     from bokeh.document import Document
 
@@ -33,18 +35,32 @@ _VARIABLE = "rlpanel_language"
 _forced: ContextVar[str | None] = ContextVar("rlpanel_language", default=None)
 
 
-def tr(text: str) -> str:
-    """Return a label in the current language; a text without translation stays as it is."""
+def tr(text: str, /, **values: object) -> str:
+    """Return a label in the current language; values replace its placeholders, as `str.format` does.
+
+    A text without translation stays as it is.
+    """
     language = current_language()
-    return text if language == ENGLISH or not text else _catalogue(language, SERVER).gettext(text)
+    shown = text if language == ENGLISH or not text else _catalogue(language, SERVER).gettext(text)
+    return shown.format(**values) if values else shown
 
 
-def trn(one: str, many: str, count: int) -> str:
-    """Return the label for a count, in the current language."""
+def tr_html(text: str, /, **values: object) -> Markup:
+    """Return a label that holds HTML; each value is escaped unless it is `Markup`.
+
+    What is added to the result is escaped, too, unless it is `Markup`.
+    """
+    return Markup(tr(text)).format(**values)
+
+
+def trn(one: str, many: str, count: int, /, **values: object) -> str:
+    """Return the label for a count, in the current language; ``{count}`` and the values are filled in."""
     language = current_language()
     if language == ENGLISH:
-        return one if count == 1 else many
-    return _catalogue(language, SERVER).ngettext(one, many, count)
+        shown = one if count == 1 else many
+    else:
+        shown = _catalogue(language, SERVER).ngettext(one, many, count)
+    return shown.format(count=count, **values)
 
 
 def marked(text: str) -> str:

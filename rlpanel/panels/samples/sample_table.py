@@ -30,7 +30,7 @@ _HIDDEN = frozenset({"prompt_chars", "response_chars", "time", "response_length"
 def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
     """Return the grid's number and label columns that the run has, in reading order.
 
-    What an agent does leads in its runs; where all samples have one turn and call no tool, it says nothing.
+    Runs with agents show turns and tool calls first.
     """
     usual = [
         "reward",

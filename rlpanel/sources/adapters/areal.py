@@ -1,8 +1,8 @@
 """Reads AReaL's dumped trajectories: ``{version}/{task_id}.jsonl``, one file per task, appended.
 
 A response may be sampled by several versions of the policy. The folder is named after the newest version of
-the whole group, so it is the step; ``tail_version``, the newest version of one response, is a column. There
-are no token arrays. ``segments`` are the turns of an agent. The version that trained is not logged, so no
+the whole group, so it is the step; ``tail_version``, the newest version of one response, is a column. Token
+arrays are not logged. ``segments`` are the turns of an agent. The version that trained is not logged, so no
 lag is known.
 """
 

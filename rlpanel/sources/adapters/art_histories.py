@@ -81,7 +81,7 @@ def _response(request: Mapping[str, Any], response: Mapping[str, Any]) -> tuple[
 
 
 def _continue(histories: list[History], asked: History, answers: History) -> None:
-    """Add an exchange to the newest history that its request goes on with, or as a new one."""
+    """Add an exchange to the newest history that its request continues, or as a new one."""
     for history in reversed(histories):
         messages = [choice_of(item) or item for item in history]
         if len(messages) <= len(asked) and all(map(_is_same, messages, asked)):

@@ -45,7 +45,7 @@ class SwiftTables(Columnar):
     Parameters
     ----------
     file : str
-        Path of the file, in which the tables before a line tell what it is.
+        Path of the file, in which the tables before a line decide what it is.
     """
 
     name = "ms-swift"

@@ -23,7 +23,7 @@ from rlpanel.sources.records.record_types import Record, number_from_name
 #: The version of the format that is read.
 _VERSION = 2
 _FILE = re.compile(r"(?:^|/)trajectories/([^/]+)/\d+\.parquet$")
-#: Splits that are no evaluations, and those whose groups keep their number.
+#: Splits that are not evaluations, and those whose groups keep their number.
 _SPLITS, _PLAIN = frozenset({"train", "discarded"}), frozenset({"train", "val"})
 _CLASS = re.compile(r"^<class '(.*)'>$")
 _TOKEN_ID = re.compile(r"token_id:(\d{1,15})")

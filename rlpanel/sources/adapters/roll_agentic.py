@@ -1,7 +1,7 @@
 """Reads ROLL's agentic trajectories: one columnar line per step, whose values are JSON in texts.
 
 ``messages`` is a trajectory's conversation, ``trajectory_data`` what the environment manager knows about it.
-A step is written to ``rollout_dump_data.step_{N}.jsonl`` in one go. There are no token arrays.
+A step is written to ``rollout_dump_data.step_{N}.jsonl`` in one go. Token arrays are not logged.
 """
 
 from __future__ import annotations

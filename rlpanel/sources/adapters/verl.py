@@ -2,9 +2,9 @@
 
 One line per sample; the file is written in one go, and again by a resumed run. The V1 trainer's ``uid`` is
 ``{prompt}_{session}_{turn}``; a session is an episode, whose outputs are the turns. The older trainer writes
-no uid, but every reward-extra key. There are no token arrays.
+no uid, but every reward-extra key. Token arrays are not logged.
 
-The V1 trainer appends rows with reward 0 to fill a batch. They are no samples; only their uid tells them.
+The V1 trainer appends rows with reward 0 to fill a batch. They are not samples, and only their uid shows it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PADDING = re.compile(r"pad[0-9a-f]{32}_\d+_0", re.ASCII)
 
 
 def _sample_of(uid: Any) -> dict[str, Any]:
-    """Return what V1's uid tells of its sample; nothing for another uid: the prompt is the group then."""
+    """Return the fields in V1's uid; empty for another uid: the prompt is the group then."""
     # Split at underscores, since a regular expression takes longer. A prompt may contain some, too.
     parts = uid.rsplit("_", 2) if isinstance(uid, str) else ()
     if len(parts) != 3:
@@ -46,14 +46,14 @@ def _is_padding(uid: Any) -> bool:
 
 
 def _complete(document: dict[str, Any]) -> bool:
-    """Add what the uid tells; see `rlpanel.sources.records.record_types.FlatFormat`."""
+    """Add the fields in the uid; see `rlpanel.sources.records.record_types.FlatFormat`."""
     uid = document.get("uid")
     if _is_padding(uid):
         return False
-    told = _sample_of(uid)
-    for name in told:
+    fields = _sample_of(uid)
+    for name in fields:
         if name not in document:
-            document[name] = told[name]
+            document[name] = fields[name]
     return True
 
 

@@ -1,4 +1,4 @@
-"""Explains why a folder has no runs: what it holds, why that is no rollout log, and what to do."""
+"""Explains why a folder has no runs: what it holds, why that is not a rollout log, and what to do."""
 
 from __future__ import annotations
 

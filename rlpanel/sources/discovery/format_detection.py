@@ -139,7 +139,7 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> FileFormat:
     OSError
         If the file cannot be read.
     """
-    # A document that was read whole tells what it is: its name counts only while it cannot be read.
+    # A document that was read whole shows what it is; its name counts only while it cannot be read.
     named = None if name.endswith(_WHOLE) else _adapter_by_name(name)
     lines, final = first_lines(path)
     candidates = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS

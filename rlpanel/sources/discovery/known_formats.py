@@ -1,7 +1,7 @@
 """Names files that lack a key of a known format, and writers that are newer than those tested.
 
-A file that no adapter accepts is no log, unless it has all but one of the keys of a format: then it is named,
-because a run without it would be shown half.
+A file that no adapter accepts is not a log. If it has all but one of the keys of a format, it is named,
+because a run without it might be incomplete.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _has(document: Mapping[str, Any], key: _Key) -> bool:
 
 @dataclass(frozen=True)
 class WriterVersion:
-    """The newest version of a writer that was tested, and how a line tells its own.
+    """The newest version of a writer that was tested, and how a line names its own.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class WriterVersion:
     tested : str
         Numbers with dots.
     version_of : function
-        Version that a line was written by; None if the line does not tell.
+        Version that a line was written by; None if the line does not name it.
     """
 
     writer: str
@@ -96,7 +96,7 @@ def _inspect_version(document: Mapping[str, Any]) -> Any:
     return packages.get("inspect_ai") if isinstance(packages, dict) else None
 
 
-#: By the name of the adapter. A format whose lines do not tell their writer's version is not listed.
+#: By the name of the adapter. A format whose lines do not name their writer's version is not listed.
 VERSIONS: dict[str, WriterVersion] = {
     "prime-rl": WriterVersion("verifiers", "0.4.1", _trace_version),
     "ATIF": WriterVersion("ATIF", "1.8", lambda document: document.get("schema_version")),

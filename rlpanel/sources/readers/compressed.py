@@ -76,7 +76,7 @@ class CompressedTail(Tail):
                 raise self._fault
             fresh, more = self._plain(file, budget)
         if fresh is not None and fresh and self.open_end:
-            if fresh[:1] != b"\n":  # the line that was taken goes on
+            if fresh[:1] != b"\n":  # the line that was taken continues
                 self.reset()
                 return self._empty_block(more=True)
             self.open_end, self.offset, fresh = False, self.offset + 1, fresh[1:]

@@ -302,7 +302,7 @@ class Tail:
         return invalid
 
     def _goes_on(self, file: Readable) -> bool:
-        """Start again if a line that was taken goes on; pass over its newline once that is written.
+        """Start again if a line that was taken continues; pass over its newline once that is written.
 
         Returns True if the bytes read before are invalid.
         """

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.schema import LABEL_MAX
-from rlpanel.sources.records.column_plan import ColumnPlan, Row
+from rlpanel.sources.records.column_plan import NUMBERS, ColumnPlan, Kind, Row
 from rlpanel.sources.records.embedded_media import EMBEDDED_MARK, without_embedded
 from rlpanel.sources.records.json_parser import parse_fast, parse_lines
 from rlpanel.sources.records.record_types import Chunk, FlatFormat, Record, is_eval, rank_of
@@ -140,7 +140,7 @@ def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
     texts = {
         name: _without_embedded(columns[index], shared=name == "prompt")
         for index, (_, kind, name) in enumerate(plan.columns)
-        if kind == "text"
+        if kind is Kind.TEXT
     }
     lengths = _columns(batch.sizes for batch in batches)
     sizes = [np.array(column, np.int64) for column in lengths]
@@ -155,8 +155,8 @@ def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
         for count in counts.values():
             notes += count != tokens
     return SampleBatch(
-        _integers(plan, "step", columns, [(batch.step, len(batch)) for batch in batches]),
-        _integers(plan, "rank", columns, [(rank_of(batch.path), len(batch)) for batch in batches]),
+        _integers(plan, Kind.STEP, columns, [(batch.step, len(batch)) for batch in batches]),
+        _integers(plan, Kind.RANK, columns, [(rank_of(batch.path), len(batch)) for batch in batches]),
         notes,
         _numbers(plan, columns, texts, _token_counts(tokens, counts.get("loss_mask"), arrays)),
         _labels(batches, columns),
@@ -189,7 +189,10 @@ def _without_embedded(texts: Sequence[str], *, shared: bool) -> Sequence[str]:
 
 
 def _integers(
-    plan: ColumnPlan, kind: str, columns: Sequence[Sequence[Any]], otherwise: Sequence[tuple[int | None, int]]
+    plan: ColumnPlan,
+    kind: Kind,
+    columns: Sequence[Sequence[Any]],
+    otherwise: Sequence[tuple[int | None, int]],
 ) -> np.ndarray:
     """Return the column of steps or ranks; the value and length of each batch if lines do not contain it."""
     at = plan.place.get(kind)
@@ -205,8 +208,8 @@ def _numbers(
     token_counts: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
     """Return the number columns in the order in which records have them."""
-    kinds = [kind for _, kind, _ in plan.columns] + ["number"] * len(plan.parts)
-    number_columns = [column for column, kind in zip(columns, kinds, strict=True) if kind.endswith("number")]
+    kinds = [kind for _, kind, _ in plan.columns] + [Kind.NUMBER] * len(plan.parts)
+    number_columns = [column for column, kind in zip(columns, kinds, strict=True) if kind in NUMBERS]
     size = len(columns[0])
     try:  # numpy consumes the iterator without running Python code per value
         flat = np.fromiter(chain.from_iterable(number_columns), float, len(number_columns) * size)
@@ -230,11 +233,11 @@ def _token_counts(
         return {"response_tokens": tokens.astype(float)}
     nonzero = (np.count_nonzero(np.frombuffer(mask)) for mask in arrays["loss_mask"])
     written = np.fromiter(nonzero, np.int64, len(tokens))
-    told = (mask_sizes == tokens) & (written > 0)  # other masks do not tell who wrote which token
+    by_writer = (mask_sizes == tokens) & (written > 0)  # other masks do not show who wrote which token
     return {
-        "response_tokens": np.where(told, written, tokens).astype(float),
+        "response_tokens": np.where(by_writer, written, tokens).astype(float),
         "trajectory_tokens": tokens.astype(float),
-        "context_tokens": np.where(told, tokens - written, np.nan),
+        "context_tokens": np.where(by_writer, tokens - written, np.nan),
     }
 
 
@@ -244,10 +247,10 @@ def _labels(
     """Return the label columns with at least one value; lines without a split get that of their file."""
     labels: dict[str, Sequence[str | None]] = {}
     for (_, kind, name), column in zip(batches[0].plan.columns, columns, strict=False):
-        if kind == "own label":
+        if kind is Kind.OWN_LABEL:
             longest = max(map(len, column))
             labels[name] = column if longest <= LABEL_MAX else [_short(text) for text in column]
-        elif kind == "label":
+        elif kind is Kind.LABEL:
             all_text = set(map(type, column)) == {str}
             labels[name] = column if all_text else [None if value is None else str(value) for value in column]
     if any(batch.split for batch in batches):
@@ -266,14 +269,42 @@ def _short(text: str) -> str | None:
 
 #: Misfit score above which a plan is dropped: +2 for a line that does not fit, -1 for a line that fits.
 _MAX_MISFITS = 8
-#: Fewest and most lines that are parsed one by one after a call for many lines failed.
-_MIN_ALONE, _MAX_ALONE = 64, 4096
-#: Most lines that are read as records before a new plan is made.
-_MAX_PAUSE = 1024
+
+
+@dataclass
+class _Pause:
+    """A number of lines to wait after a failure. It doubles with each failure, up to a limit.
+
+    Attributes
+    ----------
+    least, most : int
+        Lines to wait after the first failure, and after many.
+    left : int
+        Lines still to wait.
+    """
+
+    least: int
+    most: int
+    left: int = 0
+
+    def __post_init__(self) -> None:
+        self._next = self.least
+
+    def start(self) -> None:
+        """Start to wait, after a failure."""
+        self.left, self._next = self._next, min(2 * self._next, self.most)
+
+    def shorten(self) -> None:
+        """Wait for the least number of lines after the next failure."""
+        self._next = self.least
 
 
 class ColumnReader:
     """Reads lines of one file into column batches, as long as they fit a plan.
+
+    It is in one of three states. Without a plan, lines are read as records; after a pause, one of them gives
+    a plan. With a plan, lines are parsed many at once. If one of many does not fit, or if they have lists,
+    lines are parsed one by one: for a pause, or always. Too many misfits drop the plan.
 
     Parameters
     ----------
@@ -290,23 +321,21 @@ class ColumnReader:
         self._split = "eval" if is_eval(path) else "" if flat is None else flat.split
         self._plan: ColumnPlan | None = None
         self._misfits = 0  # misfit score of the plan, see `_MAX_MISFITS`
-        self._wait = 0  # lines still to be read as records before the next plan
-        self._pause = 1  # lines to wait after the next failure
-        self._alone = 0  # lines still to be parsed one by one, after one of many was odd
-        self._next_alone = _MIN_ALONE
+        self._as_records = _Pause(1, 1024)  # before the next plan is made
+        self._one_by_one = _Pause(64, 4096)  # before many lines are parsed at once again
 
     @property
     def takes_many(self) -> bool:
         """True if `add_lines` may succeed."""
-        return self._plan is not None and not self._plan.lazy and not self._alone
+        return self._plan is not None and not self._plan.lazy and not self._one_by_one.left
 
     def add_lines(self, lines: Sequence[bytes], chunk: Chunk) -> bool:
         """Append lines to the chunk's last batch; return False if one does not fit a plan without lists."""
         columns = self._parse_columns(lines)
         if columns is None or self._plan is None:
-            self._alone, self._next_alone = self._next_alone, min(2 * self._next_alone, _MAX_ALONE)
+            self._one_by_one.start()
             return False
-        self._next_alone = _MIN_ALONE
+        self._one_by_one.shorten()
         self._batch(self._plan, chunk).add_columns(columns)
         self._misfits = max(0, self._misfits - len(lines))
         return True
@@ -316,27 +345,27 @@ class ColumnReader:
         plan = self._plan
         if plan is None:
             return False
-        self._alone = max(0, self._alone - 1)
+        if self._one_by_one.left:
+            self._one_by_one.left -= 1
         if self._add_alone(plan, line, chunk):
             self._misfits = max(0, self._misfits - 1)
             return True
         self._misfits += 2
         if self._misfits > _MAX_MISFITS:
-            self._plan, self._misfits, self._wait = None, 0, self._pause
-            self._pause = min(2 * self._pause, _MAX_PAUSE)
+            self._plan, self._misfits = None, 0
+            self._as_records.start()
         return False
 
     def make_plan(self, fields: Mapping[str, Any], record: Record) -> bool:
         """Make a plan from a line that was read as a record; return whether this call made one."""
         if self._plan is not None or self._flat is None:
             return False
-        if self._wait:
-            self._wait -= 1
+        if self._as_records.left:
+            self._as_records.left -= 1
             return False
         self._plan = self._plan_of(self._flat, fields, record)
         if self._plan is None:
-            self._wait = self._pause
-            self._pause = min(2 * self._pause, _MAX_PAUSE)
+            self._as_records.start()
         return self._plan is not None
 
     def _plan_of(self, flat: FlatFormat, fields: Mapping[str, Any], record: Record) -> ColumnPlan | None:
@@ -353,7 +382,7 @@ class ColumnReader:
             return None
         if plan is None or (plan.lazy and is_completed):  # lazy lines cannot be completed
             return None
-        return plan if "step" in plan.place or self._step == record.step else None
+        return plan if Kind.STEP in plan.place or self._step == record.step else None
 
     def _parse_columns(self, lines: Sequence[bytes]) -> list[list[Any]] | None:
         plan, flat = self._plan, self._flat

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -18,40 +19,69 @@ from rlpanel.sources.records.fields import RESERVED
 from rlpanel.sources.records.json_parser import LISTS, NESTED
 from rlpanel.sources.records.record_types import Record
 
-_TEXTS = ("prompt", "response")
-#: Value types that need no further check, by kind. ``own`` kinds are for keys that the schema does not know.
-_TYPES: dict[str, frozenset[type]] = {
-    "step": frozenset({int}),
-    "rank": frozenset({int}),
-    "text": frozenset({str}),
-    "number": frozenset({float, int, bool, type(None)}),
-    "own number": frozenset({float, int, bool}),
-    "label": frozenset({str, int, float, bool, type(None)}),
-    "own label": frozenset({str}),
+
+class Kind(Enum):
+    """How a plan reads the values of a key. ``OWN`` kinds are for keys that the schema does not know."""
+
+    STEP = auto()
+    RANK = auto()
+    TEXT = auto()
+    NUMBER = auto()
+    OWN_NUMBER = auto()
+    LABEL = auto()
+    OWN_LABEL = auto()
+    #: An object whose values are numbers.
+    PARTS = auto()
+    #: A list of which only the length is stored.
+    SIZE = auto()
+    ARRAY = auto()
+    #: Nothing is stored, whatever the value is.
+    SKIPPED = auto()
+    #: Nothing is stored, and the value must be a list, an object or null.
+    NESTED = auto()
+    #: The key gives texts or several columns: no plan is made of lines with it.
+    UNPLANNED = auto()
+
+
+NUMBERS = frozenset({Kind.NUMBER, Kind.OWN_NUMBER})
+#: Value types that need no further check, by the kind of a stored column.
+_TYPES: dict[Kind, frozenset[type]] = {
+    Kind.STEP: frozenset({int}),
+    Kind.RANK: frozenset({int}),
+    Kind.TEXT: frozenset({str}),
+    Kind.NUMBER: frozenset({float, int, bool, type(None)}),
+    Kind.OWN_NUMBER: frozenset({float, int, bool}),
+    Kind.LABEL: frozenset({str, int, float, bool, type(None)}),
+    Kind.OWN_LABEL: frozenset({str}),
 }
-_KINDS: dict[str, tuple[str, str]] = {
-    key: (f.kind, f.name) for f in schema.FIELDS for key in (f.name, *f.aliases)
+#: Kinds by what the schema says of the values; fields of other kinds are not planned.
+_OF_FIELDS = {
+    "text": Kind.SKIPPED,
+    "array": Kind.ARRAY,
+    "number": Kind.NUMBER,
+    "label": Kind.LABEL,
+    "texts": Kind.SKIPPED,
 }
-_KINDS |= {"step": ("step", "step"), "rank": ("rank", "rank"), "rewards": ("parts", "rewards")}
-_KINDS |= dict.fromkeys(("response_tokens", "response_token_ids"), ("size", "response_tokens"))
-_KINDS |= {
-    key: ("skipped", name) for key, (kind, name) in _KINDS.items() if kind == "text" and name not in _TEXTS
+#: Kind and name by key: those of the schema's fields, apart from the keys that are listed here.
+_KINDS: dict[str, tuple[Kind, str]] = {
+    **{
+        key: (_OF_FIELDS.get(f.kind, Kind.UNPLANNED), f.name)
+        for f in schema.FIELDS
+        for key in (f.name, *f.aliases)
+    },
+    "step": (Kind.STEP, "step"),
+    "rank": (Kind.RANK, "rank"),
+    "prompt": (Kind.TEXT, "prompt"),
+    "response": (Kind.TEXT, "response"),
+    "rewards": (Kind.PARTS, "rewards"),
+    "response_tokens": (Kind.SIZE, "response_tokens"),
+    "response_token_ids": (Kind.SIZE, "response_tokens"),
+    "prompt_messages": (Kind.UNPLANNED, "prompt_messages"),
+    "trainer_version": (Kind.UNPLANNED, "trainer_version"),
 }
-#: Keys that give texts or several columns: no plan is made of lines with them.
-_UNPLANNED = (
-    "messages",
-    "prompt_messages",
-    "turn_rewards",
-    "policy_version",
-    "trainer_version",
-    "timing",
-    *schema.MEDIA,
-)
-_KINDS |= dict.fromkeys(_UNPLANNED, ("", ""))
-_KINDS["judge"] = ("skipped", "judge")
 
 #: Sort order of the columns: the step and the rank are the first values of a row.
-_COLUMN_ORDER = {"step": 0, "rank": 1}
+_COLUMN_ORDER = {Kind.STEP: 0, Kind.RANK: 1}
 _MAX_RANK = 2**31
 #: Larger integers are left to records: they may be too large for a float, or too long to be shown.
 _MAX_INTEGER = 2**63
@@ -65,7 +95,7 @@ class ColumnPlan:
 
     Attributes
     ----------
-    columns : tuple of (str, str, str)
+    columns : tuple of (str, Kind, str)
         Key, kind and name of each stored value: first the step and the rank if logged, then the others.
     parts : tuple of str
         Keys of ``rewards``; their values come after the columns in a row.
@@ -79,7 +109,7 @@ class ColumnPlan:
         Names of the number columns, in the order in which a record has them.
     """
 
-    columns: tuple[tuple[str, str, str], ...]
+    columns: tuple[tuple[str, Kind, str], ...]
     parts: tuple[str, ...]
     sizes: tuple[str, ...]
     arrays: tuple[tuple[str, str], ...]
@@ -99,16 +129,16 @@ class ColumnPlan:
         """
         kinds = [(key, *_kind(names.get(key, key), value)) for key, value in document.items()]
         parts = document.get("rewards", {})
-        if not hasattr(parts, "items") or any(not kind for _, kind, _ in kinds):
+        if not hasattr(parts, "items") or any(kind is Kind.UNPLANNED for _, kind, _ in kinds):
             return None
         stored = [entry for entry in kinds if entry[1] in _TYPES]
         plan = cls(
             tuple(sorted(stored, key=lambda entry: _COLUMN_ORDER.get(entry[1], 2))),
             tuple(name for name, _ in parts.items()),
-            tuple(sorted((key for key, kind, _ in kinds if kind == "size"), reverse=True)),
-            tuple((key, name) for key, kind, name in kinds if kind == "array"),
-            tuple(key for key, kind, _ in kinds if kind == "skipped"),
-            tuple(key for key, kind, _ in kinds if kind == "nested"),
+            tuple(sorted((key for key, kind, _ in kinds if kind is Kind.SIZE), reverse=True)),
+            tuple((key, name) for key, kind, name in kinds if kind is Kind.ARRAY),
+            tuple(key for key, kind, _ in kinds if kind is Kind.SKIPPED),
+            tuple(key for key, kind, _ in kinds if kind is Kind.NESTED),
             tuple(record.numbers),
         )
         return plan if plan.columns and plan._matches(record) else None
@@ -119,14 +149,14 @@ class ColumnPlan:
         return bool(self.sizes or self.arrays or self.nested)
 
     @cached_property
-    def place(self) -> dict[str, int]:
+    def place(self) -> dict[Kind, int]:
         """Position of the step and of the rank in a row, if the lines hold them."""
         return {kind: at for at, (_, kind, _) in enumerate(self.columns) if kind in _COLUMN_ORDER}
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
         """Names of the number columns in the order of a row."""
-        own = tuple(name for _, kind, name in self.columns if kind.endswith("number"))
+        own = tuple(name for _, kind, name in self.columns if kind in NUMBERS)
         return own + tuple(f"rewards/{part}" for part in self.parts)
 
     def reads_any(self, keys: Iterable[str]) -> bool:
@@ -241,20 +271,22 @@ class ColumnPlan:
     @cached_property
     def _prompts(self) -> list[int]:
         """Positions of prompts in a row."""
-        return [at for at, (_, kind, name) in enumerate(self.columns) if (kind, name) == ("text", "prompt")]
+        return [
+            at for at, (_, kind, name) in enumerate(self.columns) if (kind, name) == (Kind.TEXT, "prompt")
+        ]
 
     @cached_property
     def _types(self) -> list[frozenset[type]]:
-        return [_TYPES[kind] for _, kind, _ in self.columns] + [_TYPES["number"]] * len(self.parts)
+        return [_TYPES[kind] for _, kind, _ in self.columns] + [_TYPES[Kind.NUMBER]] * len(self.parts)
 
     def _matches(self, record: Record) -> bool:
         """Return True if the plan gives an equal record; it does not if two keys fill the same column."""
-        numbers = [*self.numbers, *(f"{name}_chars" for _, kind, name in self.columns if kind == "text")]
+        numbers = [*self.numbers, *(f"{name}_chars" for _, kind, name in self.columns if kind is Kind.TEXT)]
         has_tokens = bool(self.sizes or "logprobs" in record.arrays)
         numbers += ["response_tokens"] * has_tokens
         masked = has_tokens and "loss_mask" in record.arrays
         numbers += ["trajectory_tokens", "context_tokens"] * masked
-        labels = [name for _, kind, name in self.columns if kind.endswith("label")]
+        labels = [name for _, kind, name in self.columns if kind in (Kind.LABEL, Kind.OWN_LABEL)]
         return (
             not record.notes
             and sorted(numbers) == sorted(self.order)
@@ -283,22 +315,22 @@ def _holds_only(types: frozenset[type], column: Sequence[Any]) -> bool:
     return found <= types
 
 
-def _in_bounds(kind: str, values: Iterable[int]) -> bool:
+def _in_bounds(kind: Kind, values: Iterable[int]) -> bool:
     """Return True if steps or ranks are within their bounds."""
-    first, end = (0, _MAX_RANK) if kind == "rank" else (1 - STEP_LIMIT, STEP_LIMIT)
+    first, end = (0, _MAX_RANK) if kind is Kind.RANK else (1 - STEP_LIMIT, STEP_LIMIT)
     return all(first <= value < end for value in values)
 
 
-def _kind(key: str, value: Any) -> tuple[str, str]:
-    """Return the kind and name of a key's values; the kind is empty if no plan can read the key."""
+def _kind(key: str, value: Any) -> tuple[Kind, str]:
+    """Return the kind and name of a key's values."""
     is_container = hasattr(value, "__len__") and not isinstance(value, str)
     if key in ("advantage", "advantages"):
-        return ("array", "advantages") if is_container else ("number", "advantage")
+        return (Kind.ARRAY, "advantages") if is_container else (Kind.NUMBER, "advantage")
     if key in _KINDS:
         return _KINDS[key]
     name = f"logged_{key}" if key in RESERVED else key
     if len(name) > schema.LABEL_MAX or "\0" in name:
-        return "", ""
-    if type(value) in _TYPES["own number"]:
-        return "own number", name
-    return ("own label" if isinstance(value, str) else "nested"), name
+        return Kind.UNPLANNED, name
+    if type(value) in _TYPES[Kind.OWN_NUMBER]:
+        return Kind.OWN_NUMBER, name
+    return (Kind.OWN_LABEL if isinstance(value, str) else Kind.NESTED), name

@@ -48,7 +48,9 @@ class DetokenizingAdapter(WrappedAdapter):
 def _add_texts(record: Record, vocabulary: Any) -> None:
     ids = record.arrays.get("response_token_ids")
     if ids is not None:
-        numbers = [int(each) for each in ids.tolist() if each >= 0]  # null is stored as NaN, and NaN is no id
+        numbers = [
+            int(each) for each in ids.tolist() if each >= 0
+        ]  # null is stored as NaN, and NaN is not an id
         if record.tokens is None and len(numbers) == len(ids):
             record.tokens = [_piece(vocabulary, each) for each in numbers]
         if "response" not in record.texts:

@@ -12,7 +12,7 @@ from rlpanel import schema
 from rlpanel.errors import LineError
 from rlpanel.sources.records.json_parser import to_float_array, to_python
 
-#: From 2^53 on a float cannot tell neighbouring integers apart.
+#: From 2^53 on, a float cannot distinguish neighbouring integers.
 STEP_LIMIT = 2**53
 
 

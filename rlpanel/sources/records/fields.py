@@ -128,9 +128,9 @@ def _count_tokens(record: Record) -> None:
 
 
 def _written_tokens(mask: np.ndarray, tokens: float) -> float:
-    """Return how many of the response's tokens the policy wrote; 0 if the mask does not tell.
+    """Return how many of the response's tokens the policy wrote; 0 if the mask does not show it.
 
-    A mask of zeros excludes the sample from the loss, as TRL does with truncated ones; it does not tell who
+    A mask of zeros excludes the sample from the loss, as TRL does with truncated ones; it does not show who
     wrote which token. Neither does a mask of another length.
     """
     return float(np.count_nonzero(mask)) if len(mask) == tokens else 0.0

@@ -1,6 +1,6 @@
 """Chat messages of a sample in one shape for all trainers, without embedded media, and their text.
 
-Trainers write content as text or as a list of parts. `embedded_media` reads parts that are no text, and
+Trainers write content as text or as a list of parts. `embedded_media` reads parts that are not text, and
 `tool_calls` the calls of tools.
 """
 
@@ -83,7 +83,7 @@ def messages_text(messages: Iterable[Message]) -> str:
 def response_text(messages: list[Message]) -> str:
     """Return the text of a response: without a role if it is a single message.
 
-    What the environment says after the policy's last message is no part of it.
+    What the environment says after the policy's last message is not part of it.
     """
     while len(messages) > 1 and messages[-1]["role"] == "environment":
         messages = messages[:-1]

@@ -215,8 +215,8 @@ class FlatFormat:
     step_of : function
         Step that a file's path gives to lines without ``step``; None if it gives none.
     complete : function or None
-        Adds to a parsed line what the keys in ``told_by`` tell. Returns False if the adapter must read the
-        line.
+        Adds the fields that the keys in ``told_by`` contain to a parsed line. Returns False if the adapter
+        must read the line.
     told_by : tuple of str
     split : str
         Split of lines that do not name one; empty for training.
@@ -304,13 +304,13 @@ def once_per_step(adapter: Adapter) -> str:
 
 
 def for_file(adapter: Adapter, path: str) -> Adapter:
-    """Return the adapter of one file, for formats in which other lines of the file tell what a line is."""
+    """Return the adapter of one file, for formats in which other lines of the file decide what a line is."""
     bind: Callable[[str], Adapter] | None = getattr(adapter, "for_file", None)
     return adapter if bind is None else bind(path)
 
 
 def place(adapter: Adapter, records: list[Record], offset: int) -> list[Record]:
-    """Let the adapter add what the line's place in its file tells, and return the records."""
+    """Let the adapter add what follows from the line's place in its file, and return the records."""
     add = getattr(adapter, "place", None)
     if add is not None:
         add(records, offset)

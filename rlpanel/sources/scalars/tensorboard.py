@@ -1,8 +1,8 @@
 """Reads TensorBoard event files, with the messages and checksum of the ``tensorboard`` package (an extra).
 
 A file is a sequence of records: length (8 bytes), its checksum (4), the event, its checksum (4). The
-package's own reader cannot start at an offset, and only its error text tells an incomplete record from a
-damaged one. Therefore this module reads the records itself.
+package's own reader cannot start at an offset, and only its error text distinguishes an incomplete record
+from a damaged one. Therefore this module reads the records itself.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def test_no_label_is_inside_an_f_string() -> None:
         if isinstance(node, ast.JoinedStr)
         for call in ast.walk(node)
         if isinstance(call, ast.Call)
-        and getattr(call.func, "id", "") in {"tr", "trn", "marked"}
+        and getattr(call.func, "id", "") in {"tr", "tr_html", "trn", "marked"}
         and call.args
         and isinstance(call.args[0], ast.Constant)
     ]
