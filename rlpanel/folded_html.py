@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from rlpanel.number_text import number
 
 #: Maximum number of characters of a shown text, and of its beginning beside the fold.
-MOST_CHARS, _BEGINNING = 20_000, 90
+MAX_CHARS, _BEGINNING = 20_000, 90
 _CELL = "text-align: left; padding: 0 1em 0 0"
 _TEXT = "white-space: pre-wrap; overflow-wrap: anywhere; max-height: 24em; overflow: auto; text-align: left"
 
@@ -33,8 +33,8 @@ def folded_text(name: str, text: str) -> str:
     """Return a text that a click unfolds, with its beginning beside its name."""
     flat = " ".join(text[: 2 * _BEGINNING].split())
     beginning = flat if len(flat) <= _BEGINNING else f"{flat[: _BEGINNING - 1]}…"
-    cut = text[:MOST_CHARS]
-    rest = f"\n… {len(text) - MOST_CHARS:,} more characters" if len(text) > MOST_CHARS else ""
+    cut = text[:MAX_CHARS]
+    rest = f"\n… {len(text) - MAX_CHARS:,} more characters" if len(text) > MAX_CHARS else ""
     return (
         f"<details><summary><b>{escaped(name)}</b> ({len(text):,} characters) {escaped(beginning)}</summary>"
         f'<pre style="{_TEXT}">{escaped(cut)}{rest}</pre></details>'

@@ -31,7 +31,7 @@ from rlpanel.sources.files.file_access import follow_file
 from rlpanel.sources.files.zip_members import list_members, read_member
 
 #: Larger files are left out.
-MOST_BYTES = 400_000
+MAX_BYTES = 400_000
 #: Values that trainers write by mistake, and that break what expects another type, shape or size.
 VALUES: tuple[Any, ...] = (
     *(10**400, -(10**400), 1e308, float("nan"), float("inf"), -0.0, 2**63, 2**64, -(2**63) - 1),
@@ -168,7 +168,7 @@ class Fuzzer:
 def _logs(folder: Path) -> Iterator[Path]:
     """Yield the files whose content can be mutated."""
     for path in folder.rglob("*"):
-        if path.suffix in (".jsonl", ".json", ".parquet", ".eval") and path.stat().st_size < MOST_BYTES:
+        if path.suffix in (".jsonl", ".json", ".parquet", ".eval") and path.stat().st_size < MAX_BYTES:
             try:
                 _parse(path)
             except ValueError:

@@ -20,7 +20,7 @@ import numpy as np
 #: Chance of naming any difference in a family of tests if there is none.
 CHANCE = 0.01
 #: A difference is named from this many standard errors on, and from this many standard deviations on.
-LEAST_Z, LEAST_EFFECT = 3.0, 0.2
+MIN_Z, MIN_EFFECT = 3.0, 0.2
 #: Minimum number of samples of a set with a value.
 FEWEST = 5
 
@@ -30,7 +30,7 @@ def threshold(tried: int) -> float:
 
     Bonferroni's correction: each of the two-sided tests gets an equal part of `CHANCE`.
     """
-    return max(LEAST_Z, NormalDist().inv_cdf(1 - CHANCE / (2 * max(tried, 1))))
+    return max(MIN_Z, NormalDist().inv_cdf(1 - CHANCE / (2 * max(tried, 1))))
 
 
 @dataclass(frozen=True)

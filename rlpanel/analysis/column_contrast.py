@@ -14,18 +14,18 @@ import numpy as np
 
 from rlpanel.analysis.clustered_tests import TestedDifference, TwoSets
 from rlpanel.analysis.contrast_side import ContrastSide
-from rlpanel.analysis.difference import MOST_UIDS, Candidate, Difference, group_codes, ranked
+from rlpanel.analysis.difference import MAX_UIDS, Candidate, Difference, group_codes, ranked
 from rlpanel.store.columns.splits import SPLIT_COLUMN
 from rlpanel.store.query.filter_columns import label_name
 from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Labels with more values are identifiers.
-MOST_VALUES = 50
+MAX_VALUES = 50
 #: Columns whose values have this correlation are named once.
 SAME_VALUES = 0.99
 #: Over this many steps, a column counts steps or time if its ranges at the steps are in order and disjoint.
-FEWEST_STEPS = 5
+MIN_STEPS = 5
 #: Labels that are not compared.
 _NO_LABEL = frozenset({"group", SPLIT_COLUMN})
 
@@ -74,7 +74,7 @@ class ColumnTests:
         """Return True if a column rises or falls with the step alone, like a time or a learning rate."""
         for side in self._sides:
             steps = side.view.snapshot.steps
-            if len(steps.values) < FEWEST_STEPS or not steps.is_ordered(name):
+            if len(steps.values) < MIN_STEPS or not steps.is_ordered(name):
                 return False
             if np.ptp(steps.mean(name)) == 0:
                 return False
@@ -107,7 +107,7 @@ class ColumnTests:
         """Yield name, codes and values of each label, with the codes of both sets made the same."""
         ranks = np.concatenate([side.view.snapshot.metadata("rank")[side.rows] for side in self._sides])
         values, codes = np.unique(ranks, return_inverse=True)
-        if 1 < len(values) <= MOST_VALUES and "rank" not in self._exclude:
+        if 1 < len(values) <= MAX_VALUES and "rank" not in self._exclude:
             yield "rank", codes, [str(value) for value in values.tolist()]
         first, second = (side.view.snapshot for side in self._sides)
         for name in first.labels:
@@ -124,13 +124,13 @@ class ColumnTests:
         for side in self._sides:
             codes, texts = side.view.snapshot.label_codes(name)
             seen, codes = np.unique(codes[side.rows], return_inverse=True)
-            if len(seen) > MOST_VALUES:
+            if len(seen) > MAX_VALUES:
                 return None
             shared = [numbers.setdefault(texts[at], len(numbers)) if at >= 0 else -1 for at in seen.tolist()]
             parts.append(np.array(shared, np.int64)[codes])
         codes = np.concatenate(parts)
         several = len(numbers) + int((codes < 0).any()) > 1
-        return (codes, list(numbers)) if several and len(numbers) <= MOST_VALUES else None
+        return (codes, list(numbers)) if several and len(numbers) <= MAX_VALUES else None
 
     def _label(self, name: str, codes: np.ndarray, texts: list[str]) -> Iterator[Candidate]:
         for code, text in enumerate(texts):
@@ -170,11 +170,11 @@ class ColumnTests:
 def _first(positions: np.ndarray, order: np.ndarray | None) -> np.ndarray:
     """Return the first positions, or those with the largest values."""
     if order is None or len(positions) <= 1:
-        return positions[:MOST_UIDS]
-    if len(positions) > MOST_UIDS:  # most are left out before the rest is sorted, also of equal values
+        return positions[:MAX_UIDS]
+    if len(positions) > MAX_UIDS:  # most are left out before the rest is sorted, also of equal values
         values = order[positions]
-        positions = positions[values >= np.partition(values, -MOST_UIDS)[-MOST_UIDS]]
-    return positions[np.argsort(-order[positions], kind="stable")[:MOST_UIDS]]
+        positions = positions[values >= np.partition(values, -MAX_UIDS)[-MAX_UIDS]]
+    return positions[np.argsort(-order[positions], kind="stable")[:MAX_UIDS]]
 
 
 def _uids(side: ContrastSide, positions: np.ndarray) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Maximum number of texts to read of a set, and of their characters together.
-MOST_TEXTS, MOST_TEXT_CHARS = 4000, 3_000_000
+MAX_TEXTS, MAX_TEXT_CHARS = 4000, 3_000_000
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from rlpanel.store.columns.related_rows import mix
 from rlpanel.store.snapshot.step_metric_cache import group_keys
 
 #: Maximum number of uids of a difference.
-MOST_UIDS = 200
+MAX_UIDS = 200
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Difference:
     where : str
         Filter expression for samples with the feature; empty if there is none.
     uids_a, uids_b : tuple of str
-        Such samples of each set, at most `MOST_UIDS`.
+        Such samples of each set, at most `MAX_UIDS`.
     """
 
     kind: str

@@ -27,13 +27,13 @@ from rlpanel.store.query.fetch_sample import fetch_many_texts
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Maximum number of different responses to read.
-MOST_RESPONSES = 20_000
+MAX_RESPONSES = 20_000
 #: Values of a signature, and values of each of its bands.
 SIGNATURE, BAND = 128, 4
 #: Minimum similarity of two responses of a cluster.
 SIMILAR = 0.7
 #: Minimum number of samples of a cluster, and maximum number of clusters.
-FEWEST, MOST_CLUSTERS = 3, 100
+FEWEST, MAX_CLUSTERS = 3, 100
 #: Maximum number of characters of an example.
 EXAMPLE_CHARS = 400
 #: Seconds between two progress results.
@@ -93,7 +93,7 @@ class Clustering:
     all_samples : int
         Number of samples of the steps that have a response.
     clusters : tuple of ResponseCluster
-        By size, the largest first; at most `MOST_CLUSTERS`.
+        By size, the largest first; at most `MAX_CLUSTERS`.
     complete : bool
     """
 
@@ -116,7 +116,7 @@ def response_clusters(index: RunIndex, snapshot: Snapshot, first: int, last: int
     all_samples = len(rows)
     hashes = snapshot.metadata("response_hash")[rows]
     distinct, place = np.unique(hashes, return_index=True)
-    chosen = snapshot.sample_rows(np.sort(rows[place]), MOST_RESPONSES)
+    chosen = snapshot.sample_rows(np.sort(rows[place]), MAX_RESPONSES)
     if len(chosen) < len(distinct):
         rows = rows[np.isin(hashes, snapshot.metadata("response_hash")[chosen])]
     progress = Clustering(0, len(chosen), len(rows), all_samples)
@@ -225,7 +225,7 @@ def _clusters(
     listed = [code for code in np.argsort(-sizes, kind="stable").tolist() if sizes[code] >= FEWEST]
     rewards = snapshot.counted("reward") if snapshot.is_stored("reward") else np.full(snapshot.rows, np.nan)
     step = snapshot.metadata("step")
-    for code in listed[:MOST_CLUSTERS]:
+    for code in listed[:MAX_CLUSTERS]:
         inside = np.flatnonzero(cluster == code)
         inside = inside[np.argsort(step[rows[inside]], kind="stable")]
         members, texts = rows[inside], text[inside]

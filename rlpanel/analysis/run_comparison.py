@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 #: Maximum number of prompts of a run whose texts are read to match them without chat template.
-MOST_READ = 4000
+MAX_READ = 4000
 #: Maximum number of listed prompts: half with the lowest, half with the highest difference.
-MOST_LISTED = 500
+MAX_LISTED = 500
 
 #: The compared number of each sample of the two runs.
 Rewards = tuple[np.ndarray, np.ndarray]
 
 EXACT = "Matched by exact text"
 BY_WORDS = "Matched by text without chat template, padding and whitespace"
-TOO_MANY = f"Matched by exact text; chat templates are removed only up to {MOST_READ:,} prompts"
+TOO_MANY = f"Matched by exact text; chat templates are removed only up to {MAX_READ:,} prompts"
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Prompts:
     def keys(self, runs: tuple[ComparedRun, ComparedRun], rewards: Rewards) -> Keys | None:
         """Return match keys by prompt text without template; None if a run has too many prompts to read."""
         row_of = [_row_by_prompt(run, values) for run, values in zip(runs, rewards, strict=True)]
-        if max(map(len, row_of)) > MOST_READ:
+        if max(map(len, row_of)) > MAX_READ:
             return None
         for run, rows in zip(runs, row_of, strict=True):
             for key, row in rows.items():
@@ -132,8 +132,8 @@ def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Ite
         ):
             pairs, how = by_text, BY_WORDS
     listed = np.argsort(pairs.difference, kind="stable")
-    if len(listed) > MOST_LISTED:
-        listed = np.concatenate([listed[: MOST_LISTED // 2], listed[-MOST_LISTED // 2 :]])
+    if len(listed) > MAX_LISTED:
+        listed = np.concatenate([listed[: MAX_LISTED // 2], listed[-MAX_LISTED // 2 :]])
     texts = [prompts.text(here, row) for row in pairs.here.row[listed].tolist()]
     yield RunComparison(here, there, reward, pairs, how, listed, texts)
 
@@ -143,7 +143,7 @@ def pairs_frame(comparison: RunComparison, prompts: Prompts) -> pd.DataFrame:
 
     Rewards are the compared number. Each ``uid`` is the sample that represents the prompt. Prompts by which a
     best step was chosen are not ``in_win_rate``. The prompt texts are left out if there are more
-    than `MOST_READ`.
+    than `MAX_READ`.
     """
     import pandas as pd
 
@@ -155,7 +155,7 @@ def pairs_frame(comparison: RunComparison, prompts: Prompts) -> pd.DataFrame:
         columns[f"{prefix}uid"] = run.snapshot.uids(side.row)
     columns["difference"] = pairs.difference
     columns["in_win_rate"] = pairs.held_out
-    if len(pairs) <= MOST_READ:
+    if len(pairs) <= MAX_READ:
         columns["prompt"] = [prompts.text(comparison.here, row) for row in pairs.here.row.tolist()]
     return pd.DataFrame(columns).sort_values("difference", kind="stable", ignore_index=True)
 

@@ -2,7 +2,7 @@
 
 The sets may be of one run or of two. Numbers and labels use all samples (`column_contrast`); texts are read
 (`text_contrast`). A difference is named if its z reaches the threshold for the number of things tried
-(`rlpanel.analysis.clustered_tests`), and if it is at least `LEAST_EFFECT` standard deviations. Columns and
+(`rlpanel.analysis.clustered_tests`), and if it is at least `MIN_EFFECT` standard deviations. Columns and
 texts are two families of tests, each with a chance of `CHANCE` to name anything where there is no difference.
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rlpanel.analysis.clustered_tests import LEAST_EFFECT, threshold
+from rlpanel.analysis.clustered_tests import MIN_EFFECT, threshold
 from rlpanel.analysis.column_contrast import ColumnTests
-from rlpanel.analysis.contrast_side import MOST_TEXTS, ContrastSide
+from rlpanel.analysis.contrast_side import MAX_TEXTS, ContrastSide
 from rlpanel.analysis.difference import Candidate, Difference, ranked
 from rlpanel.analysis.text_contrast import TextTests, rows_to_read
 from rlpanel.errors import SettingError
@@ -53,7 +53,7 @@ class Contrast:
 
 
 def contrast(
-    a: ContrastSide, b: ContrastSide, *, exclude: Collection[str] = (), texts: int = MOST_TEXTS
+    a: ContrastSide, b: ContrastSide, *, exclude: Collection[str] = (), texts: int = MAX_TEXTS
 ) -> Iterator[Contrast]:
     """Compare two sets of samples; yield the columns first, then progress, and last everything.
 
@@ -108,5 +108,5 @@ def _passing(candidates: Sequence[Candidate]) -> list[Difference]:
     return [
         found.describe()
         for found in candidates
-        if abs(found.tested.z) >= least and abs(found.tested.effect) >= LEAST_EFFECT
+        if abs(found.tested.z) >= least and abs(found.tested.effect) >= MIN_EFFECT
     ]

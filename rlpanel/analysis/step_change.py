@@ -34,11 +34,11 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.step_metric_cache import group_keys
 
 #: A label is a category of rows with this many values; with more in the whole run it is an identifier.
-FEWEST_VALUES, MOST_VALUES = 2, 20
+MIN_VALUES, MAX_VALUES = 2, 20
 #: Labels that are not categories.
 NO_CATEGORY = frozenset({"group", SPLIT_COLUMN})
 #: Maximum number of elements of a kind, and of uids of an element.
-MOST_PARTS, MOST_UIDS = 50, 200
+MAX_PARTS, MAX_UIDS = 50, 200
 #: A few samples carry a change if at most this share of the samples carries at least that share of it.
 FEW_SAMPLES, FEW_SHARE = 0.1, 0.8
 #: A change is noise if it is smaller than this many standard errors.
@@ -69,7 +69,7 @@ class ChangePart:
     where : str
         Filter expression for its samples within the step; empty if only the uids identify them.
     uids : tuple of str
-        Its samples with the largest contributions, at most `MOST_UIDS`.
+        Its samples with the largest contributions, at most `MAX_UIDS`.
     """
 
     kind: str
@@ -102,7 +102,7 @@ class StepChange:
         Standard error of the change if the step's samples were like those of the other step. The spread of
         the step itself is not used: one outlier raises its mean and its standard error alike.
     parts : tuple of ChangePart
-        By kind, in descending order of share; at most `MOST_PARTS` of each.
+        By kind, in descending order of share; at most `MAX_PARTS` of each.
     """
 
     column: str
@@ -204,7 +204,7 @@ class _Split:
         if not self._change:
             return
         yield from self._few()
-        for position in self._order[:MOST_PARTS].tolist():
+        for position in self._order[:MAX_PARTS].tolist():
             uid = self._snapshot.uid(int(self._now.rows[position]))
             yield self._part("sample", uid, "", np.array([position]))
         for kind, codes, names, where in self._partitions():
@@ -261,7 +261,7 @@ class _Split:
         added = np.bincount(now[now >= 0], self._added[now >= 0], len(names))
         added -= np.bincount(before[before >= 0], self._added_before[before >= 0], len(names))
         order = np.argsort(-added if self._change >= 0 else added, kind="stable")
-        for code in order[:MOST_PARTS].tolist():
+        for code in order[:MAX_PARTS].tolist():
             inside, inside_before = self._order[now[self._order] == code], np.flatnonzero(before == code)
             yield self._part(kind, names[code], where[code], inside, inside_before)
 
@@ -286,7 +286,7 @@ class _Split:
             before=float(value_before),
             without=float((now.parts.sum() - now.parts[inside].sum()) / left) if left > 0 else float("nan"),
             where=where,
-            uids=tuple(self._snapshot.uids(now.rows[inside[:MOST_UIDS]])),
+            uids=tuple(self._snapshot.uids(now.rows[inside[:MAX_UIDS]])),
         )
 
 
@@ -298,10 +298,10 @@ def category(
     A value that was not logged is a value of its own, named ``none``.
     """
     codes, texts = snapshot.label_codes(label)
-    if len(texts) > MOST_VALUES:
+    if len(texts) > MAX_VALUES:
         return None
     values, codes = np.unique(codes[rows], return_inverse=True)
-    if np.count_nonzero(values >= 0) < FEWEST_VALUES:
+    if np.count_nonzero(values >= 0) < MIN_VALUES:
         return None
     column = label_name(snapshot, label)
     names = [texts[value] if value >= 0 else "none" for value in values.tolist()]

@@ -1,6 +1,6 @@
 """Tests of the scripts, words, sequences and openings of the responses of two sets of samples.
 
-Texts are read, so of a larger set only a fixed choice of responses is used (`contrast_side.MOST_TEXTS`),
+Texts are read, so of a larger set only a fixed choice of responses is used (`contrast_side.MAX_TEXTS`),
 fewer if they are long. Of words in nearly the same responses, one is named.
 """
 
@@ -13,21 +13,21 @@ from functools import partial
 import numpy as np
 
 from rlpanel.analysis.clustered_tests import (
-    LEAST_EFFECT,
+    MIN_EFFECT,
     TestedDifference,
     TwoSets,
     likelihood_root,
     share_spread,
     threshold,
 )
-from rlpanel.analysis.contrast_side import MOST_TEXT_CHARS, ContrastSide
-from rlpanel.analysis.difference import MOST_UIDS, Candidate, Difference, group_codes
-from rlpanel.analysis.text_features import MOST_CHARS, FeatureFamily, TextFeatures, place_of
+from rlpanel.analysis.contrast_side import MAX_TEXT_CHARS, ContrastSide
+from rlpanel.analysis.difference import MAX_UIDS, Candidate, Difference, group_codes
+from rlpanel.analysis.text_features import MAX_CHARS, FeatureFamily, TextFeatures, place_of
 from rlpanel.store.query.fetch_sample import fetch_many_texts, file_order
 from rlpanel.store.query.filter_syntax import quote
 
 #: Maximum number of named features of texts.
-MOST_FEATURES = 40
+MAX_FEATURES = 40
 #: Features whose texts have this correlation are named once.
 SAME_TEXTS = 0.8
 #: Seconds between two progress results.
@@ -40,8 +40,8 @@ def rows_to_read(side: ContrastSide, most: int) -> np.ndarray:
     if not snapshot.has_number("response_chars") or not most:
         return np.empty(0, np.int64)
     lengths = snapshot.number("response_chars")[side.rows]
-    lengths = np.minimum(lengths[np.isfinite(lengths)], MOST_CHARS)
-    within = int(MOST_TEXT_CHARS / max(float(lengths.mean()), 1.0)) if len(lengths) else most
+    lengths = np.minimum(lengths[np.isfinite(lengths)], MAX_CHARS)
+    within = int(MAX_TEXT_CHARS / max(float(lengths.mean()), 1.0)) if len(lengths) else most
     rows = snapshot.sample_rows(np.sort(side.rows), min(most, within))
     return rows[file_order(snapshot, rows)]
 
@@ -106,15 +106,15 @@ class TextTests:
         roots = likelihood_root(with_a, count_a, with_b, count_b)
         shares = with_a / count_a, with_b / count_b
         effects = (shares[0] - shares[1]) / share_spread(*shares)
-        large = np.flatnonzero((np.abs(roots) >= least) & (np.abs(effects) >= LEAST_EFFECT))
+        large = np.flatnonzero((np.abs(roots) >= least) & (np.abs(effects) >= MIN_EFFECT))
         return list(zip(large.tolist(), roots[large].tolist(), strict=True))
 
     def _distinct(self, found: Sequence[tuple[FeatureFamily, int]], least: float) -> list[Difference]:
         """Return the features that differ with groups, too, and that are not the same texts as another."""
         kept: list[Difference] = []
-        masks = np.zeros((MOST_FEATURES, len(self._sets)), bool)
+        masks = np.zeros((MAX_FEATURES, len(self._sets)), bool)
         for family, feature in found:
-            if len(kept) == MOST_FEATURES:
+            if len(kept) == MAX_FEATURES:
                 break
             texts = family.texts_of(feature)
             if (_phi(masks[: len(kept)], texts) >= SAME_TEXTS).any():
@@ -122,7 +122,7 @@ class TextTests:
             mask = masks[len(kept)]
             mask[texts] = True
             tested = self._sets.test_share(mask)
-            if tested is not None and abs(tested.z) >= least and abs(tested.effect) >= LEAST_EFFECT:
+            if tested is not None and abs(tested.z) >= least and abs(tested.effect) >= MIN_EFFECT:
                 kept.append(self._difference(family.kind, "", tested, texts, family.key(feature)))
             else:
                 mask[:] = False
@@ -144,7 +144,7 @@ class TextTests:
         if key:
             name, where = self._shown(kind, key, rows)
         uids = [
-            tuple(side.view.snapshot.uids(part[:MOST_UIDS]))
+            tuple(side.view.snapshot.uids(part[:MAX_UIDS]))
             for side, part in zip(self._sides, rows, strict=True)
         ]
         counts, (size_a, size_b) = [len(part) for part in rows], self._sets.sizes

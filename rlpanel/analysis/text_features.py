@@ -18,9 +18,9 @@ import numpy as np
 from rlpanel.metrics.scripts import SCRIPTS, script_counts
 
 #: Only the first characters of a text are used.
-MOST_CHARS = 2000
+MAX_CHARS = 2000
 #: Features of fewer texts are not tested.
-FEWEST_TEXTS = 5
+MIN_TEXTS = 5
 #: Most words of an opening.
 OPENING = 4
 
@@ -88,7 +88,7 @@ class TextFeatures:
         words = words_of(text)
         self._words.extend(map(self._codes.__getitem__, words))
         self._sizes.append(len(words))
-        self._beginnings.append(text[:MOST_CHARS])
+        self._beginnings.append(text[:MAX_CHARS])
 
     def script_shares(self) -> dict[str, np.ndarray]:
         """Return the share of each script that occurs in the letters of each text; NaN without letters."""
@@ -98,14 +98,14 @@ class TextFeatures:
         return {name: shares[:, at] for at, name in enumerate(SCRIPTS) if counts[:, at].any()}
 
     def families(self) -> Iterator[FeatureFamily]:
-        """Yield the features that at least `FEWEST_TEXTS` texts have, and not all."""
+        """Yield the features that at least `MIN_TEXTS` texts have, and not all."""
         if not self._sizes:
             return
         names = list(self._codes)
         words = np.array(self._words)
         text = np.repeat(np.arange(len(self)), self._sizes)
         feature, of_text = _distinct(words, text, len(self))
-        frequent = np.bincount(feature, minlength=len(names)) >= FEWEST_TEXTS
+        frequent = np.bincount(feature, minlength=len(names)) >= MIN_TEXTS
         yield self._family("word", np.arange(len(names))[:, None], names, feature, of_text)
         for size in (2, 3):
             yield self._sequences(words, text, frequent, names, size)
@@ -150,21 +150,21 @@ class TextFeatures:
     ) -> FeatureFamily:
         """Return the features that enough texts have."""
         counts = np.bincount(feature, minlength=len(sequences))
-        kept = (counts >= FEWEST_TEXTS) & (counts < len(self))
+        kept = (counts >= MIN_TEXTS) & (counts < len(self))
         number = np.cumsum(kept) - 1
         inside = kept[feature]
         return FeatureFamily(kind, sequences[kept], names, number[feature[inside]], text[inside])
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of the first `MOST_CHARS` characters of a text, in lower case."""
-    return _WORD.findall(text[:MOST_CHARS].lower())
+    """Return the words of the first `MAX_CHARS` characters of a text, in lower case."""
+    return _WORD.findall(text[:MAX_CHARS].lower())
 
 
 def place_of(text: str, key: Sequence[str]) -> tuple[int, int] | None:
     """Return start and end of the first place of consecutive words in a text; None if there is none."""
     places = [
-        (match.group().lower(), match.start(), match.end()) for match in _WORD.finditer(text[:MOST_CHARS])
+        (match.group().lower(), match.start(), match.end()) for match in _WORD.finditer(text[:MAX_CHARS])
     ]
     words, size = [word for word, *_ in places], len(key)
     for at in range(len(words) - size + 1):

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rlpanel.analysis.step_change import MOST_PARTS, MOST_UIDS, ChangePart, compared_step
+from rlpanel.analysis.step_change import MAX_PARTS, MAX_UIDS, ChangePart, compared_step
 from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.metrics.engine.column_info import ALIASES, METRICS
 from rlpanel.metrics.engine.compute import token_values
@@ -30,7 +30,7 @@ from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Maximum number of samples to read per step; of a larger step a fixed choice of samples is read.
-MOST_SAMPLES = 512
+MAX_SAMPLES = 512
 #: Seconds between two progress results.
 PULSE = 0.25
 #: First positions of the ranges of positions, from 0; the last range is open.
@@ -99,7 +99,7 @@ def explain_tokens(
     if found is None:
         raise SettingError(f"{curve!r} is not a mean or sum over tokens, so tokens have no shares in it")
     since = compared_step(snapshot, step, since)
-    sides = [snapshot.sampled_rows(at, MOST_SAMPLES) for at in (step, since)]
+    sides = [snapshot.sampled_rows(at, MAX_SAMPLES) for at in (step, since)]
     total, read = sum(map(len, sides)), 0
     tables = [_Tokens(*found), _Tokens(*found)]
     yield TokenChange(0, total)
@@ -254,12 +254,12 @@ class _TokenSplit:
             weight = 0.0 if self._is_sum else np.bincount(codes, self._scale, size)
             without = (self._value - np.bincount(codes, self._values, size)) / (1 - weight)
         order = np.argsort(-added if self._change > 0 else added, kind="stable")
-        for code in order[:MOST_PARTS].tolist():
+        for code in order[:MAX_PARTS].tolist():
             if not count[code] and not count_before[code]:
                 continue
             inside = np.flatnonzero(codes == code)
             inside = inside[np.argsort(-self._added[inside] * np.sign(self._change), kind="stable")]
-            rows = list(dict.fromkeys(self._rows[inside].tolist()))[:MOST_UIDS]
+            rows = list(dict.fromkeys(self._rows[inside].tolist()))[:MAX_UIDS]
             yield ChangePart(
                 kind=kind,
                 name=names[code],

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlpanel.api.run import Run
 
 #: Maximum number of values that are offered, and of folders that are searched for runs.
-MOST, MOST_FOLDERS = 100, 300
+MOST, MAX_FOLDERS = 100, 300
 
 _Complete = Callable[[typer.Context, str], list[str]]
 
@@ -51,7 +51,7 @@ def runs(ctx: typer.Context, incomplete: str) -> list[str]:
             for entry in entries
             if entry.name.startswith(begun) and (begun or entry.name[0] != ".") and entry.is_dir()
         )
-    for name in folders[:MOST_FOLDERS]:
+    for name in folders[:MAX_FOLDERS]:
         directory = Directory(parent / name)
         if directory.files(directory.root):
             found.append(f"{prefix}{name}")

@@ -31,7 +31,7 @@ from rlpanel.cli.reader_settings import listed, say_remarks, say_unread, set_rea
 from rlpanel.cli.resource_usage import cpu_seconds, peak_memory
 
 #: Most samples of one HTML file; the browser builds a view for each of them.
-MOST_IN_HTML = 10_000
+MAX_IN_HTML = 10_000
 
 
 def index(
@@ -110,8 +110,8 @@ def export(
     kind, file = _output({"HTML": html, "CSV": csv, "JSONL": jsonl, "parquet": parquet})
     if raw and kind != "CSV":
         raise typer.BadParameter("--raw requires --csv; the other formats keep texts as they were logged")
-    if kind == "HTML" and samples is not None and samples > MOST_IN_HTML:
-        raise typer.BadParameter(f"--samples must be at most {MOST_IN_HTML:,} with --html")
+    if kind == "HTML" and samples is not None and samples > MAX_IN_HTML:
+        raise typer.BadParameter(f"--samples must be at most {MAX_IN_HTML:,} with --html")
     set_reader_environment(keys, tokenizer, follow_links)
     from rlpanel.app.run_export import export as export_html
     from rlpanel.app.run_export import export_rows, is_stdout

@@ -12,7 +12,7 @@ from rlpanel.sources.discovery.directory import RunInfo, discover
 from rlpanel.sources.files.file_access import AnyPath
 
 #: Runs that stay open; each holds its columns in memory, unless they are mapped from the cache.
-_MOST_OPEN = 4
+_MAX_OPEN = 4
 #: Seconds that a call waits for new lines, and for a run that is opened.
 _WAIT = 60.0
 
@@ -62,7 +62,7 @@ class RunPool:
         with self._lock:
             run = self._open.pop(found.name, None) or open_listed(found)
             self._open[found.name] = run
-            if len(self._open) > _MOST_OPEN:
+            if len(self._open) > _MAX_OPEN:
                 self._open.popitem(last=False)[1].close()
         run.wait(_WAIT)
         return run.split(split) if split else run

@@ -11,7 +11,7 @@ from rlpanel.metrics.engine.ragged import Ragged, sample_starts
 #: Column → the array that is compared with ``logprobs``.
 SHIFTS = {"engine_shift": "rollout_logprobs", "ref_shift": "ref_logprobs"}
 #: Correlations of fewer tokens are chance.
-FEWEST_TOKENS = 8
+MIN_TOKENS = 8
 #: A variance that is a smaller share of the mean square is rounding, so that the array counts as constant.
 _ROUNDING = 1e-10
 
@@ -36,7 +36,7 @@ def shift_columns(fields: Mapping[str, Ragged]) -> dict[str, np.ndarray]:
         if logprobs is None or field not in fields:
             continue
         other = fields[field]
-        rows = (logprobs.counts == other.counts) & (logprobs.counts >= FEWEST_TOKENS)
+        rows = (logprobs.counts == other.counts) & (logprobs.counts >= MIN_TOKENS)
         column = np.full(len(rows), np.nan)
         if rows.any():
             column[rows] = shifts(logprobs.values(rows), other.values(rows), logprobs.counts[rows])
@@ -63,10 +63,10 @@ def shifts(x: np.ndarray, y: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """
     with np.errstate(invalid="ignore"):
         if np.isfinite(x.sum() + y.sum()):
-            return np.where(lengths >= FEWEST_TOKENS, _shifts(x, y, lengths), np.nan)
+            return np.where(lengths >= MIN_TOKENS, _shifts(x, y, lengths), np.nan)
     bad = ~(np.isfinite(x) & np.isfinite(y))
     counts = lengths - np.add.reduceat(bad, sample_starts(lengths), dtype=np.int64)
-    enough = counts >= FEWEST_TOKENS
+    enough = counts >= MIN_TOKENS
     keep = ~bad & np.repeat(enough, lengths)
     found = np.full(len(lengths), np.nan)
     if enough.any():

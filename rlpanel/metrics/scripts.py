@@ -36,11 +36,11 @@ SCRIPTS: dict[str, tuple[tuple[int, int], ...]] = {
     "other script": ((0x10000, 0x1077F), (0x107C0, 0x1AFEF), (0x1B170, 0x1CFFF), (0x1E100, 0x1E95F)),
 }
 #: Of a long text, so many characters at its beginning and at its end are counted.
-MOST_CHARS = 500
+MAX_CHARS = 500
 #: A script with a smaller share of the prompt's letters is foreign to it.
 FOREIGN_BELOW = 0.05
 #: The same for Latin, and which share of a response's letters must then be Latin, and how many.
-LATIN_BELOW, NEARLY_ALL, FEWEST_LETTERS = 0.3, 0.9, 20
+LATIN_BELOW, NEARLY_ALL, MIN_LETTERS = 0.3, 0.9, 20
 
 _NAMES = tuple(SCRIPTS)
 _LATIN, _KANA, _HAN = map(_NAMES.index, ("Latin", "Kana", "Han"))
@@ -111,15 +111,15 @@ def foreign_shares(prompts: Sequence[str | None], responses: Sequence[str | None
 
 def _have_letters(texts: Sequence[str]) -> np.ndarray:
     """Return a mask of the ASCII texts with a letter among the characters that count."""
-    found = np.fromiter(map(bool, map(_LETTER.search, texts, repeat(0), repeat(MOST_CHARS))), np.bool_)
+    found = np.fromiter(map(bool, map(_LETTER.search, texts, repeat(0), repeat(MAX_CHARS))), np.bool_)
     for row in np.flatnonzero(~found).tolist():
-        found[row] = _LETTER.search(texts[row], max(0, len(texts[row]) - MOST_CHARS)) is not None
+        found[row] = _LETTER.search(texts[row], max(0, len(texts[row]) - MAX_CHARS)) is not None
     return found
 
 
 def _ends(texts: Sequence[str]) -> list[str]:
     """Return the characters of texts that count."""
-    return [text if len(text) <= 2 * MOST_CHARS else text[:MOST_CHARS] + text[-MOST_CHARS:] for text in texts]
+    return [text if len(text) <= 2 * MAX_CHARS else text[:MAX_CHARS] + text[-MAX_CHARS:] for text in texts]
 
 
 def _foreign_scripts(prompts: Sequence[str]) -> np.ndarray:
@@ -144,7 +144,7 @@ def _shares(texts: Sequence[str], foreign: np.ndarray) -> np.ndarray:
     others = foreign.copy()
     others[:, _LATIN] = False
     found = (used * others).sum(axis=1)
-    english = foreign[:, _LATIN] & (latin >= NEARLY_ALL * letters) & (latin >= FEWEST_LETTERS)
+    english = foreign[:, _LATIN] & (latin >= NEARLY_ALL * letters) & (latin >= MIN_LETTERS)
     with np.errstate(invalid="ignore"):
         return np.asarray((found + np.where(english, latin, 0)) / letters)
 

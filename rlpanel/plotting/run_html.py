@@ -15,7 +15,7 @@ from rlpanel.plotting.element_style import colors_of
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Maximum number of findings that are shown.
-MOST_FINDINGS = 5
+MAX_FINDINGS = 5
 _STYLE = (
     "<style>.rl-run svg { width: 360px; height: 64px; display: block; margin: 4px 0 }"
     ".rl-run polyline { fill: none; stroke: currentColor; stroke-width: 1.6;"
@@ -68,7 +68,7 @@ def _list(findings: pd.DataFrame) -> str:
     items = "".join(
         f'<li><b style="color: var(--rl-{_COLORS.get(severity, "muted")})">{escaped(severity)}</b> '
         f"{escaped(sentence)}</li>"
-        for severity, sentence in rows[:MOST_FINDINGS]
+        for severity, sentence in rows[:MAX_FINDINGS]
     )
-    more = f"<li>{len(rows) - MOST_FINDINGS:,} more: run.findings</li>" if len(rows) > MOST_FINDINGS else ""
+    more = f"<li>{len(rows) - MAX_FINDINGS:,} more: run.findings</li>" if len(rows) > MAX_FINDINGS else ""
     return f"<ul>{items}{more}</ul>" if items else "<br>no findings"

@@ -27,7 +27,7 @@ from rlpanel.plotting.plotted_run import PlottedRun, check_column
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Maximum number of points that a browser draws; more samples are counted in cells.
-MOST_POINTS = 20_000
+MAX_POINTS = 20_000
 #: Maximum number of cells along each axis.
 CELLS = 128
 
@@ -47,7 +47,7 @@ def sample_scatter(
     title += f", {left_out:,} without both" if left_out else ""
     labels = {"xlabel": describe(x).axis, "ylabel": describe(y).axis}
     table = sample_table(view, rows, [x, y])
-    if len(rows) <= MOST_POINTS:
+    if len(rows) <= MAX_POINTS:
         frame = frame_options(dark, options, title=title, **labels)
         return linked(table, lambda samples: _points(samples, x, y, dark, frame, glyph_options(options)))
     edges = [_edges(view, rows, column) for column in (x, y)]

@@ -25,7 +25,7 @@ from rlpanel.plotting.plotted_run import PlottedRun
 from rlpanel.texts.shorten import plot_text
 
 #: Maximum number of tokens that are drawn one by one.
-MOST_TOKENS = 4000
+MAX_TOKENS = 4000
 
 
 def token_stems(
@@ -78,8 +78,8 @@ def _tokens_of_samples(frame: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFra
 
 
 def thinned(tokens: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, int]:
-    """Return at most `MOST_TOKENS` tokens, and of how many each is chosen: the farthest from the median."""
-    size = -(-len(tokens) // MOST_TOKENS)
+    """Return at most `MAX_TOKENS` tokens, and of how many each is chosen: the farthest from the median."""
+    size = -(-len(tokens) // MAX_TOKENS)
     if size <= 1:
         return tokens.copy(), 1
     distance = (tokens[metric] - tokens[metric].median()).abs()

@@ -11,7 +11,7 @@ from rlpanel.errors import SettingError
 from rlpanel.queries.run_data import RunData
 
 #: Most rows of one answer of a tool, whatever an agent asks for.
-MOST_ROWS = 500
+MAX_ROWS = 500
 #: Stands for a default that a door does not change.
 SAME: Any = object()
 #: What is meant as steps, even if it is not valid: no filter begins like this.
@@ -94,7 +94,7 @@ def selection_of(text: str) -> int | slice | str:
 
 
 _LIMIT = Option(
-    "Maximum number of rows; 0 for all.", "Most rows.", min=0, most_rows=MOST_ROWS, default=20,
+    "Maximum number of rows; 0 for all.", "Most rows.", min=0, most_rows=MAX_ROWS, default=20,
     tool_default=20, none=0,
 )  # fmt: skip
 _CHARS = Option(
@@ -225,7 +225,7 @@ QueryText = Annotated[
     ),
 ]  # fmt: skip
 QueryRows = Annotated[
-    int, Option("Most rows of the result; more are an error.", min=1, tool=False, tool_default=MOST_ROWS)
+    int, Option("Most rows of the result; more are an error.", min=1, tool=False, tool_default=MAX_ROWS)
 ]
 QuerySeconds = Annotated[float, Option("Time after which the query is cancelled.", min=0.1, tool=False)]
 #: Most bytes of the rows of a query, of which an answer of a tool holds a small part.

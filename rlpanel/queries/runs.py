@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rlpanel.store.index.run_summary import RunSummary
 
 #: Runs without a summary are read as long as they have fewer bytes than this together.
-MOST_READ = 32 << 20
+MAX_READ = 32 << 20
 
 _READ = "when the run was last read; null if a large run was never read"
 
@@ -87,7 +87,7 @@ def _summaries_of(infos: Sequence[RunInfo]) -> list[RunSummary]:
 
     for _ in SUMMARIES.read_saved([info.path for info in infos]):
         pass
-    budget = MOST_READ
+    budget = MAX_READ
     for info in infos:
         if not SUMMARIES.of(info.path).samples and info.bytes <= budget:
             budget -= info.bytes

@@ -21,7 +21,7 @@ from rlpanel.store.query.fetch_sample import fetch_record
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Most bytes of the log that one query reads for tokens.
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 #: Columns before the metrics.
 HEAD = ("uid", "step", "rank", "position", "token", "token_id", "loss_mask")
 
@@ -41,7 +41,7 @@ def step_tokens(
     Raises
     ------
     QueryError
-        If more than `MOST_BYTES` of lines would have to be read, or reading takes longer than ``seconds``.
+        If more than `MAX_BYTES` of lines would have to be read, or reading takes longer than ``seconds``.
     """
     rows = _rows(view, ranges)
     names = [metric.name for metric in of_level("token") if not metric.hidden]
@@ -75,10 +75,10 @@ def _rows(view: RunView, ranges: Sequence[tuple[int, int]]) -> np.ndarray:
         inside |= (step >= first) & (step <= last)
     rows = np.flatnonzero(inside & snapshot.alive)
     size = int(snapshot.metadata("length")[rows].sum(dtype=np.int64))
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise QueryError(
             f"these steps have {size_text(size)} of lines; tokens of at most "
-            f"{size_text(MOST_BYTES)} are read: choose fewer steps"
+            f"{size_text(MAX_BYTES)} are read: choose fewer steps"
         )
     return rows
 

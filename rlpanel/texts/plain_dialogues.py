@@ -15,7 +15,7 @@ from rlpanel.texts.turn import Turn, normal_role
 
 #: Maximum number of characters of the assistant's last turn, which the response continues: ``<think>`` or
 #: "Let me solve this step by step."
-_MOST_BEGUN = 200
+_MAX_BEGUN = 200
 
 _NAMES = "system|developer|user|assistant|model|tool|ipython"
 _SPACE = r"[ \t]{0,4}"
@@ -83,7 +83,7 @@ def turns_of(text: str, start: int) -> list[Turn]:
     start : int
         Position of the first character after tokens that begin a sequence.
     """
-    tail = text.rstrip()[-_MOST_BEGUN - 40 :]
+    tail = text.rstrip()[-_MAX_BEGUN - 40 :]
     for style in _STYLES:
         if any(name in tail for name in style.ends):
             turns = list(_turns(style, text, start))
@@ -112,7 +112,7 @@ def _is_conversation(turns: list[Turn], text: str) -> bool:
     roles = [turn.role for turn in turns]
     if "user" not in roles or roles[-1] != "assistant":
         return False
-    if len(text[turns[-1].begin :].strip()) > _MOST_BEGUN:
+    if len(text[turns[-1].begin :].strip()) > _MAX_BEGUN:
         return False
     speakers = all(one != other for one, other in pairwise(roles) if one in ("user", "assistant"))
     return speakers and not {"system", "developer"} & {*roles[roles.index("user") :]}

@@ -14,7 +14,7 @@ from rlpanel.texts.padding import unpadded
 from rlpanel.texts.turn import Turn
 
 #: Maximum number of turns that are shown as parts of their own; the turns before them are one part.
-MOST_TURNS = 100
+MAX_TURNS = 100
 PADDING, SHARED, SYSTEM, EARLIER = "padding", "shared beginning", "system prompt", "earlier turns"
 
 
@@ -98,8 +98,8 @@ def _inner(text: str, start: int, end: int, style: TextStyle) -> Iterator[Part]:
         yield from _question(Part("", start, start, end, end), text, style)
         return
     question = _last_question(turns, text[start:end])
-    if len(turns) > MOST_TURNS:
-        cut = min(len(turns) - MOST_TURNS, question)
+    if len(turns) > MAX_TURNS:
+        cut = min(len(turns) - MAX_TURNS, question)
         yield Part(EARLIER, start, start, start + turns[cut].start, start + turns[cut].start)
         turns, question = turns[cut:], question - cut
     for number, turn in enumerate(turns):

@@ -6,16 +6,16 @@ import os
 from collections.abc import Sequence
 
 #: Minimum number of characters of a shared beginning; a shorter one is not worth a click.
-LEAST_CHARS = 80
+MIN_CHARS = 80
 #: The same where nothing is clicked: a narrow cell shows no more of a prompt than this.
-LEAST_IN_CELLS = 20
+MIN_IN_CELLS = 20
 #: Minimum number and share of different prompts with the same beginning.
-LEAST_PROMPTS, LEAST_SHARE = 3, 0.25
+MIN_PROMPTS, MIN_SHARE = 3, 0.25
 #: Ends of a sentence.
 _ENDS = (". ", "。", "? ", "! ", ": ")
 
 
-def shared_beginnings(prompts: Sequence[str], least_chars: int = LEAST_CHARS) -> tuple[str, ...]:
+def shared_beginnings(prompts: Sequence[str], least_chars: int = MIN_CHARS) -> tuple[str, ...]:
     """Return the long beginnings that many of these prompts share, each up to the end of a line or sentence.
 
     Prompts are compared with those that agree in the first ``least_chars`` characters. So a run on several
@@ -25,7 +25,7 @@ def shared_beginnings(prompts: Sequence[str], least_chars: int = LEAST_CHARS) ->
     alike: dict[str, list[str]] = {}
     for prompt in distinct:
         alike.setdefault(prompt[:least_chars], []).append(prompt)
-    least = max(LEAST_PROMPTS, LEAST_SHARE * len(distinct))
+    least = max(MIN_PROMPTS, MIN_SHARE * len(distinct))
     common = [os.path.commonprefix(same) for same in alike.values() if len(same) >= least]  # noqa: RUF071
     found = (_cut(text, least_chars) for text in common)
     return tuple(beginning for beginning in found if len(beginning) >= least_chars)

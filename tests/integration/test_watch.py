@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rlpanel.app.live_runs import LIVE
+from rlpanel.settings import DEFAULT_LIMITS
 from tests.factories import append, line, write_run
 from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.ui.board import PATIENCE
@@ -65,7 +65,7 @@ def root(tmp_path: Path) -> Path:
 
 def rest(run: Path) -> None:
     """Backdate a run's files, so that the run looks idle."""
-    os.utime(run / LOG, (time.time() - 2 * LIVE,) * 2)
+    os.utime(run / LOG, (time.time() - 2 * DEFAULT_LIMITS.live_runs.live_seconds,) * 2)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_run_that_grows_is_reported_with_no_page_open(watched: ServerProcess, 
     assert (found["sessions"], found["bad_lines"]) == (0, 0)
     append(root / "live" / LOG, line(3), b"{broken\n")
     found = says(watched, samples=7, bad_lines=1, behind_bytes=0)
-    assert found["newest_line_age"] < LIVE
+    assert found["newest_line_age"] < DEFAULT_LIMITS.live_runs.live_seconds
     told = metrics(watched)
     assert (told["samples"], told["bad_lines"], told["runs"], told["runs_found"]) == (7, 1, 1, 2)
     assert (told["watching"], told["root_readable"], told["well"], told["sessions"]) == (1, 1, 1, 0)
@@ -94,7 +94,7 @@ def test_runs_come_and_go(watched: ServerProcess, root: Path) -> None:
     says(watched, runs_found=3, runs=1, samples=4)
     rest(root / "deep" / "new")
     found = says(watched, well=True, runs_found=3, runs=0, samples=None, bad_lines=None, behind_bytes=None)
-    assert found["newest_line_age"] > LIVE
+    assert found["newest_line_age"] > DEFAULT_LIMITS.live_runs.live_seconds
     assert not {"samples", "bad_lines", "behind_bytes"} & metrics(watched).keys()
     append(root / "over" / LOG, line(2))
     says(watched, runs=1, samples=4)

@@ -22,7 +22,7 @@ from tests.ui.board import BoardPage, Served, ServerLog
 pytestmark = pytest.mark.slow
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-MOST_BYTES = 1_500_000
+MAX_BYTES = 1_500_000
 SAMPLES = 64
 #: Steps that are there when the animation begins, and at its last frame.
 FIRST, LAST = 8, 28
@@ -46,7 +46,7 @@ def saved(animation: Animation, name: str, tmp_path: Path) -> int:
     """Write the animation, for the docs if that is requested; return the number of its frames."""
     path = (IMAGES if os.environ.get("RLPANEL_SHOTS") else tmp_path) / name
     animation.save(path)
-    assert path.stat().st_size < MOST_BYTES
+    assert path.stat().st_size < MAX_BYTES
     with Image.open(path) as written:
         return int(getattr(written, "n_frames", 1))
 

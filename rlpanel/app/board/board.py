@@ -251,9 +251,7 @@ class Board:
         if split_changed:
             context.param.trigger("index")  # views reset themselves as for another run
         if split and split != part.split and part.version and part.progress.caught_up:
-            notify(
-                tr("split {split} is not in this run; {shown} is shown").format(split=split, shown=part.split)
-            )
+            notify(tr("split {split} is not in this run; {shown} is shown", split=split, shown=part.split))
             context.selection.split = ""
         selected, steps = context.selection.step, part.steps
         if selected is None or not len(steps.values) or not part.progress.caught_up:
@@ -261,8 +259,10 @@ class Board:
         if steps.position(selected) < 0:
             nearest = context.nearest_step(float(selected))
             notify(
-                tr("step {selected} is not in this run; step {nearest} is the nearest").format(
-                    selected=selected, nearest=nearest
+                tr(
+                    "step {selected} is not in this run; step {nearest} is the nearest",
+                    selected=selected,
+                    nearest=nearest,
                 )
             )
             context.selection.step = nearest
@@ -355,10 +355,8 @@ class Board:
 def problem_text(problem: LinkProblem) -> str:
     """Return the message about a part of a link that was ignored."""
     if not problem.key:
-        return tr("the link is longer than {limit:,} characters and was ignored").format(limit=MAX_QUERY)
-    return tr("{key}={text} in the link is not valid and was ignored").format(
-        key=problem.key, text=problem.text
-    )
+        return tr("the link is longer than {limit:,} characters and was ignored", limit=MAX_QUERY)
+    return tr("{key}={text} in the link is not valid and was ignored", key=problem.key, text=problem.text)
 
 
 def notify(message: str) -> None:

@@ -61,9 +61,7 @@ class LoginHandler(_FormHandler):
         if attempt.wait:
             self.set_status(429)
             self.set_header("Retry-After", str(attempt.wait))
-            self._show_form(
-                tr("Too many wrong tokens. Try again in {seconds} s.").format(seconds=attempt.wait)
-            )
+            self._show_form(tr("Too many wrong tokens. Try again in {seconds} s.", seconds=attempt.wait))
         elif not attempt.accepted:
             self.set_status(401)
             self._show_form(tr("Wrong token."))

@@ -20,7 +20,7 @@ from rlpanel.store.index.watched_root import WatchedRoot
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Maximum number of runs that are named.
-MOST_NAMED = 20
+MAX_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Health:
     runs_failing : int
         Number of followed runs that cannot be read because of an unexpected error; others are read.
     failing : dict of str to str
-        The first `MOST_NAMED` of these runs, with the reason.
+        The first `MAX_NAMED` of these runs, with the reason.
     runs, sessions, spare_pages : int
         Number of followed runs, of open pages, and of pages that are built for the next visitors.
     samples, bad_lines, behind_bytes : int or None
@@ -116,7 +116,7 @@ def health(of: Observed) -> Health:
         runs_found=len(root.runs) if root and root.runs is not None and not root.failure else None,
         runs=len(runs),
         runs_failing=len(failing),
-        failing=dict(list(failing.items())[:MOST_NAMED]),
+        failing=dict(list(failing.items())[:MAX_NAMED]),
         sessions=session_hub.sessions,
         spare_pages=of.count_spare_pages(),
         samples=_total(snapshot.all_samples for snapshot in snapshots),

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 #: Kinds of messages that a page sends.
 _KINDS: dict[str, Any] = {"PULL-DOC-REQ": ServerSession.pull, "PATCH-DOC": ServerSession.patch}
 #: Places of rlpanel's own code whose errors are logged for one page.
-_MOST_PLACES = 10
+_MAX_PLACES = 10
 _PACKAGE = str(Path(__file__).parents[2])
 #: This module and its caller are in every traceback.
 _HERE = {__file__, str(Path(__file__).with_name("page_handlers.py"))}
@@ -91,7 +91,7 @@ class MessageFailures:
         frames = traceback.extract_tb(error.__traceback__)
         own = [each for each in frames if each.filename.startswith(_PACKAGE) and each.filename not in _HERE]
         place = f"{own[-1].filename}:{own[-1].lineno}" if own else ""
-        if place in self._logged or len(self._logged) > _MOST_PLACES:
+        if place in self._logged or len(self._logged) > _MAX_PLACES:
             self._silent += 1
             return
         self._logged.add(place)

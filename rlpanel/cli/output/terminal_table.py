@@ -33,7 +33,7 @@ _HIDDEN = {
 #: Tables that are printed in another form than a grid.
 _FORMS: dict[str, Callable[[Table], str]] = {"sample": record_text, "findings": findings_text}
 #: Fewest characters of a column of texts before columns are left out of a narrow terminal.
-_LEAST_TEXT = 12
+_MIN_TEXT = 12
 
 
 def plain_text(table: Table) -> str:
@@ -103,7 +103,7 @@ def _widths(table: Table, width: int) -> dict[str, int]:
         cells = [_cell(row[column.name], column) for row in table.rows]
         longest[column.name] = max(map(cell_len, [column.name, *cells]))
         short = column.type == "text" and column.name != "uid"
-        needs = min(longest[column.name], _LEAST_TEXT) if short else longest[column.name]
+        needs = min(longest[column.name], _MIN_TEXT) if short else longest[column.name]
         if sum(widths.values()) + 2 * len(widths) + needs <= width or not widths:
             widths[column.name] = min(needs, width)
     free = width - sum(widths.values()) - 2 * (len(widths) - 1)

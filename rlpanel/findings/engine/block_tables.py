@@ -19,7 +19,7 @@ from rlpanel.findings.engine.step_blocks import StepBlocks
 #: Parts of a table.
 MEAN, VARIANCE, SAMPLES, GROUPS = range(4)
 #: With fewer groups in a place, the spread between groups of the whole step is used.
-_FEWEST_GROUPS = 3
+_MIN_GROUPS = 3
 
 
 class BlockTables:
@@ -115,7 +115,7 @@ def _moments(
 
 def _borrow_spread(table: np.ndarray) -> None:
     """Use the spread between groups of the whole step, in row 0, where a place has too few groups."""
-    few = table[GROUPS, 1:] < _FEWEST_GROUPS
+    few = table[GROUPS, 1:] < _MIN_GROUPS
     if not few.any():
         return
     with np.errstate(all="ignore"):

@@ -24,9 +24,9 @@ _WINDOWS = (2, 3, 5, 8, 13, 21)
 #: Longest later window whose base is not the lowest earlier window.
 _NARROW = 5
 #: With fewer steps, a change cannot be distinguished from the spread between steps.
-FEWEST_STEPS = 4
+MIN_STEPS = 4
 #: With fewer steps, the noise between steps is not estimated; only standard errors are used.
-_FEWEST_FOR_NOISE = 10
+_MIN_FOR_NOISE = 10
 #: Turns the median absolute second difference of white noise into its standard deviation.
 _SECOND_DIFFERENCE = 1.4826 / np.sqrt(1.5)
 #: Share of the rise that has passed when it counts as complete.
@@ -91,7 +91,7 @@ def step_errors(values: np.ndarray, variance: np.ndarray) -> np.ndarray:
 
 def _noise(values: np.ndarray) -> np.ndarray:
     """Return the noise between neighbouring steps of each series, shape (K,); NaN with too few steps."""
-    if values.shape[1] < _FEWEST_FOR_NOISE:
+    if values.shape[1] < _MIN_FOR_NOISE:
         return np.full(len(values), np.nan)
     second = values[:, 1:-1] - (values[:, :-2] + values[:, 2:]) / 2
     return _SECOND_DIFFERENCE * _row_median(np.abs(second))
@@ -152,7 +152,7 @@ def scored(
     steps = values.shape[1]
     windows: dict[int, tuple[float, int, int]] = {}
     rows = _large_enough(values, least)
-    if steps < FEWEST_STEPS or not len(rows):
+    if steps < MIN_STEPS or not len(rows):
         return Scored(values, error, windows, base)
     means = _Windows(values[rows], error[rows])
     for width in (w for w in _WINDOWS if 2 * w <= steps and (base == "lowest" or w <= _NARROW)):

@@ -25,9 +25,9 @@ _SHARE_FOR_RUN = 0.7
 #: First steps whose share is this close to a limit are as bad as those beyond it.
 _CLOSE = 0.1
 #: A place is the only one if it has the first share of the marked rows, and less than the second of all rows.
-_NEARLY_ALL, _MOST_OF_RUN = 0.95, 0.7
+_NEARLY_ALL, _MAX_OF_RUN = 0.95, 0.7
 #: Fewer marked rows are often in one place by chance.
-_FEWEST_ROWS = 5
+_MIN_ROWS = 5
 #: Length of the window whose mean is compared with a limit, and its distance from it in standard errors.
 _LIMIT_WINDOW, _LIMIT_Z = 3, 3.0
 
@@ -310,9 +310,9 @@ def only_place(context: RuleContext, marked: np.ndarray) -> Place:
         Of all rows of complete steps.
     """
     places = context.place_series.places
-    best, smallest = WHOLE_RUN, _MOST_OF_RUN
+    best, smallest = WHOLE_RUN, _MAX_OF_RUN
     for name, members in rows_by_dimension(places).items():
-        if name == WHOLE or marked.sum() < _FEWEST_ROWS:
+        if name == WHOLE or marked.sum() < _MIN_ROWS:
             continue
         codes = codes_of(context.all_rows, [places[member] for member in members.tolist()])
         share = np.bincount(codes[marked] + 1, minlength=len(members) + 1)[1:] / marked.sum()

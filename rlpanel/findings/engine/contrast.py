@@ -13,9 +13,9 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.step_metric_cache import group_keys
 
 #: A label with more values than this is an identifier, not a category.
-_MOST_VALUES = 8
+_MAX_VALUES = 8
 #: With fewer samples per category, or with fewer groups, a contrast has no power.
-_FEWEST, _FEWEST_GROUPS = 20, 10
+_FEWEST, _MIN_GROUPS = 20, 10
 #: Labels that describe the logging, not the content of a sample.
 _NO_CATEGORY = frozenset({"group", "finish_reason"})
 
@@ -38,7 +38,7 @@ def by_category(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, noun: st
         kinds, index = _kinds(snapshot, name, rows)
         count = np.bincount(index, minlength=len(kinds))
         large = count >= _FEWEST
-        if not 2 <= len(kinds) <= _MOST_VALUES or large.sum() < 2:
+        if not 2 <= len(kinds) <= _MAX_VALUES or large.sum() < 2:
             continue
         share = np.bincount(index, mask) / count
         if np.ptp(share[large]) >= 0.1:
@@ -103,7 +103,7 @@ def group_gaps(
     group = _groups(snapshot, rows)
     inside, size = np.bincount(group, mask), np.bincount(group)
     mixed = (inside > 0) & (inside < size)
-    if mixed.sum() < _FEWEST_GROUPS:
+    if mixed.sum() < _MIN_GROUPS:
         return None
     masked = np.bincount(group, values * mask)[mixed] / inside[mixed]
     return masked - np.bincount(group, values * ~mask)[mixed] / (size - inside)[mixed]

@@ -11,9 +11,9 @@ from rlpanel.findings.engine.row_batch import RowBatch
 from rlpanel.store.query.filter_syntax import quote
 
 #: A label with more values than this is an identifier, not a category.
-_MOST_VALUES = 20
+_MAX_VALUES = 20
 #: Most labels whose values are tried.
-_MOST_LABELS = 6
+_MAX_LABELS = 6
 #: Labels that are a result or describe the logging, and do not say where a sample comes from.
 _NO_CATEGORY = frozenset({"group", "finish_reason", "split", "status", "stop_reason", "answer", "response"})
 #: Dimension of the whole run, and of the ranks.
@@ -77,12 +77,12 @@ def places_of(rows: RowBatch) -> tuple[Place, ...]:
     snapshot = rows.view.snapshot
     labels = 0
     for name in snapshot.labels:
-        if name in _NO_CATEGORY or labels == _MOST_LABELS:
+        if name in _NO_CATEGORY or labels == _MAX_LABELS:
             continue
         codes, names = snapshot.label_codes(name)
         counts = np.bincount(codes[rows.rows] + 1, minlength=len(names) + 1)[1:]
         used = np.flatnonzero(counts)
-        if 2 <= len(used) <= _MOST_VALUES:
+        if 2 <= len(used) <= _MAX_VALUES:
             found += [Place(name, names[code]) for code in used.tolist()]
             labels += 1
     return tuple(found)

@@ -19,7 +19,7 @@ from rlpanel.findings.engine.wording import at_place, compared, number, since, s
 #: Gain of correlation by a shift of one token that does not arise by chance.
 _SHIFTED = 0.4
 #: Larger gaps count as this in the test.
-_MOST_GAP = 2.0
+_MAX_GAP = 2.0
 
 
 @signal("engine_gap", "engine_log_ratio_mean", kind="level")
@@ -27,7 +27,7 @@ def _gap(rows: RowBatch) -> np.ndarray:
     with np.errstate(all="ignore"):
         gap = rows.number("_engine_gap_sum") / rows.number("engine_log_ratio_count")
     # A few tokens have a huge exponential: they must not hide the others in the standard error.
-    return np.minimum(gap, _MOST_GAP)
+    return np.minimum(gap, _MAX_GAP)
 
 
 @signal("engine_shift", "engine_shift")

@@ -93,7 +93,7 @@ AT_INGEST = ("kl_coef", "kl_estimator", "gamma", "lam", "epsilon", "epsilon_high
 
 
 #: Maximum number of reward functions whose weights are used, and maximum length of weights as text.
-MOST_WEIGHTS, _TEXT = 1000, 200
+MAX_WEIGHTS, _TEXT = 1000, 200
 
 
 class RewardWeights(dict[str, float]):
@@ -184,7 +184,7 @@ def _usable(name: str, value: Any) -> Any:
 
 def _weights(value: Any) -> Any:
     """Return weights by function; as text if they lack the functions' names or are not all numbers."""
-    if isinstance(value, dict) and len(value) <= MOST_WEIGHTS and all(map(_is_weight, value.values())):
+    if isinstance(value, dict) and len(value) <= MAX_WEIGHTS and all(map(_is_weight, value.values())):
         return RewardWeights({str(function): float(weight) for function, weight in value.items()})
     return str(value)[:_TEXT] if isinstance(value, (list, tuple, dict)) else None
 

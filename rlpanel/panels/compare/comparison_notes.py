@@ -10,7 +10,7 @@ from rlpanel.store.snapshot.compared_reward import ComparedReward
 from rlpanel.store.snapshot.prompt_pairs import BEST, PromptPairs
 
 #: Maximum number of reward functions that a sentence names.
-_MOST_NAMED = 6
+_MAX_NAMED = 6
 
 _SHARED = marked(
     "The rewards of the two runs are different sums. So the functions that both runs log are summed instead, "
@@ -68,23 +68,20 @@ def _shared_text(reward: ComparedReward, labels: tuple[str, str]) -> str:
         names=_sum_text(reward),
     )
     left_out = [
-        tr("{names} (only in {label})").format(names=_names(names), label=label)
+        tr("{names} (only in {label})", names=_names(names), label=label)
         for names, label in zip((reward.only_here, reward.only_there), labels, strict=True)
         if names
     ]
-    return (
-        tr("{text} Left out: {left_out}.").format(text=text, left_out=", ".join(left_out))
-        if left_out
-        else text
-    )
+    return tr("{text} Left out: {left_out}.", text=text, left_out=", ".join(left_out)) if left_out else text
 
 
 def _sum_text(reward: ComparedReward) -> str:
     """Return the sum as text, with its weights or the reason why it has none."""
     if reward.weighting == "same":
         pairs = zip(reward.weights, reward.functions, strict=True)
-        return tr("{names}, with the runs' weights").format(
-            names=_names([f"{weight:g} × {name}" for weight, name in pairs], " + ")
+        return tr(
+            "{names}, with the runs' weights",
+            names=_names([f"{weight:g} × {name}" for weight, name in pairs], " + "),
         )
     reason = {
         "different": tr("unweighted, since the runs give them different weights"),
@@ -99,8 +96,7 @@ def _doubtful_text(reward: ComparedReward, labels: tuple[str, str]) -> str:
     if reward.only_here and reward.only_there:
         return tr(
             "{start} they have no reward function in common. "
-            "{here} logs {here_names}, {there} logs {there_names}."
-        ).format(
+            "{here} logs {here_names}, {there} logs {there_names}.",
             start=start,
             here=here,
             here_names=_names(reward.only_here),
@@ -111,8 +107,12 @@ def _doubtful_text(reward: ComparedReward, labels: tuple[str, str]) -> str:
         (reward.only_here, here, there) if reward.only_here else (reward.only_there, there, here)
     )
     return tr(
-        "{start} {with_functions} logs its reward functions ({names}), {without} only their total."
-    ).format(start=start, with_functions=with_functions, names=_names(names), without=without)
+        "{start} {with_functions} logs its reward functions ({names}), {without} only their total.",
+        start=start,
+        with_functions=with_functions,
+        names=_names(names),
+        without=without,
+    )
 
 
 def _best_text(pairs: PromptPairs, at: tuple[str, str], labels: tuple[str, str]) -> str:
@@ -120,31 +120,33 @@ def _best_text(pairs: PromptPairs, at: tuple[str, str], labels: tuple[str, str])
     counts, sides = (pairs.chose_here, pairs.chose_there), (pairs.here, pairs.there)
     steps = [f"{label} ({side.step[0]:,})" for label, side in zip(labels, sides, strict=True)]
     if at == (BEST, BEST) and counts[0] == counts[1]:
-        chosen = tr("Best steps of {steps} chosen on {prompts}").format(
-            steps=tr(" and ").join(steps), prompts=_prompts(counts[0])
+        chosen = tr(
+            "Best steps of {steps} chosen on {prompts}",
+            steps=tr(" and ").join(steps),
+            prompts=_prompts(counts[0]),
         )
     else:
         chosen = tr(" and ").join(
-            tr("best step of {step} chosen on {prompts}").format(step=step, prompts=_prompts(count))
+            tr("best step of {step} chosen on {prompts}", step=step, prompts=_prompts(count))
             for step, count, choice in zip(steps, counts, at, strict=True)
             if choice == BEST
         )
     chosen = chosen[0].upper() + chosen[1:]
     others = int(pairs.held_out.sum())
     if not others:
-        return tr("{chosen}; no other prompt is in both runs, so there is no win rate.").format(chosen=chosen)
-    return tr("{chosen}; compared on the other {others:,}.").format(chosen=chosen, others=others)
+        return tr("{chosen}; no other prompt is in both runs, so there is no win rate.", chosen=chosen)
+    return tr("{chosen}; compared on the other {others:,}.", chosen=chosen, others=others)
 
 
 def _prompts(count: int) -> str:
-    return trn("{count:,} prompt", "{count:,} prompts", count).format(count=count)
+    return trn("{count:,} prompt", "{count:,} prompts", count)
 
 
 def _names(names: Sequence[str], separator: str = ", ") -> str:
-    listed = separator.join(names[:_MOST_NAMED])
-    more = len(names) - _MOST_NAMED
+    listed = separator.join(names[:_MAX_NAMED])
+    more = len(names) - _MAX_NAMED
     return (
-        tr("{listed}{separator}{more:,} more").format(listed=listed, separator=separator, more=more)
+        tr("{listed}{separator}{more:,} more", listed=listed, separator=separator, more=more)
         if more > 0
         else listed
     )

@@ -20,14 +20,13 @@ from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.theme import safe_text
+from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.texts.prompt_line import prompt_cell
 from rlpanel.texts.shorten import one_line
 
 _DIFF, _TOKENS = "diff", "tokens"
-_NOTE = '<p class="note">{}</p>'
 
 
 class PromptPair:
@@ -83,7 +82,7 @@ class PromptPair:
                 _sample(comparison.there, comparison.pairs.there.row[pair]),
             )
         except RLPanelError as error:
-            self._head.object = _NOTE.format(safe_text(error))
+            self._head.object = note_html(error)
             return
         sides = comparison.pairs.here, comparison.pairs.there
         self._rewards = float(sides[0].row_reward[pair]), float(sides[1].row_reward[pair])
@@ -96,8 +95,10 @@ class PromptPair:
         prompt = safe_text(one_line(prompt_cell(sample.prompt or "", text_style(self.context))))
         choice = ""
         if max(counts) > 1:
-            choice = tr(" · of {here:,} and {there:,} samples, those closest to their mean reward").format(
-                here=counts[0], there=counts[1]
+            choice = tr(
+                " · of {here:,} and {there:,} samples, those closest to their mean reward",
+                here=counts[0],
+                there=counts[1],
             )
         return f'<p class="note">{prompt}{choice}</p>'
 
@@ -114,7 +115,7 @@ class PromptPair:
             self._reward_name,
         )  # fmt: skip
         right = DiffSide(
-            self._labels[1], tr("step {step} · {place}").format(step=there.step, place=there.place),
+            self._labels[1], tr("step {step} · {place}", step=there.step, place=there.place),
             "reference", there.response,
             self._rewards[1], there.response_tokens, self._reward_name,
         )  # fmt: skip
@@ -122,7 +123,7 @@ class PromptPair:
         if len(here.response or "") + len(there.response or "") <= NOW_CHARS:
             self._show_diff(next(results))
         else:
-            self._show_diff(_NOTE.format(tr("Comparing …")))
+            self._show_diff(note_html(tr("Comparing …")))
             self._work.start(results)
 
     def _show_diff(self, html: str) -> None:

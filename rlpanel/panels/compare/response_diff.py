@@ -18,13 +18,13 @@ from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.compare.related_samples import same_group, same_prompt
 from rlpanel.panels.compare.text_diff import DiffPiece, DiffUnit, diff, token_units, word_units
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
-from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.language.labels import marked, tr, tr_html
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.theme import safe_text
+from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.texts.display_text import TokenKind, decode, escape_invisible
@@ -34,7 +34,7 @@ from rlpanel.texts.prompt_parts import TextStyle
 #: Texts of up to this many characters together are compared on the event loop, longer ones on a thread.
 NOW_CHARS = 2000
 #: Maximum number of samples or steps to choose from; the nearest are listed.
-MOST_CHOICES = 200
+MAX_CHOICES = 200
 BREAK = "\n"
 
 _OWN = {"reference": "ref_response", "truth": "ground_truth"}
@@ -110,9 +110,9 @@ class ResponseDiff(Viewer):
         kinds = {tr(name): key for key, name in _NAMES.items() if getattr(sample, _OWN[key]) is not None}
         others, steps = same_group(snapshot, sample), same_prompt(snapshot, sample)
         if len(others):
-            kinds[tr("Another sample of the group ({others:,})").format(others=len(others))] = "group"
+            kinds[tr("Another sample of the group ({others:,})", others=len(others))] = "group"
         if steps:
-            kinds[tr("Same prompt at another step ({steps:,})").format(steps=len(steps))] = "step"
+            kinds[tr("Same prompt at another step ({steps:,})", steps=len(steps))] = "step"
         return kinds
 
     def _update_others(self) -> None:
@@ -121,11 +121,11 @@ class ResponseDiff(Viewer):
         options: dict[str, str] = {}
         chosen = None
         if sample is not None and kind == "group":
-            options = self._labels(same_group(snapshot, sample)[:MOST_CHOICES], "line")
+            options = self._labels(same_group(snapshot, sample)[:MAX_CHOICES], "line")
             chosen = next(iter(options.values()))
         elif sample is not None and kind == "step":
             by_step = same_prompt(snapshot, sample)
-            near = sorted(sorted(by_step, key=lambda step: abs(step - sample.step))[:MOST_CHOICES])
+            near = sorted(sorted(by_step, key=lambda step: abs(step - sample.step))[:MAX_CHOICES])
             options = self._labels(np.array([by_step[step][0] for step in near]), "step")
             before = max((i for i, step in enumerate(near) if step < sample.step), default=0)
             chosen = list(options.values())[before]
@@ -144,7 +144,7 @@ class ResponseDiff(Viewer):
             if name == "line" and snapshot.ranks > 1:
                 label = f"rank {int(snapshot.metadata('rank')[row])} · {label}"
             if has_reward:
-                label += tr(" · reward {reward}").format(reward=number(float(snapshot.number("reward")[row])))
+                label += tr(" · reward {reward}", reward=number(float(snapshot.number("reward")[row])))
             options[f"{label} · {uid}" if label in options else label] = uid
         return options
 
@@ -186,7 +186,7 @@ class ResponseDiff(Viewer):
         other = self._other_sample()
         if other is None:
             return DiffSide("", "", "muted", None)
-        title = tr("Same group") if kind == "group" else tr("Step {step}").format(step=other.step)
+        title = tr("Same group") if kind == "group" else tr("Step {step}", step=other.step)
         location, tokens = other.place, other.response_tokens
         return DiffSide(title, location, "reference", other.response, other.reward, tokens)
 
@@ -203,12 +203,12 @@ class ResponseDiff(Viewer):
         try:
             side = self._side(sample)
         except RLPanelError as error:
-            self._show(f'<p class="note">{safe_text(error)}</p>')
+            self._show(note_html(error))
             return
         if len(sample.response or "") + len(side.text or "") <= NOW_CHARS:
             self._show(next(diff_html(response_side(sample), side, style)))
         else:
-            self._show(tr('<p class="note">Comparing …</p>'))
+            self._show(note_html(tr("Comparing …")))
             self._work.start(diff_html(response_side(sample), side, style))
 
     def _show(self, html: str) -> None:
@@ -229,7 +229,7 @@ def diff_html(left: DiffSide, right: DiffSide, style: TextStyle) -> Iterator[str
     )
     summary = summary.format(share=result.shared)
     summary += "" if result.whole else tr("; a long passage was not aligned and is marked as different")
-    legend = tr("<ins>only on the left</ins> · <del>only on the right</del>")
+    legend = tr_html("<ins>only on the left</ins> · <del>only on the right</del>")
     body = "".join(_row_html(here, there) for here, there in result.rows)
     yield (
         f'<p class="note">{summary} · {legend}</p>'
@@ -267,8 +267,10 @@ def _pieces_html(pieces: Sequence[DiffPiece], tag: str) -> str:
 
 def _empty_html(sample: Sample | None) -> str:
     if sample is None:
-        return tr('<p class="note">No sample selected</p>')
-    return tr(
-        '<p class="note">Nothing to compare with: no reference response or ground truth is logged, '
-        "and no other sample has this prompt.</p>"
+        return note_html(tr("No sample selected"))
+    return note_html(
+        tr(
+            "Nothing to compare with: no reference response or ground truth is logged, "
+            "and no other sample has this prompt."
+        )
     )

@@ -25,13 +25,13 @@ def comparison_export(comparison: RunComparison, prompts: Prompts, labels: tuple
         comparison.reward, comparison.pairs, (comparison.here.at, comparison.there.at), labels
     )
     sentences = [
-        tr("{pairs:,} prompts.").format(pairs=len(comparison.pairs)),
+        tr("{pairs:,} prompts.", pairs=len(comparison.pairs)),
         f"{comparison.how}.",
         *(note.text for note in notes),
     ]
     return CardExport(
         name=f"{file_name(here)}-against-{file_name(there)}",
-        title=tr("Reward of {here} minus reward of {there}, per prompt").format(here=here, there=there),
+        title=tr("Reward of {here} minus reward of {there}, per prompt", here=here, there=there),
         words=" ".join([*sentences, win_rate_text(comparison.rate)]).strip(),
         rows=lambda: pairs_frame(comparison, prompts),
         legend=(("won", "good"), ("tied", "muted"), ("lost", "bad")),

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rlpanel.metrics.win_rate import Share, WinRate
 from rlpanel.number_text import number
 from rlpanel.panels.compare.comparison_notes import ComparisonNote
-from rlpanel.panels.language.labels import marked, tr, trn
+from rlpanel.panels.language.labels import marked, tr, tr_html, trn
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.prompt_pairs import PromptPairs
 
@@ -25,11 +25,12 @@ _MEAN = marked("Mean over prompts of this run's reward minus the other run's.")
 def matched_html(pairs: PromptPairs, here: str, there: str, how: str) -> str:
     """Return HTML with the number of prompts in both runs and in only one of them."""
     both = trn("{count:,} prompt in both runs", "{count:,} prompts in both runs", len(pairs))
-    only = tr("{count:,} only in {run}")
+    only_here = tr_html("{count:,} only in {run}", count=pairs.only_here, run=here)
+    only_there = tr_html("{count:,} only in {run}", count=pairs.only_there, run=there)
     return (
-        f'<div class="matched"><b>{both.format(count=len(pairs))}</b>'
-        f"<span>{only.format(count=pairs.only_here, run=safe_text(here))}</span>"
-        f"<span>{only.format(count=pairs.only_there, run=safe_text(there))}</span>"
+        f'<div class="matched"><b>{both}</b>'
+        f"<span>{only_here}</span>"
+        f"<span>{only_there}</span>"
         f'<span class="how">{safe_text(tr(how))}</span></div>'
     )
 
@@ -68,8 +69,11 @@ def win_rate_text(rate: WinRate) -> str:
         return ""
     parts = ((tr("won"), rate.wins), (tr("tied"), rate.ties), (tr("lost"), rate.losses))
     shares = ", ".join(f"{share.value:.0%} {word} ({_interval(share)})" for word, share in parts)
-    return tr("{shares}, Wilson 95 %; mean difference {mean} {method}").format(
-        shares=shares, mean=_mean(rate), method=_method(rate)
+    return tr(
+        "{shares}, Wilson 95 %; mean difference {mean} {method}",
+        shares=shares,
+        mean=_mean(rate),
+        method=_method(rate),
     )
 
 
@@ -87,8 +91,8 @@ def _mean(rate: WinRate) -> str:
 
 def _method(rate: WinRate) -> str:
     if rate.no_interval:
-        return tr("(no interval: {no_interval})").format(no_interval=rate.no_interval)
-    return tr("(95 %, Student's t over {prompts:,} prompts)").format(prompts=rate.prompts)
+        return tr("(no interval: {no_interval})", no_interval=rate.no_interval)
+    return tr("(95 %, Student's t over {prompts:,} prompts)", prompts=rate.prompts)
 
 
 def _interval(share: Share) -> str:

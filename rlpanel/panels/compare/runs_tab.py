@@ -30,7 +30,7 @@ from rlpanel.panels.step.reward_distribution import Bins, bins_of
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.theme import safe_text
+from rlpanel.panels.ui.theme import note_html
 from rlpanel.store.snapshot.prompt_pairs import BEST, NEWEST
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -230,7 +230,7 @@ class RunsTab(Viewer):
         self._pair.show(comparison if len(matches) else None, self._chosen, self._labels())
 
     def _show_note(self, text: str) -> None:
-        self._show_summary(f'<p class="note">{safe_text(text)}</p>')
+        self._show_summary(note_html(text))
 
     def _show_summary(self, html: str, *, results: bool = False) -> None:
         self._summary.object = html
@@ -316,10 +316,10 @@ def _no_pairs_html(comparison: RunComparison, labels: tuple[str, str]) -> str:
         label for run, label in sides if not np.isfinite(comparison.reward.values(run.snapshot)).any()
     ]
     if without_reward:
-        return tr('<p class="note">No reward is logged in {without_reward}.</p>').format(
-            without_reward=safe_text(" and ".join(without_reward))
+        return note_html(
+            tr("No reward is logged in {without_reward}.", without_reward=" and ".join(without_reward))
         )
-    return tr('<p class="note">The runs have no prompt in common.</p>')
+    return note_html(tr("The runs have no prompt in common."))
 
 
 def _caption(text: str) -> HtmlPane:

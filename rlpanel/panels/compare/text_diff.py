@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 #: Maximum number of equal pairs: without cutting the texts, and in all sections of cut texts together.
 EXACT_PAIRS = 50_000
-MOST_PAIRS = 500_000
+MAX_PAIRS = 500_000
 #: Number of units of a passage that can be an anchor.
 PASSAGE = 4
 
@@ -100,7 +100,7 @@ def _count_visible(units: Sequence[DiffUnit]) -> int:
 
 def _align(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[list[_Section], bool]:
     """Return equal and different sections in order, and whether all were aligned within the budget."""
-    budget = MOST_PAIRS
+    budget = MAX_PAIRS
     whole = True
     sections: list[_Section] = []
     for same, left, right in _cut(a, b):

@@ -16,7 +16,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.dollarmath.index import math_block_dollar
 
 #: Cells that a table may have beyond those that are written: short rows are filled up.
-MOST_FILLED_CELLS = 2_000
+MAX_FILLED_CELLS = 2_000
 #: Opening of a formula → its closing, and the kind of token.
 _BRACKETS = {"\\(": ("\\)", "math_inline"), "\\[": ("\\]", "math_inline_double")}
 _dollars = math_block_dollar(allow_blank_lines=True)
@@ -79,7 +79,7 @@ def _table(state: StateBlock, line: int, end: int, silent: bool) -> bool:
         last += 1
     columns = state.src[state.bMarks[line + 1] : state.eMarks[line + 1]].strip(" |").count("|") + 1
     size = state.eMarks[last - 1] - state.bMarks[line]
-    if columns * (last - line) > MOST_FILLED_CELLS + size:
+    if columns * (last - line) > MAX_FILLED_CELLS + size:
         state.env["refused"] = last
         return False
     return table(state, line, end, False)

@@ -194,9 +194,9 @@ def _version(versions: tuple[int, int] | None) -> str:
         return ""
     oldest, newest = versions
     return (
-        tr("policy {oldest}").format(oldest=oldest)
+        tr("policy {oldest}", oldest=oldest)
         if oldest == newest
-        else tr("policy {oldest}–{newest}").format(oldest=oldest, newest=newest)
+        else tr("policy {oldest}–{newest}", oldest=oldest, newest=newest)
     )
 
 

@@ -30,7 +30,7 @@ from rlpanel.store.snapshot.snapshot_cache import cached_on
 #: How texts are shown: Markdown as HTML, the text as logged, or its tokens coloured by a metric.
 MODES = ("text", "raw", "tokens")
 #: Most characters of a part that the browser can ask for.
-MOST_CHARACTERS = 5_000_000
+MAX_CHARACTERS = 5_000_000
 
 # Joined into one JavaScript module, in this order; the last file exports ``render``.
 _SCRIPTS = (
@@ -52,8 +52,11 @@ _SCRIPTS = (
 def unplayed(medium: Medium) -> str:
     """Return why a medium is not played outside of a server of ours, and where to find it."""
     served = tr("The player needs a board that rlpanel serve has started.")
-    return tr("The {medium} is not played here. {served} {where_it_is}").format(
-        medium=medium["kind"], served=served, where_it_is=where_it_is(medium)
+    return tr(
+        "The {medium} is not played here. {served} {where_it_is}",
+        medium=medium["kind"],
+        served=served,
+        where_it_is=where_it_is(medium),
     )
 
 
@@ -168,7 +171,7 @@ class ConversationView(pn.viewable.Viewer):
     def _send_part(self, asked: dict[str, Any]) -> None:
         """Send the text of a part that was cut; the HTML of its Markdown comes later, from a thread."""
         block, part = int(asked["block"]), str(asked["part"])
-        length = min(int(asked["length"]), MOST_CHARACTERS)
+        length = min(int(asked["length"]), MAX_CHARACTERS)
         answer = _part_answer(self._packed, block, part, length)
         if not (self._packed.payload["blocks"][block]["markdown"] and part == "text"):
             self._component._send_msg(answer)

@@ -30,9 +30,9 @@ from rlpanel.texts.shorten import shorten
 log = logging.getLogger(__name__)
 
 #: Characters of a text that are formatted; the rest is shown as it is.
-MOST_CHARACTERS = 20_000
+MAX_CHARACTERS = 20_000
 #: Seconds of CPU time for the Markdown of one text.
-MOST_SECONDS = 1.0
+MAX_SECONDS = 1.0
 #: A longer formula is shown as its source.
 _LONGEST_FORMULA = 2_000
 #: Characters of an address that are shown. A definition may be used by thousands of links.
@@ -62,14 +62,14 @@ _CLASSES = {"span": {"link", "source"}}
 def markdown_html(text: str) -> str:
     """Return Markdown as sanitized HTML; what is too long or too slow is plain text with a remark."""
     cut = _paragraph_end(text)
-    made = formatted_html(text[:cut], MOST_SECONDS)
+    made = formatted_html(text[:cut], MAX_SECONDS)
     if made is None:
         remark = tr("Shown as plain text: its Markdown cannot be formatted in reasonable time.")
         return f"{_remark(remark)}{_plain(text)}"
     if cut == len(text):
         return made
     remark = tr("The rest is shown as plain text: Markdown is formatted up to {most} characters.")
-    return f"{made}{_remark(remark.format(most=f'{MOST_CHARACTERS:,}'))}{_plain(text[cut:])}"
+    return f"{made}{_remark(remark.format(most=f'{MAX_CHARACTERS:,}'))}{_plain(text[cut:])}"
 
 
 def formatted_html(text: str, seconds: float) -> str | None:
@@ -93,14 +93,14 @@ def formatted_html(text: str, seconds: float) -> str | None:
 
 
 def _paragraph_end(text: str) -> int:
-    """Return how much of a text is formatted: at most `MOST_CHARACTERS`, up to the end of a paragraph."""
-    if len(text) <= MOST_CHARACTERS:
+    """Return how much of a text is formatted: at most `MAX_CHARACTERS`, up to the end of a paragraph."""
+    if len(text) <= MAX_CHARACTERS:
         return len(text)
     for gap in ("\n\n", "\n", " "):
-        end = text.rfind(gap, MOST_CHARACTERS // 2, MOST_CHARACTERS)
+        end = text.rfind(gap, MAX_CHARACTERS // 2, MAX_CHARACTERS)
         if end >= 0:
             return end + len(gap)
-    return MOST_CHARACTERS
+    return MAX_CHARACTERS
 
 
 def _remark(text: str) -> str:

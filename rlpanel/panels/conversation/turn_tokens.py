@@ -99,8 +99,10 @@ def _checked(spans: list[Span | None], located: _Located) -> TurnTokens:
         return TurnTokens(merged, "loss mask")
     note = tr(
         "Tokens are assigned to turns by the loss mask. The texts of {differing} of "
-        "{spans} messages stand at other tokens."
-    ).format(differing=differing, spans=len(spans))
+        "{spans} messages stand at other tokens.",
+        differing=differing,
+        spans=len(spans),
+    )
     return TurnTokens(spans, "loss mask", note)
 
 
@@ -122,8 +124,10 @@ class _Located:
         if missing:
             note = tr(
                 "The tokens of {missing} of {spans} messages are not known: their texts do not "
-                "occur in the tokens."
-            ).format(missing=missing, spans=len(self.spans))
+                "occur in the tokens.",
+                missing=missing,
+                spans=len(self.spans),
+            )
             return TurnTokens(self.spans, "texts", note)
         return TurnTokens(self.spans, "texts")
 

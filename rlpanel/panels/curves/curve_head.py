@@ -41,7 +41,7 @@ def subtitle(
     if column.unit and column.unit != "reward":
         parts.append(column.unit)
     if smoothing:
-        parts.append(tr("smoothed {smooth:g}").format(smooth=smoothing))
+        parts.append(tr("smoothed {smooth:g}", smooth=smoothing))
     if distribution.note:
         parts.append(distribution.note)
     if display.zero_shift:
@@ -50,7 +50,7 @@ def subtitle(
         parts.append(tr("log scale"))
     size = _steps_per_point(view, curve.columns[0])
     if size > 1:
-        parts.append(tr("{size} steps per point").format(size=size))
+        parts.append(tr("{size} steps per point", size=size))
     return ", ".join(parts)
 
 

@@ -74,7 +74,7 @@ class LogComparison:
         long, short = {
             "equal": (tr("matches trainer log"), "✓"),
             "differs": (
-                tr("differs from trainer log by {largest}").format(largest=number(self.largest)),
+                tr("differs from trainer log by {largest}", largest=number(self.largest)),
                 tr("≠ log"),
             ),
             "not comparable": (tr("trainer log: not comparable"), tr("log?")),
@@ -86,15 +86,16 @@ class LogComparison:
     def tip(self) -> str:
         """The details in plain text."""
         if self.verdict == "not comparable":
-            return tr("The trainer's {scalar} cannot be compared: {reason}.").format(
-                scalar=self.scalar, reason=self.reason
+            return tr(
+                "The trainer's {scalar} cannot be compared: {reason}.", scalar=self.scalar, reason=self.reason
             )
-        parts = [tr("The trainer logs this number as {scalar}.").format(scalar=self.scalar)]
+        parts = [tr("The trainer logs this number as {scalar}.", scalar=self.scalar)]
         if self.verdict == "equal":
-            parts.append(tr("Both are equal at {count}.").format(count=_points(self.points)))
+            parts.append(tr("Both are equal at {count}.", count=_points(self.points)))
         else:
             parts.append(
-                tr("They differ at {different:,} of {count}, most at step {step}: by {largest}.").format(
+                tr(
+                    "They differ at {different:,} of {count}, most at step {step}: by {largest}.",
                     different=self.different,
                     count=_points(self.points),
                     step=self.step,
@@ -102,26 +103,22 @@ class LogComparison:
                 )
             )
         parts.append(
-            tr("Equal means within {value:.3%} or {tolerance}.").format(
-                value=RELATIVE, tolerance=number(self.tolerance)
+            tr(
+                "Equal means within {value:.3%} or {tolerance}.",
+                value=RELATIVE,
+                tolerance=number(self.tolerance),
             )
         )
         if self.window > 1:
             parts.append(
-                tr("A logged point is compared with the mean of up to {window} steps.").format(
-                    window=self.window
-                )
+                tr("A logged point is compared with the mean of up to {window} steps.", window=self.window)
             )
         if self.delay:
-            later = trn("{count:,} step", "{count:,} steps", self.delay).format(count=self.delay)
-            parts.append(
-                tr("The trainer logs the last pass through a rollout {later} later.").format(later=later)
-            )
+            later = trn("{count:,} step", "{count:,} steps", self.delay)
+            parts.append(tr("The trainer logs the last pass through a rollout {later} later.", later=later))
         if self.partial:
             parts.append(
-                tr("Left out: {count}, whose steps or samples are incomplete.").format(
-                    count=_points(self.partial)
-                )
+                tr("Left out: {count}, whose steps or samples are incomplete.", count=_points(self.partial))
             )
         return " ".join(parts)
 
@@ -173,7 +170,7 @@ def _conditions(view: RunView, row: TrainerScalar, result: bool | None) -> list[
 def _doubt(view: RunView, row: TrainerScalar) -> str:
     """Return why a difference may not be one; empty if there is no doubt."""
     if unknown := _conditions(view, row, None):
-        return tr("run.json does not say that {facts}").format(facts=tr(", and that ").join(unknown))
+        return tr("run.json does not say that {facts}", facts=tr(", and that ").join(unknown))
     return tr("some of the run's files cannot be read") if view.snapshot.unread else ""
 
 
@@ -183,7 +180,7 @@ def _compare(view: RunView, scalar: str, curve: str, row: TrainerScalar) -> LogC
     if not windows.common:
         return None
     if failed := _conditions(view, row, False):
-        reason = tr("they are equal only if {facts}").format(facts=tr(", and ").join(failed))
+        reason = tr("they are equal only if {facts}", facts=tr(", and ").join(failed))
         return LogComparison(scalar, curve, "not comparable", reason)
     ours, theirs, compared = windows.means, logged.values, windows.comparable
     partial = int((windows.has_steps & ~compared & np.isfinite(theirs)).sum())
@@ -213,4 +210,4 @@ def _compare(view: RunView, scalar: str, curve: str, row: TrainerScalar) -> LogC
 
 
 def _points(count: int) -> str:
-    return trn("{count:,} point", "{count:,} points", count).format(count=count)
+    return trn("{count:,} point", "{count:,} points", count)

@@ -79,7 +79,7 @@ class RunLegend(Viewer):
         actual = alignment_of(self.context.snapshot, wanted)
         if actual != wanted:
             return tr("no timestamps in this run: aligned by step")
-        return "" if actual == STEP else tr("aligned by {actual}").format(actual=AXIS_LABELS[actual])
+        return "" if actual == STEP else tr("aligned by {actual}", actual=AXIS_LABELS[actual])
 
     def _toggle(self, key: Any) -> None:
         if isinstance(key, str) and any(run["key"] == key for run in self._chips.runs):

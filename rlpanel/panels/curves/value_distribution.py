@@ -47,7 +47,7 @@ class ValueDistribution:
         """Text with the number of values that a log scale cannot show; empty if it shows all."""
         counted = self._plot.density if self._plot is not None else None
         return (
-            tr("{left_out:,} values ≤ 0 left out").format(left_out=counted.left_out)
+            tr("{left_out:,} values ≤ 0 left out", left_out=counted.left_out)
             if counted is not None and counted.left_out
             else ""
         )

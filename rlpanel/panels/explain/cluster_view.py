@@ -22,12 +22,12 @@ from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.plot_elements import cluster_bars
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui.theme import safe_text
+from rlpanel.panels.ui.theme import note_html
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.shorten import marked_line
 
 #: Maximum number of listed clusters.
-MOST_ROWS = 40
+MAX_ROWS = 40
 
 
 class ClusterView(Viewer):
@@ -99,21 +99,19 @@ class ClusterView(Viewer):
         self._say(tr("Stopped. Change the steps to start again."))
 
     def _say(self, text: str) -> None:
-        self._note.object = f'<p class="note">{safe_text(text)}</p>'
+        self._note.object = note_html(text)
 
     def _show(self, found: Clustering) -> None:
         self._stop.visible = not found.complete
         if not found.complete:
             self._say(
-                tr("Reading {read:,} of {total:,} different responses …").format(
-                    read=found.read, total=found.total
-                )
+                tr("Reading {read:,} of {total:,} different responses …", read=found.read, total=found.total)
             )
             return
         self._found = found
         self._say(_summary(found))
         self._plot.update()
-        rows = [_row(str(at), cluster, found) for at, cluster in enumerate(found.clusters[:MOST_ROWS])]
+        rows = [_row(str(at), cluster, found) for at, cluster in enumerate(found.clusters[:MAX_ROWS])]
         titles = ["", tr("samples"), "response", tr("steps"), tr("prompts"), "reward"]
         self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
 
@@ -139,11 +137,15 @@ def _summary(found: Clustering) -> str:
     inside = sum(cluster.size for cluster in found.clusters)
     share = inside / max(found.samples, 1)
     text = tr(
-        "{inside:,} of {samples:,} samples ({share:.0%}) have a response that others nearly repeat"
-    ).format(inside=inside, samples=found.samples, share=share)
+        "{inside:,} of {samples:,} samples ({share:.0%}) have a response that others nearly repeat",
+        inside=inside,
+        samples=found.samples,
+        share=share,
+    )
     if found.samples < found.all_samples:
-        text += tr("; {all_samples:,} samples have a response, only a part of them was read").format(
-            all_samples=found.all_samples
+        text += tr(
+            "; {all_samples:,} samples have a response, only a part of them was read",
+            all_samples=found.all_samples,
         )
     return f"{text}."
 
@@ -156,7 +158,7 @@ def _row(key: str, cluster: ResponseCluster, found: Clustering) -> dict[str, Any
         f"{cluster.size:,}",
         cluster.size / max(found.clusters[0].size, 1),
         [steps, f"{cluster.prompts:,}", number(cluster.reward)],
-        tip=tr("{texts:,} different texts. Click to see the samples.").format(texts=cluster.texts),
+        tip=tr("{texts:,} different texts. Click to see the samples.", texts=cluster.texts),
     )
 
 

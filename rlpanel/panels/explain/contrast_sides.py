@@ -63,9 +63,7 @@ def parse_range(text: str) -> tuple[int, int]:
     """
     found = _RANGE.fullmatch(text)
     if found is None:
-        raise SettingError(
-            tr("{text!r} is not a range of steps: write 7 or 3–9").format(text=text.strip()[:40])
-        )
+        raise SettingError(tr("{text!r} is not a range of steps: write 7 or 3–9", text=text.strip()[:40]))
     first, last = int(found[1]), int(found[2] or found[1])
     return min(first, last), max(first, last)
 
@@ -109,7 +107,7 @@ def sides_of(context: Context, choice: str, a: str, b: str) -> Sides:
             raise SettingError(tr("this is the first step: write the step to compare with"))
         other = parse_range(b)[0] if b.strip() else int(steps.values[position - 1])
         here, there = (
-            ContrastSide(tr("step {step:,}").format(step=at), index, view, snapshot.rows_of(at))
+            ContrastSide(tr("step {step:,}", step=at), index, view, snapshot.rows_of(at))
             for at in (step, other)
         )
         return Sides(here, there, step=step, step_b=other)
@@ -137,11 +135,9 @@ def _filtered(context: Context, step: int) -> Sides:
     at = step if selection.scope == "step" else None
     rows = snapshot.rows_of(at)
     passing = np.array([uid in context.filtered_uids for uid in snapshot.uids(rows)], bool)
-    scope = tr("step {step:,}").format(step=step) if at is not None else tr("the run")
-    a = ContrastSide(
-        tr("filtered samples of {scope}").format(scope=scope), index, context.view, rows[passing]
-    )
-    b = ContrastSide(tr("the rest of {scope}").format(scope=scope), index, context.view, rows[~passing])
+    scope = tr("step {step:,}", step=step) if at is not None else tr("the run")
+    a = ContrastSide(tr("filtered samples of {scope}", scope=scope), index, context.view, rows[passing])
+    b = ContrastSide(tr("the rest of {scope}", scope=scope), index, context.view, rows[~passing])
     where = selection.filter
     without = f"not ({where})" if where else ""
     return Sides(a, b, where, without, at, at, _columns_of(snapshot, rows, where))
@@ -170,8 +166,8 @@ def _name(run: str, bounds: tuple[int, int] | None) -> str:
     if bounds is None:
         return run
     steps = (
-        tr("step {step:,}").format(step=bounds[0])
+        tr("step {step:,}", step=bounds[0])
         if bounds[0] == bounds[1]
-        else tr("steps {first:,}–{last:,}").format(first=bounds[0], last=bounds[1])
+        else tr("steps {first:,}–{last:,}", first=bounds[0], last=bounds[1])
     )
     return steps if run == tr("this run") else f"{run}, {steps}"

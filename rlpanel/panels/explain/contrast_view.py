@@ -9,7 +9,7 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.analysis.clustered_tests import LEAST_EFFECT
+from rlpanel.analysis.clustered_tests import MIN_EFFECT
 from rlpanel.analysis.difference import Difference, label_of
 from rlpanel.analysis.selection_contrast import Contrast, contrast
 from rlpanel.errors import RLPanelError
@@ -164,7 +164,7 @@ class ContrastView(Viewer):
         self._key, self._sides = key, sides
         for side in (sides.a, sides.b):
             if not len(side.rows):
-                self._fail(tr("There are no samples in: {name}").format(name=side.name), keep=True)
+                self._fail(tr("There are no samples in: {name}", name=side.name), keep=True)
                 return
         self._work.start(contrast(sides.a, sides.b, exclude=sides.exclude))
 
@@ -184,9 +184,7 @@ class ContrastView(Viewer):
         self._key = ()
         self._stop.visible = False
         if self._found is not None:
-            self._say(
-                tr("{summary} Stopped before all texts were read.").format(summary=_summary(self._found))
-            )
+            self._say(tr("{summary} Stopped before all texts were read.", summary=_summary(self._found)))
 
     def _say(self, text: str) -> None:
         self._note.object = f"<p>{safe_text(text)}</p>"
@@ -225,7 +223,8 @@ class ContrastView(Viewer):
 
 def _summary(found: Contrast) -> str:
     """Return what was compared, and how much differs."""
-    sizes = tr("{first} ({first_count:,} samples) against {second} ({second_count:,})").format(
+    sizes = tr(
+        "{first} ({first_count:,} samples) against {second} ({second_count:,})",
         first=found.a.name,
         first_count=len(found.a.rows),
         second=found.b.name,
@@ -233,17 +232,24 @@ def _summary(found: Contrast) -> str:
     )
     sizes = f"{sizes[:1].upper()}{sizes[1:]}"
     if not found.complete:
-        return tr("{sizes}. Reading {texts_read:,} of {texts_total:,} responses …").format(
-            sizes=sizes, texts_read=found.texts_read, texts_total=found.texts_total
+        return tr(
+            "{sizes}. Reading {texts_read:,} of {texts_total:,} responses …",
+            sizes=sizes,
+            texts_read=found.texts_read,
+            texts_total=found.texts_total,
         )
     count, tried = len(found.differences), found.columns_tried + found.features_tried
-    named = tr("{count:,} differences").format(count=count) if count != 1 else tr("1 difference")
+    named = tr("{count:,} differences", count=count) if count != 1 else tr("1 difference")
     text = tr(
         "{sizes}: {named} of at least {value:g} standard deviations that chance does not "
-        "explain, of {tried:,} things compared."
-    ).format(sizes=sizes, named=named, value=LEAST_EFFECT, tried=tried)
+        "explain, of {tried:,} things compared.",
+        sizes=sizes,
+        named=named,
+        value=MIN_EFFECT,
+        tried=tried,
+    )
     if found.is_sampled and found.texts_total:
-        text += tr(" Words are those of {texts_total:,} responses.").format(texts_total=found.texts_total)
+        text += tr(" Words are those of {texts_total:,} responses.", texts_total=found.texts_total)
     return text
 
 
@@ -251,10 +257,13 @@ def _row(key: str, difference: Difference) -> dict[str, Any]:
     tested = difference.tested
     is_mean = difference.kind in ("number", "script")
     values = [number(tested.a), number(tested.b)] if is_mean else [f"{tested.a:.1%}", f"{tested.b:.1%}"]
-    first = tr("{count_a:,} of {size_a:,}").format(count_a=difference.count_a, size_a=difference.size_a)
-    second = tr("{count_b:,} of {size_b:,}").format(count_b=difference.count_b, size_b=difference.size_b)
-    tip = tr("z = {z:.1f}; {first} samples against {second}. Click to see samples.").format(
-        z=tested.z, first=first, second=second
+    first = tr("{count_a:,} of {size_a:,}", count_a=difference.count_a, size_a=difference.size_a)
+    second = tr("{count_b:,} of {size_b:,}", count_b=difference.count_b, size_b=difference.size_b)
+    tip = tr(
+        "z = {z:.1f}; {first} samples against {second}. Click to see samples.",
+        z=tested.z,
+        first=first,
+        second=second,
     )
     if difference.kind == "number":
         tip = f"{describe(difference.name).help} {tip}"

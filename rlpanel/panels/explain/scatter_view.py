@@ -20,7 +20,7 @@ from rlpanel.panels.plots.plot_elements import ON_BOARD, finish_on_board, scatte
 from rlpanel.panels.plots.value_axis import ValueRange
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.theme import safe_text
+from rlpanel.panels.ui.theme import note_html
 
 _HEIGHT = 330
 
@@ -71,7 +71,7 @@ class ScatterView(Viewer):
         self._list_columns()
         x, y = self._x.value, self._y.value
         if context.index is None or step is None or x is None or y is None:
-            self._note.object = tr('<p class="note">This run has no numbers yet.</p>')
+            self._note.object = note_html(tr("This run has no numbers yet."))
             self._plot.object = None
             return
         snapshot = context.snapshot
@@ -84,11 +84,14 @@ class ScatterView(Viewer):
         frame["passes"] = True if passing is None else frame["uid"].isin(passing)
         self._frame = frame
         left = len(rows) - len(frame)
-        missing = tr("; {left:,} without one of the two numbers").format(left=left) if left else ""
+        missing = tr("; {left:,} without one of the two numbers", left=left) if left else ""
         text = tr(
-            "Step {step:,}: {count:,} samples{missing}. Drag a box to filter, click a point to open it."
-        ).format(step=step, count=len(frame), missing=missing)
-        self._note.object = f'<p class="note">{safe_text(text)}</p>'
+            "Step {step:,}: {count:,} samples{missing}. Drag a box to filter, click a point to open it.",
+            step=step,
+            count=len(frame),
+            missing=missing,
+        )
+        self._note.object = note_html(text)
         self._plot.object = self._element(x, y)
 
     def _list_columns(self) -> None:

@@ -22,12 +22,12 @@ from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
-from rlpanel.panels.ui.theme import safe_text
+from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.texts.display_text import Encoding, detect, read_piece
 
 #: Maximum number of rows of each kind.
-MOST_ROWS = 8
+MAX_ROWS = 8
 #: Names of the kinds; a label's own name stands for itself.
 _KINDS = {
     "samples": marked("Few samples"),
@@ -140,14 +140,16 @@ class StepShares(Viewer):
         self._read.visible = has_tokens and not (tokens.total and tokens.complete)
         self._read.label = tr("Stop") if reading else tr("Read tokens")
         if change is None:
-            self._summary.object = f'<p class="note">{safe_text(problem)}</p>'
+            self._summary.object = note_html(problem)
             self._rows.rows = []
             return
         texts = [_headline(change), *sentences(change)]
         if reading:
             texts.append(
-                tr("Reading the tokens of {read:,} of {total:,} samples …").format(
-                    read=tokens.read, total=tokens.total
+                tr(
+                    "Reading the tokens of {read:,} of {total:,} samples …",
+                    read=tokens.read,
+                    total=tokens.total,
                 )
             )
         elif tokens.total:
@@ -162,7 +164,7 @@ class StepShares(Viewer):
         rows: list[dict[str, Any]] = []
         self._parts = {}
         for kind in kinds:
-            listed = [part for part in parts if part.kind == kind][:MOST_ROWS]
+            listed = [part for part in parts if part.kind == kind][:MAX_ROWS]
             if listed:
                 rows.append({"heading": tr(_KINDS[kind]) if kind in _KINDS else kind})
             for part in listed:
@@ -204,7 +206,8 @@ def metrics_with_shares(view: RunView) -> list[str]:
 def _headline(change: StepChange) -> str:
     column = describe(change.column)
     unit = f" {column.unit}" if column.unit and column.unit != column.label else ""
-    return tr("{label} at step {step:,}: {value}{unit}, after {before} at step {since:,} ({change}).").format(
+    return tr(
+        "{label} at step {step:,}: {value}{unit}, after {before} at step {since:,} ({change}).",
         label=column.label,
         step=change.step,
         value=number(change.value),
@@ -222,12 +225,14 @@ def _tokens_note(tokens: TokenChange, change: StepChange) -> str:
     first = tokens.parts[0]
     text = ""
     if first.share >= HALF and not change.is_noise:
-        text = tr("The token {token_label} carries {share:.0%} of the change. ").format(
-            token_label=_token_label(first.name, encoding), share=first.share
+        text = tr(
+            "The token {token_label} carries {share:.0%} of the change. ",
+            token_label=_token_label(first.name, encoding),
+            share=first.share,
         )
-    text += tr("Tokens of {samples:,} samples of both steps were read").format(samples=tokens.samples)
+    text += tr("Tokens of {samples:,} samples of both steps were read", samples=tokens.samples)
     return (
-        tr("{text}, of {all_samples:,}.").format(text=text, all_samples=tokens.all_samples)
+        tr("{text}, of {all_samples:,}.", text=text, all_samples=tokens.all_samples)
         if tokens.samples < tokens.all_samples
         else f"{text}."
     )
@@ -239,7 +244,9 @@ def _token_label(token: str, encoding: Encoding) -> str:
 
 def _row(key: str, part: ChangePart, change: StepChange, label: str) -> dict[str, Any]:
     numbers = [number(part.value), number(part.before), f"{part.count:,}", number(part.without)]
-    tip = tr("{share:.1%} of the change of {change}. Click to see the samples.").format(
-        share=part.share, change=number(change.change, sign=True)
+    tip = tr(
+        "{share:.1%} of the change of {change}. Click to see the samples.",
+        share=part.share,
+        change=number(change.change, sign=True),
     )
     return link_row(key, label, f"{part.share:.0%}".replace("-", "−"), part.share, numbers, tip=tip)

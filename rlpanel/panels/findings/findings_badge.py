@@ -14,7 +14,7 @@ from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.panels.curves.curve_selection import show_curve
 from rlpanel.panels.findings.finding_landing import StepChoice, show_affected, show_finding
 from rlpanel.panels.findings.findings_popup import (
-    MOST_CURRENT,
+    MAX_CURRENT,
     SEVERITY_COLORS,
     CurrentFindings,
     FindingsPopup,
@@ -106,7 +106,7 @@ class FindingsBadge(Viewer):
         snapshot = self.context.snapshot
         shown = [finding_json(each, snapshot) for each in findings]
         self._list.param.update(found=shown, checked=True)
-        self.current.found = [each for each in shown if each["severity"] != "info"][:MOST_CURRENT]
+        self.current.found = [each for each in shown if each["severity"] != "info"][:MAX_CURRENT]
         self.context.shaded_by_column = _marked_curves(self._findings.values())
         linked = self._findings.get(self.context.selection.finding)
         if linked is None:

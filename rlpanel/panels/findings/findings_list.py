@@ -13,11 +13,11 @@ from rlpanel.findings.check import check
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.findings.findings_badge import EVERY
-from rlpanel.panels.language.labels import tr
+from rlpanel.panels.language.labels import tr, tr_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.theme import safe_text
+from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.run_view import RunView
 
@@ -62,15 +62,14 @@ def list_html(findings: Sequence[Finding]) -> str:
     past = [finding for finding in findings if finding.severity == "info"]
     present = [finding for finding in findings if finding.severity != "info"]
     if not findings:
-        return tr('<p class="note">No findings in the complete steps.</p>')
-    html = (
-        _items(present)
-        if present
-        else tr('<p class="note">No finding concerns the newest complete steps.</p>')
-    )
+        return note_html(tr("No findings in the complete steps."))
+    html = _items(present) if present else note_html(tr("No finding concerns the newest complete steps."))
     if past:
-        summary = tr("<summary>Earlier ({past})</summary>").format(past=len(past))
-        html += f'<details class="earlier"{"" if present else " open"}>{summary}{_items(past)}</details>'
+        summary = tr("Earlier ({past})", past=len(past))
+        html += (
+            f'<details class="earlier"{"" if present else " open"}><summary>{summary}</summary>'
+            f"{_items(past)}</details>"
+        )
     return html
 
 
@@ -80,11 +79,7 @@ def _items(findings: Sequence[Finding]) -> str:
 
 def _finding_html(finding: Finding) -> str:
     evidence = "".join(f"<p>{safe_text(line)}</p>" for line in finding.evidence)
-    advice = (
-        tr("<p><b>Check next:</b> {advice}</p>").format(advice=safe_text(finding.advice))
-        if finding.advice
-        else ""
-    )
+    advice = tr_html("<p><b>Check next:</b> {advice}</p>", advice=finding.advice) if finding.advice else ""
     symptoms = "".join(
         f"<li>{_mark(symptom)} {safe_text(symptom.sentence)}</li>" for symptom in finding.symptoms
     )

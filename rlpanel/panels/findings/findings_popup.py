@@ -16,7 +16,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 #: Severity → name of its theme colour.
 SEVERITY_COLORS = {"alarm": "bad", "warning": "kl", "info": "muted"}
 #: Number of findings that stand above the curves; the badge lists all.
-MOST_CURRENT = 3
+MAX_CURRENT = 3
 
 
 class FindingsPopup(Component):
@@ -41,7 +41,7 @@ class FindingsPopup(Component):
 class CurrentFindings(Component):
     """The worst current findings, one a line above the curves; a click sends ``[key, step choice]``."""
 
-    found = param.List(default=[], doc="At most `MOST_CURRENT` findings as JSON objects.")
+    found = param.List(default=[], doc="At most `MAX_CURRENT` findings as JSON objects.")
 
     _esm = read_assets(
         "panels/ui/dom.js", "panels/findings/finding_links.js", "panels/findings/current_findings.js"

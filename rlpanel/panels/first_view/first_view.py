@@ -78,7 +78,7 @@ def _curves(context: Context) -> str:
 
 def _step(context: Context) -> str:
     step = context.selection.step
-    text = tr("Step {step}").format(step=step) if step is not None else tr("Reading …")
+    text = tr("Step {step}", step=step) if step is not None else tr("Reading …")
     return f'<div class="card step"><b>{text}</b></div>'
 
 

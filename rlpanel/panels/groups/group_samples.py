@@ -8,20 +8,20 @@ from typing import Any, ClassVar
 import numpy as np
 import panel as pn
 import param
+from markupsafe import Markup
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number, plus_minus
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panel_fixes.html_pane import HtmlPane
-from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.language.labels import marked, tr, tr_html
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.texts.sample_texts import read_texts
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of
 from rlpanel.store.snapshot.run_view import RunView
@@ -29,8 +29,8 @@ from rlpanel.texts.prompt_line import clean
 from rlpanel.texts.prompt_parts import TextStyle
 
 #: Maximum number of samples side by side, and of characters of each response.
-MOST_SAMPLES = 64
-MOST_CHARS = 4000
+MAX_SAMPLES = 64
+MAX_CHARS = 4000
 #: Up to this many bytes of log are read on the event loop, more on a thread.
 READ_NOW = 1 << 20
 
@@ -119,7 +119,7 @@ class GroupSamples(Viewer):
         self._drawn = key
         self._work.stop()
         self._fit.object = _fit_html(view, snapshot.rows_of(sample.step))
-        visible = rows[:MOST_SAMPLES]
+        visible = rows[:MAX_SAMPLES]
         results = _read_cards(context.index, view, visible, settings_style(context.display))
         if snapshot.metadata("length")[visible].sum() <= READ_NOW:
             self._show_cards(next(results))
@@ -146,7 +146,7 @@ def _read_cards(
     yield [
         {
             "uid": uid,
-            "response": clean(text.get("response", text.get("prompt", "")), style)[:MOST_CHARS],
+            "response": clean(text.get("response", text.get("prompt", "")), style)[:MAX_CHARS],
             "numbers": [
                 [
                     tr(_SHORT.get(name, describe(name).label)),
@@ -164,31 +164,31 @@ def _read_cards(
 def _summary(groups: StepGroups, group: int) -> str:
     """Return the group's numbers in one line."""
     parts = [
-        tr("Group {group}").format(group=groups.names[group][:40]),
-        tr("{count:,} samples").format(count=len(groups.members[group])),
+        tr("Group {group}", group=groups.names[group][:40]),
+        tr("{count:,} samples", count=len(groups.members[group])),
     ]
     values = {name: float(column[group]) for name, column in groups.values.items()}
     if "group_mean" in values:
         parts.append(
-            tr("mean reward {plus_minus}").format(
-                plus_minus=plus_minus(values["group_mean"], values["group_std"])
-            )
+            tr("mean reward {plus_minus}", plus_minus=plus_minus(values["group_mean"], values["group_std"]))
         )
         parts.append(
-            tr("range {lowest} to {highest}").format(
-                lowest=number(values["group_worst"]), highest=number(values["group_best"])
+            tr(
+                "range {lowest} to {highest}",
+                lowest=number(values["group_worst"]),
+                highest=number(values["group_best"]),
             )
         )
-        parts.append(tr("pass rate {rate:.0%}").format(rate=values["group_pass_rate"]))
+        parts.append(tr("pass rate {rate:.0%}", rate=values["group_pass_rate"]))
         parts += (
-            [tr("no learning signal ({reason})").format(reason=groups.states[group])]
+            [tr("no learning signal ({reason})", reason=groups.states[group])]
             if values["group_zero_variance"]
             else []
         )
     if "group_diversity" in values:
-        parts.append(tr("{share:.0%} distinct responses").format(share=values["group_diversity"]))
-    if len(groups.members[group]) > MOST_SAMPLES:
-        parts.append(tr("first {count} shown").format(count=MOST_SAMPLES))
+        parts.append(tr("{share:.0%} distinct responses", share=values["group_diversity"]))
+    if len(groups.members[group]) > MAX_SAMPLES:
+        parts.append(tr("first {count} shown", count=MAX_SAMPLES))
     return " · ".join(parts)
 
 
@@ -198,12 +198,16 @@ def _fit_html(view: RunView, rows: np.ndarray) -> str:
     most = {name: float(np.nanmax(np.abs(d))) for name, d in differences.items() if np.isfinite(d).any()}
     if not most or not view.snapshot.has_number("advantage"):
         return ""
-    largest = ", ".join(
-        tr('<span title="{tip}">{value} from {name}</span>').format(
-            tip=safe_text(describe(FORMULAS[name]).tip), value=number(value), name=tr(_SHORT[name])
+    largest = Markup(", ").join(
+        tr_html(
+            '<span title="{tip}">{value} from {name}</span>',
+            tip=describe(FORMULAS[name]).tip,
+            value=number(value),
+            name=tr(_SHORT[name]),
         )
         for name, value in sorted(most.items(), key=lambda pair: pair[1])
     )
-    return tr('<span class="note">Logged advantages of this step differ by at most {largest}.</span>').format(
-        largest=largest
+    return tr_html(
+        '<span class="note">Logged advantages of this step differ by at most {largest}.</span>',
+        largest=largest,
     )

@@ -106,8 +106,8 @@ def filter_by_group(context: Context, groups: StepGroups, group: int) -> None:
 def _head(groups: StepGroups) -> dict[str, Any]:
     """Return title, tooltip, and as notes the numbers of groups: all, and those without learning signal."""
     low, high = (int((groups.states == state).sum()) for state in (ALL_LOW, ALL_HIGH))
-    without_signal = [[tr("{low:,} all low").format(low=low), "bad"]] if low else []
-    without_signal += [[tr("{high:,} all high").format(high=high), "good"]] if high else []
+    without_signal = [[tr("{low:,} all low", low=low), "bad"]] if low else []
+    without_signal += [[tr("{high:,} all high", high=high), "good"]] if high else []
     comma = "," if without_signal else ""
     finite = groups.values["group_std"][np.isfinite(groups.values["group_std"])]
     mean_std = float(finite.mean()) if len(finite) else float("nan")
@@ -115,8 +115,11 @@ def _head(groups: StepGroups) -> dict[str, Any]:
         "{groups:,} groups of the step, sorted by mean reward. Each bar spans the lowest "
         "to the highest reward, with a mark at the mean. Mean standard deviation within "
         "groups: {mean_std}. A group of equal rewards has no learning signal: all low if "
-        "they are below a pass, else all high. {tip} Click to filter the grid to a group."
-    ).format(groups=len(groups), mean_std=number(mean_std), tip=describe("zero_variance_groups").tip)
+        "they are below a pass, else all high. {tip} Click to filter the grid to a group.",
+        groups=len(groups),
+        mean_std=number(mean_std),
+        tip=describe("zero_variance_groups").tip,
+    )
     return {"title": tr("Groups"), "tip": tip, "notes": [[f"{len(groups):,}{comma}", ""], *without_signal]}
 
 

@@ -29,7 +29,7 @@ from rlpanel.texts.prompt_line import prompt_line
 from rlpanel.texts.prompt_parts import TextStyle
 
 #: Maximum number of groups whose prompts are read.
-MOST_PROMPTS = 300
+MAX_PROMPTS = 300
 
 _TITLES = {
     "group_mean": "mean",
@@ -153,7 +153,7 @@ def _read_frames(
     index: RunIndex, groups: StepGroups, cache: dict[str, str], style: TextStyle
 ) -> Iterator[pd.DataFrame]:
     """Yield the table once, with the first lines of its prompts; ``cache`` holds lines by uid."""
-    first = _first_rows(groups)[:MOST_PROMPTS]
+    first = _first_rows(groups)[:MAX_PROMPTS]
     uids = groups.snapshot.uids(first)
     missing = np.array([uid not in cache for uid in uids], bool)
     texts = read_texts(index, groups.snapshot, first[missing])
@@ -177,4 +177,4 @@ def _summary(groups: StepGroups, step: int | None) -> str:
         if name in view.step_metrics
     }
     passes = [f"{label} {number(value)}" for label, value in rates.items() if np.isfinite(value)]
-    return " · ".join([tr("{groups:,} groups").format(groups=len(groups)), *passes])
+    return " · ".join([tr("{groups:,} groups", groups=len(groups)), *passes])

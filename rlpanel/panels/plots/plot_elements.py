@@ -20,7 +20,7 @@ from rlpanel.texts.shorten import shorten
 #: Maximum number of ridges, and the greatest height of a ridge in units of their distance.
 RIDGES, REACH = 7, 1.9
 #: Maximum number of bars in rows, and characters of their labels.
-MOST_BARS, LABEL_CHARS = 12, 26
+MAX_BARS, LABEL_CHARS = 12, 26
 #: Theme colour of each state of a group.
 GROUP_COLORS = {SIGNAL: "policy", ALL_LOW: "bad", ALL_HIGH: "good"}
 #: Options of HoloViews for a plot in a card of the board.
@@ -112,7 +112,7 @@ def effect_bars(labels: Sequence[str], effects: np.ndarray, errors: np.ndarray, 
     """
     colors = theme.palette(dark)
     frame = _rows_of("name", labels, "effect", effects)
-    frame["error"] = errors[:MOST_BARS][::-1]
+    frame["error"] = errors[:MAX_BARS][::-1]
     frame["color"] = [colors["policy" if effect > 0 else "reference"] for effect in frame["effect"]]
     bars = _hvplot(frame).barh("name", "effect", color="color", line_color=None, **_size(frame))
     lines = holoviews().ErrorBars(frame, "name", ["effect", "error"])
@@ -174,12 +174,12 @@ def _rows_of(name: str, labels: Sequence[str], number: str, values: np.ndarray) 
     The names of both columns are in the tooltip.
     """
     names: list[str] = []
-    for label in [*labels[:MOST_BARS]][::-1]:
+    for label in [*labels[:MAX_BARS]][::-1]:
         text = shorten(label, LABEL_CHARS, within=True)
         while text in names:  # a categorical axis needs different names
             text += "\u200b"
         names.append(text)
-    return pd.DataFrame({name: names, number: values[:MOST_BARS][::-1]})
+    return pd.DataFrame({name: names, number: values[:MAX_BARS][::-1]})
 
 
 def _size(frame: pd.DataFrame) -> dict[str, Any]:

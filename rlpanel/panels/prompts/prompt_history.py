@@ -28,7 +28,7 @@ from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import click_field
-from rlpanel.panels.ui.theme import safe_text
+from rlpanel.panels.ui.theme import note_html
 from rlpanel.schema import Sample
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
@@ -40,7 +40,7 @@ from rlpanel.texts.prompt_parts import TextStyle
 from rlpanel.texts.shorten import first_line
 
 #: Maximum number of listed responses; those of the nearest steps are chosen.
-MOST_SAMPLES = 300
+MAX_SAMPLES = 300
 #: Up to this many bytes of log are read on the event loop, more on a thread.
 READ_NOW = 1 << 20
 
@@ -133,15 +133,16 @@ class PromptHistory(Viewer):
         steps = len(np.unique(history.step))
         first, last = history.means(history.reward)[1][:1], history.means(history.reward)[1][-1:]
         change = (
-            tr(" · mean reward {first} → {last}").format(
-                first=number(float(first[0])), last=number(float(last[0]))
-            )
+            tr(" · mean reward {first} → {last}", first=number(float(first[0])), last=number(float(last[0])))
             if len(first)
             else ""
         )
         self._show_note(
-            tr("{rows:,} samples at {steps:,} steps{change}").format(
-                rows=len(history.rows), steps=steps, change=change
+            tr(
+                "{rows:,} samples at {steps:,} steps{change}",
+                rows=len(history.rows),
+                steps=steps,
+                change=change,
             )
         )
         self._read(context.index, snapshot, history, sample)
@@ -161,7 +162,7 @@ class PromptHistory(Viewer):
 
     def _read(self, index: RunIndex, snapshot: Snapshot, history: SamplesOfPrompt, sample: Sample) -> None:
         """Read the responses for the table; if there are too many, those of the nearest steps."""
-        nearest = np.sort(np.argsort(np.abs(history.step - sample.step), kind="stable")[:MOST_SAMPLES])
+        nearest = np.sort(np.argsort(np.abs(history.step - sample.step), kind="stable")[:MAX_SAMPLES])
         rows = history.rows[nearest]
         key = (snapshot.name, *snapshot.uids(rows), settings_style(self.context.display))
         if key == self._key:
@@ -204,7 +205,7 @@ class PromptHistory(Viewer):
         self._diffing.stop()
         before = history.rows[history.step < sample.step]
         if not len(before):
-            self._show_diff(tr('<p class="note">No earlier step has this prompt.</p>'))
+            self._show_diff(note_html(tr("No earlier step has this prompt.")))
             return
         snapshot = view.snapshot
         step = snapshot.metadata("step")[before[-1]]
@@ -213,7 +214,7 @@ class PromptHistory(Viewer):
         if len(sample.response or "") <= NOW_CHARS // 2 and snapshot.metadata("length")[previous] <= READ_NOW:
             self._show_diff(next(results))
         else:
-            self._show_diff(tr('<p class="note">Comparing …</p>'))
+            self._show_diff(note_html(tr("Comparing …")))
             self._diffing.start(results)
 
     def _show_diff(self, html: str) -> None:
@@ -259,10 +260,10 @@ def _read_diff(index: RunIndex, view: RunView, row: int, sample: Sample, style: 
     try:
         previous = fetch(index, view, row)
     except RLPanelError as error:
-        yield f'<p class="note">{safe_text(error)}</p>'
+        yield note_html(error)
         return
     side = DiffSide(
-        tr("Step {step} (previous)").format(step=previous.step),
+        tr("Step {step} (previous)", step=previous.step),
         f"line {previous.line:,}",
         "reference",
         previous.response,

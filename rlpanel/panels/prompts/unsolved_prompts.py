@@ -26,7 +26,7 @@ from rlpanel.texts.prompt_line import prompt_line
 from rlpanel.texts.prompt_parts import TextStyle
 
 #: Maximum number of listed prompts.
-MOST_PROMPTS = 300
+MAX_PROMPTS = 300
 #: Runs of up to this many samples are searched on the event loop, larger ones on a thread.
 COUNT_NOW = 100_000
 
@@ -77,7 +77,7 @@ class UnsolvedPrompts(Viewer):
 
     def _find(self, index: RunIndex, snapshot: Snapshot, style: TextStyle) -> Iterator[_Result]:
         unsolved = unsolved_prompts(snapshot, self.context.display.stuck_steps)
-        rows = np.array([prompt.row for prompt in unsolved[:MOST_PROMPTS]], int)
+        rows = np.array([prompt.row for prompt in unsolved[:MAX_PROMPTS]], int)
         prompts = [prompt_line(texts.get("prompt"), style) for texts in read_texts(index, snapshot, rows)]
         yield unsolved, prompts, snapshot.uids(rows)
 
@@ -99,8 +99,11 @@ class UnsolvedPrompts(Viewer):
         least, referenced = self.context.display.stuck_steps, self.context.snapshot.has_number("ref_reward")
         below = tr("still below the reference reward") if referenced else tr("not above their first reward")
         self._show_note(
-            tr("{unsolved:,} prompts {below} after {least:,} steps or more").format(
-                unsolved=len(unsolved), below=below, least=least
+            tr(
+                "{unsolved:,} prompts {below} after {least:,} steps or more",
+                unsolved=len(unsolved),
+                below=below,
+                least=least,
             )
         )
 

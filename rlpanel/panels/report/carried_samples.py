@@ -22,7 +22,7 @@ from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.query import QueryResult
 
 #: Maximum number of characters of all samples' texts and token values in the page.
-MOST_CHARS = 12_000_000
+MAX_CHARS = 12_000_000
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ReportSamples:
 
 
 def collect_samples(
-    context: Context, rows: np.ndarray, outcome: QueryResult, most: int = MOST_CHARS
+    context: Context, rows: np.ndarray, outcome: QueryResult, most: int = MAX_CHARS
 ) -> ReportSamples:
     """Read the samples at ``rows`` and format them for the page; the first one is always included.
 

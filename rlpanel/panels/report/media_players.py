@@ -17,7 +17,7 @@ from rlpanel.store.query.sample_media import MediumTooLarge
 from rlpanel.texts.display_text import escape_invisible
 
 #: Most bytes of one medium, of all media of a report, and most media of a report that are read.
-MOST_EACH, MOST_TOTAL, MOST_READ = 2_000_000, 10_000_000, 50
+MAX_EACH, MAX_TOTAL, MAX_READ = 2_000_000, 10_000_000, 50
 
 
 @dataclass
@@ -30,9 +30,9 @@ class MediaBudget:
         Bytes of one medium, bytes of all, and number of media that are read.
     """
 
-    each: int = MOST_EACH
-    total: int = MOST_TOTAL
-    read: int = MOST_READ
+    each: int = MAX_EACH
+    total: int = MAX_TOTAL
+    read: int = MAX_READ
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _address(context: Context, sample: Sample, medium: Medium, budget: MediaBudg
     if known > budget.each:
         raise _too_large(known, budget)
     if budget.read <= 0:
-        raise RLPanelError(f"a report reads at most {MOST_READ} media")
+        raise RLPanelError(f"a report reads at most {MAX_READ} media")
     budget.read -= 1
     most = min(budget.each, budget.total)
     try:
@@ -106,7 +106,7 @@ def _address(context: Context, sample: Sample, medium: Medium, budget: MediaBudg
 def _too_large(size: int, budget: MediaBudget) -> MediumTooLarge:
     if size > budget.each:
         return MediumTooLarge(f"a report embeds files of at most {size_text(budget.each)}", size)
-    return MediumTooLarge(f"a report embeds at most {size_text(MOST_TOTAL)} in all", size)
+    return MediumTooLarge(f"a report embeds at most {size_text(MAX_TOTAL)} in all", size)
 
 
 def _player(kind: str, name: str, address: str) -> str:

@@ -19,7 +19,7 @@ from rlpanel.texts.prompt_parts import TextStyle
 from rlpanel.texts.shorten import shorten
 
 #: Maximum number of characters of the line's extra fields.
-MOST_EXTRA = 20_000
+MAX_EXTRA = 20_000
 _TEXTS = {
     "response": ("Response", "policy"),
     "ref_response": ("Reference response", "reference"),
@@ -106,6 +106,6 @@ def _extra(sample: Sample) -> str:
         text = json.dumps(to_json_types(sample.extra), ensure_ascii=False, indent=1)
     except RecursionError:
         text = "nested too deeply to be shown"
-    text = shorten(text, MOST_EXTRA, f"… {len(text) - MOST_EXTRA:,} more characters")
+    text = shorten(text, MAX_EXTRA, f"… {len(text) - MAX_EXTRA:,} more characters")
     summary = f"<summary>{len(sample.extra)} extra fields</summary>"
     return f"<details>{summary}<pre>{safe_text(text)}</pre></details>"

@@ -19,7 +19,7 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.query.sample_line import sample_line
 
 #: Most tags that are suggested.
-_MOST_USED = 100
+_MAX_USED = 100
 
 
 class SampleActions(Component):
@@ -59,7 +59,7 @@ class SampleActions(Component):
         annotation = notes.of(sample.uid)
         place = {"run": self._context.selection.run, "step": sample.step, "uid": sample.uid}
         self.param.update(
-            place=place, tag=annotation.tag, note=annotation.note, used=notes.tags()[:_MOST_USED]
+            place=place, tag=annotation.tag, note=annotation.note, used=notes.tags()[:_MAX_USED]
         )
 
     def _handle_msg(self, msg: Any) -> None:
@@ -121,10 +121,10 @@ class SampleActions(Component):
         try:
             notes.write(uid, tag, note)
         except SettingError as error:
-            self.failure = tr("cannot be saved: {strerror}").format(strerror=error)
+            self.failure = tr("cannot be saved: {strerror}", strerror=error)
             return
         except OSError as error:
-            self.failure = tr("cannot be saved: {strerror}").format(strerror=error.strerror)
+            self.failure = tr("cannot be saved: {strerror}", strerror=error.strerror)
             return
         self.failure = ""
         self._context.notes_version += 1

@@ -114,11 +114,10 @@ class SampleDetail(Viewer):
         self._head.object = self._head_html(self.context.sample)
 
     def _head_html(self, sample: Sample | None) -> str:
+        title = tr("Sample")
         if sample is None:
-            words = self.context.message or tr("no sample selected")
-            return tr('<div class="head"><b>Sample</b><span class="note">{message}</span></div>').format(
-                message=safe_text(words)
-            )
+            words = safe_text(self.context.message or tr("no sample selected"))
+            return f'<div class="head"><b>{title}</b><span class="note">{words}</span></div>'
         place = [
             f"step {sample.step}",
             f"rank {sample.rank}" if sample.rank >= 0 else "",
@@ -128,10 +127,11 @@ class SampleDetail(Viewer):
         where = " · ".join(part for part in place if part)
         notes = "".join(f'<div class="note kl">{safe_text(note)}</div>' for note in sample.notes)
         uid = safe_text(sample.uid)
-        return tr(
-            '<div class="head" title="{uid}" data-uid="{uid}"><b>Sample</b><span '
-            'class="note">{where}</span><span class="scores">{scores}</span></div>{notes}'
-        ).format(uid=uid, where=safe_text(where), scores=self._scores(sample), notes=notes)
+        return (
+            f'<div class="head" title="{uid}" data-uid="{uid}"><b>{title}</b>'
+            f'<span class="note">{safe_text(where)}</span>'
+            f'<span class="scores">{self._scores(sample)}</span></div>{notes}'
+        )
 
     def _scores(self, sample: Sample) -> str:
         estimator = self.context.display.kl_estimator

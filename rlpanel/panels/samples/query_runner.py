@@ -171,24 +171,27 @@ class QueryRunner:
         where = (
             tr("all steps")
             if self._context.selection.scope == "run"
-            else tr("step {step}").format(step=self._context.selection.step)
+            else tr("step {step}", step=self._context.selection.step)
         )
         parts = [
-            tr("{name} of {where} = {value}").format(name=name, where=where, value=number(value))
+            tr("{name} of {where} = {value}", name=name, where=where, value=number(value))
             for name, value in result.percentiles.items()
         ]
         if result.bytes_total > READ_NOW:
             rate = result.bytes_done / max(result.seconds, 1e-3)
             done, total = size_text(result.bytes_done), size_text(result.bytes_total)
             parts.append(
-                tr("{done} of {total} searched, {size_text}/s").format(
-                    done=done, total=total, size_text=size_text(rate)
+                tr(
+                    "{done} of {total} searched, {size_text}/s",
+                    done=done,
+                    total=total,
+                    size_text=size_text(rate),
                 )
             )
         if self.busy:
-            parts.append(tr("{rows:,} found so far").format(rows=len(result.rows)))
+            parts.append(tr("{rows:,} found so far", rows=len(result.rows)))
         if result.unread:
-            parts.append(tr("{unread:,} samples cannot be read at the moment").format(unread=result.unread))
+            parts.append(tr("{unread:,} samples cannot be read at the moment", unread=result.unread))
         return " · ".join(parts)
 
     def _update_bar(self, scope: FilterScope) -> None:
@@ -205,7 +208,7 @@ class QueryRunner:
     def _on_action(self, action: str, argument: str) -> None:
         if action == "stop":
             note = (
-                tr("stopped; {match_count:,} found until then").format(match_count=self._match_count)
+                tr("stopped; {match_count:,} found until then", match_count=self._match_count)
                 if self.busy
                 else "stopped"
             )
@@ -235,7 +238,7 @@ class QueryRunner:
         parts = export_parts(context.index, view, rows, context.notes, kind)
         name = f"{file_name(view.snapshot.name)}.{ending}"
         self._start_export(
-            Download(name, media, tr("{kind}: {rows:,} samples").format(kind=kind, rows=len(rows)), parts)
+            Download(name, media, tr("{kind}: {rows:,} samples", kind=kind, rows=len(rows)), parts)
         )
 
     def _export_board(self) -> None:
@@ -251,7 +254,7 @@ class QueryRunner:
         self._export_size, self._export_title = 0, download.title
         self._export_file = {"name": download.name, "kind": download.media}
         self.bar.send({"name": None})
-        self.bar.param.update(progress=0.0, note=tr("exporting {title} …").format(title=download.title))
+        self.bar.param.update(progress=0.0, note=tr("exporting {title} …", title=download.title))
         self._export_task.start(_with_end(download.pieces))
 
     def _on_export_part(self, part: ExportPart | RLPanelError | None) -> None:
@@ -267,8 +270,9 @@ class QueryRunner:
         self._export_size += len(part.data)
         if self._export_size > MAX_EXPORT_BYTES:
             self._cancel()
-            error = tr("the file is larger than {size_text}: export fewer samples").format(
-                size_text=size_text(MAX_EXPORT_BYTES)
+            error = tr(
+                "the file is larger than {size_text}: export fewer samples",
+                size_text=size_text(MAX_EXPORT_BYTES),
             )
             self.bar.param.update(progress=-1.0, note="", error=error)
         else:

@@ -194,7 +194,7 @@ class SampleGrid(Viewer):
         if count < queried or not queried or following:
             self.context.draw_later(self.load)
         elif count > queried:
-            self._pill.param.update(label=tr("↻ {count:,} new").format(count=count - queried), visible=True)
+            self._pill.param.update(label=tr("↻ {count:,} new", count=count - queried), visible=True)
 
     def _on_step(self, _: Any) -> None:
         if self._whole_run:
@@ -340,25 +340,24 @@ class SampleGrid(Viewer):
         matches, step = len(result.rows), selection.step
         is_subset = shown < matches and not self._whole_run and not self._query.is_querying
         text = (
-            tr("{matches:,} of all steps").format(matches=matches)
+            tr("{matches:,} of all steps", matches=matches)
             if self._whole_run
-            else tr("{matches:,} of step {step}").format(matches=matches, step=step)
+            else tr("{matches:,} of step {step}", matches=matches, step=step)
         )
         if not result.total:
-            text = "none"
+            text = tr("none")
         elif self._query.is_filtering:
-            text = tr("{matches:,} of {total:,} match").format(matches=matches, total=result.total)
+            text = tr("{matches:,} of {total:,} match", matches=matches, total=result.total)
         if shown < matches:
-            text += tr(" · {shown:,} shown").format(shown=shown)
+            text += tr(" · {shown:,} shown", shown=shown)
         note = (
             subset_html(self._view.snapshot, step, display)
             if is_subset and step is not None
             else safe_text(text)
         )
         self._head.width = 300 if shown < matches else 210
-        self._head.object = tr(
-            '<div class="head"><b>Samples</b><span class="unit">{note}</span></div>'
-        ).format(note=note)
+        title = tr("Samples")
+        self._head.object = f'<div class="head"><b>{title}</b><span class="unit">{note}</span></div>'
 
     # -- texts -----------------------------------------------------------------------------------
 

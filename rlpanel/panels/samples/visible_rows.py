@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlpanel.display_settings import Display
-from rlpanel.panels.language.labels import tr, trn
-from rlpanel.panels.ui.theme import safe_text
+from rlpanel.panels.language.labels import tr, tr_html, trn
 from rlpanel.store.columns.run_table import OLDER
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -33,8 +32,11 @@ def subset_html(snapshot: Snapshot, step: int, display: Display) -> str:
     if total <= display.max_samples:
         return ""
     tip = tr("A reproducible random subset; the side panel sets the maximum number of samples.")
-    return tr('<span title="{tip}">{max_samples:,} of {total:,} shown, statistics over all</span>').format(
-        tip=tip, max_samples=display.max_samples, total=total
+    return tr_html(
+        '<span title="{tip}">{max_samples:,} of {total:,} shown, statistics over all</span>',
+        tip=tip,
+        max_samples=display.max_samples,
+        total=total,
     )
 
 
@@ -46,17 +48,21 @@ def attempt_column(snapshot: Snapshot, rows: np.ndarray) -> dict[str, list[str]]
 
 def excluded_html(snapshot: Snapshot) -> str:
     """Return the number of excluded samples as HTML that unfolds the reasons; empty if there are none."""
-    parts, reasons = [], []
+    parts: list[str] = []
+    reasons = []
     if snapshot.older:
         reasons.append(tr("restarts"))
         steps = ", ".join(f"{step:,}" for step in snapshot.restarts[:8])
         more = ", …" if len(snapshot.restarts) > 8 else ""
         parts.append(
-            tr(
+            tr_html(
                 "<b>{samples} of older attempts</b>: the job was restarted at step "
                 "{steps}{more}, and only the newest attempt counts. <i>Older attempts</i> in the "
-                "side panel shows them in the grid."
-            ).format(samples=_samples(snapshot.older), steps=safe_text(steps), more=more)
+                "side panel shows them in the grid.",
+                samples=_samples(snapshot.older),
+                steps=steps,
+                more=more,
+            )
         )
     if snapshot.duplicates:
         reasons.append(tr("duplicates"))
@@ -69,13 +75,15 @@ def excluded_html(snapshot: Snapshot) -> str:
                 "sampling cannot have produced its response twice by chance, or the trainer logged its last "
                 "samples again.",
                 snapshot.duplicates,
-            ).format(count=snapshot.duplicates)
+            )
         )
     if not parts:
         return ""
     items = "".join(f"<li>{part}</li>" for part in parts)
-    label = tr("{duplicates:,} excluded ({reasons})").format(
-        duplicates=snapshot.older + snapshot.duplicates, reasons=", ".join(reasons)
+    label = tr(
+        "{duplicates:,} excluded ({reasons})",
+        duplicates=snapshot.older + snapshot.duplicates,
+        reasons=", ".join(reasons),
     )
     return (
         f'<details class="rl-set-aside"><summary class="pill" style="cursor:pointer">{label}'
@@ -84,4 +92,4 @@ def excluded_html(snapshot: Snapshot) -> str:
 
 
 def _samples(count: int) -> str:
-    return trn("{count:,} sample", "{count:,} samples", count).format(count=count)
+    return trn("{count:,} sample", "{count:,} samples", count)

@@ -29,5 +29,5 @@ def remark_title(remark: Remark) -> str:
     label = kind_label(remark.kind)
     if not remark.steps:
         return label
-    count = trn("{count:,} step", "{count:,} steps", len(remark.steps)).format(count=len(remark.steps))
+    count = trn("{count:,} step", "{count:,} steps", len(remark.steps))
     return f"{count} {label}"

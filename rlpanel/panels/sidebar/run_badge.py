@@ -9,7 +9,7 @@ import panel as pn
 from panel.viewable import Viewer
 
 from rlpanel.panel_fixes.html_pane import HtmlPane
-from rlpanel.panels.language.labels import tr, trn
+from rlpanel.panels.language.labels import tr, tr_html, trn
 from rlpanel.panels.samples.visible_rows import excluded_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.remark_labels import remark_title
@@ -73,14 +73,15 @@ def badge_html(
         return ""
     name = _name_html(label)
     if not snapshot.version:
-        return tr('{name}<span class="pill">opening …</span>').format(name=name)
+        opening = tr("opening …")
+        return f'{name}<span class="pill">{opening}</span>'
     parts = []
     if snapshot.samples:
-        ranks = trn("{count} rank", "{count} ranks", snapshot.ranks).format(count=snapshot.ranks)
+        ranks = trn("{count} rank", "{count} ranks", snapshot.ranks)
         parts = [f'<span class="detail">{ranks} · </span>{_sample_count(snapshot)}']
         step = f'<span class="detail"> · step {snapshot.steps.values[-1]}</span>'
         parts = [f"{parts[0]}{step}"]
-    newest = tr("{age} ago").format(age=age(now - snapshot.newest_line)) if snapshot.newest_line else ""
+    newest = tr("{age} ago", age=age(now - snapshot.newest_line)) if snapshot.newest_line else ""
     error = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
     folds = remarks_html(snapshot) + excluded_html(snapshot) + problems_html(snapshot, others)
     pill = _pill_text(_state(snapshot, now), " · ".join(parts), newest)
@@ -106,19 +107,22 @@ def _pill_text(state: str, contents: str, newest: str) -> str:
 
 def _sample_count(snapshot: Snapshot) -> str:
     if snapshot.has_splits:
-        count = tr("<b>{split}</b> {samples:,} of {all_samples:,} samples").format(
-            split=safe_text(snapshot.split), samples=snapshot.samples, all_samples=snapshot.all_samples
+        count = tr_html(
+            "<b>{split}</b> {samples:,} of {all_samples:,} samples",
+            split=snapshot.split,
+            samples=snapshot.samples,
+            all_samples=snapshot.all_samples,
         )
     else:
-        count = tr("{samples:,} samples").format(samples=snapshot.samples)
+        count = tr_html("{samples:,} samples", samples=snapshot.samples)
     if not snapshot.has_episodes:
         return count
-    return count + tr(", {episodes:,} episodes").format(episodes=snapshot.episodes)
+    return count + tr(", {episodes:,} episodes", episodes=snapshot.episodes)
 
 
 def _state(snapshot: Snapshot, now: float) -> str:
     if not snapshot.progress.caught_up:
-        text = tr("reading {fraction:.0%}").format(fraction=snapshot.progress.fraction)
+        text = tr("reading {fraction:.0%}", fraction=snapshot.progress.fraction)
         return f'<span class="dot reading"></span> <b>{text}</b>'
     state = run_state(now - snapshot.newest_line)
     return f'<span class="dot {state}"></span> <b>{tr(state)}</b>'
@@ -138,24 +142,15 @@ def problems_html(snapshot: Snapshot, others: tuple[str, ...] = ()) -> str:
         f"{safe_text(line.reason)}</li>"
         for line in snapshot.bad_lines[:50]
     )
-    more = (
-        tr("<li>and {count:,} more</li>").format(count=snapshot.bad_count - 50)
-        if snapshot.bad_count > 50
-        else ""
-    )
+    more = tr("and {count:,} more", count=snapshot.bad_count - 50) if snapshot.bad_count > 50 else ""
+    bad += f"<li>{more}</li>" if more else ""
     title = trn("{count:,} bad line", "{count:,} bad lines", snapshot.bad_count)
-    html = (
-        _fold(title.format(count=snapshot.bad_count), bad + more, "rl-bad-lines")
-        if snapshot.bad_count
-        else ""
-    )
+    html = _fold(title, bad, "rl-bad-lines") if snapshot.bad_count else ""
     listed = (*snapshot.problems, *others)
     problems = "".join(f"<li>{safe_text(problem)}</li>" for problem in listed)
     if problems:
         count = len(listed)
-        html += _fold(
-            trn("{count} problem", "{count} problems", count).format(count=count), problems, "rl-problems"
-        )
+        html += _fold(trn("{count} problem", "{count} problems", count), problems, "rl-problems")
     return html
 
 

@@ -28,7 +28,7 @@ from rlpanel.store.index.run_summary import SUMMARIES, RunSummary
 #: Minimum seconds between two updates of the list while no run is added or removed.
 UPDATE_EVERY = 1.0
 #: Number of runs whose saved summaries are read.
-MOST_SAVED = 1000
+MAX_SAVED = 1000
 #: Seconds by which a file may be newer than its newest line, because file systems round times.
 _ROUNDING = 1.0
 
@@ -91,7 +91,7 @@ class RunList(Viewer):
     def _on_runs(self, *_: Any) -> None:
         """Show the runs, and read their saved summaries or last lines in the background."""
         self._draw()
-        runs = self.context.runs[:MOST_SAVED]
+        runs = self.context.runs[:MAX_SAVED]
         saved = SUMMARIES.read_saved([info.path for info in runs])
         self._saved.start(chain(saved, SUMMARIES.read_last_lines(runs)))
 

@@ -72,10 +72,10 @@ class EmptyState(Viewer):
 
 def _waiting(snapshot: Snapshot) -> str:
     if not snapshot.version or not snapshot.progress.caught_up:
-        return tr("<h2>Reading …</h2>{progress}").format(
-            progress=bar_html(snapshot.progress) if snapshot.version else ""
-        )
-    return tr(
-        "<h2>No samples yet</h2><p>The run's files contain no complete line with a "
-        "sample. New samples appear here automatically.</p>{problems_html}"
-    ).format(problems_html=problems_html(snapshot))
+        title, progress = tr("Reading …"), bar_html(snapshot.progress) if snapshot.version else ""
+        return f"<h2>{title}</h2>{progress}"
+    title = tr("No samples yet")
+    text = tr(
+        "The run's files contain no complete line with a sample. New samples appear here automatically."
+    )
+    return f"<h2>{title}</h2><p>{text}</p>{problems_html(snapshot)}"

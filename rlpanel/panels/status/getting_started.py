@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlpanel.panels.language.labels import tr, trn
+from rlpanel.panels.language.labels import tr, tr_html, trn
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.discovery.diagnose import Diagnosis
@@ -20,9 +20,9 @@ def getting_started_html(root: str, diagnosis: Diagnosis | None) -> str:
     """
     if not root or diagnosis is None:
         reason = tr("Nothing to show yet") if root else tr("No folder was given")
-        return tr(
-            "<h2>No runs yet</h2><p>{reason}: <code>rlpanel serve FOLDER</code>.</p>{example}{formats}"
-        ).format(reason=reason, example=_LINE, formats=_formats())
+        title = tr("No runs yet")
+        text = tr_html("{reason}: <code>rlpanel serve FOLDER</code>.", reason=reason)
+        return f"<h2>{title}</h2><p>{text}</p>{_LINE}{_formats()}"
     head = (
         f"<h2>{safe_text(diagnosis.title)}</h2><p><code>{safe_text(root)}</code></p>"
         f"<p>{safe_text(diagnosis.sentence)}</p>"
@@ -34,16 +34,13 @@ def _seen(diagnosis: Diagnosis) -> str:
     rows = "".join(
         f"<li><code>{safe_text(sight.name)}</code> {safe_text(sight.what)}</li>" for sight in diagnosis.seen
     )
-    more = (
-        trn(
-            "<li>and {count:,} other file</li>", "<li>and {count:,} other files</li>", diagnosis.others
-        ).format(count=diagnosis.others)
-        if diagnosis.others and rows
-        else ""
-    )
-    return (
-        tr('<h3>Seen</h3><ul class="rl-seen">{rows}{more}</ul>').format(rows=rows, more=more) if rows else ""
-    )
+    if not rows:
+        return ""
+    if diagnosis.others:
+        more = trn("and {count:,} other file", "and {count:,} other files", diagnosis.others)
+        rows += f"<li>{more}</li>"
+    title = tr("Seen")
+    return f'<h3>{title}</h3><ul class="rl-seen">{rows}</ul>'
 
 
 def _hints(diagnosis: Diagnosis) -> str:
@@ -77,6 +74,5 @@ _LINE = (
 def _formats() -> str:
     """Return a collapsed list of all file formats that can be read."""
     rows = "".join(f"<li>{safe_text(description)}</li>" for description in accepted())
-    return tr(
-        '<details class="rl-kinds"><summary>All file formats</summary><ul>{rows}</ul></details>'
-    ).format(rows=rows)
+    title = tr("All file formats")
+    return f'<details class="rl-kinds"><summary>{title}</summary><ul>{rows}</ul></details>'

@@ -49,9 +49,7 @@ def left_out_html(left_out: Sequence[Unread]) -> str:
     named = left_out[:_NAMED]
     rows = [f"<li><code>{safe_text(entry.file)}</code> {safe_text(entry.reason)}</li>" for entry in named]
     if len(left_out) > _NAMED:
-        rows.append(tr("<li>and {count:,} more</li>").format(count=len(left_out) - _NAMED))
-    return (
-        tr("<p>Not shown: {left_out:,}</p><ul>{rows}</ul>").format(left_out=len(left_out), rows="".join(rows))
-        if rows
-        else ""
-    )
+        more = tr("and {count:,} more", count=len(left_out) - _NAMED)
+        rows.append(f"<li>{more}</li>")
+    title = tr("Not shown: {left_out:,}", left_out=len(left_out))
+    return f"<p>{title}</p><ul>{''.join(rows)}</ul>" if rows else ""

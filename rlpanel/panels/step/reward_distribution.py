@@ -142,12 +142,12 @@ class RewardGap(Viewer):
         gap = np.sort(gap[np.isfinite(gap)])
         wins, losses = int((gap > 0).sum()), int((gap < 0).sum())
         share = (
-            tr("{won:.0%} win, {lost:.0%} lose").format(won=wins / len(gap), lost=losses / len(gap))
+            tr("{won:.0%} win, {lost:.0%} lose", won=wins / len(gap), lost=losses / len(gap))
             if len(gap)
             else tr("not logged in this step")
         )
         tip = tr("reward minus the reference's reward, sorted")
-        notes = [[tr("sorted, {share}").format(share=share), ""]]
+        notes = [[tr("sorted, {share}", share=share), ""]]
         self._card.draw({"title": tr("Gap to reference"), "tip": tip, "notes": notes}, _gap_plot(gap))
         self._export = CardExport(
             name=f"{file_name(snapshot.name)}-reward_gap-step-{step}",
@@ -161,13 +161,11 @@ def _notes(step: int, values: dict[str, np.ndarray]) -> list[list[str]]:
     """Return the notes of the distribution: step, number of samples, and the legend."""
     reward = values["policy"]
     missing = int(np.isnan(reward).sum())
-    missing_note = tr(", {missing} missing").format(missing=missing) if missing else ""
+    missing_note = tr(", {missing} missing", missing=missing) if missing else ""
     legend = [[tr("▪ reference"), "reference"]] if "reference" in values else []
     return [
         [
-            tr("step {step}, n = {count:,}{missing}").format(
-                step=step, count=len(reward), missing=missing_note
-            ),
+            tr("step {step}, n = {count:,}{missing}", step=step, count=len(reward), missing=missing_note),
             "",
         ],
         *legend,

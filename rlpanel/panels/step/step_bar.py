@@ -73,16 +73,12 @@ class StepBar(Viewer):
             self._controls.param.update(label="", note=tr("no steps yet"), doubts="")
             return
         position = steps.position(step)
-        count = (
-            tr(", {position:,} samples").format(position=int(steps.samples[position]))
-            if position >= 0
-            else ""
-        )
+        count = tr(", {position:,} samples", position=int(steps.samples[position])) if position >= 0 else ""
         if position >= 0 and steps.episodes[position] != steps.samples[position]:
-            count += tr(", {episodes:,} episodes").format(episodes=int(steps.episodes[position]))
-        note = tr("of {last}{samples}").format(last=int(steps.values[-1]), samples=count)
+            count += tr(", {episodes:,} episodes", episodes=int(steps.episodes[position]))
+        note = tr("of {last}{samples}", last=int(steps.values[-1]), samples=count)
         self._controls.param.update(
-            label=tr("Step {step}").format(step=step),
+            label=tr("Step {step}", step=step),
             note=note,
             doubts=" · ".join(step_doubts(self.context.snapshot, step)),
         )

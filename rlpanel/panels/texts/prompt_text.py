@@ -20,7 +20,7 @@ from rlpanel.texts.shorten import LINE_CHARS, one_line, spaced
 #: Characters shown after a found place.
 _AFTER = 60
 #: Characters that may stand before a found place without being folded: some lines.
-_MOST_BEFORE = 300
+_MAX_BEFORE = 300
 #: Parts that are never put into a fold with others, and the number of turns that need none.
 _OF_THEIR_OWN, _FEW_TURNS = (PADDING, SHARED, SYSTEM, "system", "developer"), 2
 
@@ -55,8 +55,10 @@ def _turns_html(text: str, turns: Sequence[Part], style: TextStyle, places: Sequ
     if len(turns) <= _FEW_TURNS:
         return inner
     is_open = any(turns[0].start <= place[0] < turns[-1].end for place in places)
-    summary = tr("{turns} earlier turns · {size}").format(
-        turns=len(turns), size=_size(sum(turn.finish - turn.begin for turn in turns))
+    summary = tr(
+        "{turns} earlier turns · {size}",
+        turns=len(turns),
+        size=_size(sum(turn.finish - turn.begin for turn in turns)),
     )
     return f"<details{' open' if is_open else ''}><summary>{summary}</summary>{inner}</details>"
 
@@ -85,13 +87,13 @@ def _part_html(text: str, part: Part, style: TextStyle, places: Sequence[Place])
 def _content_html(text: str, part: Part, style: TextStyle, places: Sequence[Place]) -> str:
     """Return the content of a part. If a place is far from its beginning, what comes before is folded."""
     first = next((start for start, _ in places if part.begin <= start < part.finish), part.begin)
-    cut = max(text.rfind("\n", part.begin, first) + 1, first - _MOST_BEFORE, part.begin)
-    if cut - part.begin <= _MOST_BEFORE:
+    cut = max(text.rfind("\n", part.begin, first) + 1, first - _MAX_BEFORE, part.begin)
+    if cut - part.begin <= _MAX_BEFORE:
         return _marked(text, part.begin, part.finish, style, places)
     before = _marked(text, part.begin, cut, style, places)
-    return tr("<details><summary>{size} before</summary>{before}</details>{marked}").format(
-        size=_size(cut - part.begin), before=before, marked=_marked(text, cut, part.finish, style, places)
-    )
+    size = tr("{size} before", size=_size(cut - part.begin))
+    marked = _marked(text, cut, part.finish, style, places)
+    return f"<details><summary>{size}</summary>{before}</details>{marked}"
 
 
 def _markup(text: str, start: int, end: int, places: Sequence[Place] = ()) -> str:
@@ -169,8 +171,8 @@ def extra_html(sample: Sample) -> str:
         f"<tr><td>{safe_text(key)}</td><td>{safe_text(_brief(value))}</td></tr>"
         for key, value in sample.extra.items()
     )
-    summary = tr("<summary>{extra} further keys of the line</summary>").format(extra=len(sample.extra))
-    return f'<details class="extra">{summary}<table>{rows}</table></details>'
+    summary = tr("{extra} further keys of the line", extra=len(sample.extra))
+    return f'<details class="extra"><summary>{summary}</summary><table>{rows}</table></details>'
 
 
 def _brief(value: object) -> str:

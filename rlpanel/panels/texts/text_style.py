@@ -17,13 +17,13 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 from rlpanel.texts.prompt_parts import TextStyle, question_of
-from rlpanel.texts.shared_beginnings import LEAST_IN_CELLS, shared_beginnings
+from rlpanel.texts.shared_beginnings import MIN_IN_CELLS, shared_beginnings
 
 #: Names of the settings that change the style.
 STYLE_SETTINGS = ("pad_token", "system_end", "fold_templates")
 #: Maximum number of different prompts that are compared, and of the newest rows that they are taken from.
 _PROMPTS, _ROWS = 32, 4096
-_MOST_BYTES = READ_NOW // 4
+_MAX_BYTES = READ_NOW // 4
 
 
 class _Found:
@@ -52,7 +52,7 @@ def style_of(index: RunIndex, snapshot: Snapshot, display: Display) -> TextStyle
         folding = replace(
             style,
             beginnings=shared_beginnings(questions),
-            cell_beginnings=shared_beginnings(questions, LEAST_IN_CELLS),
+            cell_beginnings=shared_beginnings(questions, MIN_IN_CELLS),
         )
         found[style] = snapshot.samples, folding
     return folding
@@ -68,7 +68,7 @@ def _questions(index: RunIndex, snapshot: Snapshot, style: TextStyle) -> list[st
     newest = snapshot.alive_rows[-_ROWS:]
     _, first = np.unique(snapshot.metadata("prompt_hash")[newest], return_index=True)
     rows = newest[np.sort(first)][-_PROMPTS:]
-    while len(rows) and unread_bytes(index, snapshot, rows) > _MOST_BYTES:
+    while len(rows) and unread_bytes(index, snapshot, rows) > _MAX_BYTES:
         rows = rows[len(rows) // 2 + 1 :]
     texts = read_texts(index, snapshot, rows)
     return [question_of(each["prompt"], style) for each in texts if "prompt" in each]

@@ -24,7 +24,7 @@ PHASES = ("queue", "generation", "tool", "environment", "score")
 #: Name of time without a known phase.
 OTHER = "other"
 #: Bytes of the lines from which the spans of a step are read, and seconds between two results.
-MOST_BYTES, _PULSE = 128 << 20, 0.5
+MAX_BYTES, _PULSE = 128 << 20, 0.5
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,12 @@ def times_of(view: RunView, step: int) -> RolloutTimes:
 def read_spans(index: RunIndex, snapshot: Snapshot, times: RolloutTimes) -> Iterator[RolloutTimes]:
     """Yield the times with the logged spans of more and more rollouts; nothing if no rollout has spans.
 
-    The first rollouts of the step are read, up to `MOST_BYTES` of their lines.
+    The first rollouts of the step are read, up to `MAX_BYTES` of their lines.
     """
     sizes = np.cumsum(snapshot.metadata("length")[times.rows])
     found: dict[int, tuple[tuple[str, float, float], ...]] = {}
     last = time.monotonic()
-    for position in np.flatnonzero(sizes <= MOST_BYTES).tolist():
+    for position in np.flatnonzero(sizes <= MAX_BYTES).tolist():
         try:
             record = fetch_record(index, snapshot, int(times.rows[position]))
         except (RLPanelError, IndexError):  # the file was rewritten; the columns stay

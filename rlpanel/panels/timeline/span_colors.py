@@ -13,7 +13,7 @@ from rlpanel.texts.shorten import plot_text
 
 PHASE, VERSION, LAG = "phase", "policy version", "lag"
 #: Maximum numbers of versions with colours of their own, and of characters of a name from the log.
-MOST_VERSIONS, NAME_CHARS = 6, 40
+MAX_VERSIONS, NAME_CHARS = 6, 40
 #: Colours of the theme for phases, and for the lags 0, 1, 2, and 3 or more.
 _PHASE_COLORS = {
     "queue": "faint",
@@ -78,7 +78,7 @@ def _by_version(version: np.ndarray, colors: dict[str, str], labels: TimelineLab
     """Colour by version, from blue for the oldest to orange for the newest; many versions share colours."""
     known = np.isfinite(version)
     values, place = np.unique(version[known], return_inverse=True)
-    parts = np.array_split(values, min(MOST_VERSIONS, len(values)))
+    parts = np.array_split(values, min(MAX_VERSIONS, len(values)))
     part = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
     code = np.full(len(version), -1)
     code[known] = part[place]

@@ -58,7 +58,7 @@ def head_data(timeline: Timeline, order: str, coloring: str) -> dict[str, Any]:
             (
                 at,
                 f"{number(float(times.seconds[at]))} s",
-                tr("Show the sample of rollout {place}").format(place=place),
+                tr("Show the sample of rollout {place}", place=place),
             )
             for place, at in enumerate(slowest, 1)
         ],

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import holoviews as hv
 
 #: Maximum numbers of rectangles and of lanes in view; more are drawn as an image.
-MOST_RECTANGLES, MOST_LANES = 8_000, 1_000
+MAX_RECTANGLES, MAX_LANES = 8_000, 1_000
 #: Pixels of an image, unless the size of the plot is known.
 COLUMNS, ROWS = 1_000, 400
 #: Share of a lane that stays free above and below its rectangles.
@@ -97,7 +97,7 @@ def picture_of(
     table = timeline.table
     window = window or table.window
     inside = table.inside(window)
-    if len(inside) <= MOST_RECTANGLES and window.lanes <= MOST_LANES:
+    if len(inside) <= MAX_RECTANGLES and window.lanes <= MAX_LANES:
         return Picture(window, rectangles=_rectangles(timeline, inside))
     return Picture(window, image=span_image(table, window, columns, rows))
 

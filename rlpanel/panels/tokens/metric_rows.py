@@ -174,9 +174,9 @@ def _left_out(
         if name not in computed and m.available(arrays):
             missing.setdefault(m.needs, []).append(m.label)
     return [
-        tr("{labels} not shown: ").format(labels=", ".join(labels))
+        tr("{labels} not shown: ", labels=", ".join(labels))
         + " but ".join(
-            tr("{count} {label} values").format(count=len(arrays[need]), label=schema.BY_NAME[need].label)
+            tr("{count} {label} values", count=len(arrays[need]), label=schema.BY_NAME[need].label)
             for need in needs
         )
         for needs, labels in missing.items()
@@ -269,11 +269,11 @@ def _oddities(values: np.ndarray, finite: np.ndarray, tokens: int | None) -> tup
         short, note = tr("all zero"), tr("all zero: not informative")
     elif len(finite) > 1 and (finite == finite[0]).all():
         same = number(float(finite[0]))
-        short = tr("all {same}").format(same=same)
-        note = tr("the same for all tokens ({same})").format(same=same)
+        short = tr("all {same}", same=same)
+        note = tr("the same for all tokens ({same})", same=same)
     elif np.abs(finite).max() < _LEAST / 2:
         most = number(float(np.abs(finite).max()))
-        short, note = "≈ 0", tr("all values within {max} of zero").format(max=most)
+        short, note = "≈ 0", tr("all values within {max} of zero", max=most)
     counts = {
         "NaN": int(np.isnan(values).sum()),
         "+inf": int(np.isposinf(values).sum()),
@@ -281,5 +281,5 @@ def _oddities(values: np.ndarray, finite: np.ndarray, tokens: int | None) -> tup
     }
     notes = [note, *(f"{n} {kind}" for kind, n in counts.items() if n)]
     if tokens is not None and len(values) != tokens:
-        notes.append(tr("{values} values for {tokens} tokens").format(values=len(values), tokens=tokens))
+        notes.append(tr("{values} values for {tokens} tokens", values=len(values), tokens=tokens))
     return short, "; ".join(filter(None, notes))

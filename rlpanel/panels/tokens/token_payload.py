@@ -125,15 +125,13 @@ def _pack_loss_mask(mask: np.ndarray | None, cells: int) -> tuple[dict[str, byte
         return {}, []
     if len(mask) != cells:
         return {}, [
-            tr("Loss mask not shown: {values} values for {tokens} tokens.").format(
-                values=len(mask), tokens=cells
-            )
+            tr("Loss mask not shown: {values} values for {tokens} tokens.", values=len(mask), tokens=cells)
         ]
     masked = mask == 0
     if not masked.any():
         return {}, []
-    note = tr("{masked:,} of {tokens:,} tokens are masked from the loss.").format(
-        masked=int(masked.sum()), tokens=cells
+    note = tr(
+        "{masked:,} of {tokens:,} tokens are masked from the loss.", masked=int(masked.sum()), tokens=cells
     )
     return {"outside": np.packbits(masked, bitorder="little").tobytes()}, [note]
 
@@ -175,7 +173,7 @@ def _join(texts: Iterable[str]) -> bytes:
 def _text_notes(decoded: TokenText) -> list[str]:
     if not decoded.replaced:
         return []
-    return [tr("{replaced} × �: invalid UTF-8 bytes.").format(replaced=decoded.replaced)]
+    return [tr("{replaced} × �: invalid UTF-8 bytes.", replaced=decoded.replaced)]
 
 
 def _pack_rows(rows: Sequence[MetricRow], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from rlpanel.texts.display_text import Encoding, detect, read_piece
 
 #: Samples of up to this many bytes are read on the event loop, more on a thread.
 READ_NOW = 1 << 18
-MOST_TOKENS = 50
+MAX_TOKENS = 50
 #: Choices of a token's minimum count: means of few occurrences are noise.
 LEAST = (1, 3, 10, 30, 100, 300, 1000)
 #: Columns with the positions of the largest values, in descending order.
@@ -139,8 +139,10 @@ class TokenRanking(Viewer):
             self._show(progress)
         else:
             self._show_note(
-                tr("Reading {read:,} of {samples:,} samples …").format(
-                    read=progress.read, samples=len(progress.samples)
+                tr(
+                    "Reading {read:,} of {samples:,} samples …",
+                    read=progress.read,
+                    samples=len(progress.samples),
                 )
             )
 
@@ -179,15 +181,18 @@ class TokenRanking(Viewer):
         """Describe the samples that were counted."""
         step, progress, passing = self._step, self._shown, self.context.filtered_uids
         if not progress.tally.measures:
-            return tr("No tokens with logprobs or values are logged at step {step}.").format(step=step)
+            return tr("No tokens with logprobs or values are logged at step {step}.", step=step)
         total = len(self.context.snapshot.rows_of(step)) if step is not None else 0
-        text = tr("Step {step}: {tokens:,} tokens in {read:,}").format(
-            step=step, tokens=progress.tally.tokens, read=progress.read
+        text = tr(
+            "Step {step}: {tokens:,} tokens in {read:,}",
+            step=step,
+            tokens=progress.tally.tokens,
+            read=progress.read,
         )
-        text += tr(" of {total:,} samples").format(total=total) if total > progress.read else tr(" samples")
+        text += tr(" of {total:,} samples", total=total) if total > progress.read else tr(" samples")
         text += tr(" that match the grid's search and filters") if passing is not None else ""
         text += tr("; stopped") if not progress.complete else ""
-        return text if len(self._table.value) else tr("{text}; no token is seen that often").format(text=text)
+        return text if len(self._table.value) else tr("{text}; no token is seen that often", text=text)
 
     def _pick(self, event: Any) -> None:
         """Select the clicked sample and token; the value is uid, ``#`` index and a time stamp."""
@@ -202,7 +207,7 @@ def _frame(progress: TallyProgress, measure: str | None, least: int) -> pd.DataF
     tally, encoding = progress.tally, detect(progress.first_tokens)
     available = measure is not None and measure in tally.measures
     ranking = (
-        tally.ranking(measure, least=least, most=MOST_TOKENS) if measure is not None and available else []
+        tally.ranking(measure, least=least, most=MAX_TOKENS) if measure is not None and available else []
     )
     return pd.DataFrame(
         {
@@ -231,7 +236,7 @@ def _position_columns(
 
 
 def _count_label(count: int) -> str:
-    return tr("Seen at least {count:,} times").format(count=count) if count > 1 else tr("Seen at least once")
+    return tr("Seen at least {count:,} times", count=count) if count > 1 else tr("Seen at least once")
 
 
 def _label(name: str) -> str:
@@ -239,7 +244,7 @@ def _label(name: str) -> str:
     if name == VALUE_ERROR:
         return tr("Highest mean |value − return|")
     metric = column_info.get(name)
-    return tr("Highest mean {label} ({unit})").format(label=metric.label, unit=metric.unit)
+    return tr("Highest mean {label} ({unit})", label=metric.label, unit=metric.unit)
 
 
 def _token_text(token: str, encoding: Encoding) -> str:

@@ -11,7 +11,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 #: Formats of pixels only; SVG and documents are none of them.
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
 #: Pixels of an image, and the longest side of a thumbnail and of the full size.
-MOST_PIXELS = 50_000_000
+MAX_PIXELS = 50_000_000
 THUMBNAIL, FULL = 480, 2400
 _QUALITY = 88
 
@@ -50,8 +50,8 @@ def image_url(data: bytes, *, longest: int = THUMBNAIL) -> str:
 def _decoded(data: bytes, longest: int) -> Image.Image:
     with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
         width, height = image.size
-        if width * height > MOST_PIXELS:
-            raise BadImage(f"the image has {width:,} × {height:,} pixels; the limit is {MOST_PIXELS:,}")
+        if width * height > MAX_PIXELS:
+            raise BadImage(f"the image has {width:,} × {height:,} pixels; the limit is {MAX_PIXELS:,}")
         image.draft("RGB", (longest, longest))
         image.load()
         upright = ImageOps.exif_transpose(image)

@@ -106,6 +106,11 @@ def safe_text(text: object) -> str:
     return html.escape(str(text), quote=True)
 
 
+def note_html(text: object) -> str:
+    """Return a text as a note in HTML; the text is escaped."""
+    return f'<p class="note">{safe_text(text)}</p>'
+
+
 def delta(value: float, before: float) -> str:
     """Return the change since the previous step as HTML; empty if a value is missing."""
     change = change_text(value, before)

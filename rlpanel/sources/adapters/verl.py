@@ -19,7 +19,7 @@ from rlpanel.sources.records.record_types import FlatFormat, Record, number_from
 
 _NAMES = {"input": "prompt", "output": "response", "gts": "ground_truth", "score": "reward"}
 #: Most digits of a session's and a turn's number.
-_MOST_DIGITS = 15
+_MAX_DIGITS = 15
 #: Uid of a row that fills a batch: "pad" and 32 hexadecimal digits in place of the prompt, and turn 0.
 _PADDING = re.compile(r"pad[0-9a-f]{32}_\d+_0", re.ASCII)
 
@@ -33,7 +33,7 @@ def _sample_of(uid: Any) -> dict[str, Any]:
     prompt, session, turn = parts
     if not (prompt and session.isdecimal() and turn.isdecimal() and (session + turn).isascii()):
         return {}
-    if len(session) > _MOST_DIGITS or len(turn) > _MOST_DIGITS:
+    if len(session) > _MAX_DIGITS or len(turn) > _MAX_DIGITS:
         return {}
     return {
         "group": prompt, "episode": f"{prompt}_{session}", "rollout_session": int(session), "turn": int(turn)

@@ -43,7 +43,7 @@ _MAX_BYTES = 64 << 10
 #: Levels above the rollouts at which run.json is searched: rollouts may be in a subfolder of the run.
 _RUN_JSON_LEVELS = 1
 #: Weights below this bound are finite as floats. Maximum length of a reason, which may quote the file.
-_MOST_WEIGHT, _REASON = 1e300, 300
+_MAX_WEIGHT, _REASON = 1e300, 300
 
 Weights = tuple[tuple[str, float], ...]
 
@@ -260,4 +260,4 @@ def _as_weights(table: Any) -> Weights:
 
 def _is_number(value: Any) -> bool:
     """Return True for a finite number; integers may have any number of digits."""
-    return isinstance(value, (int, float)) and abs(value) < _MOST_WEIGHT
+    return isinstance(value, (int, float)) and abs(value) < _MAX_WEIGHT

@@ -19,7 +19,7 @@ from rlpanel.zstd import zstd
 #: Bytes with which a zip file begins, unless it is empty.
 MAGIC = b"PK\x03\x04"
 #: Most members, and most bytes of their directory.
-MOST_MEMBERS, _MOST_DIRECTORY = 100_000, 64 << 20
+MAX_MEMBERS, _MAX_DIRECTORY = 100_000, 64 << 20
 #: More than this many bytes are refused if they take less than 1/256 of that in the file.
 _SMALL_BYTES, _MAX_RATIO = 32 << 20, 256
 _STORED, _DEFLATED, _ZSTD = 0, 8, 93
@@ -71,10 +71,10 @@ def list_members(file: Readable, size: int) -> list[Member]:
         If it cannot be read.
     """
     count, length, start = _end(file, size)
-    if count > MOST_MEMBERS:
-        raise SourceUnready(f"has {count:,} members; the limit is {MOST_MEMBERS:,}")
-    if length > _MOST_DIRECTORY:
-        raise SourceUnready(f"has a directory of {length:,} bytes; the limit is {_MOST_DIRECTORY:,}")
+    if count > MAX_MEMBERS:
+        raise SourceUnready(f"has {count:,} members; the limit is {MAX_MEMBERS:,}")
+    if length > _MAX_DIRECTORY:
+        raise SourceUnready(f"has a directory of {length:,} bytes; the limit is {_MAX_DIRECTORY:,}")
     if start + length > size:
         raise _damaged("its directory is beyond the end")
     members = _entries(file.read(length, start), count)

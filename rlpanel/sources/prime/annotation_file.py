@@ -17,7 +17,7 @@ PACKED = ".zst"
 #: Longest line that is read, and bytes that are kept of a file for the lines that follow.
 _LINE_BYTES, _WINDOW = 64 << 20, 4 << 20
 #: Bad lines that are kept with their reasons, and the longest reason, which may quote the line.
-_MOST_BAD, _REASON_CHARS = 100, 300
+_MAX_BAD, _REASON_CHARS = 100, 300
 #: Seconds after which a last line without a newline is reported.
 _REST = 3.0
 
@@ -97,7 +97,7 @@ class AnnotationFile:
     def add_bad(self, offset: int, reason: str) -> None:
         """Note that the line that was yielded last cannot be read."""
         self.bad_count += 1
-        if len(self.bad) < _MOST_BAD:
+        if len(self.bad) < _MAX_BAD:
             self.bad.append(BadLine(self.lines, offset, reason[:_REASON_CHARS]))
 
     def line_at(self, offset: int, length: int) -> bytes:

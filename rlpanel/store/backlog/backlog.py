@@ -34,7 +34,7 @@ from rlpanel.store.cache.saved_state import OpenFileState
 #: Modification times are rounded down to a multiple of this many seconds, to group files written together.
 MTIME_BUCKET = 600.0
 #: Bytes at the ends of all files together that are read before the backlog, and the least of one file.
-_NEWEST_BYTES, _LEAST_NEWEST_BYTES = 4 << 20, 64 << 10
+_NEWEST_BYTES, _MIN_NEWEST_BYTES = 4 << 20, 64 << 10
 #: Step number in the name of a file with one step, as in ``12.jsonl`` and ``train_data_step12.jsonl``.
 _STEP = re.compile(r"(?:^|step_?)(\d{1,9})\.jsonl")
 #: Ranges submitted per process: one in progress, and others so that it need not wait for the reader.
@@ -120,7 +120,7 @@ def open_near_end(
     lines = reader.lines if start else 0
     if status.st_size - start < range_bytes or type(reader) is not JsonlFile:
         return None  # other formats cannot be read from the middle
-    share = max(_NEWEST_BYTES // n_files, _LEAST_NEWEST_BYTES)
+    share = max(_NEWEST_BYTES // n_files, _MIN_NEWEST_BYTES)
     newest = min(share, range_bytes // 2)
     try:
         limit = last_line_start(reader.path, status.st_size - newest, reader.tail.line_bytes)

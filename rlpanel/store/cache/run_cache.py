@@ -52,7 +52,7 @@ SAVE_EVERY, RETRY_AFTER = 5.0, 60.0
 _READ_TRIES = 3
 MANIFEST = "manifest"
 #: Most bytes of a manifest; it has up to 3 KB for each file of the run.
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class RunCache:
             for _ in range(_READ_TRIES):
                 try:
                     with location.open() as folder:
-                        return self._read(folder, read_saved(folder, MANIFEST, MOST_BYTES))
+                        return self._read(folder, read_saved(folder, MANIFEST, MAX_BYTES))
                 except FileNotFoundError:
                     continue  # a writer has replaced the column folder, or nothing was saved
                 except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
@@ -237,7 +237,7 @@ def _digest(body: bytes) -> bytes:
 
 def _manifest_in(folder: SafeFolder) -> bytes:
     try:
-        return read_saved(folder, MANIFEST, MOST_BYTES)
+        return read_saved(folder, MANIFEST, MAX_BYTES)
     except OSError:
         return b""
 

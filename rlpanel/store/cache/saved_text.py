@@ -15,7 +15,7 @@ from rlpanel.store.cache.cache_folder import find_cache_folders, read_saved
 from rlpanel.store.cache.run_cache import MANIFEST
 
 #: Maximum number of bytes of such a file.
-MOST_BYTES = 1 << 16
+MAX_BYTES = 1 << 16
 #: Files of older versions, which are removed.
 _OLD_FILES = ("facts", "findings", "checks")
 
@@ -24,9 +24,7 @@ def read_saved_text(run: AnyPath, name: str) -> str:
     """Return the text of a file in a run's cache folder; empty if it is missing, damaged or too long."""
     for location in find_cache_folders(run):
         with suppress(OSError), location.open() as folder:
-            checksum, _, body = (
-                read_saved(folder, name, MOST_BYTES).decode("utf-8", "replace").partition("\n")
-            )
+            checksum, _, body = read_saved(folder, name, MAX_BYTES).decode("utf-8", "replace").partition("\n")
             if checksum == _checksum(body):
                 return body
     return ""
@@ -36,13 +34,13 @@ def save_text(run: AnyPath, name: str, text: str) -> bool:
     """Write a small file beside the saved columns of a run; False if no columns are saved.
 
     No folder is created: a run that is too small to be saved stays as it is. A file of more than
-    `MOST_BYTES` is not written. Files of older versions are removed.
+    `MAX_BYTES` is not written. Files of older versions are removed.
     """
     body = text.encode("utf-8", "replace").decode()
     data = f"{_checksum(body)}\n{body}".encode()
     for location in find_cache_folders(run):
         with suppress(OSError), location.open() as folder:
-            if len(data) <= MOST_BYTES and _holds_columns(folder):
+            if len(data) <= MAX_BYTES and _holds_columns(folder):
                 folder.replace(name, data)
                 for old in _OLD_FILES:
                     with suppress(OSError):

@@ -75,7 +75,7 @@ def _invalid_chars(texts: Texts) -> np.ndarray:
 
 
 #: Most tools with columns of their own, in order of appearance.
-MOST_TOOLS = 20
+MAX_TOOLS = 20
 
 
 class ToolNames:
@@ -93,7 +93,7 @@ class ToolNames:
             tool = column.removeprefix(TOOL_CALLS)
             if tool in self._known or tool == OTHER:
                 continue
-            if len(self._known) < MOST_TOOLS:
+            if len(self._known) < MAX_TOOLS:
                 self._known.add(tool)
             else:
                 beyond.append(tool)

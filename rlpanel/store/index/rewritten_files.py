@@ -15,9 +15,9 @@ from rlpanel.sources.records.record_types import Chunk
 from rlpanel.store.index.run_files import RunFile
 
 #: Bytes of lines and number of rows of all files together that are held back at most.
-MOST_BYTES, MOST_ROWS = 128 << 20, 1 << 18
+MAX_BYTES, MAX_ROWS = 128 << 20, 1 << 18
 #: A file that grows without a rest is held back for this many times its rest: it may be a restarted log.
-MOST_RESTS = 10
+MAX_RESTS = 10
 
 
 @dataclass
@@ -70,7 +70,7 @@ class RewrittenFiles:
         held.bytes += chunk.bytes
         # The clock of another machine may have set the time of the change: it can only shorten the wait.
         age = max(0.0, time.time() - file.reader.tail.modified)
-        held.due = min(now + max(0.0, self._rest - age), held.began + MOST_RESTS * self._rest)
+        held.due = min(now + max(0.0, self._rest - age), held.began + MAX_RESTS * self._rest)
         file.is_rewritten = True
         return held.rows >= held.former or self._is_too_much
 
@@ -90,7 +90,7 @@ class RewrittenFiles:
         """Yield the files that have rested, or have grown for too long, or all files."""
         now = time.monotonic()
         for held in list(self._held.values()):
-            file, most = held.file, held.began + MOST_RESTS * self._rest
+            file, most = held.file, held.began + MAX_RESTS * self._rest
             grows = now >= held.due and (file.more or file.reader.tail.changed())
             if all_files or now >= (most if grows else held.due):
                 yield file
@@ -100,4 +100,4 @@ class RewrittenFiles:
     @property
     def _is_too_much(self) -> bool:
         held = self._held.values()
-        return sum(each.bytes for each in held) > MOST_BYTES or sum(each.rows for each in held) > MOST_ROWS
+        return sum(each.bytes for each in held) > MAX_BYTES or sum(each.rows for each in held) > MAX_ROWS

@@ -23,7 +23,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Most bytes of an image, and of a medium that is embedded in its line; and of a file that is played.
-MOST_BYTES, MOST_PLAYED = 32 << 20, 2 << 30
+MAX_BYTES, MAX_PLAYED = 32 << 20, 2 << 30
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 #: Shorter texts are not embedded media.
 _SHORTEST = 64
@@ -148,8 +148,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _decoded(text: str, kind: str) -> bytes:
     data = text.partition(",")[2] if text.startswith("data:") else text
-    if len(data) > MOST_BYTES * 4 // 3:
-        raise MediumUnavailable(f"the {kind} is larger than {MOST_BYTES >> 20} MB")
+    if len(data) > MAX_BYTES * 4 // 3:
+        raise MediumUnavailable(f"the {kind} is larger than {MAX_BYTES >> 20} MB")
     try:
         return base64.b64decode(data.translate(_URL_SAFE))
     except (binascii.Error, ValueError) as error:
@@ -206,7 +206,7 @@ def _open(folder: str, parts: tuple[str, ...]) -> OpenMedium:
 
 
 def _bounded(opened: OpenMedium, kind: str) -> OpenMedium:
-    most = MOST_PLAYED if kind in PLAYED else MOST_BYTES
+    most = MAX_PLAYED if kind in PLAYED else MAX_BYTES
     if opened.size > most:
         opened.close()
         raise MediumUnavailable(f"the {kind} is larger than {most >> 20:,} MB")

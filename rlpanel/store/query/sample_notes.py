@@ -42,9 +42,9 @@ _FOLDER = "notes"  # subfolder of the cache folder
 #: Columns made from notes.
 NOTE_COLUMNS = ("tag", "note")
 #: Maximum number of characters of a tag and of a note.
-MOST_TAG, MOST_NOTE = 40, 2000
+MAX_TAG, MAX_NOTE = 40, 2000
 #: Most bytes of a file that are read, from its end: some 25,000 notes.
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 #: No file has this many bytes, and no array of offsets holds more.
 _LARGEST = 1 << 62
 
@@ -129,7 +129,7 @@ class Notes:
             If no folder is writable.
         """
         written = Note(uid, tag.strip(), note.strip(), time.time())
-        for kind, text, most in (("tag", written.tag, MOST_TAG), ("note", written.note, MOST_NOTE)):
+        for kind, text, most in (("tag", written.tag, MAX_TAG), ("note", written.note, MAX_NOTE)):
             if len(text) > most:
                 raise SettingError(
                     f"a {kind} has at most {most:,} characters, and this one has {len(text):,}"
@@ -197,7 +197,7 @@ class Notes:
         if isinstance(beside, Path):
             yield beside, partial(_read_file, partial(SafeFolder.open, self.run), FILE)
         else:
-            yield beside, partial(read_remote_end, beside, MOST_BYTES)
+            yield beside, partial(read_remote_end, beside, MAX_BYTES)
         for cache in cache_folders():
             yield (
                 cache / _FOLDER / self._cached,
@@ -253,7 +253,7 @@ def _open_cache_folder(cache: Path, *, create: bool = False) -> SafeFolder:
 
 def _read_file(open_folder: Callable[[], SafeFolder], name: str) -> SmallFile:
     with open_folder() as folder:
-        return read_in(folder, name, MOST_BYTES, end=True)
+        return read_in(folder, name, MAX_BYTES, end=True)
 
 
 def _warn(error: OSError) -> None:
@@ -280,7 +280,7 @@ def _read_notes(path: AnyPath, read: Callable[[], SmallFile]) -> tuple[list[Note
     lines, problems = file.data.splitlines(), []
     if file.size > len(file.data):
         lines = lines[1:]  # its beginning may be missing
-        problems = [f"{path.name} has {file.size:,} bytes: only the last {MOST_BYTES >> 20} MB are read"]
+        problems = [f"{path.name} has {file.size:,} bytes: only the last {MAX_BYTES >> 20} MB are read"]
     notes, bad = [], []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -311,4 +311,4 @@ def _parse_note(line: bytes) -> Note | None:
         return None
     if not math.isfinite(written) or abs(offset) >= 1 << 63:
         return None
-    return Note(uid, tag[:MOST_TAG], note[:MOST_NOTE], written)
+    return Note(uid, tag[:MAX_TAG], note[:MAX_NOTE], written)

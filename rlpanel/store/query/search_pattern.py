@@ -15,7 +15,7 @@ from rlpanel.errors import FilterError
 #: Maximum number of characters of a regular expression.
 MAX_PATTERN = 500
 #: Maximum number of characters of a regular expression with all its repeats written out.
-MOST_WRITTEN_OUT = 10_000
+MAX_WRITTEN_OUT = 10_000
 
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _VERBOSE = re.compile(r"\(\?[a-wyzA-Z0-9]*x")
@@ -62,10 +62,10 @@ def compile_pattern(text: str) -> regex.Pattern[str]:
 
 def require_short(length: int) -> None:
     """Raise FilterError if regular expressions of this length, written out, are too long to be compiled."""
-    if length > MOST_WRITTEN_OUT:
+    if length > MAX_WRITTEN_OUT:
         raise FilterError(
             f"the repeats of regular expressions are too many: written out they have {_rounded(length)} "
-            f"characters, and at most {MOST_WRITTEN_OUT:,} are allowed; use * or a smaller count"
+            f"characters, and at most {MAX_WRITTEN_OUT:,} are allowed; use * or a smaller count"
         )
 
 

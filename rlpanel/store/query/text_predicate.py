@@ -17,7 +17,7 @@ from rlpanel.store.query.search_pattern import compile_pattern
 #: Time limit in seconds for a regular expression on one text.
 PATTERN_SECONDS = 0.25
 #: Maximum number of places that are found in a text, to be shown.
-MOST_PLACES = 50
+MAX_PLACES = 50
 #: Field name that selects all of the sample's texts.
 ANY = ""
 
@@ -66,7 +66,7 @@ class TextPredicate:
         return self._check(text)
 
     def places(
-        self, text: str, most: int = MOST_PLACES, seconds: float = PATTERN_SECONDS
+        self, text: str, most: int = MAX_PLACES, seconds: float = PATTERN_SECONDS
     ) -> list[tuple[int, int]]:
         """Return where a text passes: start and end of at most ``most`` places, which do not overlap.
 

@@ -20,7 +20,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 PULSE = 0.25
 
 #: Maximum bytes of log to read for one ranking; of more, only the first samples are counted.
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 
 #: Measure that no metric declares: the absolute difference of value and return.
 VALUE_ERROR = "value_error"
@@ -105,8 +105,8 @@ def sample_keys(snapshot: Snapshot, rows: np.ndarray) -> list[tuple[str, int]]:
 
 
 def within_limit(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
-    """Return the first rows whose lines have at most `MOST_BYTES` bytes together."""
-    return rows[np.cumsum(snapshot.metadata("length")[rows]) <= MOST_BYTES]
+    """Return the first rows whose lines have at most `MAX_BYTES` bytes together."""
+    return rows[np.cumsum(snapshot.metadata("length")[rows]) <= MAX_BYTES]
 
 
 def measures(arrays: Mapping[str, np.ndarray], kl: str) -> dict[str, np.ndarray]:

@@ -27,7 +27,7 @@ _EVALUATED = ("eval_", "eval/", "val/")
 #: Names of the mean reward in these logs.
 _EVAL_REWARD = ("eval_reward", "eval/reward", "val/reward", "val/score/mean")
 #: Largest step of a log up to which the steps of ``eval_steps`` are listed.
-_MOST_STEPS = 1 << 24
+_MAX_STEPS = 1 << 24
 #: Number of steps that a sentence names.
 _NAMED = 8
 #: Newest steps whose groups are compared with their prompts.
@@ -209,7 +209,7 @@ def logged_evaluations(scalars: Scalars, logged: Mapping[str, object]) -> np.nda
     if str(logged.get("eval_strategy")) == "steps" and type(every) is int and every > 0:
         ends = (series.steps[-1:] for series in map(scalars.series, scalars.names))
         last = max((int(step) for end in ends for step in end), default=0)
-        found = np.union1d(found, np.arange(every, last + 1, every)) if last < _MOST_STEPS else found
+        found = np.union1d(found, np.arange(every, last + 1, every)) if last < _MAX_STEPS else found
     return found
 
 

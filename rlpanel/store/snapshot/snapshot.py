@@ -46,7 +46,7 @@ class BadLineAt:
 
 
 #: Number of steps whose rows are remembered.
-MOST_KNOWN = 8
+MAX_KNOWN = 8
 _NO_STEPS = Steps()
 
 
@@ -355,7 +355,7 @@ class Snapshot:
         if known is None:
             mask = self.alive | (self._split_state == OLDER) if older else self.alive
             known = np.flatnonzero(mask if step is None else (self._metadata["step"] == step) & mask)
-            if len(self._known_rows) >= MOST_KNOWN:
+            if len(self._known_rows) >= MAX_KNOWN:
                 self._known_rows.clear()
             self._known_rows[step, older] = known
         return known

@@ -24,7 +24,7 @@ from tests.waiting import wait_until
 
 ROWS = 16
 #: Upper bounds of one opening; the megabytes are those of the whole process.
-MOST_SECONDS, MOST_MEGABYTES = 2.0, 200
+MAX_SECONDS, MAX_MEGABYTES = 2.0, 200
 SECRET, NOBODY = "SECRET_NAME", 65534
 _CHILD = [sys.executable, "-m", "tests.integration.reliability.opening_child"]
 
@@ -154,8 +154,8 @@ def test_whatever_is_in_the_place_of_a_small_file_is_named_and_costs_little(
     assert {case: (one["rows"], one["listed"]) for case, one in found.items()} == dict.fromkeys(
         cases, (ROWS, 1)
     )
-    assert [case for case, one in found.items() if one["seconds"] > MOST_SECONDS] == []
-    assert max(one["megabytes"] for one in found.values()) < MOST_MEGABYTES
+    assert [case for case, one in found.items() if one["seconds"] > MAX_SECONDS] == []
+    assert max(one["megabytes"] for one in found.values()) < MAX_MEGABYTES
     assert [case for case, one in found.items() if SECRET in json.dumps(one)] == []
     assert [case for case, one in found.items() if must_be_named(*case) and not is_named(case[0], one)] == []
 

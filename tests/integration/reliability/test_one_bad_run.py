@@ -21,7 +21,7 @@ from tests.waiting import run_alone, wait_until
 
 DAMAGED = Path(__file__).parents[2] / "data" / "damaged" / "completions_00001.parquet"
 #: Lines of the log that a bad run may cause.
-MOST_LINES = 20
+MAX_LINES = 20
 NUMBER = f"1{'0' * 400}"
 COLUMNS = '"gen_step": [0], "prompt": ["p"], "completion": ["c"], "Format": [NUMBER], "advantages": [0.1]'
 #: File of the bad run, by case; a text, or a file to copy.
@@ -102,7 +102,7 @@ def test_a_bad_run_stops_no_other_run(root: Path, server: ServerProcess, case: s
         await following
 
     run_alone(look())
-    assert len(server.output) - begun < MOST_LINES, server.output
+    assert len(server.output) - begun < MAX_LINES, server.output
 
 
 @pytest.mark.parametrize("command", ["index", "steps", "check"])

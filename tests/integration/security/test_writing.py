@@ -26,7 +26,7 @@ from rlpanel.sources.slime_convert import convert
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.sample_notes import Notes
 from tests.factories import append, line, write_run
-from tests.limits import small_runtime
+from tests.limits import SAVED, small_runtime
 
 #: Seconds after which a writer counts as hanging.
 PATIENCE = 30
@@ -120,7 +120,7 @@ def untouched(*folders: Path) -> Iterator[None]:
 
 
 def look(run: Path) -> RunIndex:
-    found = RunIndex(run, "run")
+    found = RunIndex(run, "run", limits=SAVED)
     read_on(found)
     return found
 

@@ -14,7 +14,7 @@ import pytest
 import rlpanel
 from rlpanel.analysis import column_contrast
 from rlpanel.analysis.contrast_side import ContrastSide
-from rlpanel.analysis.difference import MOST_UIDS, Difference, label_of
+from rlpanel.analysis.difference import MAX_UIDS, Difference, label_of
 from rlpanel.analysis.selection_contrast import Contrast, contrast
 from rlpanel.errors import SettingError
 
@@ -199,7 +199,7 @@ def test_a_script_is_compared_by_its_share_of_the_letters(tmp_path: Path) -> Non
 def test_of_long_texts_fewer_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of(tmp_path)
     chars = run.snapshot.number("response_chars").mean()
-    monkeypatch.setattr("rlpanel.analysis.text_contrast.MOST_TEXT_CHARS", int(50.5 * chars))
+    monkeypatch.setattr("rlpanel.analysis.text_contrast.MAX_TEXT_CHARS", int(50.5 * chars))
     found = compared(run, *halves(run))
     assert (found.is_sampled, found.texts_total) == (True, pytest.approx(101, abs=4))
 
@@ -271,10 +271,10 @@ def test_columns_come_before_the_texts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("values", [3, 50, 10_000], ids=["many equal", "some equal", "few equal"])
-@pytest.mark.parametrize("count", [1, MOST_UIDS, MOST_UIDS + 1, 2000])
+@pytest.mark.parametrize("count", [1, MAX_UIDS, MAX_UIDS + 1, 2000])
 def test_the_shown_samples_are_those_with_the_largest_values_in_their_order(values: int, count: int) -> None:
     rng = np.random.default_rng(1)
     order = rng.integers(0, values, 3000).astype(float)
     positions = np.sort(rng.choice(3000, count, replace=False))
     ranked = sorted(positions.tolist(), key=lambda position: -order[position])  # stable
-    assert column_contrast._first(positions, order).tolist() == ranked[:MOST_UIDS]
+    assert column_contrast._first(positions, order).tolist() == ranked[:MAX_UIDS]

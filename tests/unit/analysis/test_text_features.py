@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from rlpanel.analysis.text_features import FEWEST_TEXTS, TextFeatures, place_of, words_of
+from rlpanel.analysis.text_features import MIN_TEXTS, TextFeatures, place_of, words_of
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def counted(texts: list[list[str]], size: int, *, opening: bool = False) -> dict
         for start in starts:
             if len(words) >= size:
                 found.setdefault(tuple(words[start : start + size]), set()).add(number)
-    return {key: seen for key, seen in found.items() if FEWEST_TEXTS <= len(seen) < len(texts)}
+    return {key: seen for key, seen in found.items() if MIN_TEXTS <= len(seen) < len(texts)}
 
 
 def test_all_features_are_those_of_a_loop() -> None:

@@ -37,7 +37,7 @@ def test_samples_without_one_of_the_numbers_are_left_out_and_counted(tmp_path: P
 
 
 def test_many_samples_are_counted_exactly(run: rlpanel.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample_scatter, "MOST_POINTS", 3000)
+    monkeypatch.setattr(sample_scatter, "MAX_POINTS", 3000)
     drawn = run.plot.scatter("response_tokens", "reward")
     assert isinstance(drawn, hv.Image)
     counts = np.nan_to_num(drawn.dimension_values("samples", flat=False))
@@ -52,7 +52,7 @@ def test_many_samples_are_counted_exactly(run: rlpanel.Run, monkeypatch: pytest.
 
 def test_an_image_lies_where_the_points_lie(run: rlpanel.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     sample = run.samples(30).iloc[0]
-    monkeypatch.setattr(sample_scatter, "MOST_POINTS", 0)
+    monkeypatch.setattr(sample_scatter, "MAX_POINTS", 0)
     drawn = run.plot.scatter("response_tokens", "reward", 30)
     here = (run.samples(30).response_tokens == sample.response_tokens) & (
         run.samples(30).reward == sample.reward

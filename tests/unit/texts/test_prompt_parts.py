@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.texts.prompt_parts import MOST_TURNS, TextStyle, parts_of, question_of
+from rlpanel.texts.prompt_parts import MAX_TURNS, TextStyle, parts_of, question_of
 from tests.unit.texts.prompts import PROMPTS, QUESTION, SYSTEM
 
 PLAIN = TextStyle()
@@ -98,5 +98,5 @@ def test_an_empty_turn_of_the_user_is_no_question() -> None:
 def test_the_oldest_of_very_many_turns_are_one_part() -> None:
     text = "[user] one\n[assistant] two\n" * 500 + "[user] last"
     parts = parts_of(text, PLAIN)
-    assert (len(parts), parts[0].name) == (MOST_TURNS + 1, "earlier turns")
+    assert (len(parts), parts[0].name) == (MAX_TURNS + 1, "earlier turns")
     assert question_of(text, PLAIN) == "last"

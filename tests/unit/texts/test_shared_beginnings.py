@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlpanel.texts.shared_beginnings import LEAST_IN_CELLS, shared_beginnings
+from rlpanel.texts.shared_beginnings import MIN_IN_CELLS, shared_beginnings
 
 TASK = "Solve the problem step by step, and write the final answer between the tags <answer> and </answer>.\n"
 OTHER = "Write a function in Python that passes the given tests. Answer with a single block of code. Task: "
@@ -30,7 +30,7 @@ def test_a_short_beginning_or_one_of_few_prompts_does_not_count() -> None:
 
 def test_a_short_beginning_counts_for_cells() -> None:
     prompts = [f"Write a line that rhymes with: the river {n}" for n in range(4)]
-    assert shared_beginnings(prompts, LEAST_IN_CELLS) == ("Write a line that rhymes with: ",)
+    assert shared_beginnings(prompts, MIN_IN_CELLS) == ("Write a line that rhymes with: ",)
 
 
 def test_the_samples_of_one_group_share_their_whole_prompt_which_says_nothing() -> None:

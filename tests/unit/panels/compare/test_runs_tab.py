@@ -61,13 +61,13 @@ def test_a_run_against_itself_is_matched_by_the_text_as_logged(
 def test_many_prompts_are_not_read(
     seats: tuple[ComparedRun, ComparedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_comparison, "MOST_READ", 2)
+    monkeypatch.setattr(run_comparison, "MAX_READ", 2)
     found = next(compare_runs(*seats, Prompts(TextStyle())))
     assert (found.how, len(found.pairs)) == (TOO_MANY, 1)
 
 
 def test_of_many_pairs_both_ends_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_comparison, "MOST_LISTED", 4)
+    monkeypatch.setattr(run_comparison, "MAX_LISTED", 4)
     rewards = {f"prompt {at}": float(at) for at in range(9)}
     seats = seat(tmp_path / "here", rewards), seat(tmp_path / "there", dict.fromkeys(rewards, 0.0))
     found = next(compare_runs(*seats, Prompts(TextStyle())))
@@ -95,7 +95,7 @@ def test_the_file_leaves_prompts_out_that_are_too_many(
 ) -> None:
     prompts = Prompts(TextStyle())
     found = next(compare_runs(*seats, prompts))
-    monkeypatch.setattr(run_comparison, "MOST_READ", 1)
+    monkeypatch.setattr(run_comparison, "MAX_READ", 1)
     assert "prompt" not in comparison_export(found, prompts, ("here", "there")).rows()
 
 

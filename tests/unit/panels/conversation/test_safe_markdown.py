@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rlpanel.panels.conversation.safe_markdown import (
     _TAGS,
-    MOST_CHARACTERS,
+    MAX_CHARACTERS,
     formatted_html,
     markdown_html,
 )
@@ -94,14 +94,14 @@ def test_a_very_long_text_is_formatted_up_to_a_paragraph_and_says_so() -> None:
     made = markdown_html("*a* **b**\n\n" * 4_000)
     formatted, _, rest = made.partition('<p class="remark">')
     assert formatted.count("<em>a</em>") + rest.count("*a*") == 4_000
-    assert 1_000 < formatted.count("<strong>b</strong>") <= MOST_CHARACTERS // 11
+    assert 1_000 < formatted.count("<strong>b</strong>") <= MAX_CHARACTERS // 11
     assert rest.startswith("The rest is shown as plain text: Markdown is formatted up to 20,000 characters.")
     assert "<em>" not in rest
 
 
 def test_markdown_that_takes_too_long_is_plain_text_with_a_remark(monkeypatch: pytest.MonkeyPatch) -> None:
     assert formatted_html("*a* " * 4_000, seconds=0) is None
-    monkeypatch.setattr("rlpanel.panels.conversation.safe_markdown.MOST_SECONDS", 0.0)
+    monkeypatch.setattr("rlpanel.panels.conversation.safe_markdown.MAX_SECONDS", 0.0)
     made = markdown_html("*a* <b>" * 2_000)
     assert "Shown as plain text" in made
     assert made.endswith("*a* &lt;b&gt;" * 2_000 + "</div>")
@@ -184,7 +184,7 @@ OPENERS: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("name", OPENERS)
 def test_the_time_of_an_opener_grows_with_the_length(name: str) -> None:
     make = OPENERS[name]
-    short, long = seconds_of(make(MOST_CHARACTERS // 4)), seconds_of(make(MOST_CHARACTERS))
+    short, long = seconds_of(make(MAX_CHARACTERS // 4)), seconds_of(make(MAX_CHARACTERS))
     assert long < 3  # below 0.5 on a machine without other load
     assert long / max(short, 0.02) < 10  # 4 if the time is linear, 16 if it is quadratic
 

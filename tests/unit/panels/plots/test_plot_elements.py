@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bokeh.models import HoverTool
 
-from rlpanel.panels.plots.plot_elements import LABEL_CHARS, MOST_BARS, cluster_bars, effect_bars, holoviews
+from rlpanel.panels.plots.plot_elements import LABEL_CHARS, MAX_BARS, cluster_bars, effect_bars, holoviews
 from rlpanel.panels.ui import theme
 
 LONG = "a label that is longer than its axis"
@@ -25,9 +25,9 @@ def test_effects_have_the_colour_of_the_set_that_has_more(dark: bool) -> None:
 
 
 def test_clusters_with_the_same_beginning_have_rows_of_their_own() -> None:
-    frame = cluster_bars([f"{LONG} {at}" for at in range(MOST_BARS + 1)], np.arange(MOST_BARS + 1), True).data
-    assert frame["samples"].tolist() == list(range(MOST_BARS))[::-1]
-    assert frame["response"].nunique() == MOST_BARS
+    frame = cluster_bars([f"{LONG} {at}" for at in range(MAX_BARS + 1)], np.arange(MAX_BARS + 1), True).data
+    assert frame["samples"].tolist() == list(range(MAX_BARS))[::-1]
+    assert frame["response"].nunique() == MAX_BARS
     assert {len(name.rstrip("\u200b")) for name in frame["response"]} == {LABEL_CHARS}
 
 

@@ -12,7 +12,7 @@ import pytest
 from rlpanel.api.open_run import open_run
 from rlpanel.app.run_export import report_of
 from rlpanel.number_text import size_text
-from rlpanel.panels.report.media_players import MOST_EACH, MediaBudget, sample_players
+from rlpanel.panels.report.media_players import MAX_EACH, MediaBudget, sample_players
 from rlpanel.panels.report.report import sample_html
 from rlpanel.panels.report.report_contents import frozen
 from rlpanel.panels.session.context import Context
@@ -91,7 +91,7 @@ def test_a_large_file_is_described_and_not_embedded(tmp_path: Path) -> None:
 
 
 def test_a_report_embeds_ten_megabytes_in_all(tmp_path: Path) -> None:
-    (tmp_path / "clip.webm").write_bytes(CLIP + bytes(MOST_EACH - len(CLIP)))
+    (tmp_path / "clip.webm").write_bytes(CLIP + bytes(MAX_EACH - len(CLIP)))
     page = page_of(tmp_path, line(*[seen("clip.webm")] * 7))
     assert len(_SOURCES.findall(page)) == 5
     assert (

@@ -10,7 +10,7 @@ import pytest
 import rlpanel
 from rlpanel.panels.sample.sample_actions import SampleActions
 from rlpanel.panels.session.context import Context
-from rlpanel.store.query.sample_notes import FILE, MOST_NOTE, MOST_TAG, Notes
+from rlpanel.store.query.sample_notes import FILE, MAX_NOTE, MAX_TAG, Notes
 from tests.factories import write_run
 
 
@@ -50,7 +50,7 @@ def test_any_other_uid_is_refused(context: Context, uid: str) -> None:
 @pytest.mark.parametrize(
     ("tag", "note", "said"),
     [
-        ("x" * (MOST_TAG + 1), "", "a tag has at most 40 characters, and this one has 41"),
+        ("x" * (MAX_TAG + 1), "", "a tag has at most 40 characters, and this one has 41"),
         ("", "雨" * 900_000, "a note has at most 2,000 characters, and this one has 900,000"),
     ],
 )
@@ -61,7 +61,7 @@ def test_a_text_that_is_too_long_is_refused_and_not_cut(
     leave(actions, context.snapshot.uid(0), tag, note)
     assert said in actions.failure
     assert Notes(context.index.path).empty  # type: ignore[union-attr]
-    leave(actions, context.snapshot.uid(0), "x" * MOST_TAG, "雨" * MOST_NOTE)
+    leave(actions, context.snapshot.uid(0), "x" * MAX_TAG, "雨" * MAX_NOTE)
     assert actions.failure == ""
 
 

@@ -17,7 +17,7 @@ from rlpanel.errors import SourceDamaged, SourceUnready
 from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.files.file_access import follow_file
-from rlpanel.sources.files.zip_members import MOST_MEMBERS, Member, list_members, read_member
+from rlpanel.sources.files.zip_members import MAX_MEMBERS, Member, list_members, read_member
 from rlpanel.zstd import zstd
 
 START = b'{"version": 2, "eval": {"task": "t"}}'
@@ -89,7 +89,7 @@ def test_more_members_than_the_limit_are_refused_before_they_are_listed(tmp_path
         read(tmp_path / "x", b"PK\x03\x04" + end)
     end64 = b"PK\x06\x06" + struct.pack("<QHHIIQQQQ", 44, 45, 45, 0, 0, 10**9, 10**9, 10, 0)
     locator = b"PK\x06\x07" + struct.pack("<IQI", 0, 0, 1)
-    with pytest.raises(SourceUnready, match=f"1,000,000,000 members; the limit is {MOST_MEMBERS:,}"):
+    with pytest.raises(SourceUnready, match=f"1,000,000,000 members; the limit is {MAX_MEMBERS:,}"):
         read(tmp_path / "x", end64 + locator + end)
 
 

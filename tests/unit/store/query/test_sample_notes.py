@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import rlpanel
-from rlpanel.store.query.sample_notes import FILE, MOST_BYTES, Notes
+from rlpanel.store.query.sample_notes import FILE, MAX_BYTES, Notes
 from tests.factories import append, write_run
 
 
@@ -95,7 +95,7 @@ def test_a_line_that_is_no_note_is_left_out_and_counted(tmp_path: Path, bad: byt
 
 def test_only_the_newest_notes_of_a_very_large_file_are_read(run: Path) -> None:
     with (run / FILE).open("wb") as file:
-        file.truncate(MOST_BYTES)  # bytes that are no note
+        file.truncate(MAX_BYTES)  # bytes that are no note
     assert Notes(run).problems == (f"{FILE}: 1 line holds no valid note and is skipped, the first is line 1",)
     append(run / FILE, b"\n")
     Notes(run).write("a.jsonl:0", "kept", "")

@@ -8,7 +8,7 @@ import pytest
 
 from rlpanel.errors import FilterError
 from rlpanel.store.query.filter import LABEL, TEXT, Filter
-from rlpanel.store.query.search_pattern import MOST_WRITTEN_OUT, written_out
+from rlpanel.store.query.search_pattern import MAX_WRITTEN_OUT, written_out
 from rlpanel.store.query.text_predicate import ANY, TextPredicate
 
 #: Not too large to try, so that this test fails without the limit, and does not end the machine.
@@ -32,7 +32,7 @@ EXPLOSIVE = [
 @pytest.mark.parametrize("pattern", EXPLOSIVE)
 def test_an_explosive_expression_is_refused_before_it_is_compiled(pattern: str) -> None:
     started = time.process_time()
-    with pytest.raises(FilterError, match=f"at most {MOST_WRITTEN_OUT:,} are allowed"):
+    with pytest.raises(FilterError, match=f"at most {MAX_WRITTEN_OUT:,} are allowed"):
         TextPredicate(ANY, "matches", pattern)
     assert time.process_time() - started < 0.2
 

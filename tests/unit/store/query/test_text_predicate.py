@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rlpanel.store.query.text_predicate import (
     ANY,
-    MOST_PLACES,
+    MAX_PLACES,
     PATTERN_SECONDS,
     PlaceFinder,
     TextPredicate,
@@ -52,7 +52,7 @@ def test_a_text_that_contains_a_value_has_a_place(text: str, value: str) -> None
 
 
 def test_only_the_first_places_are_found() -> None:
-    assert len(found("contains", "a", "a" * 1000)) == MOST_PLACES
+    assert len(found("contains", "a", "a" * 1000)) == MAX_PLACES
 
 
 def test_a_pattern_that_takes_too_long_finds_nothing() -> None:
