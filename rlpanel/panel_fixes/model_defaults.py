@@ -9,7 +9,7 @@ another one is given. Values that a theme sets, and all other defaults, are left
 
 Upstream: https://github.com/bokeh/bokeh/pull/13174 did a part of this; docs/upstream/bokeh-defaults.md
 Needed by: Bokeh 3.9 to 3.10
-Delete when: `python -m tests.bench.opening` is no slower without `remember_defaults`.
+Delete when: `python -m tests.bench.opening` is not slower without `remember_defaults`.
 """
 
 from __future__ import annotations

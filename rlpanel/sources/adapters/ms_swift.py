@@ -158,7 +158,7 @@ def _skip(lines: Any, end: int) -> None:
         end -= skipped
 
 
-#: The tables of a few files. Of the process: adapters are told a path only, and hold nothing of a run.
+#: The tables of a few files. Of the process: adapters get a path only, and hold nothing of a run.
 _files: dict[str, _Tables] = {}
 _files_lock = threading.Lock()
 
