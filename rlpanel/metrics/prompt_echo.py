@@ -10,7 +10,7 @@ from operator import contains, itemgetter
 
 import numpy as np
 
-from rlpanel.metrics.engine.text_batch import empty_for_none, missing, text_lengths
+from rlpanel.metrics.engine.ragged import empty_for_none, missing, text_lengths
 from rlpanel.metrics.special_tokens import last_between_special_tokens
 
 #: Prompts with fewer characters are too short: an equal text may be chance.

@@ -10,7 +10,7 @@ from itertools import repeat
 
 import numpy as np
 
-from rlpanel.metrics.engine.text_batch import empty_for_none, text_lengths
+from rlpanel.metrics.engine.ragged import empty_for_none, text_lengths
 
 #: Scripts by the first and the last code points of the Unicode blocks with their letters; the last entry of a
 #: code point counts. Up to U+FFFF, letters are those of ``str.isalpha``, also outside of these blocks.

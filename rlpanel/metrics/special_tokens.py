@@ -15,7 +15,7 @@ from itertools import chain, repeat
 
 import numpy as np
 
-from rlpanel.metrics.engine.text_batch import empty_for_none, missing
+from rlpanel.metrics.engine.ragged import empty_for_none, missing
 
 #: Special tokens by the models that use them, besides all strings ``<|…|>`` and ``<｜…｜>`` of up to 40
 #: characters, such as ``<|im_start|>`` (Qwen), ``<|eot_id|>`` (Llama 3), ``<｜User｜>`` (DeepSeek).

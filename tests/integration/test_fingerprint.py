@@ -98,7 +98,7 @@ def test_a_renamed_metric_module_changes_its_columns(
         "sources/adapters/verl.py",
         "sources/adapters/__init__.py",
         "store/columns/row_builder.py",
-        "metrics/engine/gae.py",
+        "metrics/engine/derived_arrays.py",
         "schema.py",
     ],
 )

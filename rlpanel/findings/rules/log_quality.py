@@ -14,7 +14,7 @@ from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding
 from rlpanel.findings.engine.signal import mark, signal
 from rlpanel.findings.engine.wording import span
-from rlpanel.metrics.engine.unscored import UNSCORED
+from rlpanel.metrics.engine.ragged import UNSCORED
 from rlpanel.store.columns.step_stats import MAX
 
 #: Array → a sample column that is NaN if the array contains a NaN, and a sample column with its token count.

@@ -24,8 +24,8 @@ from rlpanel.metrics.engine.metric import (
     unregister,
     zero_means_missing,
 )
+from rlpanel.metrics.engine.ragged import UNSCORED
 from rlpanel.metrics.engine.step_statistics import STATISTICS, split_statistic
-from rlpanel.metrics.engine.unscored import UNSCORED
 
 __all__ = [
     "ALIASES",

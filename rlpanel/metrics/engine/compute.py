@@ -15,8 +15,14 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS
 from rlpanel.metrics.engine.derived_arrays import with_derived
 from rlpanel.metrics.engine.metric import registry_cache
-from rlpanel.metrics.engine.ragged import Arrays, Ragged, ragged_fields, sample_starts, token_mask
-from rlpanel.metrics.engine.unscored import scored_tokens
+from rlpanel.metrics.engine.ragged import (
+    Arrays,
+    Ragged,
+    ragged_fields,
+    sample_starts,
+    scored_tokens,
+    token_mask,
+)
 
 _NO_COLUMNS: Mapping[str, np.ndarray] = {}
 
@@ -159,7 +165,7 @@ def reduce_tokens(
 
     Tokens outside ``loss_mask`` are left out, if a mask of the arrays' length was logged and the metric is
     `Metric.masked`. So are tokens without a finite logprob, from the metrics that need it: see
-    `rlpanel.metrics.engine.unscored`.
+    `scored_tokens`.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from rlpanel import schema
 from rlpanel.metrics.engine.agent_columns import AGENT_COLUMNS
 from rlpanel.metrics.engine.constants import NAMES
 from rlpanel.metrics.engine.metric import METRICS, Metric, reduced_columns, registry_cache, zero_means_missing
-from rlpanel.metrics.engine.unscored import UNSCORED
+from rlpanel.metrics.engine.ragged import UNSCORED
 
 _PAIRS = {
     frozenset(fields): text

@@ -1,4 +1,8 @@
-"""Ragged arrays: a batch's token arrays concatenated, so that one numpy call serves thousands of samples."""
+"""The fields of a batch of samples: token arrays and texts, so that one call serves thousands of samples.
+
+Token arrays are ragged: those of all samples are concatenated. Some tokens may have no finite logprob,
+because the engine could not score them (see `scored_tokens`); some texts may be missing.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from operator import itemgetter
+from operator import is_, itemgetter
+from typing import cast
 
 import numpy as np
 
@@ -130,3 +135,68 @@ def squared_deviations(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     deviations = values - np.repeat(means, lengths)
     deviations *= deviations
     return deviations
+
+
+# Tokens without a finite logprob: vLLM and other engines cannot score some, and log NaN or null for them.
+# Such a token does not cost its sample the other tokens: means are over those, as in the trainers, which
+# leave it out of their corrections. A sum over fewer tokens would be too small in silence, so a sum that is
+# shown is NaN. The number of these tokens has columns of its own.
+
+#: Arrays of logprobs of the sampled tokens → column with the number of tokens in the loss that have none.
+UNSCORED = {
+    name: f"unscored_{name}"
+    for name in ("logprobs", "ref_logprobs", "old_logprobs", "new_logprobs", "rollout_logprobs")
+}
+
+
+def scored_tokens(fields: Mapping[str, Ragged]) -> dict[str, Ragged]:
+    """Return, for each array of logprobs that is not finite everywhere, the mask of its finite tokens."""
+    with np.errstate(all="ignore"):
+        # One sum is faster than a test of each value. It may also overflow.
+        suspects = [name for name in UNSCORED if name in fields and not np.isfinite(fields[name].flat.sum())]
+    masks = {name: Ragged(fields[name].counts, np.isfinite(fields[name].flat)) for name in suspects}
+    return {name: mask for name, mask in masks.items() if not mask.flat.all()}
+
+
+def unscored_columns(fields: Mapping[str, Ragged]) -> dict[str, np.ndarray]:
+    """Return the columns `UNSCORED` of a batch.
+
+    Parameters
+    ----------
+    fields : mapping of str to Ragged
+        Token arrays of N samples by field name.
+
+    Returns
+    -------
+    dict of str to ndarray of float, shape (N,)
+        Number of tokens in the loss without a finite logprob; NaN for samples without such tokens, so that
+        runs without them have no such column.
+    """
+    columns = {}
+    for name, scored in scored_tokens(fields).items():
+        rows = scored.counts > 0
+        lengths = scored.counts[rows]
+        missing = ~scored.values(rows)
+        if "loss_mask" in fields:
+            missing &= token_mask(fields["loss_mask"], rows, lengths)
+        number = np.add.reduceat(missing, sample_starts(lengths), dtype=np.float64)
+        column = np.full(len(rows), np.nan)
+        column[rows] = np.where(number > 0, number, np.nan)
+        if np.isfinite(column).any():
+            columns[UNSCORED[name]] = column
+    return columns
+
+
+def empty_for_none(texts: Sequence[str | None]) -> Sequence[str]:
+    """Return the texts with an empty one in place of each None."""
+    return [text or "" for text in texts] if None in texts else cast(Sequence[str], texts)
+
+
+def missing(texts: Sequence[str | None]) -> np.ndarray:
+    """Return a mask of the texts that are None, shape (N,)."""
+    return np.fromiter(map(is_, texts, [None] * len(texts)), np.bool_, len(texts))
+
+
+def text_lengths(texts: Sequence[str]) -> np.ndarray:
+    """Return the number of characters of each text, shape (N,)."""
+    return np.fromiter(map(len, texts), np.int64, len(texts))

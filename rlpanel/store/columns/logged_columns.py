@@ -14,7 +14,7 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from rlpanel.metrics.engine.constants import Constants
-from rlpanel.metrics.engine.text_batch import empty_for_none, missing
+from rlpanel.metrics.engine.ragged import empty_for_none, missing
 from rlpanel.metrics.prompt_echo import prompt_echoes
 from rlpanel.metrics.scripts import foreign_shares
 from rlpanel.metrics.special_tokens import special_token_counts

@@ -21,8 +21,7 @@ from rlpanel.errors import describe_error
 from rlpanel.metrics.engine.column_info import computed_columns
 from rlpanel.metrics.engine.compute import derive_columns, reduce_ragged
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
-from rlpanel.metrics.engine.ragged import Ragged, ragged_fields
-from rlpanel.metrics.engine.unscored import unscored_columns
+from rlpanel.metrics.engine.ragged import Ragged, ragged_fields, unscored_columns
 from rlpanel.metrics.logprob_shift import shift_columns
 from rlpanel.sources.records.column_batch import ColumnBatch, SampleBatch, join_batches
 from rlpanel.sources.records.record_types import (

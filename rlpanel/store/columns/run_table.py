@@ -160,9 +160,8 @@ class RunTable:
         self.columns.renumber(moved, self._column("line")[moved] + before[part])
         self._find_attempts_in(file, rows, version)
 
-    def count_rows(self, file: int, version: int) -> int:
-        """Return the number of rows of a file that exist, those that do not count included."""
-        self.add_staged(version)
+    def count_rows(self, file: int) -> int:
+        """Return the number of rows of a file that exist, also of those that do not count; none is staged."""
         return int(np.count_nonzero((self._column("file") == file) & self._is_alive()))
 
     def locators(self, file: int, offsets: Iterable[int]) -> list[Locator]:

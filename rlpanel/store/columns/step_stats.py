@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
+from statistics import median
 
 import numpy as np
 
@@ -132,6 +133,17 @@ class Steps:
     def samples(self) -> np.ndarray:
         """Number of samples of each step, shape (S,)."""
         return self._rows[self._order]
+
+    def newest_complete(self, *, settled: bool) -> int | None:
+        """Return the newest step that is not still being written; None if there is no step.
+
+        The last step counts as complete once it has the median number of samples of the five steps before it,
+        or if it is ``settled``: no line has arrived for a while. Until then the step before it is returned.
+        """
+        if not len(self.values):
+            return None
+        usual = median(self.samples[-6:-1].tolist()) if len(self.samples) > 1 else 0
+        return int(self.values[-1] if settled or self.samples[-1] >= usual else self.values[-2])
 
     @cached_property
     def episodes(self) -> np.ndarray:

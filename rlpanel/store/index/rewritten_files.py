@@ -21,7 +21,7 @@ MAX_RESTS = 10
 
 
 @dataclass
-class _Held:
+class HeldBack:
     """New content of a file that is not shown yet; ``former`` is the number of rows that it has to reach."""
 
     file: RunFile
@@ -41,15 +41,20 @@ class RewrittenFiles:
     ----------
     rest : float
         Seconds for which a file must not grow until it counts as complete.
+
+    Attributes
+    ----------
+    held : dict of int to HeldBack
+        What is held back, by file number.
     """
 
     def __init__(self, rest: float) -> None:
         self._rest = rest
-        self._held: dict[int, _Held] = {}
+        self.held: dict[int, HeldBack] = {}
 
     def __contains__(self, file: RunFile) -> bool:
         """Return True if something of a file is held back."""
-        return file.number in self._held
+        return file.number in self.held
 
     def hold(self, file: RunFile, chunk: Chunk, former: int) -> bool:
         """Hold back what was read of a file; return True if it is complete enough to be taken now.
@@ -62,9 +67,9 @@ class RewrittenFiles:
             Number of rows that are shown; it counts when the first chunk is held back.
         """
         now = time.monotonic()
-        held = self._held.setdefault(file.number, _Held(file, former, now, chunk.generation))
+        held = self.held.setdefault(file.number, HeldBack(file, former, now, chunk.generation))
         if chunk.generation != held.generation:  # it was rewritten again
-            held = self._held[file.number] = _Held(file, held.former, held.began, chunk.generation)
+            held = self.held[file.number] = HeldBack(file, held.former, held.began, chunk.generation)
         held.chunks.append(chunk)
         held.rows += len(chunk)
         held.bytes += chunk.bytes
@@ -76,7 +81,7 @@ class RewrittenFiles:
 
     def take(self, file: RunFile) -> list[Chunk]:
         """Return what is held back of a file, which is not held back any longer."""
-        held = self._held.pop(file.number, None)
+        held = self.held.pop(file.number, None)
         file.is_rewritten = False
         return held.chunks if held is not None else []
 
@@ -84,12 +89,12 @@ class RewrittenFiles:
     def next_due(self) -> float:
         """Seconds until a file is due; infinite if nothing is held back."""
         now = time.monotonic()
-        return min((max(0.0, held.due - now) for held in self._held.values()), default=math.inf)
+        return min((max(0.0, held.due - now) for held in self.held.values()), default=math.inf)
 
     def due(self, *, all_files: bool) -> Iterator[RunFile]:
         """Yield the files that have rested, or have grown for too long, or all files."""
         now = time.monotonic()
-        for held in list(self._held.values()):
+        for held in list(self.held.values()):
             file, most = held.file, held.began + MAX_RESTS * self._rest
             grows = now >= held.due and (file.more or file.reader.tail.changed())
             if all_files or now >= (most if grows else held.due):
@@ -99,5 +104,5 @@ class RewrittenFiles:
 
     @property
     def _is_too_much(self) -> bool:
-        held = self._held.values()
+        held = self.held.values()
         return sum(each.bytes for each in held) > MAX_BYTES or sum(each.rows for each in held) > MAX_ROWS

@@ -20,7 +20,7 @@ from rlpanel.sources.records.record_types import NO_HOLE, BadLine, Hole
 from rlpanel.store.backlog.backlog import reading_order
 from rlpanel.store.backlog.range_reader import MAX_BAD_LINES
 from rlpanel.store.cache.saved_state import FileState, OpenFileState
-from rlpanel.store.snapshot.snapshot import BadLineAt
+from rlpanel.store.snapshot.sample_places import BadLineAt
 
 
 class ReadCounts(NamedTuple):

@@ -11,7 +11,7 @@ from rlpanel.sources.files.file_access import AnyPath, is_remote
 from rlpanel.sources.files.unreadable import Unread, reason_of
 from rlpanel.sources.records.record_types import BesideFile, files_beside
 from rlpanel.store.snapshot.remarks import Remark
-from rlpanel.store.snapshot.snapshot import BadLineAt
+from rlpanel.store.snapshot.sample_places import BadLineAt
 
 
 class RunFolder:

@@ -8,18 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from statistics import median
 
 import numpy as np
 
-from rlpanel.errors import SampleNotFound
 from rlpanel.metrics.engine.column_info import ALIASES, is_outcome, pooling_columns, zero_means_missing
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.sources.files.unreadable import Unread
-from rlpanel.sources.readers.tail import line_hash
-from rlpanel.sources.records.record_types import Locator
-from rlpanel.store.columns.columns import Columns
-from rlpanel.store.columns.related_rows import FurtherRows, mix
+from rlpanel.store.columns.related_rows import FurtherRows
 from rlpanel.store.columns.run_table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 from rlpanel.store.columns.scalar_log import Scalars
 from rlpanel.store.columns.splits import (
@@ -33,43 +28,21 @@ from rlpanel.store.columns.splits import (
 from rlpanel.store.columns.step_stats import Steps
 from rlpanel.store.snapshot.read_progress import Progress
 from rlpanel.store.snapshot.remarks import Remark, attempt_remarks, evaluation_remarks, group_remarks
-
-
-@dataclass(frozen=True)
-class BadLineAt:
-    """A line that could not be parsed: file, position and reason."""
-
-    file: str
-    line: int
-    offset: int
-    reason: str
-
+from rlpanel.store.snapshot.sample_places import BadLineAt, SamplePlaces
 
 #: Number of steps whose rows are remembered.
 MAX_KNOWN = 8
 _NO_STEPS = Steps()
 
 
-def _no_rows() -> dict[str, np.ndarray]:
-    return {name: np.empty(0, dtype) for name, dtype in Columns.METADATA.items()}
-
-
 @dataclass(frozen=True)
-class Snapshot:
+class Snapshot(SamplePlaces):
     """A run at one version. Row i is the same sample in every column; `alive` masks the rows that count.
-
-    Row numbers are valid for one snapshot only, because dead rows may be removed later. A uid stays valid.
 
     Attributes
     ----------
-    name : str
-        Name of the run, followed by the split's name unless the split is training.
     version : int
         Increases with every commit.
-    state : ndarray of uint8
-        State of each row: counted, repeated, duplicate, older attempt or dead (see `run_table`).
-    files : tuple of str
-        Paths relative to the run's folder, by file number.
     problems : tuple of str
         Messages about the files, folders and columns that cannot be read or shown at present.
     unread : tuple of Unread
@@ -82,8 +55,6 @@ class Snapshot:
         Modification time of the file with the newest line, in seconds since the epoch; 0 before any line.
     scalars : Scalars
         The trainer's own scalar log, which has its own version.
-    backlog_starts : mapping of int to int
-        File number → byte offset from which on line numbers are not known yet.
     constants : Constants
         Training constants, such as β and γ.
     split : str
@@ -94,14 +65,13 @@ class Snapshot:
         What is logged once per step in a file, by its number: a ``line``, or each value of a column.
     own_remarks : tuple of Remark
         Remarks that do not depend on the samples.
+    counts_rows : bool
+        True if statistics count the outcome of each row, see `by_rows`.
     """
 
-    name: str
     version: int = 0
     rows: int = 0
     steps: Steps = field(default_factory=Steps)
-    state: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint8))
-    files: tuple[str, ...] = ()
     bad_lines: tuple[BadLineAt, ...] = ()
     bad_count: int = 0
     blank_count: int = 0
@@ -113,8 +83,6 @@ class Snapshot:
     newest_line: float = 0.0
     progress: Progress = field(default_factory=Progress)
     scalars: Scalars = field(default_factory=Scalars)
-    backlog_starts: Mapping[int, int] = field(default_factory=dict)
-    _metadata: dict[str, np.ndarray] = field(default_factory=_no_rows)
     _numbers: dict[str, np.ndarray] = field(default_factory=dict)
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
     constants: Constants = USUAL_CONSTANTS
@@ -125,9 +93,9 @@ class Snapshot:
     _by_split: Mapping[str, Steps] = field(default_factory=dict)
     _with_discarded: bool = False
     _further: FurtherRows | None = None
-    _by_rows: bool = False
+    counts_rows: bool = False
 
-    # -- counts and columns -----------------------------------------------------------------------
+    # -- counts, columns and rows -----------------------------------------------------------------------
 
     @property
     def samples(self) -> int:
@@ -155,7 +123,7 @@ class Snapshot:
         if split == self.split or split not in self._by_split:
             return self
         run, steps = self.name.removesuffix(display_name("", self.split)), self._by_split[split]
-        steps = steps.by_rows if self._by_rows else steps
+        steps = steps.by_rows if self.counts_rows else steps
         return replace(self, name=display_name(run, split), split=split, steps=steps)
 
     @property
@@ -180,12 +148,7 @@ class Snapshot:
 
         The snapshot itself if no episode has several rows.
         """
-        return self if self._further is None else replace(self, steps=self.steps.by_rows, _by_rows=True)
-
-    @property
-    def counts_rows(self) -> bool:
-        """True if statistics count the outcome of each row, see `by_rows`."""
-        return self._by_rows
+        return self if self._further is None else replace(self, steps=self.steps.by_rows, counts_rows=True)
 
     @property
     def further(self) -> np.ndarray | None:
@@ -193,7 +156,7 @@ class Snapshot:
 
         They are the further outputs of an episode, of which the last output counts (see `EpisodeUnits`).
         """
-        return None if self._further is None or self._by_rows else self._further.mask
+        return None if self._further is None or self.counts_rows else self._further.mask
 
     @property
     def discarded_steps(self) -> Steps:
@@ -212,16 +175,19 @@ class Snapshot:
     @cached_property
     def discarded(self) -> np.ndarray:
         """Mask of the rows that were discarded from this split, shape (rows,)."""
+        return self._of_split(discarded_split(self.split))
+
+    def _of_split(self, split: str) -> np.ndarray:
+        """Return a mask of the rows of a split, shape (rows,)."""
         codes, names = self._labels[SPLIT_COLUMN]
-        return limit_codes(codes, names) == split_code(discarded_split(self.split), names)
+        return limit_codes(codes, names) == split_code(split, names)
 
     @cached_property
     def _split_state(self) -> np.ndarray:
         """State of each row, with the rows of other splits marked as dead, shape (rows,)."""
         if not self.has_splits:
             return self.state
-        codes, names = self._labels[SPLIT_COLUMN]
-        in_split = limit_codes(codes, names) == split_code(self.split, names)
+        in_split = self._of_split(self.split)
         if self._with_discarded:
             in_split |= self.discarded & np.isin(self._metadata["step"], self.steps.values)
         return np.where(in_split, self.state, np.uint8(DEAD))
@@ -287,13 +253,8 @@ class Snapshot:
 
     def _is_filler(self, column: str) -> bool:
         """Return True if the column holds only the zeros that trainers log in place of missing values."""
-        if column not in zero_means_missing():
-            return False
-        if column not in self.steps.columns:  # only another split has it
-            return True
-        return not self.steps.has_value(column, nonzero=True)
-
-    # -- rows ------------------------------------------------------------------------------------
+        known = column in self.steps.columns  # else only another split has it
+        return column in zero_means_missing() and not (known and self.steps.has_value(column, nonzero=True))
 
     def number(self, column: str) -> np.ndarray:
         """Return a number column, shape (rows,)."""
@@ -319,7 +280,7 @@ class Snapshot:
 
         It is the row's own prompt, or that of the episode's first row if an episode has several.
         """
-        known = self._further is not None and not self._by_rows
+        known = self._further is not None and not self.counts_rows
         return (self._further.prompts if known and self._further else self._metadata["prompt_hash"])[rows]
 
     def is_stored(self, column: str) -> bool:
@@ -377,104 +338,11 @@ class Snapshot:
         """
         return self.sample_rows(self.rows_of(step, older=older), most)
 
-    def sample_rows(self, rows: np.ndarray, most: int) -> np.ndarray:
-        """Return at most ``most`` of these rows: those with the smallest hashes of their uids.
-
-        So a chosen sample stays chosen until samples with smaller hashes arrive.
-        """
-        if len(rows) <= most:
-            return rows
-        return np.sort(rows[np.argpartition(self.uid_hashes(rows), most)[:most]])
-
-    def uid_hashes(self, rows: np.ndarray) -> np.ndarray:
-        """Return a hash of the uid of each row."""
-        file, offset, part = (self._metadata[name][rows] for name in ("file", "offset", "part"))
-        position = mix(offset.astype(np.uint64)) ^ part.astype(np.uint64)
-        return mix(position ^ self._file_hashes[file])
-
-    @cached_property
-    def _file_hashes(self) -> np.ndarray:
-        """Hash of each file's name, by file number."""
-        return np.array([line_hash(name.encode()) for name in self.files], np.uint64)
-
-    # -- one sample ------------------------------------------------------------------------------
-
-    def uid(self, row: int) -> str:
-        """Return the sample's identifier: file, byte offset, and part if a line holds several samples."""
-        return self.uids(np.array([row]))[0]
-
-    def uids(self, rows: np.ndarray) -> list[str]:
-        """Return the identifiers of the samples at ``rows``."""
-        columns = [self._metadata[name][rows].tolist() for name in ("file", "offset", "part")]
-        return [
-            f"{self.files[file]}:{offset}/{part}" if part else f"{self.files[file]}:{offset}"
-            for file, offset, part in zip(*columns, strict=True)
-        ]
-
-    def row(self, uid: str) -> int:
-        """Return the row of a uid, even if the row does not count.
-
-        Raises
-        ------
-        SampleNotFound
-        """
-        file, offset, part = _split_uid(uid)
-        if file in self.files:
-            matches = np.flatnonzero(
-                (self._metadata["offset"] == offset)
-                & (self._metadata["part"] == part)
-                & (self._metadata["file"] == self.files.index(file))
-                & (self.state != DEAD)
-            )
-            if len(matches):
-                return int(matches[-1])
-        raise SampleNotFound(f"run {self.name!r} holds no sample {uid[:120]!r}")
-
-    def locator(self, row: int) -> Locator:
-        """Return where a row's line is in its file: byte offset, length, line number, part and hash."""
-        offset, length, part, digest = (
-            int(self._metadata[n][row]) for n in ("offset", "length", "part", "hash")
-        )
-        return Locator(offset, length, int(self.lines(np.array([row]))[0]), part, digest)
-
-    def lines(self, rows: np.ndarray) -> np.ndarray:
-        """Return the line numbers of ``rows``, from 1; 0 if a number is not known yet."""
-        lines = self._metadata["line"][rows]
-        if self.backlog_starts:
-            file, offset = self._metadata["file"][rows], self._metadata["offset"][rows]
-            lines = lines.copy()
-            for number, start in self.backlog_starts.items():
-                lines[(file == number) & (offset >= start)] = 0
-        return lines
-
-    def file(self, row: int) -> str:
-        """Return the path of the file that contains a row, relative to the run's folder."""
-        return self.files[self._metadata["file"][row]]
-
-
-def _split_uid(uid: str) -> tuple[str, int, int]:
-    """Return file, byte offset and part of a uid; an empty file name and -1 if it is malformed."""
-    file, _, position = uid.rpartition(":")
-    offset, _, part = position.partition("/")
-    try:
-        return file, int(offset), int(part or 0)
-    except ValueError:
-        return "", -1, -1
-
 
 #: Seconds without a new line after which the newest step counts as complete.
 IDLE_SECONDS = 1.0
 
 
 def newest_complete_step(snapshot: Snapshot, now: float) -> int | None:
-    """Return the newest step that is not still being written; None if there is no step.
-
-    The last step counts as complete once it has the median number of samples of the five steps before it, or
-    if no line has arrived for a second. Until then the step before it is returned.
-    """
-    steps, samples = snapshot.steps.values, snapshot.steps.samples
-    if not len(steps):
-        return None
-    usual = median(samples[-6:-1].tolist()) if len(samples) > 1 else 0
-    settled = now - snapshot.newest_line > IDLE_SECONDS
-    return int(steps[-1] if settled or samples[-1] >= usual else steps[-2])
+    """Return the newest step that is not still being written, see `Steps.newest_complete`; or None."""
+    return snapshot.steps.newest_complete(settled=now - snapshot.newest_line > IDLE_SECONDS)

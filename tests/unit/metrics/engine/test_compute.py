@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from rlpanel.metrics.engine.compute import derive_columns, reduce_tokens, token_values
-from rlpanel.metrics.engine.ragged import ragged_fields
-from rlpanel.metrics.engine.unscored import unscored_columns
+from rlpanel.metrics.engine.ragged import ragged_fields, unscored_columns
 
 
 def arrays(**fields: list[float]) -> dict[str, np.ndarray]:

@@ -8,15 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.metrics.engine.compute import reduce_tokens
-from rlpanel.metrics.engine.derived_arrays import derived_of_sample
-from rlpanel.metrics.engine.gae import advantages, discounted
+from rlpanel.metrics.engine.derived_arrays import advantages_by_gae, derived_of_sample, discounted
 
 NONE = np.array([np.nan])
 
 
 def gae(rewards: list[float], values: list[float], gamma: float, lam: float, **slot: float) -> np.ndarray:
     """One response's advantages."""
-    return advantages(
+    return advantages_by_gae(
         np.array(rewards),
         np.array(values),
         lengths=np.array([len(rewards)]),
@@ -65,7 +64,7 @@ def test_a_batch_is_each_response_by_the_definition(
 ) -> None:
     parts = [([r for r, _ in one], [v for _, v in one]) for one in batch]
     wanted = [a for rewards, values in parts for a in by_definition(rewards, values, gamma, lam)]
-    found = advantages(
+    found = advantages_by_gae(
         np.array([r for rewards, _ in parts for r in rewards]),
         np.array([v for _, values in parts for v in values]),
         lengths=np.array([len(one) for one in batch]),

@@ -10,29 +10,41 @@ from rlpanel.store.index.snapshot_builder import Throughput
 from rlpanel.store.snapshot.read_progress import describe
 
 
+def noted(pace: Throughput, now: float, done: int) -> float:
+    """The rate after another measurement."""
+    pace.note(now, done)
+    return pace.rate(now, done)
+
+
 def test_the_rate_is_zero_after_one_measurement() -> None:
-    assert Throughput().rate(10.0, 500) == 0.0
+    assert noted(Throughput(), 10.0, 500) == 0.0
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     """100 bytes a second for ten seconds, then 300."""
     pace = Throughput()
     for second in range(11):
-        pace.rate(float(second), 100 * second)
-    rates = [pace.rate(10.0 + second, 1000 + 300 * second) for second in range(1, 7)]
+        pace.note(float(second), 100 * second)
+    rates = [noted(pace, 10.0 + second, 1000 + 300 * second) for second in range(1, 7)]
     assert rates == [140.0, 180.0, 220.0, 260.0, 300.0, 300.0]
 
 
 def test_the_rate_restarts_if_the_number_of_bytes_falls() -> None:
     """A file was replaced."""
     pace = Throughput()
-    pace.rate(0.0, 1000)
-    assert [pace.rate(1.0, 100), pace.rate(2.0, 150)] == [0.0, 50.0]
+    pace.note(0.0, 1000)
+    assert [noted(pace, 1.0, 100), noted(pace, 2.0, 150)] == [0.0, 50.0]
+
+
+def test_asking_for_the_rate_changes_nothing() -> None:
+    pace = Throughput()
+    pace.note(0.0, 0)
+    assert [pace.rate(1.0, 100), pace.rate(2.0, 100), pace.rate(1.0, 100)] == [100.0, 50.0, 100.0]
 
 
 def test_memory_does_not_grow_with_the_number_of_calls() -> None:
     pace = Throughput()
-    rates = [pace.rate(call / 10_000, call) for call in range(40_000)]
+    rates = [noted(pace, call / 10_000, call) for call in range(40_000)]
     assert rates[-1] == pytest.approx(10_000)
     assert len(pickle.dumps(pace)) < 2_000
 

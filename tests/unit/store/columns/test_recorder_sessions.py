@@ -12,7 +12,7 @@ import pytest
 
 from rlpanel.api.open_run import open_run
 from rlpanel.recording.writer.writer import RolloutWriter
-from rlpanel.store.columns.attempts import latest_times
+from rlpanel.store.columns.recorder_sessions import latest_times
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line

@@ -16,7 +16,8 @@ from rlpanel.store.columns import row_builder
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.run_view import RunView
-from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
+from rlpanel.store.snapshot.sample_places import BadLineAt
+from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, rewrite, sample, write_run
 from tests.limits import store_limits
 from tests.unit.sources.readers.faults import public_folder, unreadable

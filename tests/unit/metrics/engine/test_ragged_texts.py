@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlpanel.metrics.engine.text_batch import empty_for_none, missing, text_lengths
+from rlpanel.metrics.engine.ragged import empty_for_none, missing, text_lengths
 
 
 def test_a_missing_text_is_not_an_empty_one() -> None:
