@@ -13,8 +13,7 @@ from functools import partial
 import numpy as np
 
 from rlpanel.analysis.clustered_tests import TestedDifference, TwoSets
-from rlpanel.analysis.contrast_side import ContrastSide
-from rlpanel.analysis.difference import MAX_UIDS, Candidate, Difference, group_codes, ranked
+from rlpanel.analysis.difference import MAX_UIDS, Candidate, ContrastSide, Difference, group_codes, ranked
 from rlpanel.store.columns.splits import SPLIT_COLUMN
 from rlpanel.store.query.filter_columns import label_name
 from rlpanel.store.query.filter_syntax import quote

@@ -1,4 +1,7 @@
-"""A difference between two sets of samples, and what is the same for differences of columns and of texts."""
+"""A difference between two sets of samples, and what is the same for differences of columns and of texts.
+
+A set of samples that is compared with another one, and how many of its texts are read.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,34 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.analysis.clustered_tests import TestedDifference
-from rlpanel.analysis.contrast_side import ContrastSide
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.store.columns.related_rows import mix
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.step_metric_cache import group_keys
+
+#: Maximum number of texts to read of a set, and of their characters together.
+MAX_TEXTS, MAX_TEXT_CHARS = 4000, 3_000_000
+
+
+@dataclass(frozen=True)
+class ContrastSide:
+    """One set of samples.
+
+    Attributes
+    ----------
+    name : str
+        Its name on screen, such as ``step 5``.
+    index : RunIndex
+    view : RunView
+    rows : ndarray of int, shape (N,)
+    """
+
+    name: str
+    index: RunIndex
+    view: RunView
+    rows: np.ndarray
+
 
 #: Maximum number of uids of a difference.
 MAX_UIDS = 200

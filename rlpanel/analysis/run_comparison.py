@@ -25,8 +25,7 @@ from rlpanel.store.snapshot.prompt_pairs import (
 )
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.texts.prompt_line import without_system
-from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.prompt_parts import TextStyle, without_system
 
 if TYPE_CHECKING:
     import pandas as pd

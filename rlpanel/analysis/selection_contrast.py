@@ -15,8 +15,7 @@ import numpy as np
 
 from rlpanel.analysis.clustered_tests import MIN_EFFECT, threshold
 from rlpanel.analysis.column_contrast import ColumnTests
-from rlpanel.analysis.contrast_side import MAX_TEXTS, ContrastSide
-from rlpanel.analysis.difference import Candidate, Difference, ranked
+from rlpanel.analysis.difference import MAX_TEXTS, Candidate, ContrastSide, Difference, ranked
 from rlpanel.analysis.text_contrast import TextTests, rows_to_read
 from rlpanel.errors import SettingError
 

@@ -13,6 +13,8 @@ can be negative or exceed 1, where elements moved in opposite directions.
 
 The leave-one-out effect ``m - m(without E)`` answers another question, and its shares do not add up: those of
 single samples of a mean add up to 0. So it is given as a value, ``without``, the step's value without E.
+
+A filter expression for given samples, which have nothing else in common, by their files and lines.
 """
 
 from __future__ import annotations
@@ -23,15 +25,40 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.analysis.curve_parts import CurveParts, curve_parts
-from rlpanel.analysis.sample_filter import samples_filter
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.step_compute import NO_GROUP
 from rlpanel.store.columns.splits import SPLIT_COLUMN
 from rlpanel.store.query.filter_columns import label_name, prompt_key
-from rlpanel.store.query.filter_syntax import quote
+from rlpanel.store.query.filter_syntax import MAX_CHARS, quote
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.step_metric_cache import group_keys
+
+
+def samples_filter(snapshot: Snapshot, rows: np.ndarray) -> str:
+    """Return a filter for the samples at ``rows``; empty without rows, or if their lines are not known yet.
+
+    A filter has at most `MAX_CHARS` characters, so of very many samples it passes the first ones. If a line
+    holds several samples, it passes all of them.
+    """
+    lines, files = snapshot.lines(rows), snapshot.metadata("file")[rows]
+    parts: list[str] = []
+    left = MAX_CHARS
+    for number in dict.fromkeys(files.tolist()):
+        name = f"file == {quote(snapshot.files[number])} and " if len(snapshot.files) > 1 else ""
+        left -= len(name) + len(" or (line in [])")
+        listed: list[str] = []
+        for line in dict.fromkeys(lines[files == number].tolist()):
+            left -= len(str(line)) + 2
+            if line == 0:
+                return ""
+            if left < 0:
+                break
+            listed.append(str(line))
+        if listed:
+            parts.append(f"{name}line in [{', '.join(listed)}]")
+    return parts[0] if len(parts) == 1 else " or ".join(f"({part})" for part in parts)
+
 
 #: A label is a category of rows with this many values; with more in the whole run it is an identifier.
 MIN_VALUES, MAX_VALUES = 2, 20

@@ -20,8 +20,14 @@ from rlpanel.analysis.clustered_tests import (
     share_spread,
     threshold,
 )
-from rlpanel.analysis.contrast_side import MAX_TEXT_CHARS, ContrastSide
-from rlpanel.analysis.difference import MAX_UIDS, Candidate, Difference, group_codes
+from rlpanel.analysis.difference import (
+    MAX_TEXT_CHARS,
+    MAX_UIDS,
+    Candidate,
+    ContrastSide,
+    Difference,
+    group_codes,
+)
 from rlpanel.analysis.text_features import MAX_CHARS, FeatureFamily, TextFeatures, place_of
 from rlpanel.store.query.fetch_sample import fetch_many_texts, file_order
 from rlpanel.store.query.filter_syntax import quote

@@ -11,8 +11,7 @@ from rlpanel.runtime import Runtime, default_runtime
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory, RunInfo
-from rlpanel.sources.files.file_access import AnyPath, RemotePath, path_of
-from rlpanel.sources.files.unreadable import reason_of
+from rlpanel.sources.files.file_access import AnyPath, RemotePath, path_of, reason_of
 
 #: Seconds between two updates of the progress line.
 _PROGRESS_INTERVAL = 0.1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rlpanel.analysis.contrast_side import MAX_TEXTS
+from rlpanel.analysis.difference import MAX_TEXTS
 from rlpanel.api.run_stats import Stats, stats_of
 from rlpanel.api.step_samples import sample_frame
 from rlpanel.api.wait_until_read import wait_until_read

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from rlpanel.settings import LiveRunLimits
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.store.index.folder_watches import WatchedRoot
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.watched_root import WatchedRoot
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import typer
 from rlpanel.cli.output.terminal_messages import say
 
 if TYPE_CHECKING:
-    from rlpanel.sources.files.unreadable import Unread
+    from rlpanel.sources.files.file_access import Unread
     from rlpanel.store.snapshot.remarks import Remark
 
 

@@ -24,7 +24,7 @@ _CANNOT_LISTEN = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
 
 def folder_of(root: str | None) -> AnyPath | None:
     """Return the root to serve, and print a warning if it is missing or holds no runs."""
-    from rlpanel.recording.experiments import find_experiment
+    from rlpanel.recording.output_folder import find_experiment
     from rlpanel.sources.discovery.diagnose import diagnose
     from rlpanel.sources.discovery.directory import Directory
     from rlpanel.sources.files.file_access import RemotePath, path_of

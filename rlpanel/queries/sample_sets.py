@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rlpanel.analysis.contrast_side import ContrastSide
+from rlpanel.analysis.difference import ContrastSide
 from rlpanel.errors import SettingError
 from rlpanel.queries.run_data import RunData
 from rlpanel.store.query.query import Query, QuerySpec

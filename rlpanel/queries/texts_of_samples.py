@@ -8,8 +8,7 @@ import numpy as np
 
 from rlpanel.queries.run_data import RunData
 from rlpanel.store.query.fetch_sample import fetch_all_texts
-from rlpanel.texts.prompt_line import prompt_cell
-from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.prompt_parts import TextStyle, prompt_cell
 from rlpanel.texts.shorten import TextLimit
 
 

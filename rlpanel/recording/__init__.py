@@ -6,7 +6,7 @@ node. It imports no trainer package: tensors, tokenizers and trainers are duck-t
 
 from __future__ import annotations
 
-from rlpanel.recording.output_dir import folder_from_environment
+from rlpanel.recording.output_folder import folder_from_environment
 from rlpanel.recording.record import Recording, record
 from rlpanel.recording.writer.recording_options import Options
 from rlpanel.recording.writer.writer import RolloutWriter

@@ -10,7 +10,7 @@ import functools
 import os
 from typing import Any
 
-from rlpanel.recording.output_dir import folder_from_environment, folder_of_hook
+from rlpanel.recording.output_folder import folder_from_environment, folder_of_hook
 from rlpanel.recording.trainers.patching import Guard, Patches
 from rlpanel.recording.writer.writer import RolloutWriter
 

@@ -9,8 +9,14 @@ import re
 from typing import Any, Protocol
 
 from rlpanel.errors import SettingError
-from rlpanel.recording.output_dir import NAME, OUTPUT, SAVE, folder_from_environment, requested_by_environment
-from rlpanel.recording.run_metadata import constants_of
+from rlpanel.recording.output_folder import (
+    NAME,
+    OUTPUT,
+    SAVE,
+    constants_of,
+    folder_from_environment,
+    requested_by_environment,
+)
 from rlpanel.recording.trainers.patching import Guard, Patches
 from rlpanel.recording.trainers.trl_async import QueueHook
 from rlpanel.recording.trainers.trl_callback import RecordingCallback

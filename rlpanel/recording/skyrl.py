@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rlpanel.recording.hook_rows import HookRows
-from rlpanel.recording.hook_texts import HookTexts
+from rlpanel.recording.hook_rows import HookRows, HookTexts
 
 #: rlpanel's names of phases, and SkyRL's.
 _PHASES = {"generation": "llm", "environment": "env"}

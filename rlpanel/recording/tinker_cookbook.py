@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlpanel.recording.hook_rows import HookRows
-from rlpanel.recording.hook_texts import HookTexts
+from rlpanel.recording.hook_rows import HookRows, HookTexts
 
 _MODULES = ("tinker_cookbook.rl.rollout_logging", "tinker_cookbook.rl.metric_util")
 _FUNCTION, _MARK = "serialize_rollout_summaries", "_rlpanel_rows"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpanel.recording.hook_rows import HookRows
-from rlpanel.recording.output_dir import folder_from_environment
+from rlpanel.recording.output_folder import folder_from_environment
 from rlpanel.recording.trainers.patching import Guard
 from rlpanel.recording.writer.writer import RolloutWriter
 

@@ -16,7 +16,7 @@ from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
 from rlpanel.sources.discovery.file_names import OWN_FOLDER, is_rollout_name
-from rlpanel.sources.files import inotify
+from rlpanel.sources.files import mounts
 from rlpanel.sources.files.mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
 from rlpanel.sources.scalars.find_scalars import is_scalar_name
 
@@ -80,7 +80,7 @@ class WatchdogObserver(FileSystemEventHandler):
             self.stop()
         elif folders and self._observer is not None:
             # watchdog does not report that it could not watch a new folder.
-            self._give_up(inotify.watches_used_up(self.root))
+            self._give_up(mounts.watches_used_up(self.root))
         return paths, folders
 
     def stop(self) -> None:
@@ -115,7 +115,7 @@ class WatchdogObserver(FileSystemEventHandler):
     def _start(self) -> BaseObserver | None:
         # Check the limits first: an observer that fails half-way keeps files open, and one that watches only
         # some of the folders does not report it.
-        if self._give_up(inotify.shortage(self.root)):
+        if self._give_up(mounts.shortage(self.root)):
             return None
         observer: BaseObserver | None = None
         try:

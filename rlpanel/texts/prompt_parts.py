@@ -2,16 +2,88 @@
 
 The parts follow one another without gaps, so the logged text is never changed. One of them is the question:
 the last turn of the user, or the rest of a plain prompt. It is what tables show.
+
+Finds padding tokens at the start and at the end of a text.
+
+Inside a text they are content: a placeholder of an image, or a token that the policy sampled. A single token
+that ends a sequence is information as well, because it says that the response was not cut off.
+
+Texts of a log as lines and cells: without padding, with the question or a found place in view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rlpanel.texts.chat_templates import turns_of
-from rlpanel.texts.padding import unpadded
+from rlpanel.texts.shorten import LINE_CHARS, first_line, spaced
 from rlpanel.texts.turn import Turn
+
+#: Tokens that only pad.
+PADS = (
+    *("<|pad|>", "<pad>", "<PAD>", "[PAD]", "<|pad_token|>", "<|PAD_TOKEN|>", "<|padding|>"),
+    *("<|finetune_right_pad_id|>", "<｜▁pad▁｜>"),
+)
+#: Tokens that end a sequence, with which many trainers also pad.
+ENDS = (
+    *("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "<|im_end|>", "<|eot_id|>"),
+    *("<｜end▁of▁sentence｜>", "<end_of_turn>", "<|return|>", "[EOS]"),
+)
+#: Those of them that trainers also write before a prompt.
+_LEADING = ("<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>")
+#: Characters near an end of a text that are looked at first; a token with its whitespace is shorter.
+_NEAR = 64
+
+
+def unpadded(text: str, pad_token: str = "", *, common: bool = True) -> tuple[int, int]:
+    """Return where a text starts and ends without its padding.
+
+    Parameters
+    ----------
+    pad_token : str
+        A further padding token; empty for none.
+    common : bool
+        Whether tokens that commonly pad are recognised too: `PADS`, and repeated `ENDS`.
+    """
+    pads = tuple(dict.fromkeys((*((pad_token,) if pad_token else ()), *(PADS if common else ()))))
+    ends = tuple(end for end in ENDS if end != pad_token) if common else ()
+    leads = (*pads, *(end for end in _LEADING if end in ends))
+    start = _length(leads, text)
+    if start == len(text):  # a response may be nothing but the token that ended it
+        start = 0
+    tokens = (*pads, *ends)
+    edge = text[-_NEAR:].rstrip()[-1:]
+    if edge and all(token[-1] != edge for token in tokens):  # most texts; spares reversing them
+        return start, len(text)
+    end = len(text) - _length(tokens, text[start:][::-1], backward=True)
+    return start, end + _kept_length(text, end, ends)
+
+
+def _length(tokens: tuple[str, ...], text: str, *, backward: bool = False) -> int:
+    """Return the length of the run of tokens at the beginning of a text."""
+    run = _run(tokens, backward=backward).match(text)
+    return run.end() if run else 0
+
+
+def _kept_length(text: str, end: int, ends: tuple[str, ...]) -> int:
+    """Return how much of the padding that begins at ``end`` is kept: the token that ended the sequence."""
+    near = text[end : end + _NEAR]
+    space = len(near) - len(near.lstrip())
+    return next((space + len(token) for token in ends if near.startswith(token, space)), 0)
+
+
+@lru_cache(64)
+def _run(tokens: tuple[str, ...], *, backward: bool) -> re.Pattern[str]:
+    """Return the pattern of a run of tokens with whitespace before each; backward, it reads a reversed text.
+
+    It is only matched at the outer end of a text, so a text is read once, whatever is in it.
+    """
+    either = "|".join(re.escape(token[::-1] if backward else token) for token in tokens)
+    return re.compile(rf"(?:\s*(?:{either}))+" if tokens else "")
+
 
 #: Maximum number of turns that are shown as parts of their own; the turns before them are one part.
 MAX_TURNS = 100
@@ -134,3 +206,89 @@ def _question(part: Part, text: str, style: TextStyle) -> Iterator[Part]:
 
 def _fields(part: Part) -> tuple[str, int, int, int, int]:
     return part.name, part.start, part.begin, part.finish, part.end
+
+
+#: Characters shown before a found place.
+BEFORE = 16
+#: Characters that a narrow column shows.
+_COLUMN = 16
+
+#: Start and end of a found place, as characters of a text.
+Place = tuple[int, int]
+
+
+def clean(text: str, style: TextStyle) -> str:
+    """Return a response or another answer without padding."""
+    start, end = unpadded(text, style.pad_token, common=style.fold)
+    return without_pad(text[start:end], style)
+
+
+def without_system(text: str, style: TextStyle) -> str:
+    """Return a prompt without padding, and without the system prompt if its end marker is set."""
+    shown = clean(text, style)
+    _, marker, rest = shown.partition(style.system_end) if style.system_end else ("", "", "")
+    return rest.lstrip("\n") if marker else shown
+
+
+def prompt_line(text: str | None, style: TextStyle) -> str:
+    """Return the first line of a prompt's question; a dash if there is none."""
+    return first_line(prompt_cell(text or "", style))
+
+
+def prompt_cell(text: str, style: TextStyle, places: Sequence[Place] = (), *, narrow: bool = False) -> str:
+    """Return what a table shows of a prompt: its question, or the surroundings of a found place.
+
+    Parameters
+    ----------
+    places : sequence of Place
+        Places of the prompt that a search found. A place that is seen anyway changes nothing.
+    narrow : bool
+        Whether a short beginning that prompts share is left out as well.
+    """
+    parts = parts_of(text, style)
+    asked = next(part for part in parts if part.question)
+    shown = without_pad(text[asked.begin : asked.finish], style).strip()
+    if narrow:
+        shown = _without_beginning(shown, style)
+    inside = [place for place in places if asked.begin <= place[0] < asked.finish]
+    for place in (inside or places)[:1]:
+        part = next((part for part in parts if part.start <= place[0] < part.end), asked)
+        return _found_cell(text, shown, place, content_of(part, place))
+    return shown
+
+
+def _without_beginning(shown: str, style: TextStyle) -> str:
+    """Return a question without the beginning that it shares with other prompts, if something is left."""
+    shared = max((len(each) for each in style.cell_beginnings if shown.startswith(each)), default=0)
+    rest = shown[shared:].strip()
+    return f"…{rest}" if shared and rest else shown
+
+
+def answer_cell(text: str, style: TextStyle, places: Sequence[Place] = ()) -> str:
+    """Return what a table shows of a response or another answer, as `prompt_cell` does of a prompt."""
+    shown = clean(text, style)
+    return _found_cell(text, shown, places[0], (0, len(text))) if places else shown
+
+
+def _found_cell(text: str, shown: str, place: Place, around: Place) -> str:
+    found = text[slice(*place)]
+    at = shown.find(found)
+    if at == 0 or 0 < at <= _COLUMN - len(found):
+        return shown
+    # A narrow column shows little more than the place, so the line begins with the word in which it begins.
+    before = text[max(place[0] - BEFORE, around[0]) : place[0]]
+    begun = before.split()[-1] if before and not before[-1].isspace() else ""
+    first = place[0] - (len(begun) if len(begun) < BEFORE else 0)
+    cut = "…" if first > around[0] else ""
+    return f"{cut}{spaced(text[first : min(place[1] + LINE_CHARS, max(around[1], place[1]))])}"
+
+
+def content_of(part: Part, place: Place) -> Place:
+    """Return the content of a part, or the whole part if the place is in its markup."""
+    is_inside = part.begin <= place[0] and place[1] <= part.finish
+    return (part.begin, part.finish) if is_inside else (part.start, part.end)
+
+
+def without_pad(text: str, style: TextStyle) -> str:
+    """Return a text without the pad token that the settings name."""
+    return text.replace(style.pad_token, "") if style.pad_token else text

@@ -23,8 +23,7 @@ import pytest
 
 import rlpanel
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.rule import RULES, Rule
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.rule import RULES, Rule, RuleContext
 from tests.factories import append, line, sample, write_run
 from tests.integration.cli.command_line import Done, run_in
 from tests.waiting import wait_until

@@ -14,8 +14,7 @@ import pytest
 from playwright.sync_api import expect
 
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.rule import RULES, Rule
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.rule import RULES, Rule, RuleContext
 from tests.conftest import VIEWPORT
 from tests.factories import append, sample, write_run
 from tests.ui.board import BoardPage, ServerLog, cells_of

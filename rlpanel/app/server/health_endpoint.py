@@ -15,8 +15,8 @@ from tornado.web import RequestHandler
 
 from rlpanel.app.server.background_service import Service
 from rlpanel.runtime import Runtime
+from rlpanel.store.index.folder_watches import WatchedRoot
 from rlpanel.store.index.reader import Reader
-from rlpanel.store.index.watched_root import WatchedRoot
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Maximum number of runs that are named.

@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from rlpanel.findings.engine.change import Change
-from rlpanel.findings.engine.change_test import Base, Rise, Scored, scored, step_errors
+from rlpanel.findings.engine.change_statistic import Base, Rise, Scored, scored, step_errors
 from rlpanel.findings.engine.place_table import PlaceTable
 from rlpanel.findings.engine.places import WHOLE, WHOLE_RUN, Place, codes_of, rows_by_dimension
-from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.signal import Signal
-from rlpanel.findings.engine.step_series import long_stretches
+from rlpanel.findings.engine.rule import RuleContext
+from rlpanel.findings.engine.signal import Signal, long_stretches
 
 #: One of many places changes more often by chance, so each needs a score that is larger by this much.
 _MORE_FOR_PLACES = 0.7
@@ -52,7 +51,7 @@ def sustained(
     sign : int
         1 if a rise is bad, -1 if a fall is.
     base : str
-        What later steps are compared with, see `rlpanel.findings.engine.change_test.Base`.
+        What later steps are compared with, see `rlpanel.findings.engine.change_statistic.Base`.
     places : bool
         True if places are tried, too.
     """

@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from rlpanel.findings.engine.block_tables import MEAN, VARIANCE, independent_samples
-from rlpanel.findings.engine.change_test import step_errors
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.change_statistic import step_errors
+from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import Signal
 
 

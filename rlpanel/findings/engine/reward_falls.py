@@ -7,7 +7,7 @@ import numpy as np
 from rlpanel.findings.engine.change import Change
 from rlpanel.findings.engine.changes import sustained
 from rlpanel.findings.engine.place_table import PlaceTable
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import column_signal
 
 #: Smallest change: in standard deviations of the samples of a step, and relative to the level before.

@@ -1,14 +1,130 @@
-"""Registry of the rules. The check, the docs and the help of the settings read it."""
+"""Registry of the rules. The check, the docs and the help of the settings read it.
+
+Input of a rule: a snapshot without the step that is still being written.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import cached_property, wraps
+from typing import Any
 
+import numpy as np
+
+from rlpanel.findings.engine.block_tables import PlaceSeries
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.places import RANK
+from rlpanel.findings.engine.row_batch import RowBatch, StepBlocks
+from rlpanel.findings.engine.signal import Signal
+from rlpanel.metrics.engine.column_info import describe, step_names
+from rlpanel.settings import FindingSettings
+from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
+
+
+@dataclass(frozen=True)
+class RuleContext:
+    """Snapshot, thresholds and time for one run of the rules, with access to complete steps only.
+
+    Attributes
+    ----------
+    view : RunView
+    thresholds : FindingSettings
+    now : float
+        Seconds since the epoch.
+    previous : PlaceSeries, optional
+        Means by place and step of an earlier check of the same run and split.
+    """
+
+    view: RunView
+    thresholds: FindingSettings
+    now: float
+    previous: PlaceSeries | None = None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The run's data."""
+        return self.view.snapshot
+
+    @cached_property
+    def steps(self) -> np.ndarray:
+        """Complete steps, ascending, shape (S,)."""
+        newest = newest_complete_step(self.snapshot, self.now)
+        values = self.snapshot.steps.values
+        return values[values <= newest] if newest is not None else values[:0]
+
+    def series(self, column: str) -> np.ndarray | None:
+        """Return a column's value for each complete step, shape (S,); None if the run does not have it."""
+        if column not in step_names() and not self.snapshot.has_number(column):
+            return None
+        values = self.view.step_values(column)[: len(self.steps)]
+        return values if np.isfinite(values).any() else None
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Rows of complete steps, without those of restarted attempts and duplicates, shape (N,)."""
+        rows = self.snapshot.alive_rows
+        if len(self.steps) == len(self.snapshot.steps.values):
+            return rows
+        return rows[self.snapshot.metadata("step")[rows] <= self.steps[-1]] if len(self.steps) else rows[:0]
+
+    @cached_property
+    def row_steps(self) -> np.ndarray:
+        """Position in `steps` of the step of each row of `rows`, shape (N,)."""
+        found = np.searchsorted(self.steps, self.snapshot.metadata("step")[self.rows])
+        return found.astype(np.int32)
+
+    @cached_property
+    def blocks(self) -> StepBlocks:
+        """The same rows in blocks of steps."""
+        return StepBlocks(self.view, self.rows, self.steps, is_complete=True)
+
+    @cached_property
+    def place_series(self) -> PlaceSeries:
+        """Means of signals by place and step."""
+        return PlaceSeries(self.blocks, self.previous)
+
+    def available(self, signal: Signal) -> bool:
+        """Return True if the run has all columns that the signal needs."""
+        return self.place_series.available(signal)
+
+    def table(self, signal: Signal) -> np.ndarray:
+        """Return the means of a signal by place and step, see `PlaceSeries.table`."""
+        return self.place_series.table(signal)
+
+    def ranks(self) -> tuple[list[str], np.ndarray]:
+        """Return the names of the ranks and their positions in `PlaceSeries.places`; none for one rank."""
+        places = self.place_series.places
+        rows = np.flatnonzero([place.dimension == RANK for place in places])
+        return [places[row].value for row in rows.tolist()], rows
+
+    @cached_property
+    def with_discarded(self) -> RuleContext:
+        """The same steps with the samples that were discarded from this split."""
+        wide = self.snapshot.with_discarded
+        return self if wide is self.snapshot else replace(self, view=RunView(wide), previous=None)
+
+    @cached_property
+    def results(self) -> dict[Any, Any]:
+        """Results that several rules need, by the arguments of the test."""
+        return {}
+
+    @cached_property
+    def all_rows(self) -> RowBatch:
+        """All rows of complete steps at once: for columns that take little memory, else use `blocks`."""
+        return RowBatch(self.view, self.rows, self.steps)
+
+    def column(self, name: str) -> np.ndarray:
+        """Return the values of a stored number column at `rows`, shape (N,)."""
+        return self.all_rows.number(name)
+
+    @staticmethod
+    def label(column: str) -> str:
+        """Return the display name of a column."""
+        return describe(column).axis
+
 
 Check = Callable[[RuleContext], Iterator[Finding]]
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlpanel.findings.engine.change import Change
+from rlpanel.findings.engine.change import Change, at_place, compared, percent, since, span
 from rlpanel.findings.engine.change_finding import affected_rows, finding_of, reward_clause, rows_of_change
 from rlpanel.findings.engine.changes import beyond, sustained
 from rlpanel.findings.engine.contrast import by_category, within_groups
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import Signal
-from rlpanel.findings.engine.wording import at_place, compared, percent, since, span
 
 
 @dataclass(frozen=True, kw_only=True)

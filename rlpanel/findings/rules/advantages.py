@@ -6,16 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.findings.engine.change import Change
+from rlpanel.findings.engine.change import Change, at_place, compared, number, percent, since
 from rlpanel.findings.engine.change_finding import affected_rows, finding_of
 from rlpanel.findings.engine.changes import beyond, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import WHOLE_RUN
 from rlpanel.findings.engine.row_batch import RowBatch
-from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import Signal, mark, signal
-from rlpanel.findings.engine.wording import at_place, compared, number, percent, since
 from rlpanel.metrics.engine.trainer_facts import algorithm_of
 
 #: Smaller standard deviations count as 0.

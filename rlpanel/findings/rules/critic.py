@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlpanel.findings.engine.change import number, since, span
 from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.changes import series_rise
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.step_series import long_stretches
-from rlpanel.findings.engine.wording import number, since, span
+from rlpanel.findings.engine.rule import RuleContext, rule
+from rlpanel.findings.engine.signal import long_stretches
 
 #: A critic starts untrained: its first steps do not count, this share of the run and this many at most.
 _WARM_UP_SHARE, _WARM_UP = 0.25, 20

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlpanel.findings.engine.change import at_place, compared, number, since, span
 from rlpanel.findings.engine.change_finding import finding_of
 from rlpanel.findings.engine.changes import beyond
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.row_batch import RowBatch
-from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding
 from rlpanel.findings.engine.signal import mark, signal
-from rlpanel.findings.engine.wording import at_place, compared, number, since, span
 
 #: Gain of correlation by a shift of one token that does not arise by chance.
 _SHIFTED = 0.4

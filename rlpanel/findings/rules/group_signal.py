@@ -10,8 +10,7 @@ import numpy as np
 from rlpanel.findings.engine.block_tables import MEAN
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.row_batch import RowBatch
-from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding
 from rlpanel.findings.engine.signal import mark, signal
 

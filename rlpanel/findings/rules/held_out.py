@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.findings.engine.change import Change
+from rlpanel.findings.engine.change import Change, at_place, number, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import affected_rows, finding_of
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.reward_falls import fall, parts, rises_meanwhile
-from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.wording import at_place, number, since, span, standard_errors
+from rlpanel.findings.engine.rule import RuleContext, rule
 
 
 @rule("Reward up, held-out down", "change_z")

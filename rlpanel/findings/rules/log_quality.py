@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlpanel.findings.engine.change import span
 from rlpanel.findings.engine.change_finding import finding_of_rows, severity_of
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.row_batch import RowBatch
-from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding
 from rlpanel.findings.engine.signal import mark, signal
-from rlpanel.findings.engine.wording import span
 from rlpanel.metrics.engine.ragged import UNSCORED
 from rlpanel.store.columns.step_stats import MAX
 

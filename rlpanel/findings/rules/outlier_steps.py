@@ -6,17 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.findings.engine.change import Change
+from rlpanel.findings.engine.change import Change, number, span, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.place_table import PlaceTable
 from rlpanel.findings.engine.places import WHOLE_RUN
 from rlpanel.findings.engine.reward_falls import spread as spread_of
-from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.signal import Signal, column_signal
-from rlpanel.findings.engine.step_series import long_stretches, running_median
-from rlpanel.findings.engine.wording import number, span, standard_errors
+from rlpanel.findings.engine.rule import RuleContext, rule
+from rlpanel.findings.engine.signal import Signal, column_signal, long_stretches, running_median
 
 #: Checked columns, besides the parts of the reward. KL has a rule of its own.
 _WATCHED = ("reward", "ref_reward", "valid_reward", "response_tokens", "response_chars", "surprisal_mean")

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.findings.engine.block_tables import MEAN, SAMPLES, VARIANCE
+from rlpanel.findings.engine.change import number, span, standard_errors
 from rlpanel.findings.engine.change_finding import severity_of
+from rlpanel.findings.engine.change_statistic import fit_step
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.rise_onset import fit_step
-from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import Signal, column_signal
-from rlpanel.findings.engine.wording import number, span, standard_errors
 
 #: Lengths of the windows over which a rank is compared, and its distance in standard errors.
 _WINDOWS, _Z = (4, 10), 6.5

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from rlpanel.findings.engine.block_tables import MEAN, SAMPLES
+from rlpanel.findings.engine.change import percent, span
 from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.row_batch import RowBatch
-from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.signal import mark, signal
-from rlpanel.findings.engine.step_series import long_stretches
-from rlpanel.findings.engine.wording import percent, span
+from rlpanel.findings.engine.rule import RuleContext, rule
+from rlpanel.findings.engine.signal import long_stretches, mark, signal
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Shorter responses repeat by chance.

@@ -6,17 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlpanel.findings.engine.change import span
 from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.changes import series_rise
 from rlpanel.findings.engine.contrast import within_correlation
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.row_batch import RowBatch
-from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding
-from rlpanel.findings.engine.signal import signal
-from rlpanel.findings.engine.step_series import long_stretches
-from rlpanel.findings.engine.wording import span
+from rlpanel.findings.engine.signal import long_stretches, signal
 
 #: Smallest rise of the correlation whose begin is reported as the onset.
 _CLEAR_RISE = 0.3

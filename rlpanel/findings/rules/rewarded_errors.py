@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlpanel.findings.engine.change import number
 from rlpanel.findings.engine.contrast import group_gaps
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.wording import number
+from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.schema import TOOL_ERRORS
 
 #: The difference must be at least this share of the reward's standard deviation.

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlpanel.findings.engine.change import number, percent
 from rlpanel.findings.engine.change_finding import finding_of_rows
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.wording import number, percent
+from rlpanel.findings.engine.rule import RuleContext, rule
 
 #: Names of the bound in ``run.json``: rlpanel's, prime-rl's and tinker-cookbook's.
 _NAMES = ("max_lag", "max_off_policy_steps", "max_steps_off_policy")

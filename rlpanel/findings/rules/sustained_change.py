@@ -6,15 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.findings.engine.change import Change
+from rlpanel.findings.engine.change import Change, at_place, number, since, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of, reward_clause
 from rlpanel.findings.engine.changes import sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.reward_falls import fall, parts, rises_meanwhile, spread
-from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import column_signal
-from rlpanel.findings.engine.wording import at_place, number, since, standard_errors
 
 #: Loss of reward in standard deviations that is an alarm, and the share of a part and of the reward that is
 #: left then.

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlpanel.findings.engine.change import at_place, number, percent, since
 from rlpanel.findings.engine.change_finding import affected_rows, finding_of, reward_clause
 from rlpanel.findings.engine.changes import sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.row_batch import RowBatch
-from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import signal
-from rlpanel.findings.engine.wording import at_place, number, percent, since
 
 
 @signal("turns", "turns", kind="positive")

@@ -23,7 +23,7 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
-from rlpanel.texts.prompt_line import prompt_cell
+from rlpanel.texts.prompt_parts import prompt_cell
 from rlpanel.texts.shorten import one_line
 
 _DIFF, _TOKENS = "diff", "tokens"

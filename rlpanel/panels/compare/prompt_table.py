@@ -14,8 +14,7 @@ from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.samples.sample_table import PICK, SampleTable
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import click_field
-from rlpanel.texts.prompt_line import prompt_line
-from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.prompt_parts import TextStyle, prompt_line
 
 PAGE = 5
 _NUMBERS = ("here", "there", "difference", "n here", "n there", "step here", "step there")

@@ -28,8 +28,7 @@ from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.texts.display_text import TokenKind, decode, escape_invisible
-from rlpanel.texts.prompt_line import clean
-from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.prompt_parts import TextStyle, clean
 
 #: Texts of up to this many characters together are compared on the event loop, longer ones on a thread.
 NOW_CHARS = 2000

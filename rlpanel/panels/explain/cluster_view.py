@@ -10,7 +10,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.analysis.response_clusters import Clustering, ResponseCluster, response_clusters
-from rlpanel.analysis.sample_filter import samples_filter
+from rlpanel.analysis.step_change import samples_filter
 from rlpanel.errors import SettingError
 from rlpanel.number_text import number
 from rlpanel.panels.explain.contrast_sides import parse_range

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlpanel.analysis.contrast_side import ContrastSide
+from rlpanel.analysis.difference import ContrastSide
 from rlpanel.errors import FilterError, SettingError
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context

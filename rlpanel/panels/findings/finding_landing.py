@@ -11,8 +11,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import RANK, Place
 from rlpanel.panels.curves.curve_selection import show_curve
 from rlpanel.panels.session.context import Context
-from rlpanel.store.query.query import Query, QuerySpec
-from rlpanel.store.query.sort_order import parse_order
+from rlpanel.store.query.query import Query, QuerySpec, parse_order
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Steps of a finding that a click can lead to; ``before`` is the last step before the onset.

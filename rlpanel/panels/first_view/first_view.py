@@ -21,8 +21,7 @@ from rlpanel.panels.texts.sample_texts import READ_NOW, read_texts, unread_bytes
 from rlpanel.panels.texts.text_style import text_style
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.index.text_cache import Texts
-from rlpanel.texts.prompt_line import clean, prompt_cell
-from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.prompt_parts import TextStyle, clean, prompt_cell
 from rlpanel.texts.shorten import one_line
 
 #: Maximum numbers of runs, samples and findings, and characters of the shown response.

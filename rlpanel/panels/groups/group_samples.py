@@ -25,8 +25,7 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of
 from rlpanel.store.snapshot.run_view import RunView
-from rlpanel.texts.prompt_line import clean
-from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.prompt_parts import TextStyle, clean
 
 #: Maximum number of samples side by side, and of characters of each response.
 MAX_SAMPLES = 64

@@ -25,8 +25,7 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of
-from rlpanel.texts.prompt_line import prompt_line
-from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.prompt_parts import TextStyle, prompt_line
 
 #: Maximum number of groups whose prompts are read.
 MAX_PROMPTS = 300

@@ -35,8 +35,7 @@ from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.prompts import SamplesOfPrompt, samples_of_prompt
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.texts.prompt_line import clean, prompt_line
-from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.prompt_parts import TextStyle, clean, prompt_line
 from rlpanel.texts.shorten import first_line
 
 #: Maximum number of listed responses; those of the nearest steps are chosen.

@@ -22,8 +22,7 @@ from rlpanel.panels.ui.table_click import click_field
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.prompts import UnsolvedPrompt, unsolved_prompts
 from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.texts.prompt_line import prompt_line
-from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.prompt_parts import TextStyle, prompt_line
 
 #: Maximum number of listed prompts.
 MAX_PROMPTS = 300

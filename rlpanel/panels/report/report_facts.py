@@ -8,8 +8,7 @@ from rlpanel import __version__
 from rlpanel.panels.report.carried_samples import ReportSamples
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.store.query.query import QueryResult
-from rlpanel.store.query.sort_order import parse_order
+from rlpanel.store.query.query import QueryResult, parse_order
 from rlpanel.store.snapshot.alignment import STEP
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.time_text import utc_text

@@ -13,7 +13,7 @@ from rlpanel.panels.texts.prompt_text import answer_html, prompt_html
 from rlpanel.panels.texts.text_style import text_style
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
-from rlpanel.store.query.sample_line import to_json_types
+from rlpanel.store.query.samples_export import to_json_types
 from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.texts.prompt_parts import TextStyle
 from rlpanel.texts.shorten import shorten

@@ -16,7 +16,7 @@ from rlpanel.panels.report.report_contents import frozen
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.store.query.sample_line import sample_line
+from rlpanel.store.query.samples_export import sample_line
 
 #: Most tags that are suggested.
 _MAX_USED = 100

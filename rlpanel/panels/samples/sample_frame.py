@@ -21,8 +21,7 @@ from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot_cache import cached_on
-from rlpanel.texts.prompt_line import Place, answer_cell, prompt_cell
-from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.texts.prompt_parts import Place, TextStyle, answer_cell, prompt_cell
 from rlpanel.texts.shorten import shorten
 
 #: Columns with a fixed position.

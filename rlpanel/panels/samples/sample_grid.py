@@ -34,9 +34,8 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.query import QueryResult
+from rlpanel.store.query.query import Order, QueryResult, parse_order
 from rlpanel.store.query.sample_notes import NOTE_COLUMNS
-from rlpanel.store.query.sort_order import Order, parse_order
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.snapshot_cache import cached_on

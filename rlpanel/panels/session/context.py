@@ -21,7 +21,7 @@ from rlpanel.panels.session.threads import Threads
 from rlpanel.schema import Sample
 from rlpanel.sources.discovery.diagnose import Diagnosis
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.sources.files.unreadable import Unread
+from rlpanel.sources.files.file_access import Unread
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.playable_media import PlayableMedium

@@ -14,7 +14,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.sources.files.unreadable import Unread
+from rlpanel.sources.files.file_access import Unread
 
 _NAMED = 3
 

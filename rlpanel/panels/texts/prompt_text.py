@@ -12,9 +12,20 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
-from rlpanel.texts.padding import unpadded
-from rlpanel.texts.prompt_line import BEFORE, Place, content_of, prompt_cell, without_pad
-from rlpanel.texts.prompt_parts import PADDING, SHARED, SYSTEM, Part, TextStyle, parts_of
+from rlpanel.texts.prompt_parts import (
+    BEFORE,
+    PADDING,
+    SHARED,
+    SYSTEM,
+    Part,
+    Place,
+    TextStyle,
+    content_of,
+    parts_of,
+    prompt_cell,
+    unpadded,
+    without_pad,
+)
 from rlpanel.texts.shorten import LINE_CHARS, one_line, spaced
 
 #: Characters shown after a found place.

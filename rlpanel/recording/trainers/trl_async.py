@@ -18,7 +18,7 @@ from typing import Any
 
 from rlpanel.recording.trainers import rollout_rows
 from rlpanel.recording.trainers.patching import Guard, Patches
-from rlpanel.recording.trainers.token_text import Decode, decoder, token_texts, tokenizer_of
+from rlpanel.recording.trainers.rollout_rows import Decode, decoder, token_texts, tokenizer_of
 from rlpanel.recording.writer.writer import RolloutWriter
 
 _QUEUE, _LOADER, _LOSS = "rollout_queue", "get_train_dataloader", "compute_loss"

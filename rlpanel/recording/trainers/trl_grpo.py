@@ -19,7 +19,7 @@ from typing import Any
 
 from rlpanel.recording.trainers import rollout_rows
 from rlpanel.recording.trainers.patching import Guard, Patches
-from rlpanel.recording.trainers.token_text import Decode, decoder, token_texts, tokenizer_of
+from rlpanel.recording.trainers.rollout_rows import Decode, decoder, token_texts, tokenizer_of
 from rlpanel.recording.writer.writer import RolloutWriter
 
 #: Batch key of the row numbers, which pass through the trainer's shuffle and split.

@@ -12,7 +12,7 @@ from typing import Any
 
 from rlpanel.recording.trainers import rollout_rows
 from rlpanel.recording.trainers.patching import Guard, Patches
-from rlpanel.recording.trainers.token_text import decoder, token_texts, tokenizer_of
+from rlpanel.recording.trainers.rollout_rows import decoder, token_texts, tokenizer_of
 from rlpanel.recording.writer.writer import RolloutWriter
 
 

@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from rlpanel.errors import UnsafePath
-from rlpanel.recording.writer.encode import copy_to_host, count_numbers, encode_row
-from rlpanel.recording.writer.media_files import MediaFiles
+from rlpanel.recording.writer.encode import MediaFiles, copy_to_host, count_numbers, encode_row
 from rlpanel.recording.writer.recording_options import Options
-from rlpanel.recording.writer.sink import PlainSink, Sink, ZstandardSink
-from rlpanel.recording.writer.write_queue import WriteQueue
+from rlpanel.recording.writer.sink import PlainSink, Sink, WriteQueue, ZstandardSink
 from rlpanel.safe_files import SafeFolder
 
 log = logging.getLogger("rlpanel.recording")

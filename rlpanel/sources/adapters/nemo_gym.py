@@ -15,8 +15,7 @@ from typing import Any
 
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
-from rlpanel.sources.adapters.conversation_snapshots import join_snapshots
-from rlpanel.sources.adapters.responses_api import chat_messages
+from rlpanel.sources.adapters.responses_api import chat_messages, join_snapshots
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record, step_from_path

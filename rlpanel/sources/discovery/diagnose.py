@@ -1,4 +1,7 @@
-"""Explains why a folder has no runs: what it holds, why that is not a rollout log, and what to do."""
+"""Explains why a folder has no runs: what it holds, why that is not a rollout log, and what to do.
+
+Finds rollouts in hidden folders, which the search for runs passes over, so that they can be named.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,43 @@ from typing import Any
 from rlpanel.errors import LineError, SourceUnready
 from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.discovery.file_names import display_name, is_hidden_name, is_rollout_name
-from rlpanel.sources.discovery.folder_walk import MAX_DEPTH
-from rlpanel.sources.discovery.format_detection import first_lines
-from rlpanel.sources.discovery.hidden_folders import hidden_with_rollouts
+from rlpanel.sources.discovery.folder_config import FolderConfig
+from rlpanel.sources.discovery.folder_walk import MAX_DEPTH, FolderWalk, is_file
+from rlpanel.sources.discovery.format_detection import FormatCache, first_lines
 from rlpanel.sources.discovery.known_formats import lacking_key
-from rlpanel.sources.files.file_access import AnyPath, is_remote, scan, stat
-from rlpanel.sources.files.unreadable import reason_of
-from rlpanel.sources.readers import eval_archive, json_document, parquet
+from rlpanel.sources.files.file_access import AnyPath, is_remote, reason_of, scan, stat
+from rlpanel.sources.readers import eval_archive, parquet, whole_file
 from rlpanel.sources.records.json_parser import parse, to_python
 from rlpanel.sources.records.record_types import number_from_name, step_from_path
+
+#: Hidden folders of programs that hold no logs, most of them large.
+_PROGRAMS = frozenset(
+    {".git", ".hg", ".svn", ".venv", ".tox", ".nox", ".cache", ".conda", ".npm", ".ssh", ".rlpanel"}
+)
+#: Most folders that are searched for hidden ones, most folders and files that are looked at in one of them.
+_MAX_FOLDERS, _MAX_INSIDE, _MAX_HIDDEN_FILES = 1000, 100, 200
+
+
+def hidden_with_rollouts(root: str) -> Iterator[str]:
+    """Yield the paths of hidden folders below a root that hold a rollout file; the search is bounded."""
+    for folder in islice(FolderWalk(root, follow=False).folders([]), _MAX_FOLDERS):
+        for entry in sorted(folder.entries, key=lambda entry: entry.name):
+            hidden = is_hidden_name(entry.name) and entry.name not in _PROGRAMS
+            if hidden and entry.is_dir(follow_symlinks=False) and _holds_rollouts(entry.path):
+                yield entry.path
+
+
+def _holds_rollouts(folder: str) -> bool:
+    files = (
+        entry
+        for inside in islice(FolderWalk(folder, follow=False).folders([]), _MAX_INSIDE)
+        for entry in inside.entries
+        if is_rollout_name(entry.name) and not entry.is_symlink() and is_file(entry)
+    )
+    formats, config = FormatCache(), FolderConfig()
+    found = (formats.detect(entry.path, entry.name, config) for entry in islice(files, _MAX_HIDDEN_FILES))
+    return any(each is not None and each.adapter is not None for each in found)
+
 
 #: Most files that are examined, and most files that are listed.
 _MAX_FILES, _MAX_LISTED = 2000, 8
@@ -35,7 +66,7 @@ _NO_TEXT_LOG = (
     "EasyR1's free text, from which neither the step nor the end of a response can be read; "
     "let its FileGenerationLogger write JSON lines, as docs/examples.md shows"
 )
-_UNITS = {parquet.SUFFIX: "rows", json_document.SUFFIX: "a document", eval_archive.SUFFIX: "a zip file"}
+_UNITS = {parquet.SUFFIX: "rows", whole_file.SUFFIX: "a document", eval_archive.SUFFIX: "a zip file"}
 _ANY_STEP = "step=0"
 _HIDDEN = "a hidden folder with rollouts; name it as the folder to open"
 _OTHER_DOCUMENT = "a JSON document; with a mapping (--map) it is read"
@@ -195,7 +226,7 @@ def _describe(path: str) -> str:
     if name.endswith(".pt"):
         return "PyTorch file; slime dumps can be converted: rlpanel convert slime FOLDER"
     if not is_rollout_name(name):
-        is_document = name.endswith(json_document.SUFFIX)
+        is_document = name.endswith(whole_file.SUFFIX)
         return _OTHER_DOCUMENT if is_document else "neither .jsonl nor .parquet"
     try:
         if not stat(path).st_size:

@@ -26,8 +26,15 @@ from rlpanel.sources.discovery.folder_split import in_folder, split_of_folder
 from rlpanel.sources.discovery.folder_walk import FolderTree, FolderWalk, ListedFolder, is_file
 from rlpanel.sources.discovery.format_detection import FormatCache
 from rlpanel.sources.discovery.links import skipped_link, target_of
-from rlpanel.sources.files.file_access import AnyPath, is_remote, path_of, scan
-from rlpanel.sources.files.unreadable import Unread, reason_of, too_many_open
+from rlpanel.sources.files.file_access import (
+    AnyPath,
+    Unread,
+    is_remote,
+    path_of,
+    reason_of,
+    scan,
+    too_many_open,
+)
 from rlpanel.sources.records.record_types import Adapter, for_file
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ import os
 from rlpanel.sources.adapters import ADAPTERS
 from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import Entry
-from rlpanel.sources.readers import eval_archive, json_document, parquet
+from rlpanel.sources.readers import eval_archive, parquet, whole_file
 from rlpanel.sources.records.record_types import Adapter
 
 #: Folder of a run's index. Like other folders whose name begins with a dot it is skipped.
@@ -34,7 +34,7 @@ def is_rollout_name(name: str, *, any_document: bool = False) -> bool:
     """
     if name.startswith("."):
         return False
-    if name.endswith(json_document.SUFFIX):
+    if name.endswith(whole_file.SUFFIX):
         return any_document or document_adapter(name) is not None
     return name.endswith(_ROLLOUT_SUFFIXES)
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from rlpanel.sources.records.adapter_calls import WrappedAdapter
 from rlpanel.sources.records.record_types import Adapter, FlatFormat, Record, flat_format, shares_evaluation
-from rlpanel.sources.records.wrapped_adapter import WrappedAdapter
 
 #: First or last word of a name; "with_eval", "no-eval" and "eval_beside_train" name runs that are trained.
 _WORD = r"(?:val|validation|evals?|evaluations?)"

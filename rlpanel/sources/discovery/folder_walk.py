@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from rlpanel.sources.discovery.file_names import display_name, is_rollout_name, is_searchable_name
 from rlpanel.sources.discovery.links import is_below, skipped_link, target_of
-from rlpanel.sources.files.file_access import Entry, is_remote, scan
-from rlpanel.sources.files.unreadable import Unread, reason_of, too_many_open
+from rlpanel.sources.files.file_access import Entry, Unread, is_remote, reason_of, scan, too_many_open
 
 #: Levels below a root that are searched. Thousands are possible, and each level takes longer than the last.
 MAX_DEPTH = 64

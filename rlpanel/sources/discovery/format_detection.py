@@ -17,9 +17,8 @@ from rlpanel.sources.discovery.file_names import document_adapter
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.discovery.known_formats import lacking_key, newer_version
 from rlpanel.sources.files.decompress import open_plain
-from rlpanel.sources.files.file_access import stat
-from rlpanel.sources.files.unreadable import reason_of, too_many_open
-from rlpanel.sources.readers import eval_archive, json_document, parquet
+from rlpanel.sources.files.file_access import reason_of, stat, too_many_open
+from rlpanel.sources.readers import eval_archive, parquet, whole_file
 from rlpanel.sources.records.adapter_calls import accepts, read_samples
 from rlpanel.sources.records.json_parser import is_whole, parse
 from rlpanel.sources.records.record_types import Adapter
@@ -34,7 +33,7 @@ SNIFF_LINE_BYTES = 64 << 20
 #: Files whose names start like this are rollouts even if none of their lines can be parsed.
 _NAMED = ("rollout_data", "data_rank")
 #: Suffixes of files that are read whole to find out what they are.
-_WHOLE = (json_document.SUFFIX, eval_archive.SUFFIX)
+_WHOLE = (whole_file.SUFFIX, eval_archive.SUFFIX)
 _NO_STATUS = os.stat_result([0] * 10)
 
 
@@ -163,8 +162,8 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
         return parquet.first_lines(path, SNIFF_LINES), True
     if path.endswith(eval_archive.SUFFIX):
         return eval_archive.first_lines(path, SNIFF_LINE_BYTES), False
-    if path.endswith(json_document.SUFFIX):
-        return json_document.first_lines(path, SNIFF_LINE_BYTES), False
+    if path.endswith(whole_file.SUFFIX):
+        return whole_file.first_lines(path, SNIFF_LINE_BYTES), False
     lines: list[bytes] = []
     bytes_read = 0
     with open_plain(path) as file:
@@ -184,9 +183,9 @@ def _adapter_by_name(name: str) -> Adapter | None:
     """Return the adapter of a file whose name alone shows that it holds rollouts."""
     if name.endswith(eval_archive.SUFFIX):
         return INSPECT
-    if name.startswith(_NAMED) and not name.endswith((parquet.SUFFIX, json_document.SUFFIX)):
+    if name.startswith(_NAMED) and not name.endswith((parquet.SUFFIX, whole_file.SUFFIX)):
         return NATIVE
-    if name.endswith(json_document.SUFFIX):
+    if name.endswith(whole_file.SUFFIX):
         return document_adapter(name)
     return TRL if trl.NAME.fullmatch(name) else None
 

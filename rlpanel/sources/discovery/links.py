@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from rlpanel.errors import UnsafePath
 from rlpanel.sources.discovery.file_names import display_name
-from rlpanel.sources.files.file_access import AnyPath, is_remote
-from rlpanel.sources.files.unreadable import Unread
+from rlpanel.sources.files.file_access import AnyPath, Unread, is_remote
 
 NOT_FOLLOWED = "links are not followed; start with --follow-links"
 _MAX_LINKS = 40

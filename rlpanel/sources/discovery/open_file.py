@@ -5,10 +5,10 @@ from __future__ import annotations
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import RolloutFileInfo
 from rlpanel.sources.files.decompress import SUFFIXES
-from rlpanel.sources.readers import eval_archive, json_document, parquet
+from rlpanel.sources.readers import eval_archive, parquet, whole_file
 from rlpanel.sources.readers.compressed import CompressedFile
-from rlpanel.sources.readers.json_document import DocumentFile
 from rlpanel.sources.readers.jsonl import JsonlFile
+from rlpanel.sources.readers.whole_file import DocumentFile
 
 
 def open_file(file: RolloutFileInfo, reading: Reading) -> JsonlFile:
@@ -18,7 +18,7 @@ def open_file(file: RolloutFileInfo, reading: Reading) -> JsonlFile:
         reader_class = parquet.ParquetFile
     elif file.name.endswith(eval_archive.SUFFIX):
         reader_class = eval_archive.EvalArchive
-    elif file.name.endswith(json_document.SUFFIX):
+    elif file.name.endswith(whole_file.SUFFIX):
         reader_class = DocumentFile
     elif file.name.endswith(SUFFIXES):
         reader_class = CompressedFile

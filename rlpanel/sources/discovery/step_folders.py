@@ -19,8 +19,7 @@ from rlpanel.sources.evaluations.harbor import holds_trial, join_result, repeate
 from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of, scan
 from rlpanel.sources.prime.prime_rl import STEP, PlacedTraces, PrimeRL, place_above, superseded
-from rlpanel.sources.prime.prime_rl_discarded import discarded
-from rlpanel.sources.prime.prime_rl_stream import follow_annotations
+from rlpanel.sources.prime.prime_rl_stream import discarded, follow_annotations
 from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens, join_exports
 from rlpanel.sources.records.record_types import Adapter
 

@@ -15,8 +15,7 @@ from typing import Any, TypeGuard
 
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
-from rlpanel.sources.evaluations.atif import unix_seconds
-from rlpanel.sources.evaluations.folder_step import folder_step
+from rlpanel.sources.evaluations.atif import folder_step, unix_seconds
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import LISTS, to_python
 from rlpanel.sources.records.record_types import Record

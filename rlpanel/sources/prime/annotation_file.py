@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from rlpanel.sources.files.decompress import DecompressedStream
-from rlpanel.sources.files.file_access import read, stat, stream
-from rlpanel.sources.files.unreadable import reason_of
+from rlpanel.sources.files.file_access import read, reason_of, stat, stream
 from rlpanel.sources.records.record_types import BadLine, BesideFile
 
 PACKED = ".zst"

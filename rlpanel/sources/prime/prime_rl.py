@@ -20,10 +20,10 @@ from typing import Any
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.prime.prime_rl_branches import Branch, Node, branches
+from rlpanel.sources.records.adapter_calls import WrappedAdapter
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
-from rlpanel.sources.records.wrapped_adapter import WrappedAdapter
 
 #: Split of samples that were not trained on.
 DISCARDED = "discarded"

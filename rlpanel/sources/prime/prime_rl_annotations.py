@@ -24,8 +24,7 @@ from typing import Any
 import xxhash
 
 from rlpanel.errors import LineError
-from rlpanel.sources.files.file_access import scan
-from rlpanel.sources.files.unreadable import reason_of
+from rlpanel.sources.files.file_access import reason_of, scan
 from rlpanel.sources.prime.annotation_file import PACKED, AnnotationFile
 from rlpanel.sources.prime.prime_rl_branches import paths
 from rlpanel.sources.records.json_parser import parse, to_python

@@ -14,8 +14,7 @@ from typing import Any
 
 from rlpanel.errors import LineError, SourceChanged, SourceDamaged, SourceUnready
 from rlpanel.sources.files import file_access
-from rlpanel.sources.files.file_access import Readable
-from rlpanel.sources.files.unreadable import reason_of
+from rlpanel.sources.files.file_access import Readable, reason_of
 from rlpanel.sources.files.zip_members import MAGIC, Member, list_members, read_member
 from rlpanel.sources.readers.jsonl import CHUNK_RECORDS, REASON_CHARS, JsonlFile
 from rlpanel.sources.readers.tail import ReadPosition, Tail, line_hash, stamp_of

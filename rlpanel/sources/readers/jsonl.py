@@ -20,7 +20,7 @@ from rlpanel.errors import (
 )
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.files import file_access
-from rlpanel.sources.files.unreadable import reason_of
+from rlpanel.sources.files.file_access import reason_of
 from rlpanel.sources.readers.tail import Block, ReadPosition, Tail, line_hash
 from rlpanel.sources.records.adapter_calls import read_samples
 from rlpanel.sources.records.column_batch import ColumnReader

@@ -13,7 +13,7 @@ from typing import Any
 
 from rlpanel.errors import LineError, RemoteError, SourceChanged, SourceUnready, describe_error
 from rlpanel.sources.files import file_access
-from rlpanel.sources.files.unreadable import reason_of
+from rlpanel.sources.files.file_access import reason_of
 from rlpanel.sources.readers.jsonl import CHUNK_RECORDS, REASON_CHARS, JsonlFile
 from rlpanel.sources.readers.tail import ReadPosition, Tail, line_hash, stamp_of
 from rlpanel.sources.readers.whole_file import WholeFileTail

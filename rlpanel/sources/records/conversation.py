@@ -1,11 +1,110 @@
-"""Joins the prompt, the response and the messages of a sample: whichever was logged gives the others."""
+"""Joins the prompt, the response and the messages of a sample: whichever was logged gives the others.
+
+Counts turns, tool calls, tool errors and media of a conversation, for the columns of a sample.
+"""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from rlpanel.schema import TOOL_CALLS, TOOL_ERRORS
+from rlpanel.sources.records.embedded_media import count_media
 from rlpanel.sources.records.json_parser import to_python
-from rlpanel.sources.records.message_columns import media_columns, message_columns, turn_rewards
-from rlpanel.sources.records.messages import Message, is_messages, messages_text, read_messages, response_text
+from rlpanel.sources.records.messages import (
+    TOOL_ROLES,
+    Message,
+    is_messages,
+    messages_text,
+    read_messages,
+    response_text,
+)
 from rlpanel.sources.records.record_types import Record
+
+#: Longest name of a tool that is a column's name.
+_LONGEST_NAME = 64
+#: Name that stands for tools whose own name is too long, and for those beyond the limit.
+OTHER = "other"
+
+
+def message_columns(response: Sequence[Message], prompt: Sequence[Message] = ()) -> dict[str, float]:
+    """Return the sample columns that the messages of a response give.
+
+    Parameters
+    ----------
+    response, prompt : sequence of Message
+        The prompt counts for its media only.
+
+    Returns
+    -------
+    dict of str to float
+        ``turns`` and ``tool_calls``; ``tool_errors`` unless calls have no results; ``images``, ``audios``
+        and ``videos`` if there are any; ``tool_calls.NAME`` and ``tool_errors.NAME`` for each called tool.
+    """
+    # Plain dicts: a Counter costs as much as counting the calls of a conversation.
+    turns, calls = 0, dict[str, float]()
+    for message in response:
+        if message["role"] == "assistant":
+            turns += 1
+            for call in message.get("tool_calls", ()):
+                name = tool_name(call["name"])
+                calls[name] = calls.get(name, 0.0) + 1.0
+    errors: dict[str, float] = {}
+    for name, message in tool_results(response):
+        errors[name] = errors.get(name, 0.0) + bool(message.get("is_error"))
+    numbers = {"turns": float(turns), "tool_calls": float(sum(calls.values()))}
+    if errors or not calls:
+        numbers["tool_errors"] = float(sum(errors.values()))
+    for name, count in calls.items():
+        numbers[TOOL_CALLS + name] = count
+    for name, count in errors.items():
+        if name in calls:
+            numbers[TOOL_ERRORS + name] = count
+    return numbers | media_columns([*prompt, *response])
+
+
+def media_columns(messages: Sequence[Message]) -> dict[str, float]:
+    """Return the numbers of images, audio and videos of messages, without zeros."""
+    if not any("images" in message or "media" in message for message in messages):
+        return {}
+    images = [image for message in messages for image in message.get("images", ())]
+    return count_media(images, (medium for message in messages for medium in message.get("media", ())))
+
+
+def turn_rewards(response: Sequence[Message]) -> np.ndarray | None:
+    """Return the rewards in the policy's messages, shape (n_turns,); None if no message has one."""
+    own = [message for message in response if message["role"] == "assistant"]
+    if not any("reward" in message for message in own):
+        return None
+    rewards = np.array([message.get("reward", np.nan) for message in own])
+    return rewards if np.isfinite(rewards).any() else None
+
+
+def tool_results(messages: Iterable[Message]) -> Iterator[tuple[str, Message]]:
+    """Yield each result of a tool with the tool's name.
+
+    The name is that of the call with the same id, else the message's own, else that of the oldest call
+    without a result.
+    """
+    names: dict[str, str] = {}
+    waiting: deque[str] = deque()
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            name = tool_name(call["name"])
+            waiting.append(name)
+            if "id" in call:
+                names[call["id"]] = name
+        if message["role"] in TOOL_ROLES:
+            oldest = waiting.popleft() if waiting else OTHER
+            name = tool_name(message["name"]) if "name" in message else oldest
+            yield names.get(message.get("tool_call_id", ""), name), message
+
+
+def tool_name(name: str) -> str:
+    """Return a tool's name as it stands in a column's name."""
+    return name if 0 < len(name) <= _LONGEST_NAME and name.isprintable() else OTHER
 
 
 def join_conversation(record: Record, *, full: bool) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from rlpanel.errors import SettingError
 from rlpanel.safe_files import SafeFolder
+from rlpanel.sources.records.adapter_calls import WrappedAdapter
 from rlpanel.sources.records.record_types import Record
-from rlpanel.sources.records.wrapped_adapter import WrappedAdapter
 
 #: Keys under which adapters keep prompt token ids, which are not part of the response's arrays.
 _PROMPT_IDS = ("prompt_token_ids", "prompt_tokens")

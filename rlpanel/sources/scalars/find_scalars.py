@@ -15,10 +15,9 @@ from rlpanel.sources.discovery.links import is_trusted_above
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of
 from rlpanel.sources.scalars import tensorboard
-from rlpanel.sources.scalars.json_lines import ScalarLines
+from rlpanel.sources.scalars.json_scalars import ScalarLines, TrainerState
 from rlpanel.sources.scalars.scalar_source import ScalarFile
 from rlpanel.sources.scalars.tensorboard import EventFile
-from rlpanel.sources.scalars.trainer_state import TrainerState
 
 STATE = "trainer_state.json"
 #: ART's scalars; a file of this name is read only beside the folder of ART's trajectories.

@@ -4,28 +4,117 @@ The cache is in the run's folder if that belongs to this user, else in the user'
 folder and each column folder in it carry a marker (`rlpanel.safe_files.MARKER`): only marked folders are ever
 deleted. A folder without a marker is adopted if rlpanel 0.1.0 may have written every name in it, and a column
 folder in it if it holds numbered files only.
+
+The user's cache folder, for files that cannot be written into a run's folder.
+
+It is ``rlpanel`` below ``$XDG_CACHE_HOME`` or ``~/.cache``. Without a writable home directory it is
+``rlpanel-<uid>`` in the temporary directory. It is private; a folder created by another user is refused.
+
+Rights of a run's logs, which the index and the notes beside them get: they contain parts of the logs.
 """
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
-from collections.abc import Callable, Container, Iterator
+import tempfile
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import xxhash
 
 from rlpanel.errors import UnsafePath
+from rlpanel.file_rights import FileRights
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.discovery.file_names import OWN_FOLDER
-from rlpanel.sources.files.file_access import AnyPath
-from rlpanel.sources.files.unreadable import reason_of
-from rlpanel.store.cache.log_rights import log_rights
-from rlpanel.store.cache.user_cache import cache_folders, open_cache, warn_once
+from rlpanel.sources.files.file_access import AnyPath, reason_of
+
+log = logging.getLogger(__name__)
+
+_NAME = "rlpanel"
+
+
+def cache_folders() -> list[Path]:
+    """Return the candidates for this user's cache folder, the best one first; not all of them exist."""
+    return [*_in_home(), *_in_temporary()]
+
+
+def open_cache(folder: Path, *, create: bool = False) -> SafeFolder:
+    """Open one of `cache_folders`.
+
+    Parameters
+    ----------
+    folder : Path
+    create : bool
+        Create it if it does not exist; if it does, revoke the access of other users.
+
+    Raises
+    ------
+    UnsafePath
+        If it is a link, or another user created it.
+    OSError
+        If it does not exist or cannot be created.
+    """
+    with SafeFolder.open(folder.parent, create=create, mode=0o700) as parent:
+        opened = parent.subfolder(folder.name, create=create, mode=0o700)
+    try:
+        opened.require_own()
+        if create:
+            opened.make_private()
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+@lru_cache(maxsize=1000)
+def warn_once(message: str) -> None:
+    """Log a warning once per message: an unusable folder causes the same message at every attempt."""
+    log.warning("%s", message)
+
+
+def _in_home() -> Iterator[Path]:
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(named):  # the XDG standard says to ignore relative paths
+        yield Path(os.path.realpath(named), _NAME)
+        return
+    with suppress(RuntimeError, OSError):  # no HOME and no passwd entry, or a home that does not exist
+        home = Path.home()
+        # Under sudo, HOME may belong to another user, whose links could redirect our files.
+        if home.is_absolute() and _belongs_to_us(home):
+            yield Path(os.path.realpath(home / ".cache"), _NAME)
+
+
+def _in_temporary() -> Iterator[Path]:
+    with suppress(OSError):  # there may be no temporary directory
+        user = f"-{os.geteuid()}" if hasattr(os, "geteuid") else ""
+        yield Path(os.path.realpath(tempfile.gettempdir()), f"{_NAME}{user}")
+
+
+def _belongs_to_us(home: Path) -> bool:
+    return not hasattr(os, "geteuid") or home.stat().st_uid in (os.geteuid(), 0)
+
+
+#: By the run's folder. Of the process: notes and caches of a run know its path only.
+_rights: dict[str, FileRights] = {}
+
+
+def note_log_rights(run: AnyPath, logs: Iterable[os.stat_result]) -> None:
+    """Note the rights of a run's logs, as of the last listing of its folder; without logs nothing changes."""
+    statuses = list(logs)
+    if statuses:
+        _rights[str(run)] = FileRights.of(statuses)
+
+
+def log_rights(run: AnyPath) -> FileRights:
+    """Return the rights that all logs of a run give; those of a private file if the run was never listed."""
+    return _rights.get(str(run), FileRights())
+
 
 try:
     import fcntl

@@ -27,7 +27,6 @@ import xxhash
 from rlpanel.errors import UnsafePath
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files.file_access import AnyPath
-from rlpanel.store.cache.append_file import AppendFile, map_column, read_content
 from rlpanel.store.cache.cache_folder import (
     COLUMN_FOLDER_NAME,
     CacheFolder,
@@ -37,7 +36,15 @@ from rlpanel.store.cache.cache_folder import (
     read_saved,
 )
 from rlpanel.store.cache.fingerprint import column_fingerprints, reading_fingerprint
-from rlpanel.store.cache.saved_columns import drop_outdated, new_parts, restore_column, saved_columns
+from rlpanel.store.cache.saved_columns import (
+    AppendFile,
+    drop_outdated,
+    map_column,
+    new_parts,
+    read_content,
+    restore_column,
+    saved_columns,
+)
 from rlpanel.store.cache.saved_state import FileState, SavedRun
 from rlpanel.store.columns.columns import MAP_BYTES, Columns
 from rlpanel.store.columns.page_memory import release_mapped

@@ -15,11 +15,10 @@ from xxhash import xxh3_64_intdigest
 
 from rlpanel.metrics.engine.constants import Constants
 from rlpanel.metrics.engine.ragged import empty_for_none, missing
-from rlpanel.metrics.prompt_echo import prompt_echoes
 from rlpanel.metrics.scripts import foreign_shares
-from rlpanel.metrics.special_tokens import special_token_counts
+from rlpanel.metrics.special_tokens import prompt_echoes, special_token_counts
 from rlpanel.schema import TOOL_CALLS, TOOL_ERRORS
-from rlpanel.sources.records.message_columns import OTHER
+from rlpanel.sources.records.conversation import OTHER
 from rlpanel.store.columns.splits import DISCARDED, SPLIT_COLUMN, TRAIN, discarded_split
 
 Texts = Sequence[str | None]

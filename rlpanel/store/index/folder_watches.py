@@ -1,4 +1,9 @@
-"""File watches of all folders that the reader follows; falls back to polling and retries file events."""
+"""File watches of all folders that the reader follows; falls back to polling and retries file events.
+
+Rescan intervals: limits the share of time that the reader spends on listing folders.
+
+Root folder whose runs are listed again and again by the reader.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,9 @@ import time
 from collections.abc import Callable
 
 from rlpanel.settings import Reading
-from rlpanel.sources.files.file_access import AnyPath, is_remote
+from rlpanel.sources.discovery.diagnose import Diagnosis, diagnose
+from rlpanel.sources.discovery.directory import Directory, RunInfo
+from rlpanel.sources.files.file_access import AnyPath, Unread, connection_error, is_remote, listing_error
 from rlpanel.sources.watchdog_observer import WatchdogObserver
 
 log = logging.getLogger(__name__)
@@ -102,3 +109,85 @@ class FolderWatches:
             "no file events of %s: %s. Files are polled every %g s; events are tried again every %g s",
             path, reason, self._reading.poll_interval, RETRY,
         )  # fmt: skip
+
+
+#: Rescans take at most this share of the time: in general, and while files are added or removed.
+_SHARE, _SHARE_MOVED = 0.05, 0.3
+
+
+class IntervalTimer:
+    """Interval timer."""
+
+    def __init__(self) -> None:
+        self._last = float("-inf")
+
+    def __call__(self, interval: float) -> bool:
+        """Return True, and restart, if the last True was at least ``interval`` seconds ago."""
+        now = time.monotonic()
+        if now - self._last < interval:
+            return False
+        self._last = now
+        return True
+
+
+class RescanTimer:
+    """Derives the interval between two rescans from the time that rescans take.
+
+    The shorter of the last two durations is used. A single slow rescan does not predict the next one: a
+    library was imported, a disk spun up, or another program used the processor.
+    """
+
+    def __init__(self) -> None:
+        self._last = self._before = 0.0
+
+    def record(self, seconds: float) -> None:
+        """Record the duration of a rescan."""
+        self._before, self._last = self._last, seconds
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two rescans."""
+        return min(self._last, self._before) / _SHARE
+
+    @property
+    def interval_moved(self) -> float:
+        """Seconds between two rescans while files are added or removed."""
+        return min(self._last, self._before) / _SHARE_MOVED
+
+
+class WatchedRoot:
+    """Root folder with the list of runs below it, as of the last refresh; None before the first.
+
+    Attributes
+    ----------
+    survey : Diagnosis or None
+        Description of the folder's content if it holds no runs.
+    failure : str
+        Reason why the last refresh could not list the root; empty if it could.
+    left_out : tuple of Unread
+        Folders that cannot be listed, and links that are not followed, with the reason.
+    """
+
+    def __init__(self, path: AnyPath, reading: Reading | None = None) -> None:
+        self.path = path
+        self.directory = Directory(path, reading)
+        self.runs: list[RunInfo] | None = None
+        self.survey: Diagnosis | None = None
+        self.failure = ""
+        self.left_out: tuple[Unread, ...] = ()
+
+    def refresh(self) -> bool:
+        """List the runs again; True if runs were added, removed or changed."""
+        self.failure = listing_error(self.path)
+        try:
+            runs = self.directory.runs()
+        except OSError as error:  # such as too many open files: the runs still exist
+            log.debug("%s cannot be listed now: %s", self.path, error)
+            return False
+        if self.runs and connection_error(self.path):
+            return False  # the remote does not answer; keep the last list
+        diagnosis = None if runs else diagnose(self.directory)
+        state = runs, diagnosis, self.directory.left_out
+        changed = state != (self.runs, self.survey, self.left_out)
+        self.runs, self.survey, self.left_out = state
+        return changed

@@ -13,11 +13,9 @@ from rlpanel.settings import Reading, StoreLimits
 from rlpanel.sources.files.file_access import AnyPath, path_of
 from rlpanel.store.backlog.workers import Workers
 from rlpanel.store.index.faults import Faults
-from rlpanel.store.index.folder_watches import FolderWatches
-from rlpanel.store.index.rescan_timer import IntervalTimer, RescanTimer
+from rlpanel.store.index.folder_watches import FolderWatches, IntervalTimer, RescanTimer, WatchedRoot
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.text_cache import MAX_CHARS, TextCache
-from rlpanel.store.index.watched_root import WatchedRoot
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from rlpanel.errors import SourceDamaged, SourceUnready
 from rlpanel.sources.files import file_access
-from rlpanel.sources.files.unreadable import Unread, reason_of
+from rlpanel.sources.files.file_access import Unread, reason_of
 from rlpanel.sources.records.record_types import BadLine, Chunk
 from rlpanel.store.backlog.backlog import Backlog
 from rlpanel.store.cache.saved_state import FileState

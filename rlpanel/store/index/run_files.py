@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from operator import add, sub
 from typing import NamedTuple
 
-from rlpanel.sources.files.unreadable import Unread
+from rlpanel.sources.files.file_access import Unread
 from rlpanel.sources.readers.jsonl import ChangedLine, JsonlFile
 from rlpanel.sources.readers.tail import ReadPosition
 from rlpanel.sources.records.record_types import NO_HOLE, BadLine, Hole

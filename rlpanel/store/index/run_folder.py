@@ -7,8 +7,7 @@ import os
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import Directory, RolloutFileInfo
 from rlpanel.sources.discovery.folder_split import split_of_folder
-from rlpanel.sources.files.file_access import AnyPath, is_remote
-from rlpanel.sources.files.unreadable import Unread, reason_of
+from rlpanel.sources.files.file_access import AnyPath, Unread, is_remote, reason_of
 from rlpanel.sources.records.record_types import BesideFile, files_beside
 from rlpanel.store.snapshot.remarks import Remark
 from rlpanel.store.snapshot.sample_places import BadLineAt

@@ -15,14 +15,13 @@ from dataclasses import replace
 from rlpanel.metrics.engine.constants import gather_constants
 from rlpanel.settings import Reading, StoreLimits, Training
 from rlpanel.sources.discovery.directory import RolloutFileInfo
+from rlpanel.sources.discovery.folder_config import RunJson
 from rlpanel.sources.discovery.open_file import open_file
-from rlpanel.sources.discovery.run_json import RunJson
-from rlpanel.sources.files.file_access import path_of
-from rlpanel.sources.files.unreadable import Unread
+from rlpanel.sources.files.file_access import Unread, path_of
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.backlog.backlog import Backlog
 from rlpanel.store.backlog.workers import WorkerPool
-from rlpanel.store.cache.log_rights import note_log_rights
+from rlpanel.store.cache.cache_folder import note_log_rights
 from rlpanel.store.cache.run_cache import RunCache
 from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.columns.run_table import RunTable

@@ -2,6 +2,11 @@
 
 Each published snapshot of a run and each check of the rules notes its part; no run is read for a summary. If
 the columns of a run are saved, so is its summary, for the next start. It may be older than the run.
+
+The last lines of a run that was never read: its newest step and reward, for lists.
+
+At most `TAIL_BYTES` of a run's newest file are read, and only of local files of plain lines. A reward is the
+mean of the newest step's samples among these lines, so it may miss samples of other ranks.
 """
 
 from __future__ import annotations
@@ -18,13 +23,57 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rlpanel.settings import Reading
-from rlpanel.sources.discovery.directory import RunInfo
+from rlpanel.sources.discovery.directory import Directory, RunInfo
+from rlpanel.sources.discovery.open_file import open_file
 from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.sources.readers.jsonl import JsonlFile
+from rlpanel.sources.records.record_types import Record
+from rlpanel.store.backlog.range_reader import first_line_start, last_line_start
 from rlpanel.store.cache.saved_text import read_saved_text, save_text
-from rlpanel.store.columns.splits import TRAIN
+from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN
 from rlpanel.store.columns.step_stats import MEAN
-from rlpanel.store.index.last_lines import newest_step
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
+
+#: Bytes of a file that are read.
+TAIL_BYTES = 256 << 10
+
+
+def newest_step(run: RunInfo, reading: Reading | None = None) -> tuple[int | None, float | None]:
+    """Return the newest step of training in the last lines of a run's newest file, and its mean reward.
+
+    The step is None if these lines hold no whole sample, the reward if it was not logged.
+    """
+    reading = reading or Reading.from_environment()
+    try:
+        files = Directory(run.root or run.path, reading).files(run.path)
+        newest = max(files, key=lambda file: (file.status.st_mtime, file.name), default=None)
+        if newest is None:
+            return None, None
+        reader = open_file(newest, reading)
+        # Other readers need the whole file: it is compressed, or a table or document.
+        records = _last_records(reader, newest.status.st_size) if type(reader) is JsonlFile else []
+    except Exception:  # the list says nothing; an error is shown when the run is opened
+        return None, None
+    trained = [record for record in records if record.labels.get(SPLIT_COLUMN, TRAIN) == TRAIN]
+    if not trained:
+        return None, None
+    step = max(record.step for record in trained)
+    rewards = [record.numbers.get("reward", math.nan) for record in trained if record.step == step]
+    known = [reward for reward in rewards if math.isfinite(reward)]
+    return step, sum(known) / len(known) if known else None
+
+
+def _last_records(reader: JsonlFile, size: int) -> list[Record]:
+    """Return the samples of the whole lines among the last bytes of a file."""
+    end = last_line_start(reader.path, size, TAIL_BYTES)
+    start = first_line_start(reader.path, max(0, end - TAIL_BYTES), end)
+    if start >= end:
+        return []
+    tail = JsonlFile(reader.path, reader.name, reader.adapter, reader.tail.line_bytes, end)
+    if not tail.start_at(start):
+        return []
+    return [record for chunk in tail.poll(end - start) for record in chunk.records]
+
 
 #: File in the cache folder of a run, and version of its content: that of another version is ignored.
 FILE, VERSION = "summary", 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlpanel.sources.files.unreadable import Unread
+from rlpanel.sources.files.file_access import Unread
 from rlpanel.store.columns.row_builder import MAX_COLUMNS
 from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog

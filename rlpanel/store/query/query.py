@@ -1,4 +1,7 @@
-"""Queries over a run: the samples that pass a filter and contain a text, sorted, with partial results."""
+"""Queries over a run: the samples that pass a filter and contain a text, sorted, with partial results.
+
+Sort order as a text: the name of a number column, with ``-`` in front for descending order.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,39 @@ from rlpanel.store.query.fetch_sample import fetch_all_texts
 from rlpanel.store.query.filter import LABEL, NUMBER, Filter, FilterInput, Truth
 from rlpanel.store.query.filter_columns import COPIES, GROUP_REWARD, FilterScope
 from rlpanel.store.query.sample_notes import Notes
-from rlpanel.store.query.sort_order import Order, parse_order
 from rlpanel.store.query.text_predicate import ANY, TextPredicate
 from rlpanel.store.query.text_scan import ScannedRows, scan, scan_newest_first
 from rlpanel.store.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Order:
+    """A sort order by one column.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    falling : bool
+        True if the order is descending.
+    """
+
+    name: str
+    falling: bool = False
+
+    @property
+    def text(self) -> str:
+        """Form used in links; a name that would be ambiguous is put in backticks, as in a filter."""
+        plain = self.name and self.name[0] not in "-`"
+        return f"{'-' * self.falling}{self.name if plain else f'`{self.name}`'}"
+
+
+def parse_order(text: str) -> Order | None:
+    """Return the order that a text describes; None if it is empty."""
+    name = text.removeprefix("-")
+    if len(name) > 1 and name[0] == name[-1] == "`":
+        return Order(name[1:-1], text.startswith("-"))
+    return Order(name, text.startswith("-")) if name else None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from rlpanel.errors import RLPanelError, UnsafePath
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files import file_access
-from rlpanel.sources.files.unreadable import reason_of
+from rlpanel.sources.files.file_access import reason_of
 from rlpanel.sources.records.embedded_media import EMBEDDED_MARK, PLAYED, Image, Medium, embedded_key
 from rlpanel.sources.records.record_types import Locator
 from rlpanel.store.index.run_index import RunIndex

@@ -25,11 +25,9 @@ import xxhash
 
 from rlpanel.errors import SettingError, UnsafePath
 from rlpanel.safe_files import SafeFolder
-from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.sources.files.file_access import AnyPath, reason_of
 from rlpanel.sources.files.small_files import SmallFile, Stamp, read_in, read_remote_end, stamp_of
-from rlpanel.sources.files.unreadable import reason_of
-from rlpanel.store.cache.log_rights import log_rights
-from rlpanel.store.cache.user_cache import cache_folders, open_cache, warn_once
+from rlpanel.store.cache.cache_folder import cache_folders, log_rights, open_cache, warn_once
 from rlpanel.store.columns.run_table import DEAD
 from rlpanel.store.query.filter import Labels
 from rlpanel.store.snapshot.snapshot import Snapshot

@@ -23,8 +23,8 @@ from rlpanel.sources.files import file_access
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.detokenize import DetokenizingAdapter
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.byte_search import ByteSearch, fold_bytes
 from rlpanel.store.query.fetch_sample import fetch_texts, file_order
+from rlpanel.store.query.search_pattern import ByteSearch, fold_bytes
 from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.snapshot.snapshot import Snapshot
 

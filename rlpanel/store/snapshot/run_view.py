@@ -15,8 +15,7 @@ from rlpanel.metrics.engine.column_info import ALIASES, pooling_columns, step_na
 from rlpanel.metrics.engine.constants import Constants
 from rlpanel.metrics.engine.step_statistics import STATISTICS, split_statistic
 from rlpanel.store.snapshot import step_metric_cache
-from rlpanel.store.snapshot.histograms import Histogram, Histograms
-from rlpanel.store.snapshot.quantiles import Quantiles, Values
+from rlpanel.store.snapshot.quantiles import Histogram, Histograms, Quantiles, Values
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from rlpanel.metrics.engine.column_info import ALIASES, is_outcome, pooling_columns, zero_means_missing
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
-from rlpanel.sources.files.unreadable import Unread
+from rlpanel.sources.files.file_access import Unread
 from rlpanel.store.columns.related_rows import FurtherRows
 from rlpanel.store.columns.run_table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 from rlpanel.store.columns.scalar_log import Scalars

@@ -16,7 +16,7 @@ from playwright.sync_api import Page, expect
 
 from rlpanel.panels.session.context import Selection
 from rlpanel.store.query.csv_text import defuse
-from rlpanel.store.query.sort_order import Order
+from rlpanel.store.query.query import Order
 from tests.factories import sample
 from tests.integration.server_process import ServerProcess
 from tests.ui.board import BoardPage

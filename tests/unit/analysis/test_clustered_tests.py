@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlpanel.analysis.clustered_tests import TwoSets, likelihood_root, normal_of_t, threshold
-from rlpanel.metrics.student_t import t95
+from rlpanel.metrics.win_rate import t95
 
 
 @pytest.mark.parametrize("df", [3, 5, 10, 30, 200])

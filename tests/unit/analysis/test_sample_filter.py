@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import rlpanel
-from rlpanel.analysis.sample_filter import samples_filter
+from rlpanel.analysis.step_change import samples_filter
 from rlpanel.store.query.filter_syntax import MAX_CHARS
 from rlpanel.store.query.query import Query, QuerySpec
 from tests.factories import write_run

@@ -13,8 +13,7 @@ import pytest
 
 import rlpanel
 from rlpanel.analysis import column_contrast
-from rlpanel.analysis.contrast_side import ContrastSide
-from rlpanel.analysis.difference import MAX_UIDS, Difference, label_of
+from rlpanel.analysis.difference import MAX_UIDS, ContrastSide, Difference, label_of
 from rlpanel.analysis.selection_contrast import Contrast, contrast
 from rlpanel.errors import SettingError
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
-from rlpanel.findings.causes import _CAUSES, merged
+from rlpanel.findings.check import _CAUSES, merged
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RULES
 

@@ -13,8 +13,7 @@ import pytest
 import rlpanel
 from rlpanel.findings.check import FAILED, check
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.rule import RULES, Rule
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.rule import RULES, Rule, RuleContext
 from rlpanel.findings.findings_cache import worst_finding
 from rlpanel.mcp_server.answer import AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.metrics.prompt_echo import LEAST, MOST, SHORTEST, prompt_echoes
+from rlpanel.metrics.special_tokens import LEAST, MOST, SHORTEST, prompt_echoes
 
 QUESTION = (
     "Natalia sold clips to 48 of her friends in April, and then she sold half as many clips in May. "

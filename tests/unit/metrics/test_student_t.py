@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlpanel.metrics.student_t import t95
-from rlpanel.metrics.win_rate import Z95
+from rlpanel.metrics.win_rate import Z95, t95
 
 #: Two-sided 95 % points as printed in Fisher and Yates, Statistical Tables, table III.
 PRINTED = {

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlpanel.errors import RunNotFound
-from rlpanel.recording.experiments import find_experiment
-from rlpanel.recording.output_dir import folder_from_environment
+from rlpanel.recording.output_folder import find_experiment, folder_from_environment
 
 
 @pytest.fixture(autouse=True)

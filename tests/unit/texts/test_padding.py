@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlpanel.texts.padding import PADS, unpadded
+from rlpanel.texts.prompt_parts import PADS, unpadded
 
 
 def without_padding(text: str, pad_token: str = "", *, common: bool = True) -> str:

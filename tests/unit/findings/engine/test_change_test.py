@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.findings.engine.change_test import Base, Rise, base_width, scored, step_errors
+from rlpanel.findings.engine.change_statistic import Base, Rise, base_width, scored, step_errors
 
 ERROR = 0.05
 

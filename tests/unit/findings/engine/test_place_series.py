@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from rlpanel.api.open_run import open_run
-from rlpanel.findings.engine.block_tables import GROUPS, MEAN, SAMPLES, VARIANCE
-from rlpanel.findings.engine.place_series import PlaceSeries
-from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.block_tables import GROUPS, MEAN, SAMPLES, VARIANCE, PlaceSeries
+from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import SIGNALS, column_signal
 from rlpanel.findings.rules import response_text  # noqa: F401
 from rlpanel.settings import FindingSettings

@@ -18,9 +18,9 @@ from docs.generate import FOLDER
 from rlpanel.app.demo import write_recording
 from rlpanel.errors import SettingError
 from rlpanel.findings.check import check, findings
+from rlpanel.findings.engine.change import span
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RULES
-from rlpanel.findings.engine.wording import span
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.run_view import RunView
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.recording.trainers.token_text import token_texts
+from rlpanel.recording.trainers.rollout_rows import token_texts
 
 
 def decode(ids: Sequence[int]) -> str:

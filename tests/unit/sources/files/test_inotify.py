@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.sources.files.inotify import shortage
+from rlpanel.sources.files.mounts import shortage
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="inotify is Linux's")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpanel.sources.records.message_columns import message_columns, tool_results
+from rlpanel.sources.records.conversation import message_columns, tool_results
 from rlpanel.sources.records.messages import read_messages
 
 

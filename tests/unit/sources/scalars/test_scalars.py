@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from rlpanel.sources.scalars.find_scalars import find_scalars
-from rlpanel.sources.scalars.json_lines import ScalarLines
+from rlpanel.sources.scalars.json_scalars import ScalarLines, TrainerState
 from rlpanel.sources.scalars.scalar_source import Points, Row, ScalarFile
 from rlpanel.sources.scalars.tensorboard import EventFile
-from rlpanel.sources.scalars.trainer_state import TrainerState
 
 DATA = Path(__file__).parents[3] / "data" / "scalars"
 EVENTS = "events.out.tfevents.1795247991.train.0"

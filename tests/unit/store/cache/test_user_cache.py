@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlpanel.errors import UnsafePath
-from rlpanel.store.cache.user_cache import cache_folders, open_cache
+from rlpanel.store.cache.cache_folder import cache_folders, open_cache
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlpanel.store.index.rescan_timer import IntervalTimer, RescanTimer
+from rlpanel.store.index.folder_watches import IntervalTimer, RescanTimer
 
 
 def test_one_slow_look_does_not_delay_the_next() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 import rlpanel
 from rlpanel import schema
-from rlpanel.store.query.sample_line import sample_line
 from rlpanel.store.query.sample_notes import Note
+from rlpanel.store.query.samples_export import sample_line
 from tests.factories import append, line, sample
 
 

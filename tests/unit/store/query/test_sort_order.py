@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.store.query.sort_order import Order, parse_order
+from rlpanel.store.query.query import Order, parse_order
 
 
 @given(st.text("ab-`. ", max_size=6), st.booleans())

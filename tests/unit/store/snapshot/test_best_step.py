@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlpanel.metrics.win_rate import win_rate_of
-from rlpanel.store.snapshot.best_step import best_step, choosing_half
+from rlpanel.store.snapshot.prompt_pairs import best_step, choosing_half
 
 #: Keys of prompts that take part in the choice, and of prompts that do not.
 CHOOSING, HELD_OUT = (1, 3), (2, 4)

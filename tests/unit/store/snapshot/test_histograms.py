@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from rlpanel.api.open_run import open_run
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.snapshot import histograms
-from rlpanel.store.snapshot.histograms import shared_bins
+from rlpanel.store.snapshot import quantiles
+from rlpanel.store.snapshot.quantiles import shared_bins
 from rlpanel.store.snapshot.run_view import RunView
 from tests.factories import append, line, write_run
 
@@ -78,8 +78,8 @@ def test_only_the_steps_that_changed_are_counted_anew(
     index = follow(RunIndex(write_run(tmp_path, steps=5), "run"))
     narrow = index.view.histogram("reward", 8)
     counted: list[list[int]] = []
-    really = histograms.bin_counts
-    monkeypatch.setattr(histograms, "bin_counts", lambda *a: (counted.append(a[2].tolist()), really(*a))[1])
+    really = quantiles.bin_counts
+    monkeypatch.setattr(quantiles, "bin_counts", lambda *a: (counted.append(a[2].tolist()), really(*a))[1])
     append(tmp_path / RANK0, line(3, reward=100.0), line(9, reward=5.0))
     wide = follow(index).view.histogram("reward", 8)
     assert counted == [[3, 9]]

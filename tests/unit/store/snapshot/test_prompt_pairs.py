@@ -11,13 +11,13 @@ import pytest
 from xxhash import xxh3_64_intdigest
 
 import rlpanel
-from rlpanel.store.snapshot.best_step import choosing_half
 from rlpanel.store.snapshot.compared_reward import ComparedReward
 from rlpanel.store.snapshot.prompt_pairs import (
     BEST,
     NEWEST,
     Keys,
     RunSide,
+    choosing_half,
     exact_keys,
     pair_prompts,
     run_side,
