@@ -6,7 +6,8 @@
 // Delete when: the grid is a component of its own, or a table with fixed widths keeps its cells.
 {
   // Later versions may have no class of this name.
-  const shown = Bokeh.Models.get("panel.models.tabulator.DataTabulator")?.prototype.default_view.prototype ?? {}
+  const shown =
+    Bokeh.Models.get("panel.models.tabulator.DataTabulator")?.prototype.default_view.prototype ?? {}
   const { redraw } = shown
   const isDrawn = ({ options, rowManager, columnManager }) =>
     options.layout === "fitData" &&
