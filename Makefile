@@ -55,7 +55,8 @@ test: .venv/dev.stamp browser
 	{ $(MAKE) lint unit integration ui && { wait $$installing || { cat .venv/other.log; false; }; } && \
 	$(MAKE) versions PARTS=SMOKE; }; code=$$?; $(BIN)/python -m tests.timings print; exit $$code
 
-lint: .venv/dev.stamp lint-js
+# The scripts too, once `make lint-js` has installed its tools: `make test` needs nothing from npm.
+lint: .venv/dev.stamp $(if $(wildcard .venv/js.stamp),lint-js)
 	$(TIMED) sh -exc '$(BIN)/ruff check .; $(BIN)/ruff format --check .; $(BIN)/mypy'
 
 # The scripts of the package: format, lint and types. The tools come from npm; a machine without it leaves this out, except GitHub's.
