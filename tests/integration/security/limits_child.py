@@ -153,9 +153,17 @@ def files(folder: Path) -> Trial:
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     with ExitStack() as held:
         held.callback(os.close, descriptor)
-        with suppress(OSError):
-            while True:
-                held.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        without_any = 0
+        while (
+            without_any < 3
+        ):  # the reader may hold a file that it closes later: all are taken, again and again
+            taken, rounds = 0, trial.reader.rounds
+            with suppress(OSError):
+                while True:
+                    held.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+                    taken += 1
+            without_any = 0 if taken else without_any + 1
+            trial.until(lambda: trial.reader.rounds > rounds + 1)  # noqa: B023
         rounds = trial.reader.rounds
         os.write(descriptor, json.dumps({"step": 5, "prompt": "p", "response": "r"}).encode() + b"\n")
         trial.until(lambda: trial.reader.rounds > rounds + 5)
