@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import panel as pn
+from markupsafe import Markup
 
 
 class HtmlPane(pn.pane.HTML):
@@ -18,6 +19,10 @@ class HtmlPane(pn.pane.HTML):
     Panel's own makes its style sheets again at every change. If the model is not yet part of the page, it
     takes them from a CDN.
     """
+
+    def _transform_object(self, obj: Any) -> dict[str, Any]:
+        # Markup escapes what replaces a part of it, so Panel would escape a label from `tr_html` twice.
+        return super()._transform_object(str(obj) if isinstance(obj, Markup) else obj)
 
     def _update(self, ref: str, model: Any) -> None:
         text = self._transform_object(self.object)["object"]

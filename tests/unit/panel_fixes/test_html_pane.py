@@ -9,6 +9,7 @@ import panel as pn
 import pytest
 from bokeh.document import Document
 from bokeh.models import ImportedStyleSheet
+from markupsafe import Markup
 
 from rlpanel.app.page.page_template import apply_template
 from rlpanel.panel_fixes.html_pane import HtmlPane
@@ -27,6 +28,15 @@ def test_a_change_before_the_model_is_part_of_the_page_asks_no_cdn() -> None:
     urls = [sheet.url for sheet in model.stylesheets if isinstance(sheet, ImportedStyleSheet)]
     assert urls
     assert not any(url.startswith("http") for url in urls)
+
+
+def test_markup_is_sent_as_the_same_text_as_a_string() -> None:
+    pane = HtmlPane("<b>a</b>")
+    model = pane.get_root()
+    sent = model.text
+    pane.object = ""
+    pane.object = Markup("<b>a</b>")
+    assert (model.text, type(model.text)) == (sent, str)
 
 
 def test_panels_use_no_other_html_pane() -> None:
