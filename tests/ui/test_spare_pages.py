@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from rlpanel.app.server import spare_pages
+from rlpanel.runtime import Runtime
+from rlpanel.settings import Limits, SparePageLimits
 from tests.factories import write_run
 from tests.ui.board import BoardPage, Served
 from tests.ui.conftest import OpenBoard
@@ -44,10 +45,9 @@ def runs(root: Path, grpo_run: Path, ppo_run: Path) -> None:
 @pytest.fixture(scope="module")
 def ahead(root: Path) -> Iterator[Served]:
     """A server that builds a spare page as soon as it is idle."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spare_pages, "QUIET", 0.1)
-        with Served(root, spare_pages=1) as server:
-            yield server
+    limits = Limits(spare_pages=SparePageLimits(quiet_seconds=0.1))
+    with Runtime(limits=limits) as runtime, Served(root, runtime=runtime, spare_pages=1) as server:
+        yield server
 
 
 def shown(board: BoardPage) -> tuple[list[str], object]:
