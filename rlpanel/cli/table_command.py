@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
@@ -17,7 +18,6 @@ from rlpanel.cli.exit_codes import INCOMPLETE
 from rlpanel.cli.output.table_output import one_format, print_table
 from rlpanel.cli.reader_settings import say_remarks, say_unread, set_reader_environment
 from rlpanel.queries.question import Parameter, Question
-from rlpanel.queries.question_options import SAME
 from rlpanel.queries.run_data import RunData
 
 if TYPE_CHECKING:
@@ -130,11 +130,7 @@ def _others(question: Question[...], options: Mapping[str, Any]) -> Iterator[dic
 
 def _given(question: Question[...], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of the question's function for the values that the command line gave."""
-    return {
-        parameter.name: _value(parameter, options.get(parameter.name, default))
-        for parameter in question.parameters
-        if (default := _default(parameter)) is not SAME or parameter.name in options
-    }
+    return question.arguments(options, attrgetter("command_default"), _value)
 
 
 def _value(parameter: Parameter, value: Any) -> Any:
@@ -143,17 +139,9 @@ def _value(parameter: Parameter, value: Any) -> Any:
         return None
     if option.read is not None:
         return option.read(value) if value else None
-    if _is_list(parameter.type) and isinstance(value, str):
+    if parameter.is_list and isinstance(value, str):
         return shared_options.names(value)
     return value.value if isinstance(value, StrEnum) else value
-
-
-def _default(parameter: Parameter) -> Any:
-    """Return what is passed without an option; `SAME` for the default of the function."""
-    option = parameter.option
-    if option.default is SAME:
-        return parameter.default if option.command else SAME
-    return option.default
 
 
 def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
@@ -172,7 +160,7 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
         if option.metavar
         else (typer.Option(*[option.flag] if option.flag else [], **shown))
     )
-    default = _default(parameter)
+    default = parameter.command_default
     if option.none == 0:
         kind = int
     elif get_origin(kind) is Literal:
@@ -180,7 +168,7 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
             parameter.name, {value.upper(): value for value in get_args(kind)}
         )
         default = kind(default)
-    elif kind in (RunData, Any) or _is_list(kind):
+    elif kind in (RunData, Any) or parameter.is_list:
         kind = str
     elif tuple[int, int] in get_args(kind):
         kind = int | None
@@ -188,10 +176,6 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
         parameter.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default,
         annotation=Annotated[kind, declared],
     )  # fmt: skip
-
-
-def _is_list(kind: Any) -> bool:
-    return any(get_origin(part) is Sequence for part in (kind, *get_args(kind)))
 
 
 def _printed(text: str) -> str:

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any, get_args, get_origin
+from operator import attrgetter
+from typing import Annotated, Any, get_args
 
 from pydantic import Field
 
 from rlpanel.board_url import board_link
 from rlpanel.mcp_server.answer import AnswerLimits, answer, safe_json
 from rlpanel.mcp_server.run_pool import RunPool
+from rlpanel.queries import question_options
 from rlpanel.queries.catalogue import QUESTIONS
 from rlpanel.queries.notes import annotate
 from rlpanel.queries.question import Parameter, Question
-from rlpanel.queries.question_options import SAME
+from rlpanel.queries.question_options import Option
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import Table
 
+
+def _field(option: Option, **bounds: Any) -> Any:
+    """Return what pydantic checks and an agent reads for an option."""
+    given = {"ge": option.min, "le": option.max, "max_length": option.chars} | bounds
+    description = (option.agents or option.help).strip() or None
+    return Field(description=description, **{name: it for name, it in given.items() if it is not None})
+
+
+def _option(declared: Any) -> Option:
+    found: Option = get_args(declared)[1]
+    return found
+
+
 Name = Annotated[str, Field(max_length=1000, description="Name of the run, as the tool runs lists it.")]
 Split = Annotated[str, Field(max_length=200, description="Split; by default training.")]
-Step = Annotated[int | None, Field(description="Only this step.")]
-Filter = Annotated[
-    str, Field(max_length=4000, description="Filter expression: reward < 0 and lang == 'zh'; empty for all.")
-]
-Sort = Annotated[str, Field(max_length=200, description="Number column; a leading - sorts descending.")]
-Uid = Annotated[str, Field(max_length=2000, description="Uid of a sample, as other tools return it.")]
+Step = Annotated[int | None, _field(_option(question_options.Step))]
+Filter = Annotated[str, _field(_option(question_options.FilterBy))]
+Sort = Annotated[str, _field(_option(question_options.Sort))]
+Uid = Annotated[str, _field(_option(question_options.Uid))]
 
 #: Names of the tools that read.
 READING = (*(question.name for question in QUESTIONS.values() if question.has_tool), "link")
@@ -48,16 +61,18 @@ def tool_of(question: Question[...], pool: RunPool, limits: AnswerLimits) -> Cal
         about: Any = pool.root
         if not question.of_root:
             about = pool.run(arguments.pop("run"), arguments.pop("split", "")).data
-        given = {
-            parameter.name: _value(parameter, pool, arguments.get(parameter.name, default))
-            for parameter in own
-            if (default := _default(parameter)) is not SAME or parameter.name in arguments
-        }
+        given = question.arguments(arguments, attrgetter("tool_default"), value)
         return answer(_shortened(question(about, **given)), limits, newest_last=question.newest_last)
 
-    own = [parameter for parameter in question.parameters if parameter.name != "root"]
+    def value(parameter: Parameter, given: Any) -> Any:
+        if parameter.type is RunData:
+            return pool.run(given).data
+        if parameter.option.read is not None:
+            return parameter.option.read(given) if given else None
+        return given
+
     parameters = [] if question.of_root else [_parameter("run", Name)]
-    parameters += [_tool_parameter(parameter) for parameter in own if parameter.option.tool]
+    parameters += [_tool_parameter(parameter) for parameter in question.parameters if parameter.option.tool]
     if question.has_split and not question.of_root:
         parameters.append(_parameter("split", Split, ""))
     tool.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -69,44 +84,23 @@ def tool_of(question: Question[...], pool: RunPool, limits: AnswerLimits) -> Cal
     return tool
 
 
-def _value(parameter: Parameter, pool: RunPool, value: Any) -> Any:
-    """Return what the question's function takes for a value that an agent gave."""
-    if parameter.type is RunData:
-        return pool.run(value).data
-    if parameter.option.read is not None:
-        return parameter.option.read(value) if value else None
-    return value
-
-
-def _default(parameter: Parameter) -> Any:
-    """Return what is passed without an argument; `SAME` for the default of the function."""
-    option = parameter.option
-    if option.tool_default is SAME:
-        return parameter.default if option.tool else SAME
-    return option.tool_default
-
-
 def _tool_parameter(parameter: Parameter) -> inspect.Parameter:
     """Return the parameter of a tool, annotated for pydantic."""
-    option, kind, default = parameter.option, parameter.type, _default(parameter)
+    option, kind, default = parameter.option, parameter.type, parameter.tool_default
     if parameter.type is RunData:
         return _parameter(parameter.name, Name)
     if kind is Any:
         kind = str
-    elif any(get_origin(part) is Sequence for part in get_args(kind)):
+    elif parameter.is_list:
         kind = list[str] | None
     elif option.none == 0:
         kind = int
     elif tuple[int, int] in get_args(kind):
         kind = int | None
-    bounds = {"ge": option.min, "le": option.max, "max_length": option.chars}
-    if option.most_rows is not None:
-        bounds |= {"ge": 1, "le": option.most_rows}
+    bounds = {} if option.most_rows is None else {"ge": 1, "le": option.most_rows}
     if parameter.default is inspect.Parameter.empty and kind is str and option.metavar == "TEXT":
         bounds["min_length"] = 1
-    given: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
-    field = Field(description=(option.agents or option.help).strip() or None, **given)
-    return _parameter(parameter.name, Annotated[kind, field], default)
+    return _parameter(parameter.name, Annotated[kind, _field(option, **bounds)], default)
 
 
 def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:

@@ -8,13 +8,13 @@ command line can list all questions without loading numpy or pandas.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Annotated, Any, Generic, ParamSpec, get_args, get_origin, get_type_hints
 
-from rlpanel.queries.question_options import Option
+from rlpanel.queries.question_options import SAME, Option
 from rlpanel.queries.table import Table, TableColumn, TableSpec
 
 #: The columns of a table, or a function that returns them if they are described by metrics.
@@ -30,6 +30,24 @@ class Parameter:
     type: Any
     default: Any
     option: Option
+
+    @property
+    def command_default(self) -> Any:
+        """The value that a command passes without the option; `SAME` if it passes none."""
+        return self._default_of(self.option.default, self.option.command)
+
+    @property
+    def tool_default(self) -> Any:
+        """The value that a tool passes without the argument; `SAME` if it passes none."""
+        return self._default_of(self.option.tool_default, self.option.tool)
+
+    def _default_of(self, declared: Any, exists: bool) -> Any:
+        return (self.default if exists else SAME) if declared is SAME else declared
+
+    @property
+    def is_list(self) -> bool:
+        """Whether its value is a list of texts."""
+        return any(get_origin(part) is Sequence for part in (self.type, *get_args(self.type)))
 
 
 @dataclass(frozen=True)
@@ -120,6 +138,29 @@ class Question(Generic[_Asked]):
             if get_origin(hint) is Annotated and option is not None:
                 found.append(Parameter(name, get_args(hint)[0], own[name].default, option))
         return found
+
+    def arguments(
+        self,
+        given: Mapping[str, Any],
+        default: Callable[[Parameter], Any],
+        value: Callable[[Parameter, Any], Any],
+    ) -> dict[str, Any]:
+        """Return the arguments of the function for what was given in a door.
+
+        Parameters
+        ----------
+        given : mapping
+            Values by name.
+        default : callable
+            Returns the door's default of a parameter; `SAME` for that of the function.
+        value : callable
+            Returns what the function takes for a value of the door.
+        """
+        return {
+            parameter.name: value(parameter, given.get(parameter.name, usual))
+            for parameter in self.parameters
+            if (usual := default(parameter)) is not SAME or parameter.name in given
+        }
 
     @property
     def is_relation(self) -> bool:

@@ -115,8 +115,10 @@ _SELECTION = Option(
 )  # fmt: skip
 _AT = Option("Samples that represent the run: newest, best, or a step.", tool=False)
 
+#: A tool is asked about the server's root.
 Root = Annotated[
-    str, Option("Folder that holds runs, at any depth.", metavar="ROOT", default=".", complete="runs")
+    str,
+    Option("Folder that holds runs, at any depth.", metavar="ROOT", default=".", complete="runs", tool=False),
 ]
 Limit = Annotated[int | None, _LIMIT]
 TokenLimit = Annotated[

@@ -1,4 +1,4 @@
-"""What a question is asked of: a run's index, and one of its snapshots."""
+"""The input of a question: a run's index, and one of its snapshots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunData:
-    """What a question is asked of: a run's index, and one of its snapshots with what is computed from it."""
+    """The input of a question: a run's index, and one of its snapshots with what is computed from it."""
 
     index: RunIndex
     view: RunView
