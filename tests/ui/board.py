@@ -14,9 +14,7 @@ import numpy as np
 from playwright.sync_api import expect
 
 from rlpanel.app.server.access import Access
-from rlpanel.app.server.page_handlers import PageHandler
 from rlpanel.app.server.server import start
-from rlpanel.app.server.spare_pages import SparePages
 from rlpanel.panels.ui.field_names import field_of
 from rlpanel.runtime import Runtime, default_runtime
 from tests.waiting import wait_until
@@ -64,20 +62,9 @@ class Served:
         self.url = ""
 
     @property
-    def spares(self) -> SparePages:
-        """The server's spare pages."""
-        rules = self._server._tornado.wildcard_router.rules
-        return next(rule.target_kwargs["spares"] for rule in rules if rule.target is PageHandler)
-
-    @property
     def pages(self) -> list[Any]:
         """The sessions of the server's pages."""
         return list(self._server.get_sessions())
-
-    def wait_for_spare(self) -> Any:
-        """Wait for a complete spare page, and return its session."""
-        wait_until(lambda: self.spares.ready, timeout=60)
-        return next(iter(self.spares._spares.values()))
 
     def __enter__(self) -> Served:
         self._thread.start()

@@ -11,7 +11,6 @@ import pytest
 from playwright.sync_api import expect
 
 from rlpanel.app.demo import write_recording
-from rlpanel.app.server.spare_pages import MAX_QUERY
 from rlpanel.number_text import number
 from tests.factories import write_run
 from tests.ui.board import BoardPage, Served
@@ -286,10 +285,10 @@ def test_the_step_bar_sends_nothing_that_it_received(profile: Profile, served: S
 
 @pytest.mark.usefixtures("clean")
 def test_the_first_view_stays_until_the_board_is_drawn(profile: Profile, served: Served) -> None:
-    """Views of a page that was not built ahead come after the page itself."""
+    """The page itself is sent first, and its views when they are built."""
     with profile.context.new_page() as page:
         page.add_init_script(NOTE_DRAWN)
-        BoardPage(page, served.url).open(run=GRPO, visit="0" * MAX_QUERY)  # never built ahead
+        BoardPage(page, served.url).open(run=GRPO)
         assert page.evaluate("window.drawn") == ["tabulator-row", "rl-sample-head", "rl-curve"]
 
 

@@ -23,7 +23,6 @@ from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.media_addresses import PageMedia
 from rlpanel.panels.session.session import Session
 from rlpanel.runtime import Runtime, default_runtime
-from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
@@ -68,7 +67,6 @@ class Board:
         self.pace: BrowserPace | None = None
         self._demo: Demo | None = None
         self._media = PageMedia(self._runtime.media)
-        self._asked: dict[str, Any] = {}
         self._closed = False
         self.context.selection.param.watch(self._open_run, "run")
         self.context.selection.param.watch(self._show_split, "split")
@@ -111,10 +109,6 @@ class Board:
         useful = most_useful(runs, now)
         if not context.selection.run and useful is not None:
             context.selection.run = useful.name
-
-    def _most_useful_now(self) -> RunInfo | None:
-        """Return the run that a new page opens; the session's own list of runs may be older."""
-        return most_useful(self._root.runs or [], time.time()) if self._root is not None else None
 
     def _open_run(self, *_: Any) -> None:
         context, service = self.context, self._reader
@@ -279,50 +273,6 @@ class Board:
             Whether another site led to the URL: what costs much then waits in `Context.waiting_values`.
         """
         self._apply(query, {}, foreign=foreign)
-        self._remember(query)
-
-    def ask(self, query: str, *, foreign: bool = False) -> list[Callable[[], object]]:
-        """Select what a new page with this URL selects; return the remaining draw callbacks."""
-        useful = self._most_useful_now()
-        own = {"run": useful.name if useful else "", "dark": self.context.selection.preferred_dark}
-        with self.context.collect_draws() as parts:
-            self._apply(query, _DEFAULTS | own, foreign=foreign)
-        self._remember(query)
-        return parts
-
-    def _remember(self, query: str) -> None:
-        """Remember what the URL asks for and is selected at once."""
-        values, _ = read_query(query)
-        self._asked = {
-            name: value for name, value in values.items() if name not in self.context.waiting_values
-        }
-
-    @property
-    def awaits_run(self) -> bool:
-        """True if nothing of the selected run has been read yet."""
-        return self.context.index is not None and self.context.index.version == 0
-
-    def show_newest(self) -> list[Callable[[], object]]:
-        """Show the newest state of the run before a browser connects; return the remaining draw callbacks."""
-        return self._on_change({None, self.context.index})
-
-    @property
-    def is_as_asked(self) -> bool:
-        """True if a new page of the same URL would show the same run, step and notes."""
-        selection = self.context.selection
-        if any(getattr(selection, name) != value for name, value in self._asked.items()):
-            return False  # what the URL asked for did not exist; it may exist now
-        if "run" not in self._asked and self._root is not None:
-            useful = self._most_useful_now()
-            if useful is None or useful.name != selection.run:
-                return False
-        return self.has_current_notes
-
-    @property
-    def has_current_notes(self) -> bool:
-        """True if no tag or note of the run has changed since they were read."""
-        notes = self.context.notes
-        return notes is None or not notes.refresh()
 
     def bind_window(self, window: BrowserWindow) -> None:
         """Keep the selection and the URL of the browser's window in sync, in both directions."""

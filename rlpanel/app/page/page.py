@@ -14,7 +14,6 @@ from rlpanel.app.board.board import Board
 from rlpanel.app.page.page_layout import Layout
 from rlpanel.app.page.page_template import apply_template, last_theme
 from rlpanel.app.page.part_queue import PartQueue
-from rlpanel.app.page.served_page import ServedPage
 from rlpanel.app.security import panel_guard
 from rlpanel.app.security.link_origin import comes_from_elsewhere
 from rlpanel.panel_fixes import closed_pages
@@ -81,7 +80,6 @@ def session_page(
     layout = Layout(board, owns_window=True)
     served = document if loop is not None else None
     if document is not None:
-        ServedPage(document, board, layout, loop)
         document.on_session_destroyed(lambda _: closed_pages.release_page(document, layout.root))
     PartQueue(loop, layout.steps(served)).start()
     return layout.root if served is None or layout.window is None else layout.window

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -109,21 +109,6 @@ class Layout:
             self._add_settings,
         ]
         return views if document is None else [*views, partial(self._show, document)]
-
-    def on_complete(self, callback: Callable[[], object]) -> None:
-        """Call a function when all views are in the document; at once if they are."""
-        if self._controls.whole:
-            callback()
-        else:
-            self._controls.param.watch(lambda event: event.new and callback(), "whole")
-
-    def reopen(self) -> None:
-        """Let the page count as incomplete, because its views are drawn for another address."""
-        self._controls.whole = False
-
-    def redraw_steps(self, draws: Iterable[Callable[[], object]]) -> list[Step]:
-        """Return the steps that draw the views of a page that was reopened; the last one completes it."""
-        return [*(partial(_only, draw) for draw in draws), self._controls.complete]
 
     def on_key(self, key: str) -> None:
         """Handle a keyboard shortcut; `rlpanel.app.board.browser_window.KEYS` lists them.
@@ -253,11 +238,6 @@ class Layout:
     def _show_group(self, *_: Any) -> None:
         if self._detail is not None:
             self._detail.show_group()
-
-
-def _only(draw: Callable[[], object]) -> None:
-    """Call a function, and drop its value: a step returns the steps that follow it."""
-    draw()
 
 
 def _column(name: str, *sheets: str) -> pn.Column:

@@ -70,6 +70,7 @@ def apply_template(document: Document, first_view: str) -> None:
     """
     document.template = _TEMPLATE  # type: ignore[assignment]  # Panel also accepts blocks of a template
     document.template_variables.update(
+        rlpanel_first_view=first_view,
         # Panel sets this only when it renders the HTML. A view that a thread creates before would get style
         # sheets of a CDN.
         dist_url=get_dist_path(),
@@ -90,12 +91,6 @@ def apply_template(document: Document, first_view: str) -> None:
         rlpanel_allowed=_with_nonce,
         rlpanel_nonce="",
     )
-    set_first_view(document, first_view)
-
-
-def set_first_view(document: Document, first_view: str) -> None:
-    """Set the HTML that is shown until the board is drawn; its texts must already be escaped."""
-    document.template_variables["rlpanel_first_view"] = first_view
 
 
 def set_nonce(document: Document, nonce: str) -> None:

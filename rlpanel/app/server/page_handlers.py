@@ -11,7 +11,6 @@ from typing import Any
 from bokeh.server.session import ServerSession
 from bokeh.util.token import (
     check_token_signature,
-    generate_jwt_token,
     generate_session_id,
     get_session_id,
     get_token_payload,
@@ -23,8 +22,7 @@ from rlpanel.app.security.page_limit import PageLimit
 from rlpanel.app.security.page_sessions import SESSION_HEADER, PageSessions
 from rlpanel.app.security.security_headers import POLICY_HEADER, page_policy
 from rlpanel.app.server.page_messages import MessageFailures, MessageReader, WrongMessage, apply_message
-from rlpanel.app.server.spare_pages import SparePages
-from rlpanel.panel_fixes.server_pages import BuildingSocket, renew_token
+from rlpanel.panel_fixes.server_pages import BuildingSocket
 
 #: Largest message of a page in bytes. The longest ones carry a note, a search or an address.
 MAX_MESSAGE = 1 << 20
@@ -32,7 +30,7 @@ MAX_MESSAGE = 1 << 20
 _WRONG_MESSAGE, _NOT_ALLOWED = 1007, 1008
 
 
-def own_routes(rules: Iterable[Any], sessions: PageSessions, limit: PageLimit, spares: SparePages) -> None:
+def own_routes(rules: Iterable[Any], sessions: PageSessions, limit: PageLimit) -> None:
     """Let the page and its websocket be answered by the handlers of this module.
 
     Parameters
@@ -40,43 +38,34 @@ def own_routes(rules: Iterable[Any], sessions: PageSessions, limit: PageLimit, s
     rules : iterable of tornado.routing.Rule
     sessions : PageSessions
     limit : PageLimit
-    spares : SparePages
     """
     for rule in rules:
         if rule.target is DocHandler:
             rule.target = PageHandler
-            rule.target_kwargs = rule.target_kwargs | {"sessions": sessions, "limit": limit, "spares": spares}
+            rule.target_kwargs = rule.target_kwargs | {"sessions": sessions, "limit": limit}
         elif rule.target is WSHandler:
             rule.target = PageSocket
             rule.target_kwargs = rule.target_kwargs | {"sessions": sessions, "limit": limit}
 
 
 class PageHandler(DocHandler):
-    """Sends a page with a new session, or with that of a spare page. A client cannot choose it."""
+    """Sends a page with a new session. A client cannot choose it."""
 
-    def initialize(self, sessions: PageSessions, limit: PageLimit, spares: SparePages, **others: Any) -> None:
+    def initialize(self, sessions: PageSessions, limit: PageLimit, **others: Any) -> None:
         """Take the handler's parameters (called by Tornado)."""
         super().initialize(**others)
-        self._sessions, self._limit, self._spares = sessions, limit, spares
+        self._sessions, self._limit = sessions, limit
 
     async def get_session(self) -> ServerSession:  # type: ignore[override]
         """Return the session of the page; called by Panel once for each request."""
         application: Any = self.application
-        spare = self._spares.take(self.request)
-        keys = {"secret_key": application.secret_key, "signed": application.sign_sessions}
-        session_id = spare or generate_session_id(**keys)
+        session_id = generate_session_id(secret_key=application.secret_key, signed=application.sign_sessions)
         self._sessions.give(session_id, self.request)
         # Bokeh reads the id from this header. The guard has refused requests that had it.
         self.request.headers[SESSION_HEADER] = session_id
         with self._sessions.building(session_id):
             self._limit.settle(self.request.remote_ip or "")
             session: ServerSession = await super().get_session()  # type: ignore[misc]
-        if spare:
-            payload: Any = self._generate_token_payload()
-            expiration = application.session_token_expiration
-            renew_token(
-                session, generate_jwt_token(session.id, **keys, expiration=expiration, extra_payload=payload)
-            )
         nonce = secrets.token_urlsafe(16)
         set_nonce(session.document, nonce)
         self.set_header(POLICY_HEADER, page_policy(nonce))

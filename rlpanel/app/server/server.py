@@ -38,7 +38,6 @@ from rlpanel.app.server.health_endpoint import Observed, health_routes
 from rlpanel.app.server.media_endpoint import media_routes
 from rlpanel.app.server.page_handlers import MAX_MESSAGE, PageSocket, own_routes
 from rlpanel.app.server.service_manager import reported_state
-from rlpanel.app.server.spare_pages import SparePages
 from rlpanel.panel_fixes.model_defaults import remember_defaults
 from rlpanel.panel_fixes.server_pages import begun_pages, tornado_application
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE
@@ -122,7 +121,7 @@ def start(
     settings.perform_error_diagnostics = False
     session_root = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
     auth = TokenAuth(at.token, at.port) if at.token else None
-    sessions = PageSessions(auth, lambda: _pages(application, spares))
+    sessions = PageSessions(auth, lambda: begun_pages(application))
     routes = [
         *health_routes(observed),
         *media_routes(runtime),
@@ -153,11 +152,9 @@ def start(
             log_function=_log_request,
         )
     application = tornado_application(server)
-    spares = SparePages(application, at.spare_pages, at.linger, runtime)
-    observed.count_spare_pages = lambda: spares.ready
     limit = PageLimit(at.max_pages, sessions.addresses, shared=bool(at.origins))
     compress_routes(application.wildcard_router.rules)
-    own_routes(application.wildcard_router.rules, sessions, limit, spares)
+    own_routes(application.wildcard_router.rules, sessions, limit)
     runtime.media.served = True
     _guard(application, at, auth, limit)
     application.add_transform(partial(SafetyHeaders, embed_in=at.embed_in))
@@ -174,11 +171,6 @@ def _guard(application: Any, at: Access, auth: TokenAuth | None, limit: PageLimi
     application.default_router.rules.insert(0, guard_rule(guard))
     # The guard has checked Host and Origin. Bokeh's own check refuses a tunnel's port and lacks IPv6 support.
     application.websocket_origins.add("*")
-
-
-def _pages(application: Any, spares: SparePages) -> list[str]:
-    """Return the ids of pages that are open or being built, without spare pages."""
-    return [page for page in begun_pages(application) if page not in spares.ids]
 
 
 def _log_request(handler: RequestHandler) -> None:
