@@ -25,7 +25,7 @@ FLOOR = (
 #: Rooms that most panels use.
 _PARTS = (
     *("panel_fixes", "texts", "panels/language", "panels/ui", "panels/texts", "panels/inputs"),
-    *("panels/plots", "panels/session", "panels/export"),
+    *("panels/plots", "panels/session", "panels/export", "panels/tables"),
 )
 
 #: Room → rooms that it may import besides the floor. ``store`` stands for the modules right in that folder,
@@ -98,6 +98,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/ui": (),
     "panels/texts": ("store/*", "panel_fixes", "texts", "panels/language", "panels/ui", "panels/session"),
     "panels/inputs": ("panel_fixes", "panels/ui"),
+    "panels/tables": ("store/*", "panel_fixes", "panels/ui"),
     "panels/plots": ("texts", "metrics/*", "store/*", "panel_fixes", "panels/language", "panels/ui"),
     "panels/session": ("sources/*", "store/*", "panel_fixes", "panels/language", "panels/ui", "panels/plots"),
     "panels/export": (

@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from rlpanel.app.server.access import Access
 from rlpanel.app.server.server import start
-from rlpanel.panels.ui.field_names import field_of
+from rlpanel.panels.tables.data_table import field_of
 from rlpanel.runtime import Runtime, default_runtime
 from tests.waiting import wait_until
 

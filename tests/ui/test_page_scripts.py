@@ -53,11 +53,6 @@ def test_cells_stay_when_the_window_becomes_larger(board: BoardPage) -> None:
         "([holder, height]) => holder.clientHeight > height + 100",
         arg=[holder.element_handle(), before["height"] if before else 0],
     )
-    board.page.wait_for_function(f"""() => {{
-      {FIND}
-      const table = find((view) => view.model.css_classes?.includes("rl-grid"))
-      return table._resize_flush === null && !table._resize_pending
-    }}""")
     board.page.set_viewport_size(VIEWPORT)
     assert cell is not None
     assert cell.evaluate("(node) => node.isConnected")

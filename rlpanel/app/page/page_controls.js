@@ -34,15 +34,15 @@ function nameRegions() {
 }
 
 // Return whether a view and all below it are drawn. `has_finished` alone is true while children that came later are
-// still being built, because Bokeh then knows the earlier ones only. Tabulator draws its rows after its view.
+// still being built, because Bokeh then knows the earlier ones only.
 function isDrawn(view) {
   if (!view.has_finished()) return false
-  if (view.model.type === TABLE && !view.tabulator?.initialized) return false
   const views = view.child_views ?? []
   return views.length === (view.child_models ?? []).length && views.every(isDrawn)
 }
 
-const TABLE = "panel.models.tabulator.DataTabulator"
+// Tabulator draws its rows after its view.
+const hasRows = () => findDeep(document, ".rl-grid")?.shadowRoot.querySelector(".tabulator-tableholder")
 
 /** Milliseconds after which the board is shown although a view of it is not drawn: it may have failed. */
 const PATIENCE = 10000
@@ -55,7 +55,7 @@ function removeFirstView(model, view) {
   let whole = Infinity
   const look = (now) => {
     if (model.whole) whole = Math.min(whole, now)
-    if (!model.whole || (now - whole < PATIENCE && !isDrawn(root))) {
+    if (!model.whole || (now - whole < PATIENCE && !(isDrawn(root) && hasRows()))) {
       requestAnimationFrame(look)
       return
     }

@@ -43,7 +43,7 @@ _TEMPLATE = """
 {% endblock %}
 """
 #: Scripts that change classes of views, after these are loaded and before they are used.
-_VIEW_SCRIPTS = ("panel_fixes/component_layout.js", "panel_fixes/table_redraw.js")
+_VIEW_SCRIPTS = ("panel_fixes/component_layout.js",)
 #: Scripts and style sheets that the board does not use. Names that a later version changes are loaded.
 _UNUSED = (
     "bokeh-gl.min.js",

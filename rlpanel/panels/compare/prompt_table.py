@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import panel as pn
 
 from rlpanel.analysis.run_comparison import RunComparison
 from rlpanel.panels.language.labels import marked, tr
-from rlpanel.panels.samples.sample_table import PICK, SampleTable
-from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.table_click import click_field
+from rlpanel.panels.tables.data_table import ROW_HEIGHT, DataColumn, DataTable
 from rlpanel.texts.prompt_parts import TextStyle, prompt_line
 
 PAGE = 5
@@ -49,32 +45,17 @@ class PromptTable:
 
     def __init__(self, choose: Callable[[int], None]) -> None:
         self._choose = choose
-        self._picked = click_field(self._pick)
-        self._table = SampleTable(
-            _frame([], {name: np.empty(0) for name in _NUMBERS}),
-            show_index=False,
-            disabled=True,
-            selectable=1,
-            pagination="remote",
+        self.view = DataTable(
+            [DataColumn("prompt", "prompt"), *map(_column, (*_NUMBERS, _USED))],
+            key="pair",
             page_size=PAGE,
+            pick=self._pick,
+            empty=tr("The runs have no prompt in common"),
+            height=PAGE * ROW_HEIGHT + 62,
             sizing_mode="stretch_width",
-            height=PAGE * 27 + 62,
             margin=(4, 8),
-            layout="fit_columns",
-            stylesheets=[read_assets("panels/ui/table.css")],
             css_classes=["rl-pairs"],
-            hidden_columns=["uid", _USED],
-            formatters={name: {"type": "plaintext"} for name in ("prompt", _USED, *_NUMBERS)},
-            text_align=dict.fromkeys(_NUMBERS, "right") | {_USED: "center"},
-            header_align=dict.fromkeys(_NUMBERS, "right"),
-            titles=_TITLES,
-            header_tooltips={name: tr(text) for name, text in _TIPS.items()},
-            widths={name: _WIDTHS.get(name.partition(" ")[0], 70) for name in (*_NUMBERS, _USED)},
-            row_height=27,
-            configuration={"placeholder": tr("The runs have no prompt in common"), "renderVertical": "basic"},
         )
-        self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
-        self.view = pn.Column(self._table, self._picked, sizing_mode="stretch_width", margin=0)
 
     def draw(self, comparison: RunComparison, style: TextStyle) -> None:
         """Show the prompts of a comparison."""
@@ -84,19 +65,26 @@ class PromptTable:
         columns += [here.samples, there.samples, here.step, there.step]
         prompts = [prompt_line(text, style) for text in comparison.prompts]
         frame = _frame(prompts, dict(zip(_NUMBERS, columns, strict=True)))
-        frame["uid"] = listed.astype(str)
+        frame["pair"] = listed.astype(str)
         frame[_USED] = np.where(pairs.held_out[listed], "✓", "")
-        self._table.hidden_columns = ["uid"] if not pairs.held_out.all() else ["uid", _USED]
-        if not frame.equals(self._table.value):
-            self._table.value = frame
+        self.view.hide(_USED, hidden=bool(pairs.held_out.all()))
+        if not frame.equals(self.view.frame):
+            self.view.draw(frame)
 
-    def _pick(self, event: Any) -> None:
-        pair = event.new.partition("\n")[0]
+    def _pick(self, pair: str, _: str) -> None:
         if pair.isdecimal():
             self._choose(int(pair))
 
 
+def _column(name: str) -> DataColumn:
+    return DataColumn(
+        name,
+        _TITLES.get(name, name),
+        tip=tr(_TIPS[name]),
+        width=_WIDTHS.get(name.partition(" ")[0], 70),
+        align="center" if name == _USED else "right",
+    )
+
+
 def _frame(prompts: list[str], numbers: dict[str, np.ndarray]) -> pd.DataFrame:
-    data: dict[str, Any] = {"prompt": pd.Series(prompts, dtype=str), **numbers}
-    texts = pd.Series([""] * len(prompts), dtype=str)
-    return pd.DataFrame({**data, _USED: texts, "uid": texts})
+    return pd.DataFrame({"prompt": pd.Series(prompts, dtype=str), **numbers})

@@ -15,14 +15,12 @@ from rlpanel.metrics.engine.column_info import METRICS, describe
 from rlpanel.number_text import number
 from rlpanel.panels.groups.group_strip import filter_by_group
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.samples.sample_table import PICK, SampleTable, header_tips
 from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.tables.data_table import ROW_HEIGHT, DataColumn, DataTable
 from rlpanel.panels.texts.sample_texts import read_texts
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
-from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.table_click import click_field
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of
 from rlpanel.texts.prompt_parts import TextStyle, prompt_line
@@ -38,6 +36,8 @@ _TITLES = {
     "group_pass_rate": "pass",
     "group_diversity": "distinct",
 }
+#: Widths in pixels; other columns have 72.
+_WIDTHS = {"n": 44, "prompt": 190, "signal": 66}
 _PASSES = ("pass_at_1", "pass_at_2", "pass_at_4", "pass_at_8")
 
 
@@ -61,23 +61,27 @@ class GroupTable(Viewer):
         self._prompts_key: tuple[object, ...] = ()
         self._prompts: dict[str, str] = {}
         self._work: BackgroundTask[pd.DataFrame] = BackgroundTask(self._show_frame, context.threads.views)
-        self._clicked = click_field(self._pick)
-        self._table = self._make_table(pd.DataFrame({"uid": pd.Series(dtype=str)}))
-        self._table_box = pn.Column(self._table, sizing_mode="stretch_width", margin=0)
-        self._column = pn.Column(self._table_box, self._clicked, sizing_mode="stretch_width", margin=0)
+        self.table = DataTable(
+            page_size=PAGE,
+            pick=self._pick,
+            sizing_mode="stretch_width",
+            height=PAGE * ROW_HEIGHT + 80,
+            margin=(4, 8),
+            css_classes=["rl-group-table"],
+        )
         watch_step(context, self._draw)
         context.display.param.watch(self._draw, [*STYLE_SETTINGS])
         self.param.watch(self._draw, "active")
 
     def __panel__(self) -> pn.viewable.Viewable:
-        return self._column
+        return self.table
 
     def _draw(self, *_: Any) -> None:
         context = self.context
         if not self.active:
             return
         groups = self._groups = groups_of(context.view, context.selection.step)
-        self._table_box.visible = groups is not None
+        self.table.visible = groups is not None
         if groups is None or context.index is None:
             self._work.stop()
             self._show_note(tr("This step has no groups"))
@@ -90,47 +94,26 @@ class GroupTable(Viewer):
         self._work.start(_read_frames(context.index, groups, self._prompts, style))
 
     def _show_frame(self, frame: pd.DataFrame) -> None:
-        """Show the rows; if the columns differ, the table is replaced by a new one."""
-        if list(frame.columns) == list(self._table.value.columns):
-            self._table.value = frame
-        else:
-            self._table = self._make_table(frame)
-            self._table_box[:] = [self._table]
+        self.table.define([_column(name, frame[name]) for name in frame.columns if name != "uid"])
+        self.table.draw(frame)
 
-    def _pick(self, event: Any) -> None:
-        uid, groups = event.new.partition("\n")[0], self._groups
-        group = groups.index_of(uid) if groups is not None and uid else None
+    def _pick(self, uid: str, _: str) -> None:
+        groups = self._groups
+        group = groups.index_of(uid) if groups is not None else None
         if groups is not None and group is not None:
             filter_by_group(self.context, groups, group)
             self.picks += 1
 
-    def _make_table(self, frame: pd.DataFrame) -> SampleTable:
-        numbers = [name for name in frame.columns if pd.api.types.is_numeric_dtype(frame[name])]
-        table = SampleTable(
-            frame,
-            titles=_TITLES,
-            header_tooltips=header_tips(name for name in frame.columns if name in METRICS),
-            formatters={name: {"type": "plaintext"} for name in frame.columns},
-            text_align=dict.fromkeys(numbers, "right"),
-            header_align=dict.fromkeys(numbers, "right"),
-            widths={**dict.fromkeys(numbers, 72), "n": 44, "group": 72, "prompt": 190, "signal": 66},
-            hidden_columns=["uid"],
-            pagination="remote",
-            page_size=PAGE,
-            show_index=False,
-            disabled=True,
-            selectable=1,
-            sizing_mode="stretch_width",
-            height=PAGE * 27 + 80,
-            margin=(4, 8),
-            layout="fit_data",
-            stylesheets=[read_assets("panels/ui/table.css")],
-            css_classes=["rl-group-table"],
-            row_height=27,
-            configuration={"columnDefaults": {"headerSortTristate": True}, "renderVertical": "basic"},
-        )
-        table.jscallback(args={"picked": self._clicked}, **{"event:cell-click": PICK})
-        return table
+
+def _column(name: str, values: pd.Series) -> DataColumn:
+    number = pd.api.types.is_numeric_dtype(values)
+    return DataColumn(
+        name,
+        _TITLES.get(name, name),
+        tip=describe(name).tip if name in METRICS else "",
+        width=_WIDTHS.get(name, 72),
+        align="right" if number else "left",
+    )
 
 
 def frame_of(groups: StepGroups, prompts: list[str]) -> pd.DataFrame:

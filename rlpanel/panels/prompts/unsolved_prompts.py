@@ -13,12 +13,11 @@ from panel.viewable import Viewer
 
 from rlpanel.number_text import number
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.samples.text_table import text_table
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.tables.data_table import DataColumn, DataTable
 from rlpanel.panels.texts.sample_texts import read_texts
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
-from rlpanel.panels.ui.table_click import click_field
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.prompts import UnsolvedPrompt, unsolved_prompts
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -50,17 +49,26 @@ class UnsolvedPrompts(Viewer):
         super().__init__(**params)
         self.context, self._show_note = context, show_note
         self._work: BackgroundTask[_Result] = BackgroundTask(self._show, context.threads.views)
-        self._picked = click_field(self._pick)
-        names = ("prompt", "steps", "samples", "best", "last", "bar")
-        self._table = text_table(names, "rl-stuck", self._picked, 420)
-        self._table.titles = {"bar": "threshold"}
-        self._column = pn.Column(self._table, self._picked, sizing_mode="stretch_width", margin=0)
+        self.table = DataTable(
+            [
+                DataColumn("prompt", "prompt"),
+                *(DataColumn(each, each, width=78, align="right") for each in ("steps", "samples", "best")),
+                DataColumn("last", "last", width=78, align="right"),
+                DataColumn("bar", "threshold", width=78, align="right"),
+            ],
+            pick=self._pick,
+            sortable=False,
+            height=420,
+            sizing_mode="stretch_width",
+            margin=(4, 8),
+            css_classes=["rl-stuck"],
+        )
         context.param.watch(self._draw, "index")
         context.display.param.watch(self._draw, [*STYLE_SETTINGS, "stuck_steps"])
         self.param.watch(self._draw, "active")
 
     def __panel__(self) -> pn.viewable.Viewable:
-        return self._column
+        return self.table
 
     def _draw(self, *_: Any) -> None:
         context = self.context
@@ -83,7 +91,7 @@ class UnsolvedPrompts(Viewer):
     def _show(self, result: _Result) -> None:
         unsolved, prompts, uids = result
         listed = unsolved[: len(prompts)]
-        self._table.value = pd.DataFrame(
+        frame = pd.DataFrame(
             {
                 "prompt": prompts,
                 "steps": [f"{prompt.steps:,}" for prompt in listed],
@@ -95,6 +103,7 @@ class UnsolvedPrompts(Viewer):
             },
             dtype=str,
         )
+        self.table.draw(frame)
         least, referenced = self.context.display.stuck_steps, self.context.snapshot.has_number("ref_reward")
         below = tr("still below the reference reward") if referenced else tr("not above their first reward")
         self._show_note(
@@ -106,8 +115,6 @@ class UnsolvedPrompts(Viewer):
             )
         )
 
-    def _pick(self, event: Any) -> None:
-        uid = event.new.partition("\n")[0]
-        if uid:
-            self.context.choose_sample(uid)
-            self.picks += 1
+    def _pick(self, uid: str, _: str) -> None:
+        self.context.choose_sample(uid)
+        self.picks += 1

@@ -1,13 +1,10 @@
-"""Texts of a table's cells: numbers as the heads write them, and what an agent did as one line."""
+"""Texts of the grid's cells: what an agent did as one line, and other cells as in any table."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
-from rlpanel.number_text import number
-from rlpanel.panels.ui.field_names import field_of
+from rlpanel.panels.tables.data_table import cells_of
 from rlpanel.texts.agent_line import agent_line
 
 #: Maximum characters of a text in a row; the search looks at the whole text.
@@ -16,17 +13,8 @@ TEXT_CHARS = 2000
 AGENT_LINES = "agent_lines"
 
 
-def page_cells(frame: pd.DataFrame, rows: range) -> dict[str, list[Any]]:
-    """Return the cells of some rows in the browser's format; the browser sorts and filters nothing."""
-    page = frame.iloc[rows.start : rows.stop]
-    return {"index": page.index.tolist()} | {field_of(name): cells_of(page, name) for name in page.columns}
-
-
-def cells_of(page: pd.DataFrame, name: str) -> list[Any]:
-    """Return the cells of a column: numbers as texts, and other values as they are."""
-    values = page[name]
-    if pd.api.types.is_numeric_dtype(values):
-        return [number(value, whole=True) for value in values.tolist()]
+def sample_cells(page: pd.DataFrame, name: str) -> list[str]:
+    """Return the cells of a column of the grid."""
     if name == "response" and page.attrs.get(AGENT_LINES):
-        return [agent_line(text, whole=len(text) <= TEXT_CHARS) for text in values.tolist()]
-    return list(values.tolist())
+        return [agent_line(text, whole=len(text) <= TEXT_CHARS) for text in page[name].tolist()]
+    return cells_of(page, name)

@@ -1,7 +1,6 @@
 // Reports when the browser has drawn a redraw, and how long that took; see browser_pace.py.
 
 export function render({ model }) {
-  keepTableChanges()
   let since = 0
   model.on("begun", () => {
     since = performance.now()

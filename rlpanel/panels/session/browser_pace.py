@@ -35,7 +35,7 @@ class BrowserPace(Component):
     begun = param.Integer(default=0, doc="Number of redraws whose first part was sent.")
     sent = param.Integer(default=0, doc="Number of redraws that were sent.")
 
-    _esm = read_assets("panel_fixes/early_table_changes.js", "panels/session/browser_pace.js")
+    _esm = read_assets("panels/session/browser_pace.js")
 
     def __init__(self, **params: Any) -> None:
         super().__init__(width=0, height=0, margin=0, styles={"position": "absolute"}, **params)

@@ -16,7 +16,7 @@ def test_a_check_that_fails_says_that_its_workaround_can_go(tmp_path: Path) -> N
     checks = {"html_pane": "assert 1", "component": "assert not 1", "page_root": "raise OSError"}
     for name, line in checks.items():
         (tmp_path / f"test_{name}.py").write_text(CHECK.format(line))
-    (tmp_path / "test_click_table.py").write_text("def test_other():\n    assert False\n")
+    (tmp_path / "test_closed_pages.py").write_text("def test_other():\n    assert False\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    upstream_fault\n")
     code = "import sys; from pathlib import Path; from tests.fixes_report import check; "
     code += "print(check(Path(sys.argv[1])))"
@@ -27,5 +27,5 @@ def test_a_check_that_fails_says_that_its_workaround_can_go(tmp_path: Path) -> N
     assert ran.stdout.splitlines()[-1] == str(answers)
     lines = report(answers)
     assert f"panel_fixes/component.py: {CAN_GO}" in lines
-    assert f"panel_fixes/click_table.py: {NO_CHECK}" in lines
+    assert f"panel_fixes/closed_pages.py: {NO_CHECK}" in lines
     assert len(lines) == len(fixes())

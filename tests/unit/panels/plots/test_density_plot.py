@@ -103,11 +103,11 @@ def test_the_grid_lists_the_samples_in_the_range(tmp_path: Path) -> None:
     samples = SampleGrid(context)
     frame = index.view.frame(index.snapshot.rows_of(2))
     context.choose_range(2, "0.2 <= `reward` <= 0.6")
-    shown = set(samples._table.value["uid"])
+    shown = set(samples.table.frame["uid"])
     assert shown == set(frame[frame.reward.between(0.2, 0.6)].uid)
     assert 0 < len(shown) < len(frame)
     context.selection.filter = ""
-    assert set(samples._table.value["uid"]) == set(frame.uid)
+    assert set(samples.table.frame["uid"]) == set(frame.uid)
 
 
 def test_ridges_are_shares_of_stretches_of_steps(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 import rlpanel
 from rlpanel.display_settings import Display
-from rlpanel.panels.samples.cell_texts import cells_of
+from rlpanel.panels.samples.cell_texts import sample_cells
 from rlpanel.panels.samples.sample_frame import frame_of
-from rlpanel.panels.samples.sample_table import table_of
-from rlpanel.panels.ui.field_names import field_of
+from rlpanel.panels.samples.sample_table import columns_of
+from rlpanel.panels.tables.data_table import DataTable
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.texts.prompt_parts import TextStyle
@@ -24,9 +24,7 @@ CALL = '<tool_call>{"name": "add", "arguments": {"a": 2}}</tool_call>'
 def test_cells_have_the_numbers_of_the_heads() -> None:
     frame = pd.DataFrame({"uid": list("abcde"), "reward": [1.5, 0.0, -0.4791, float("nan"), 123456789.0]})
     wanted = ["1.5", "0", "−0.479", "–", "123,456,789"]
-    assert cells_of(frame, "reward") == wanted
-    _, data = table_of(frame)._get_data()
-    assert data[field_of("reward")] == wanted
+    assert sample_cells(frame, "reward") == wanted
 
 
 @pytest.mark.parametrize("searched", [False, True])
@@ -42,9 +40,9 @@ def test_a_response_shows_its_calls_unless_it_was_searched(tmp_path: Path, searc
     texts = {0: {"prompt": "2+5?", "response": f"{CALL}It is 7."}}
     outcome = QueryResult(rows, 1, tests=tuple(tests))
     frame = frame_of(view, rows, texts, outcome, None, Display(), TextStyle(), whole_run=False)
-    table = table_of(frame)
-    shown = table._get_data()[1][field_of("response")]
     found = '…"arguments": {"a": 2}}</tool_call>It is 7.'
-    assert shown == [found if searched else "add(a=2) → It is 7."]
-    table.filters = [{"field": "response", "type": "like", "value": "tool_call"}]
-    assert len(table.current_view) == 1, "a column's filter looks at the text as logged"
+    assert sample_cells(frame, "response") == [found if searched else "add(a=2) → It is 7."]
+    table = DataTable(columns_of(frame), cells=sample_cells)
+    table.draw(frame)
+    table.receive({"filters": {"response": "tool_call"}})
+    assert len(table.current) == 1, "a column's filter looks at the text as logged"

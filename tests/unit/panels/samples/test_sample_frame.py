@@ -35,7 +35,7 @@ def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleGrid:
 
 
 def cells(grid: SampleGrid, name: str) -> list[str]:
-    frame: pd.DataFrame = grid._table.value
+    frame: pd.DataFrame = grid.table.frame
     return frame[name].tolist()
 
 

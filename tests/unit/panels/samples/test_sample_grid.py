@@ -37,7 +37,7 @@ def grid(context: Context) -> SampleGrid:
 
 
 def shown(grid: SampleGrid) -> list[str]:
-    return list(grid._table.value["uid"])
+    return list(grid.table.frame["uid"])
 
 
 def test_without_a_question_the_step_is_shown(grid: SampleGrid, run: Run) -> None:
@@ -64,7 +64,7 @@ def test_a_filter_that_is_none_says_so_and_hides_nothing(grid: SampleGrid, run: 
 def test_all_steps_are_asked_and_come_sorted(grid: SampleGrid, run: Run) -> None:
     grid.context.selection.param.update(scope="run", sort="-reward")
     assert shown(grid) == run.samples().sort_values("reward", ascending=False, kind="stable").uid.tolist()
-    assert list(grid._table.value.columns[:2]) == ["uid", "step"]
+    assert list(grid.table.frame.columns[:2]) == ["uid", "step"]
 
 
 def test_a_run_that_fills_while_it_is_searched_is_searched_again(context: Context, tmp_path: Path) -> None:
@@ -103,16 +103,14 @@ def test_equal_samples_keep_their_order(tmp_path: Path) -> None:
     grid = SampleGrid(made)
     made.selection.sort = "-reward"
     wanted = run.samples().sort_values("reward", ascending=False, kind="stable").uid.tolist()
-    assert list(grid._table.current_view.uid) == wanted
+    assert list(grid.table.current.uid) == wanted
 
 
-def test_new_rows_are_highlighted_once(grid: SampleGrid) -> None:
-    sent: list[list[int]] = []
-    grid._table.param.watch(lambda event: sent.append(event.new), "selection")
+def test_the_first_row_is_highlighted_until_a_sample_is_chosen(grid: SampleGrid) -> None:
     grid.context.selection.step = 2
-    assert sent == [[], [0]]  # Panel clears it with the new rows
-    grid.load()
-    assert sent[2:] == [[0]]  # the same rows were sent again
+    assert grid.table.chosen == shown(grid)[0]
+    grid.table.receive({"pick": [shown(grid)[3], "reward"]})
+    assert grid.table.chosen == grid.context.selection.uid == shown(grid)[3]
 
 
 def test_of_more_than_fit_the_first_are_shown(grid: SampleGrid, run: Run) -> None:
@@ -129,7 +127,7 @@ def test_of_all_steps_those_of_the_step_pass_for_other_views(grid: SampleGrid, r
 
 
 def test_head_filters_narrow_what_is_taken_away(grid: SampleGrid, run: Run) -> None:
-    grid._table.filters = [{"field": "reward", "type": ">=", "value": 1.0}]
+    grid.table.filters = {"reward": "1"}
     assert run.snapshot.uids(grid._rows_to_export()[1]) == run.samples(3).query("reward >= 1").uid.tolist()
 
 
@@ -138,10 +136,10 @@ def test_what_a_query_names_is_shown(grid: SampleGrid, run: Run) -> None:
     whole = run.samples(3)
     means = whole.groupby("group").reward.transform("mean")
     pd.testing.assert_series_equal(
-        grid._table.value.group_reward, means.sort_values(kind="stable").reset_index(drop=True),
+        grid.table.frame.group_reward, means.sort_values(kind="stable").reset_index(drop=True),
         check_names=False,
     )  # fmt: skip
-    assert set(grid._table.value["copies"]) == {1.0}
+    assert set(grid.table.frame["copies"]) == {1.0}
 
 
 def test_a_tag_stands_in_the_grid_when_it_is_left(grid: SampleGrid, run: Run) -> None:
@@ -149,7 +147,7 @@ def test_a_tag_stands_in_the_grid_when_it_is_left(grid: SampleGrid, run: Run) ->
     assert grid.context.notes is not None
     grid.context.notes.write(uid, "odd", "")
     grid.context.notes_version += 1
-    assert grid._table.value.set_index("uid").tag[uid] == "odd"
+    assert grid.table.frame.set_index("uid").tag[uid] == "odd"
     grid.context.selection.filter = 'tag == "odd"'
     assert shown(grid) == [uid]
 

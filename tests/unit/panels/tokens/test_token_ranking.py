@@ -47,7 +47,7 @@ def logged(tokens: list[str], logprobs: list[float], **fields: Any) -> dict[str,
 
 def shown(view: TokenRanking, least: int = 1) -> dict[str, str]:
     view._least.value = least
-    return dict(zip(view._table.value["token"], view._table.value["mean"], strict=True))
+    return dict(zip(view.table.frame["token"], view.table.frame["mean"], strict=True))
 
 
 def test_tokens_stand_by_their_mean_surprisal(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_nothing_is_read_before_the_tab_is_in_sight(tmp_path: Path) -> None:
 def test_a_click_selects_sample_and_token_at_once(tmp_path: Path) -> None:
     view = opened(tmp_path, logged(["a", "b"], [-1.0, -2.0]), logged(["b"], [-5.0], index=1))
     assert list(shown(view)) == ["“b”", "“a”"]
-    uid = view._table.value["uid_at"].iloc[0]
-    view._picked.value = f"{uid}\n#0\n1"
+    uid = view.table.frame["uid_at"].iloc[0]
+    view.table.receive({"pick": ["0", "token"]})
     selection = view.context.selection
     assert (selection.uid, selection.token, selection.follow, view.picks) == (uid, 0, False, 1)
 

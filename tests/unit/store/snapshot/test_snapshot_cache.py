@@ -84,9 +84,9 @@ def test_it_goes_with_the_thing() -> None:
 def test_two_grids_of_a_step_have_one_table(tmp_path: Path) -> None:
     run = open_run(write_run(tmp_path / "run", steps=2, samples=3), follow=False)
     one, other = SampleGrid(looking(run)), SampleGrid(looking(run))
-    assert len(one._table.value) == 3
-    assert one._table.value is other._table.value
-    assert SampleGrid(looking(run, search="nothing like it"))._table.value is not one._table.value
+    assert len(one.table.frame) == 3
+    assert one.table.frame is other.table.frame
+    assert SampleGrid(looking(run, search="nothing like it")).table.frame is not one.table.frame
 
 
 def test_a_patch_of_one_curve_is_not_one_of_all(tmp_path: Path) -> None:
