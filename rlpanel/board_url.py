@@ -25,7 +25,8 @@ MAX_QUERY = 8192
 MAX_OVERLAY_RUNS = 8
 #: Quantities on the x axis of the curves: steps, samples seen, wall time.
 STEP, SAMPLES, TIME = "step", "samples", "time"
-#: Choices of the samples that are compared; a number is a step.
+#: Choice of the samples that represent a compared run: those of each prompt's newest step, or of the best
+#: step (see `rlpanel.store.snapshot.prompt_pairs`). A number chooses the samples of that step.
 NEWEST, BEST = "newest", "best"
 _TRUE, _FALSE = {"1", "true", "dark"}, {"0", "false", "light"}
 #: Encodes the empty name in a list; a quoted name is never equal to it.
