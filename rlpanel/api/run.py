@@ -279,7 +279,7 @@ class Run:
         """Plots of the run as HoloViews objects: ``run.plot.curve("reward")``; see `RunPlots`."""
         from rlpanel.plotting.run_plots import RunPlots  # HoloViews takes long to import
 
-        return RunPlots(self)
+        return RunPlots(lambda: self.data)
 
     def groups(self, step: int | None = None) -> pd.DataFrame:
         """Return one row per group and step: ``step``, ``group``, ``samples``, ``reward_mean``, ...

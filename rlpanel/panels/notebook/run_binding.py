@@ -4,44 +4,25 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.event_loop import SessionLoop, current_loop
 from rlpanel.panels.session.session import Session
-from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.snapshot.run_view import RunView
+
+if TYPE_CHECKING:
+    from rlpanel.api.run import Run
 
 #: Seconds after which the newest step may count as complete if no sample was added.
 _COMPLETE_AFTER = 1.1
 
 
-class FollowedRun(Protocol):
-    """The part of a `Run` that is needed here."""
-
-    @property
-    def name(self) -> str:
-        """Name of the run."""
-
-    @property
-    def index(self) -> RunIndex:
-        """Index of the run."""
-
-    @property
-    def view(self) -> RunView:
-        """The newest snapshot with what is computed from it."""
-
-    def listen(self, listener: Callable[[RunIndex | None], None]) -> Callable[[], None]:
-        """Subscribe to changes, and return the function that ends the subscription."""
-
-
-def context_of(run: FollowedRun, **selected: Any) -> Context:
+def context_of(run: Run, **selected: Any) -> Context:
     """Return a context that follows ``run`` until the context is garbage-collected or the run closed.
 
     Parameters
     ----------
-    run : FollowedRun
+    run : Run
     **selected
         Parameters of `Selection`, without those that are None. A given step turns off *follow latest*.
     """
@@ -56,7 +37,7 @@ def context_of(run: FollowedRun, **selected: Any) -> Context:
     return context
 
 
-def _follow(run: FollowedRun, context: Context, loop: SessionLoop) -> None:
+def _follow(run: Run, context: Context, loop: SessionLoop) -> None:
     """Update the context when the run changes; it holds the context weakly so that it can be freed."""
     reference = weakref.ref(context, lambda _: stop_listening())
 
