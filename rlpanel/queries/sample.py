@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import Columns, Offset, SampleChars, Start, TokenLimit, Uid
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.table import PLACE, RUN, TAG, Table, TableColumn, page
+from rlpanel.queries.table import LINE, PLACE, RUN, TAG, Table, TableColumn, page
 
 if TYPE_CHECKING:
     from rlpanel.schema import Sample
@@ -22,7 +22,7 @@ def _columns() -> tuple[TableColumn, ...]:
         *PLACE,
         *TAG,
         TableColumn("file", "text", "File of the sample, below the run's folder."),
-        TableColumn("line", "integer", "Line of the sample in its file, from 1; 0 if it is not known yet."),
+        LINE,
         *text_columns(),
         TableColumn("chars", "object", "Number of characters of each text."),
         TableColumn("messages", "objects", "The conversation as chat messages, if it was logged as such."),

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         TableColumn("tokens_read", "integer", "Number of tokens that were counted."),
     ),
     frame=("token=logged", "count", "mean", "max", "uid", "position"),
-    has_relation=False,
+    has_relation=False,  # in SQL, this is the function for the tokens of some steps, one by one
     example="rlpanel tokens runs/exp1 --step 20 --metric kl_k3 --limit 5",
     agents="Rank the tokens of a step by mean KL, surprisal or value error; reads the lines of the step.",
 )

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import numpy as np
 import param
 
-from rlpanel.board_url import NEWEST, STEP, write_query
-from rlpanel.display_settings import DARK_DEFAULT, MAX_SMOOTHING, Display
+from rlpanel.board_url import DARK_DEFAULT, MAX_SMOOTHING, NEWEST, STEP, write_query
+from rlpanel.display_settings import Display
 from rlpanel.errors import RLPanelError, SampleNotFound
 from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.session.overlay_run import OverlayRun
