@@ -33,8 +33,8 @@ def token_stems(
     run: RunData, uid: str, metric: str, dark: bool | None, options: Mapping[str, Any]
 ) -> hv.Overlay:
     """Return the plot of `RunPlots.tokens`."""
-    view, tokens = run.view, sample_tokens(run, uid).frame()
-    metrics = [name for name in tokens.columns if name not in ("position", "token", "token_id", "loss_mask")]
+    view, table = run.view, sample_tokens(run, uid)
+    tokens, metrics = table.frame(), table.about["available"]
     metric = metric or next((name for name in ("kl_k3", "surprisal") if name in metrics), "")
     if metric not in metrics:
         raise SettingError(f"no token metric {metric!r} in {uid}; available: {', '.join(metrics) or 'none'}")

@@ -9,7 +9,7 @@ from rlpanel.errors import SettingError
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import LeastSteps, Limit, Offset, PromptChars, PromptKind, PromptText
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.table import BY, RUN, SPLIT, Table, TableColumn, page
+from rlpanel.queries.table import BY, PROMPT, RUN, SPLIT, Table, TableColumn, page
 
 
 @question(
@@ -24,7 +24,7 @@ from rlpanel.queries.table import BY, RUN, SPLIT, Table, TableColumn, page
         TableColumn("spread", "number", "Standard deviation of the reward within steps.", "reward"),
         TableColumn("uid", "text", "Its newest sample."),
         TableColumn("filter", "text", "Filter expression for its samples."),
-        TableColumn("prompt", "text", "The question of the prompt; null unless texts are read."),
+        PROMPT,
     ),
     about=(
         RUN,

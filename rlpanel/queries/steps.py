@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import Last, Step, StepColumns
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.table import BY, REMARKS, RUN, SPLIT, Table, TableColumn
+from rlpanel.queries.table import BY, REMARKS, RUN, SPLIT, STEP, Table, TableColumn
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ USUAL = (
 @question(
     description="The steps of a run, in ascending order.",
     columns=(
-        TableColumn("step", "integer", "Policy update."),
+        STEP,
         TableColumn("samples", "integer", "Number of samples that count."),
         TableColumn("complete", "boolean", "False while the newest step is still being written."),
     ),

@@ -63,10 +63,13 @@ BY = TableColumn(
     "episodes: the reward of each episode counts once, by its last row; rows: in each row; null if no "
     "episode has several rows.",
 )
+STEP = TableColumn("step", "integer", "Policy update.")
+PROMPT = TableColumn("prompt", "text", "The question of the prompt; null unless texts are read.")
+LOGGED = TableColumn("logged", "text", "The token as it was logged.")
 #: Columns that say which sample it is.
 PLACE = (
     TableColumn("uid", "text", "The sample's identifier: file and byte offset. It stays valid."),
-    TableColumn("step", "integer", "Policy update."),
+    STEP,
     TableColumn("rank", "integer", "Process that wrote the sample; -1 if it is not known."),
 )
 LINE = TableColumn("line", "integer", "Line of the sample in its file, from 1; 0 if it is not known yet.")

@@ -8,7 +8,7 @@ from rlpanel.errors import SettingError
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import FilterBy, Least, Limit, RankBy, TokenOffset, TokenStep
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.table import RUN, SPLIT, Table, TableColumn, page
+from rlpanel.queries.table import LOGGED, RUN, SPLIT, Table, TableColumn, page
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     description="Tokens of a step with the highest mean of a metric.",
     columns=(
         TableColumn("token", "text", "The token's text."),
-        TableColumn("logged", "text", "The token as it was logged."),
+        LOGGED,
         TableColumn("count", "integer", "Number of occurrences with a value."),
         TableColumn("mean", "number", "Mean of the metric over these occurrences."),
         TableColumn("max", "number", "Largest value."),

@@ -93,6 +93,8 @@ def relation_of(columns: Mapping[str, Any], types: Mapping[str, str], reads: Rea
             cast = _CASTS.get(types.get(name, "")) if values.dtype.kind == "f" else None
             source = made.add(values)
             made.columns[shown] = f"cast({source} as {cast})" if cast else source
+    if not made.arrays:  # without any text, nothing says how many rows there are
+        made.add(np.zeros(size, bool))
     return made
 
 
