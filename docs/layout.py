@@ -157,7 +157,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("metrics/*", "store/*", "findings", "findings/engine", *_PARTS),
         *("panels/curves", "panels/samples", "panels/sidebar"),
     ),
-    "panels/notebook": ("queries", "api", *_PARTS),
+    "panels/notebook": ("store/*", "queries", *_PARTS),
     "views": ("store/*", "api", "panels/*"),
     # The program.
     "recording/writer": (),
