@@ -86,7 +86,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "queries": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql"),
     "runtime": ("store/*", "panels/session"),
     "plotting": (
-        *("texts", "metrics/*", "store/*", "panel_fixes", "panels/ui", "panels/plots", "panels/timeline"),
+        *("texts", "metrics/*", "store/*", "queries", "panel_fixes"),
+        *("panels/ui", "panels/plots", "panels/timeline"),
     ),
     "api": (
         *("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "queries"),

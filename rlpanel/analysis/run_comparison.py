@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rlpanel.board_url import NEWEST
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.win_rate import WinRate, win_rate_of
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.store.snapshot.compared_reward import ComparedReward, compared_reward
 from rlpanel.store.snapshot.prompt_pairs import (
-    NEWEST,
     Keys,
     PromptPairs,
     candidate_rows,
@@ -45,7 +45,7 @@ TOO_MANY = f"Matched by exact text; chat templates are removed only up to {MAX_R
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """A run in the comparison, and the choice of its samples (``at``, see `prompt_pairs.NEWEST`)."""
+    """A run in the comparison, and the choice of its samples (``at``, see `board_url.NEWEST`)."""
 
     index: RunIndex
     view: RunView

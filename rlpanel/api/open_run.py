@@ -13,9 +13,6 @@ from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory, RunInfo
 from rlpanel.sources.files.file_access import AnyPath, RemotePath, path_of, reason_of
 
-#: Seconds between two updates of the progress line.
-_PROGRESS_INTERVAL = 0.1
-
 
 def open_run(
     path: str | os.PathLike[str],

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rlpanel.board_url import USUAL_ADDRESS
 from rlpanel.cli import completion, shared_options
 from rlpanel.errors import SettingError
 
@@ -32,7 +33,7 @@ def link(
     root: Annotated[
         str, typer.Option(help="The folder that the board serves.", show_default="the run's parent folder")
     ] = "",
-    url: Annotated[str, typer.Option(help="Address of the board.")] = "http://localhost:5006",
+    url: Annotated[str, typer.Option(help="Address of the board.")] = USUAL_ADDRESS,
 ) -> None:
     """Print the board's address of a run, step, sample, filter or search; nothing is read."""
     from pathlib import Path

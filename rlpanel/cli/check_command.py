@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -17,6 +17,7 @@ from rlpanel.cli.options import (
     Map,
     RunFolder,
     Scheduler,
+    Split,
     Tokenizer,
 )
 from rlpanel.cli.reader_settings import say_unread, set_reader_environment
@@ -33,9 +34,7 @@ def check(
     run: RunFolder,
     as_json: Json = False,
     fail_on: FailLevel = FailOn.ALARM,
-    split: Annotated[
-        str, typer.Option(help="Split, for runs that log evaluations as well.", show_default="train")
-    ] = "",
+    split: Split = "",
     jobs: Jobs = None,
     scheduler: Scheduler = "",
     keys: Map = None,

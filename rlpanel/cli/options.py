@@ -36,9 +36,11 @@ EmbedIn = Annotated[
     typer.Option(help="Origin of pages that may show the board in a frame: https://host; repeatable."),
 ]
 
-RunFolder = Annotated[
-    str, typer.Argument(help="A run's folder, local or remote (s3://bucket/runs/exp1).", metavar="RUN")
-]
+RUN_HELP = "A run's folder, local or remote (s3://bucket/runs/exp1)."
+SPLIT_HELP = "Split, for runs that log evaluations as well."
+RAW_HELP = "CSV: do not escape texts that spreadsheets take for formulas."
+RunFolder = Annotated[str, typer.Argument(help=RUN_HELP, metavar="RUN")]
+Split = Annotated[str, typer.Option(help=SPLIT_HELP, show_default="train")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Jobs = Annotated[
     int | None,

@@ -13,6 +13,7 @@ import typer
 import rlpanel
 from rlpanel.cli.exit_codes import INCOMPLETE
 from rlpanel.cli.options import (
+    RAW_HELP,
     CsvFile,
     FollowLinks,
     HtmlFile,
@@ -23,12 +24,14 @@ from rlpanel.cli.options import (
     ParquetFile,
     RunFolder,
     Scheduler,
+    Split,
     Tokenizer,
 )
 from rlpanel.cli.output.table_output import json_text, write_file_part
 from rlpanel.cli.output.terminal_messages import printable
 from rlpanel.cli.reader_settings import listed, say_remarks, say_unread, set_reader_environment
 from rlpanel.cli.resource_usage import cpu_seconds, peak_memory
+from rlpanel.cli.shared_options import FilterBy
 
 #: Most samples of one HTML file; the browser builds a view for each of them.
 MAX_IN_HTML = 10_000
@@ -83,19 +86,15 @@ def export(
     csv: CsvFile = None,
     jsonl: JsonlFile = None,
     parquet: ParquetFile = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="CSV: do not escape texts that spreadsheets take for formulas.")
-    ] = False,
-    split: Annotated[
-        str, typer.Option(help="Split, for runs that log evaluations as well.", show_default="train")
-    ] = "",
+    raw: Annotated[bool, typer.Option("--raw", help=RAW_HELP)] = False,
+    split: Split = "",
     step: Annotated[
         int | None,
         typer.Option(
             help="Step to export.", show_default="HTML: the newest complete step; otherwise all steps"
         ),
     ] = None,
-    filter: Annotated[str, typer.Option(help="Filter expression, as on the board: reward < 0")] = "",
+    filter: FilterBy = "",
     sort: Annotated[str, typer.Option(help="Column to sort by; a leading - sorts descending.")] = "",
     samples: Annotated[
         int | None,

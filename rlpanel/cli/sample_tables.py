@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlpanel.cli import completion
-from rlpanel.cli.shared_options import Chars, Uid, names, none_if_zero
+from rlpanel.cli.shared_options import Chars, TokenLimit, Uid, names, none_if_zero
 from rlpanel.cli.table_command import run_command
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def sample(
             autocompletion=completion.token_metrics,
         ),
     ] = "",
-    limit: Annotated[int, typer.Option(min=0, help="Maximum number of tokens; 0 for all.")] = 0,
+    limit: TokenLimit = 0,
     offset: Annotated[int, typer.Option(min=0, help="Number of tokens, or of characters, to skip.")] = 0,
     chars: Chars = 0,
 ) -> Table:

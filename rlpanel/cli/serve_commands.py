@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from rlpanel.board_url import USUAL_PORT
 from rlpanel.cli.options import (
     AlertCommand,
     AlertSeverity,
@@ -37,7 +38,7 @@ _SPARE_PAGES = 2
 
 def demo(
     host: Host = "127.0.0.1",
-    port: Port = 5006,
+    port: Port = USUAL_PORT,
     show: Show = None,
     seconds_per_step: Annotated[
         float, typer.Option(min=0.0, help="Seconds that each step of the replayed training takes.")
@@ -72,7 +73,7 @@ def serve(
         ),
     ] = None,
     host: Host = "127.0.0.1",
-    port: Port = 5006,
+    port: Port = USUAL_PORT,
     show: Show = False,
     token: Token = None,
     origin: Origin = None,

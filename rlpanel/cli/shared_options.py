@@ -9,23 +9,23 @@ from typing import Annotated, Any
 import typer
 
 from rlpanel.cli import completion
-from rlpanel.cli.options import FollowLinks, Jobs, Map, Tokenizer
+from rlpanel.cli.options import RAW_HELP, RUN_HELP, SPLIT_HELP, FollowLinks, Jobs, Map, Tokenizer
+from rlpanel.queries import question_options
+from rlpanel.queries.question_options import Option, option_of
 
 _OUTPUT, _READING = "Output", "Reading"
 
 Run = Annotated[
     str,
     typer.Argument(
-        help="A run's folder, local or remote (s3://bucket/runs/exp1).",
+        help=RUN_HELP,
         metavar="RUN",
         autocompletion=completion.runs,
     ),
 ]
 Split = Annotated[
     str,
-    typer.Option(
-        help="Split, for runs that log evaluations as well.", show_default="train", rich_help_panel=_READING
-    ),
+    typer.Option(help=SPLIT_HELP, show_default="train", rich_help_panel=_READING),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel=_OUTPUT)]
 AsJsonl = Annotated[
@@ -34,9 +34,7 @@ AsJsonl = Annotated[
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV with a header.", rich_help_panel=_OUTPUT)]
 Raw = Annotated[
     bool,
-    typer.Option(
-        "--raw", help="CSV: do not escape texts that spreadsheets take for formulas.", rich_help_panel=_OUTPUT
-    ),
+    typer.Option("--raw", help=RAW_HELP, rich_help_panel=_OUTPUT),
 ]
 
 
@@ -67,21 +65,28 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "raw": (Raw, False),
 }
 
-Step = Annotated[
-    int | None,
-    typer.Option(help="Only this step.", show_default="all steps", autocompletion=completion.steps),
-]
 
-FilterBy = Annotated[str, typer.Option("--filter", help="Filter expression, as on the board: reward < 0")]
-Sort = Annotated[
-    str,
-    typer.Option(
-        help="Column to sort by; a leading - sorts descending (--sort=-reward).",
-        autocompletion=completion.sort_orders,
-    ),
-]
-Chars = Annotated[int, typer.Option(min=0, help="Maximum number of characters of each text; 0 for all.")]
-Uid = Annotated[str, typer.Argument(help="The sample's uid, as the other commands print it.", metavar="UID")]
+def declared(option: Option) -> Any:
+    """Return what typer shows and checks for an option of a question."""
+    shown: dict[str, Any] = {"help": option.help_text}
+    if option.shown_default:
+        shown["show_default"] = option.shown_default
+    if option.min is not None:
+        shown["min"] = option.min
+    if option.complete:
+        shown["autocompletion"] = getattr(completion, option.complete)
+    if option.metavar:
+        return typer.Argument(metavar=option.metavar, **shown)
+    return typer.Option(*[option.flag] if option.flag else [], **shown)
+
+
+# Those of questions, for commands that are not made of one.
+Step = Annotated[int | None, declared(option_of(question_options.Step))]
+FilterBy = Annotated[str, declared(option_of(question_options.FilterBy))]
+Sort = Annotated[str, declared(option_of(question_options.Sort))]
+Chars = Annotated[int, declared(option_of(question_options.Chars))]
+TokenLimit = Annotated[int, declared(option_of(question_options.TokenLimit))]
+Uid = Annotated[str, declared(option_of(question_options.Uid))]
 
 
 def none_if_zero(number: int) -> int | None:

@@ -17,7 +17,7 @@ from rlpanel.queries import question_options
 from rlpanel.queries.catalogue import QUESTIONS
 from rlpanel.queries.notes import annotate
 from rlpanel.queries.question import Parameter, Question
-from rlpanel.queries.question_options import Option
+from rlpanel.queries.question_options import Option, option_of
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import Table
 
@@ -25,21 +25,16 @@ from rlpanel.queries.table import Table
 def _field(option: Option, **bounds: Any) -> Any:
     """Return what pydantic checks and an agent reads for an option."""
     given = {"ge": option.min, "le": option.max, "max_length": option.chars} | bounds
-    description = (option.agents or option.help).strip() or None
+    description = (option.agents or option.help_text).strip() or None
     return Field(description=description, **{name: it for name, it in given.items() if it is not None})
-
-
-def _option(declared: Any) -> Option:
-    found: Option = get_args(declared)[1]
-    return found
 
 
 Name = Annotated[str, Field(max_length=1000, description="Name of the run, as the tool runs lists it.")]
 Split = Annotated[str, Field(max_length=200, description="Split; by default training.")]
-Step = Annotated[int | None, _field(_option(question_options.Step))]
-Filter = Annotated[str, _field(_option(question_options.FilterBy))]
-Sort = Annotated[str, _field(_option(question_options.Sort))]
-Uid = Annotated[str, _field(_option(question_options.Uid))]
+Step = Annotated[int | None, _field(option_of(question_options.Step))]
+Filter = Annotated[str, _field(option_of(question_options.FilterBy))]
+Sort = Annotated[str, _field(option_of(question_options.Sort))]
+Uid = Annotated[str, _field(option_of(question_options.Uid))]
 
 #: Names of the tools that read.
 READING = (*(question.name for question in QUESTIONS.values() if question.has_tool), "link")
@@ -80,7 +75,7 @@ def tool_of(question: Question[...], pool: RunPool, limits: AnswerLimits) -> Cal
         "return": str
     }
     tool.__name__ = question.name
-    tool.__doc__ = question.agents or question.text.partition("\n")[0]
+    tool.__doc__ = question.agents_text
     return tool
 
 

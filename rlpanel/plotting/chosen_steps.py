@@ -1,4 +1,4 @@
-"""The steps that a plot shows: one, a range, or all."""
+"""The steps and the columns that a plot can show."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from rlpanel.errors import SettingError
+from rlpanel.metrics.engine.column_info import ALIASES
 from rlpanel.store.snapshot.run_view import RunView
 
 #: A step, the first and the last of several, or None for all.
@@ -40,3 +41,12 @@ def steps_text(steps: Steps) -> str:
     if steps is None:
         return "all steps"
     return f"steps {steps[0]}–{steps[1]}" if isinstance(steps, tuple) else f"step {steps}"
+
+
+def check_column(view: RunView, column: str) -> None:
+    """Raise SettingError if the run has no number column of this name with a finite value."""
+    known = [name for name in view.snapshot.numbers if view.snapshot.has_number(name)]
+    if ALIASES.get(column, column) not in known:
+        raise SettingError(
+            f"no numbers {column!r} in {view.snapshot.name}; available: {', '.join(known) or 'none'}"
+        )

@@ -22,26 +22,25 @@ from rlpanel.plotting.element_style import (
     themed,
 )
 from rlpanel.plotting.linked_samples import GROUP, group_numbers, linked, sample_table
-from rlpanel.plotting.plotted_run import PlottedRun
+from rlpanel.queries.groups import groups
+from rlpanel.queries.run_data import RunData
 from rlpanel.store.query.step_groups import ALL_HIGH, ALL_LOW, groups_of
 from rlpanel.texts.shorten import plot_text
 
 _REWARDS = ("mean", "std", "min", "max")
 
 
-def group_ranges(
-    run: PlottedRun, step: int | None, dark: bool | None, options: Mapping[str, Any]
-) -> hv.Overlay:
+def group_ranges(run: RunData, step: int | None, dark: bool | None, options: Mapping[str, Any]) -> hv.Overlay:
     """Return the plot of `RunPlots.groups`."""
     if step is None:
         steps = run.view.snapshot.steps.values
         step = int(steps[-1]) if len(steps) else 0
-    view, frame = run.view, run.groups(step)
-    groups = groups_of(view, step)
-    if groups is None or "reward_mean" not in frame:
+    view, frame = run.view, groups(run, step, all_steps=True).frame()
+    found = groups_of(view, step)
+    if found is None or "reward_mean" not in frame:
         raise SettingError(f"no groups with rewards at step {step} in {run.name}")
-    frame[GROUP] = group_numbers(view.snapshot, np.array([rows[0] for rows in groups.members]))
-    table = sample_table(view, np.concatenate(groups.members), ["reward"])
+    frame[GROUP] = group_numbers(view.snapshot, np.array([rows[0] for rows in found.members]))
+    table = sample_table(view, np.concatenate(found.members), ["reward"])
     frame = frame.sort_values("reward_mean", kind="stable", ignore_index=True)
     colors = colors_of(dark)
     frame["position"] = frame.index + 1.0

@@ -29,11 +29,11 @@ from rlpanel.plotting.element_style import (
     is_dark,
     themed,
 )
-from rlpanel.plotting.plotted_run import PlottedRun
+from rlpanel.queries.run_data import RunData
 
 
 def rollout_timeline(
-    run: PlottedRun, step: int | None, order: str, color: str, dark: bool | None, options: Mapping[str, Any]
+    run: RunData, step: int | None, order: str, color: str, dark: bool | None, options: Mapping[str, Any]
 ) -> Any:
     """Return the plot of `RunPlots.timeline`."""
     if step is None:
@@ -53,7 +53,7 @@ def rollout_timeline(
     return themed(plot.opts(**frame_of(timeline) | holoviews_names(frame), backend="bokeh"), dark)
 
 
-def _times(run: PlottedRun, step: int) -> RolloutTimes:
+def _times(run: RunData, step: int) -> RolloutTimes:
     """Return the times of a step with the logged spans."""
     view = run.view
     times = times_of(view, step)

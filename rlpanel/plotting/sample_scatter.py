@@ -13,7 +13,7 @@ from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
 from rlpanel.panels.plots.density_plot import ramp
 from rlpanel.panels.plots.plot_elements import scatter_points
-from rlpanel.plotting.chosen_steps import Steps, rows_at, steps_text
+from rlpanel.plotting.chosen_steps import Steps, check_column, rows_at, steps_text
 from rlpanel.plotting.element_style import (
     colors_of,
     frame_options,
@@ -23,7 +23,7 @@ from rlpanel.plotting.element_style import (
     themed,
 )
 from rlpanel.plotting.linked_samples import linked, sample_table
-from rlpanel.plotting.plotted_run import PlottedRun, check_column
+from rlpanel.queries.run_data import RunData
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Maximum number of points that a browser draws; more samples are counted in cells.
@@ -33,7 +33,7 @@ CELLS = 128
 
 
 def sample_scatter(
-    run: PlottedRun, x: str, y: str, steps: Steps, dark: bool | None, options: Mapping[str, Any]
+    run: RunData, x: str, y: str, steps: Steps, dark: bool | None, options: Mapping[str, Any]
 ) -> Any:
     """Return the plot of `RunPlots.scatter`."""
     view = run.view

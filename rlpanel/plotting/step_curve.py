@@ -15,9 +15,10 @@ from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe, step_names
 from rlpanel.panels.plots.series import Points, bucket_size
 from rlpanel.panels.plots.series import curve as curve_points
+from rlpanel.plotting.chosen_steps import check_column
 from rlpanel.plotting.element_style import colors_of, frame_options, glyph_options, themed
 from rlpanel.plotting.linked_samples import linked, sample_table
-from rlpanel.plotting.plotted_run import PlottedRun, check_column
+from rlpanel.queries.run_data import RunData
 from rlpanel.store.snapshot.run_view import step_name
 
 #: Name of each band in the title.
@@ -25,7 +26,7 @@ BANDS = {"iqr": "mean and quartiles (25–75%)", "std": "mean ± standard deviat
 
 
 def step_curve(
-    run: PlottedRun, column: str, band: str, dark: bool | None, options: Mapping[str, Any]
+    run: RunData, column: str, band: str, dark: bool | None, options: Mapping[str, Any]
 ) -> hv.Overlay:
     """Return the plot of `RunPlots.curve`."""
     if band not in (*BANDS, "none"):

@@ -21,7 +21,8 @@ from rlpanel.plotting.element_style import (
     themed,
 )
 from rlpanel.plotting.linked_samples import SAMPLE, linked, sample_numbers, sample_table
-from rlpanel.plotting.plotted_run import PlottedRun
+from rlpanel.queries.run_data import RunData
+from rlpanel.queries.sample import sample_tokens
 from rlpanel.texts.shorten import plot_text
 
 #: Maximum number of tokens that are drawn one by one.
@@ -29,11 +30,11 @@ MAX_TOKENS = 4000
 
 
 def token_stems(
-    run: PlottedRun, uid: str, metric: str, dark: bool | None, options: Mapping[str, Any]
+    run: RunData, uid: str, metric: str, dark: bool | None, options: Mapping[str, Any]
 ) -> hv.Overlay:
     """Return the plot of `RunPlots.tokens`."""
-    view, tokens = run.view, run.tokens(uid)
-    metrics = [name for name in tokens.columns if name not in ("position", "token", "token_id", "loss_mask")]
+    view, table = run.view, sample_tokens(run, uid)
+    tokens, metrics = table.frame(), table.about["available"]
     metric = metric or next((name for name in ("kl_k3", "surprisal") if name in metrics), "")
     if metric not in metrics:
         raise SettingError(f"no token metric {metric!r} in {uid}; available: {', '.join(metrics) or 'none'}")

@@ -11,14 +11,14 @@ from hvplot import hvPlotTabular
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
-from rlpanel.plotting.chosen_steps import Steps, rows_at, steps_text
+from rlpanel.plotting.chosen_steps import Steps, check_column, rows_at, steps_text
 from rlpanel.plotting.element_style import colors_of, frame_options, glyph_options, themed
 from rlpanel.plotting.linked_samples import linked, sample_table
-from rlpanel.plotting.plotted_run import PlottedRun, check_column
+from rlpanel.queries.run_data import RunData
 
 
 def value_histogram(
-    run: PlottedRun,
+    run: RunData,
     column: str,
     steps: Steps,
     bins: int,

@@ -13,13 +13,14 @@ import pandas as pd
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.panels.plots.plot_elements import ridge_area, ridges
+from rlpanel.plotting.chosen_steps import check_column
 from rlpanel.plotting.element_style import colors_of, frame_options, glyph_options, themed
 from rlpanel.plotting.linked_samples import linked, sample_table
-from rlpanel.plotting.plotted_run import PlottedRun, check_column
+from rlpanel.queries.run_data import RunData
 from rlpanel.store.snapshot.value_density import Density, density
 
 
-def value_ridges(run: PlottedRun, column: str, dark: bool | None, options: Mapping[str, Any]) -> hv.Overlay:
+def value_ridges(run: RunData, column: str, dark: bool | None, options: Mapping[str, Any]) -> hv.Overlay:
     """Return the plot of `RunPlots.ridge`."""
     view = run.view
     check_column(view, column)

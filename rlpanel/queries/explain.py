@@ -128,7 +128,7 @@ def explain(
         TableColumn("uids", "texts", "The samples.", most=20),
     ),
     about=(RUN, SPLIT),
-    has_relation=False,
+    relation=("size", "first", "last", "prompts", "texts", "reward", "example", "uid"),
     example="rlpanel clusters runs/exp1 --first 10 --last 20 --limit 5",
 )
 def clusters(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.errors import QueryError
-from rlpanel.sql.sample_relation import LINE, RANK, STEP, UID, clean_text, number_names
+from rlpanel.sql.sample_relation import LINE, RANK, STEP, UID, clean_text
 from rlpanel.store.snapshot.run_view import RunView
 
 
@@ -53,10 +53,9 @@ def samples_arrow(view: RunView, columns: Collection[str] | None = None) -> Any:
         names = pyarrow.array([clean_text(text) for text in texts], pyarrow.string())
         return pyarrow.DictionaryArray.from_arrays(indices, names)
 
-    for name in snapshot.labels:
-        shown = f"{name}_text" if snapshot.is_stored(name) else name
+    for shown, name in view.label_names.items():
         makers.setdefault(shown, lambda name=name: label(name))
-    for name in number_names(view):
+    for name in view.number_names:
         makers.setdefault(name, lambda name=name: pyarrow.array(view.number(name)[rows], from_pandas=True))
     chosen = list(makers) if columns is None else list(columns)
     if unknown := [name for name in chosen if name not in makers]:

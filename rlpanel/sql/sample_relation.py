@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rlpanel.metrics.engine.column_info import ALIASES
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Columns of every sample, which identify it.
@@ -58,7 +57,9 @@ class Relation:
         """Return the query of the view over the registered table ``source``."""
         names = distinct_names(self.columns)
         parts = [f"{sql} as {quoted(name)}" for name, sql in zip(names, self.columns.values(), strict=True)]
-        return f"select {', '.join(parts)} from {source}" + (f" where {self.where}" if self.where else "")
+        return f"select {', '.join(parts)} from {quoted(source)}" + (
+            f" where {self.where}" if self.where else ""
+        )
 
 
 def sample_relation(view: RunView, reads: Callable[[str], bool]) -> Relation:
@@ -80,10 +81,9 @@ def sample_relation(view: RunView, reads: Callable[[str], bool]) -> Relation:
         LINE: ("bigint", lambda: f"nullif({made.add(snapshot.lines(np.arange(snapshot.rows)))}, 0)"),
         PROMPT_KEY: ("varchar", lambda: f"format('{{:016x}}', {made.add(snapshot.prompts())})"),
     }
-    for name in snapshot.labels:
-        shown = f"{name}_text" if snapshot.is_stored(name) else name
+    for shown, name in view.label_names.items():
         makers.setdefault(shown, ("varchar", partial(_label, made, view, name)))
-    for name in number_names(view):
+    for name in view.number_names:
         makers.setdefault(name, ("double", partial(_number, made, view, name)))
     further = snapshot.further
     if further is not None:
@@ -113,12 +113,6 @@ def _number(made: Relation, view: RunView, name: str) -> str:
 def unread(kind: str) -> str:
     """Return the expression of a column that the query does not read; reading it would be an error."""
     return f"cast(error('this column was not prepared') as {kind})"
-
-
-def number_names(view: RunView) -> list[str]:
-    """Return the number columns of a run's samples: stored ones, computed ones, second names."""
-    aliases = [alias for alias, name in ALIASES.items() if view.snapshot.is_stored(name)]
-    return [*view.snapshot.numbers, *view.derived, *aliases]
 
 
 def category(codes: np.ndarray, texts: Sequence[str]) -> pd.Categorical:

@@ -65,7 +65,7 @@ def serve() -> None:
         head, arrays = requests.get()
         try:
             if "query" in head:
-                work = _parsed(head["query"], SqlLimits(**head["limits"]), work)
+                work = _parsed(head["query"], head["tables"], SqlLimits(**head["limits"]), work)
                 send(answers, _described(work.statement))
             elif work:
                 _run(work, head["views"], arrays, answers)
@@ -103,13 +103,13 @@ def _listen(stream: BinaryIO, requests: queue.SimpleQueue[Any]) -> None:
         os._exit(0)
 
 
-def _parsed(text: str, limits: SqlLimits, before: _Work | None) -> _Work:
+def _parsed(text: str, tables: list[str], limits: SqlLimits, before: _Work | None) -> _Work:
     """Parse a query in a database of its own; the database before is closed."""
     if before:
         before.connection.close()
     connection = connect(limits)
     with _limited(limits.memory):
-        return _Work(connection, parse(connection, text), limits)
+        return _Work(connection, parse(connection, text, tables), limits)
 
 
 def _described(statement: Statement) -> dict[str, Any]:

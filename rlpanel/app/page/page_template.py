@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from bokeh.document import Document
 from panel.io.resources import get_dist_path
 
-from rlpanel.display_settings import DARK_DEFAULT
+from rlpanel.board_url import DARK_DEFAULT
 from rlpanel.panels.language.labels import browser_labels, document_language
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets

@@ -13,6 +13,7 @@ from rlpanel.app.security import login_page
 from rlpanel.app.security.allowed_hosts import WILDCARDS
 from rlpanel.app.security.security_headers import check_origins
 from rlpanel.app.security.token_auth import check_length
+from rlpanel.board_url import USUAL_PORT
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Access:
     """
 
     host: str = "127.0.0.1"
-    port: int = 5006
+    port: int = USUAL_PORT
     token: str = ""
     origins: tuple[str, ...] = ()
     show: bool = False

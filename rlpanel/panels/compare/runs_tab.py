@@ -11,6 +11,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.analysis.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
+from rlpanel.board_url import BEST, NEWEST
 from rlpanel.metrics.reward import EQUAL_WITHIN
 from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.compare.comparison_notes import comparison_notes
@@ -31,7 +32,6 @@ from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import note_html
-from rlpanel.store.snapshot.prompt_pairs import BEST, NEWEST
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Runs with up to this many samples together are compared on the event loop, larger ones on a thread.

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import numpy as np
 import param
 
-from rlpanel.board_url import NEWEST, write_query
-from rlpanel.display_settings import DARK_DEFAULT, MAX_SMOOTHING, Display
+from rlpanel.board_url import DARK_DEFAULT, MAX_SMOOTHING, NEWEST, STEP, write_query
+from rlpanel.display_settings import Display
 from rlpanel.errors import RLPanelError, SampleNotFound
 from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.session.overlay_run import OverlayRun
@@ -26,7 +26,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.playable_media import PlayableMedium
 from rlpanel.store.query.sample_notes import Notes
-from rlpanel.store.snapshot.alignment import ALIGNMENTS, STEP
+from rlpanel.store.snapshot.alignment import ALIGNMENTS
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 from rlpanel.store.snapshot.snapshot_cache import cached_on

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlpanel.board_url import SAMPLES, STEP, TIME
 from rlpanel.store.columns.step_stats import MAX, MIN
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-STEP, SAMPLES, TIME = "step", "samples", "time"
 #: Label on screen → name in the URL.
 ALIGNMENTS = {"step": STEP, "samples seen": SAMPLES, "wall time": TIME}
 #: Quantity on the axis, for tooltips and exported tables.

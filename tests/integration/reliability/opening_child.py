@@ -52,7 +52,7 @@ def opened(folder: Path, logged: Messages) -> dict[str, Any]:
         "megabytes": (peak_memory() or 0) >> 20,
         "rows": run.snapshot.samples,
         "listed": len(listed),
-        "notes": len(notes.frame()),
+        "notes": len(notes.all()),
         "findings": found,
         "summary": [summary.samples, summary.checked],
         "said": [

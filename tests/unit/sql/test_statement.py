@@ -17,6 +17,8 @@ from tests.factories import write_run
 
 duckdb = pytest.importorskip("duckdb")
 
+TABLES = ("samples", "steps")
+
 #: Variables by the names of which no query may read.
 secret = pd.DataFrame({"secret": [1]})
 
@@ -160,7 +162,7 @@ def test_the_connection_alone_keeps_its_settings(query: str) -> None:
     ],
 )
 def test_the_columns_that_a_query_reads(query: str, names: set[str] | None) -> None:
-    assert parse(connect(SqlLimits()), query).names == names
+    assert parse(connect(SqlLimits()), query, TABLES).names == names
 
 
 @pytest.mark.parametrize(
@@ -172,7 +174,7 @@ def test_the_columns_that_a_query_reads(query: str, names: set[str] | None) -> N
     ],
 )
 def test_the_steps_whose_tokens_a_query_reads(query: str, steps: tuple[tuple[int, int], ...]) -> None:
-    assert parse(connect(SqlLimits()), query).steps == steps
+    assert parse(connect(SqlLimits()), query, TABLES).steps == steps
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ def test_the_steps_whose_tokens_a_query_reads(query: str, steps: tuple[tuple[int
 )
 def test_steps_are_whole_numbers(query: str) -> None:
     with pytest.raises(QueryError, match="tokens"):
-        parse(connect(SqlLimits()), query)
+        parse(connect(SqlLimits()), query, TABLES)
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ from rlpanel.analysis.run_comparison import (
     Prompts,
     compare_runs,
 )
+from rlpanel.board_url import BEST
 from rlpanel.metrics.win_rate import win_rate_of
 from rlpanel.panels.compare.runs_export import comparison_export
 from rlpanel.panels.compare.runs_summary import win_rate_html, win_rate_text
 from rlpanel.panels.compare.runs_tab import _plot
-from rlpanel.store.snapshot.prompt_pairs import BEST
 from rlpanel.texts.prompt_parts import TextStyle
 from tests.factories import append, line
 

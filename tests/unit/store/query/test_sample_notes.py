@@ -49,7 +49,7 @@ def test_the_last_word_counts_and_the_file_keeps_all(run: Path) -> None:
     for tag in ("one", "two", ""):
         notes.write("a.jsonl:0", tag, "")
     assert notes.of("a.jsonl:0").tag == ""
-    assert len(notes.frame()) == 0
+    assert notes.all() == []
     lines = (run / FILE).read_text().splitlines()
     assert [json.loads(line)["tag"] for line in lines] == ["one", "two", ""]
 
@@ -58,7 +58,7 @@ def test_two_who_write_at_once_lose_nothing(run: Path) -> None:
     one, other = Notes(run), Notes(run)
     one.write("a.jsonl:0", "x", "")
     other.write("a.jsonl:9", "y", "")
-    assert Notes(run).frame().uid.tolist() == ["a.jsonl:0", "a.jsonl:9"]
+    assert [note.uid for note in Notes(run).all()] == ["a.jsonl:0", "a.jsonl:9"]
 
 
 def test_a_folder_that_cannot_be_written_leaves_them_in_the_cache(run: Path, cache: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_line_that_is_no_note_is_left_out_and_counted(tmp_path: Path, bad: byt
     append(folder / FILE, bad + b"\n\n", bad + b"\n")
     Notes(folder).write(uids[1], "after", "")
     notes = Notes(folder)
-    assert notes.frame().uid.tolist() == uids.tolist()
+    assert [note.uid for note in notes.all()] == uids.tolist()
     assert notes.labels(run.snapshot)["tag"][1] == ["before", "after"]
     assert notes.problems == (f"{FILE}: 2 lines hold no valid note and are skipped, the first is line 2",)
 
@@ -100,7 +100,7 @@ def test_only_the_newest_notes_of_a_very_large_file_are_read(run: Path) -> None:
     append(run / FILE, b"\n")
     Notes(run).write("a.jsonl:0", "kept", "")
     notes = Notes(run)
-    assert notes.frame().uid.tolist() == ["a.jsonl:0"]
+    assert [note.uid for note in notes.all()] == ["a.jsonl:0"]
     (problem,) = notes.problems
     assert problem.endswith("bytes: only the last 8 MB are read")
     assert problem.startswith(f"{FILE} has 8,388,")
