@@ -32,7 +32,7 @@ def seat(folder: Path, rewards: dict[str, float]) -> ComparedRun:
     rows = [line(1, index=at, prompt=text, reward=rewards[text]) for at, text in enumerate(rewards)]
     append(folder / "rollout_data_rank_0.jsonl", *rows)
     run = rlpanel.open_run(folder, follow=False)
-    return ComparedRun(run._index, run.view)
+    return ComparedRun(run.index, run.view)
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def functions_run(folder: Path, steps: int, bonus: float | None) -> ComparedRun:
     ]  # fmt: skip
     append(folder / "rollout_data_rank_0.jsonl", *rows)
     run = rlpanel.open_run(folder, follow=False)
-    return ComparedRun(run._index, run.view)
+    return ComparedRun(run.index, run.view)
 
 
 def test_the_whole_tab_uses_the_shared_reward_functions(tmp_path: Path) -> None:

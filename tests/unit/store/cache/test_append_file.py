@@ -40,7 +40,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def taken(run: Run, rows: np.ndarray, kind: str) -> bytes:
-    return b"".join(piece.data for piece in export_parts(run._index, run.view, rows, Notes(run.path), kind))
+    return b"".join(piece.data for piece in export_parts(run.index, run.view, rows, Notes(run.path), kind))
 
 
 @pytest.mark.parametrize("kind", READ)
@@ -81,7 +81,7 @@ def test_the_first_csv_is_safe_to_open_and_every_other_file_is_exact(run: Run) -
 def test_the_last_piece_is_the_whole_of_it(run: Run) -> None:
     done = [
         piece.done
-        for piece in export_parts(run._index, run.view, run.snapshot.alive_rows, Notes(run.path), "CSV")
+        for piece in export_parts(run.index, run.view, run.snapshot.alive_rows, Notes(run.path), "CSV")
     ]
     assert done[-1] == 1.0
 

@@ -22,7 +22,7 @@ def test_reading_a_published_tally_does_not_change_it(
     monkeypatch.setattr(token_reader, "PULSE", pulse)
     lines = (sample(1, index=index) for index in range(3))
     append(tmp_path / "rank_0.jsonl", *(json.dumps(line).encode() + b"\n" for line in lines))
-    index = open_run(tmp_path, follow=False)._index
+    index = open_run(tmp_path, follow=False).index
     reader = TokenReader(index, "kl_k3", "")
     for progress in reader.read(index.snapshot, np.arange(3), TallyProgress()):
         published = pickle.dumps(progress.tally)
