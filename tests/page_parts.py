@@ -50,17 +50,17 @@ def send(component: ReactiveESM, message: Any) -> list[Any]:
     return [event.msg_data.data for event in events[before:] if isinstance(event, MessageSentEvent)]
 
 
-def receive(component: Viewable, kind: type[ModelEvent], **values: Any) -> None:
-    """Let a component receive an event of the browser."""
-    document, model, _ = _shown(component)
+def receive(part: Viewable | Model, kind: type[ModelEvent], **values: Any) -> None:
+    """Let a component or a figure receive an event of the browser."""
+    document, model, _ = _shown(part)
     document.callbacks.trigger_event(kind(model, **values))
 
 
 @lru_cache(maxsize=4)
-def _shown(component: Viewable) -> tuple[Document, Model, list[DocumentChangedEvent]]:
-    """Show a component in a document of its own; further messages use the same one."""
+def _shown(part: Viewable | Model) -> tuple[Document, Model, list[DocumentChangedEvent]]:
+    """Show a part in a document of its own; further messages use the same one."""
     document, events = Document(), []
-    model = component.get_root(document)
+    model = part if isinstance(part, Model) else part.get_root(document)
     document.add_root(model)
     document.on_change(events.append)
     return document, model, events

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from bokeh.document import Document
+from panel.io.state import set_curdoc
 from panel.widgets import Button, Select, TextInput
 
 from rlpanel.api.open_run import open_run
 from rlpanel.panel_fixes.click_table import ClickTable
 from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import Threads
 from rlpanel.panels.tokens.token_ranking import READ_NOW, TokenRanking
-from rlpanel.store.query import token_reader
 from tests.factories import append, sample
 from tests.page_parts import part_of
 
 
 def opened(
-    folder: Path, *lines: dict[str, Any], pad_token: str = "<|pad|>", active: bool = True
+    folder: Path, *lines: dict[str, Any], pad_token: str = "<|pad|>", threads: Threads | None = None
 ) -> TokenRanking:
     write(folder, *lines)
     index = open_run(folder, follow=False).index
-    context = Context()
+    context = Context(threads)
     context.display.pad_token = pad_token
     context.param.update(index=index, view=index.view)
     context.choose_step(1)
     view = TokenRanking(context)
-    view.active = active
+    view.active = True
     return view
 
 
@@ -136,25 +140,27 @@ def test_only_samples_that_pass_the_grids_filter_count(tmp_path: Path) -> None:
     assert shown(view) == {"“a”": "2", "“b”": "1.5"}
 
 
-def test_a_reading_tells_how_far_it_is_and_can_be_stopped_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(token_reader, "PULSE", -1.0)
+def test_a_reading_tells_how_far_it_is_and_can_be_stopped_there(tmp_path: Path) -> None:
     long = "word " * (READ_NOW // 5)
-    view = opened(
-        tmp_path, *(logged(["a"], [-float(n)], index=n, prompt=long) for n in range(4)), active=False
-    )
-    stop, notes = part_of(view, Button), []
+    lines = [logged(["a"], [-float(n)], index=n, prompt=long if n > 1 else "") for n in range(4)]
 
-    def look(event: Any) -> None:
-        notes.append(event.new)
-        assert stop.visible == ("Reading" in event.new)
-        if "Reading 2 of 4 samples" in event.new:
+    async def look() -> TokenRanking:
+        begin, threads = threading.Event(), Threads()
+        with ThreadPoolExecutor(1) as threads.views:
+            threads.views.submit(begin.wait, 30)  # the reading waits behind it
+            view = opened(tmp_path, *lines[:2], threads=threads)
+            grow(view, *lines[2:])
+            assert "Reading 2 of 4 samples" in note(view).object
+            stop = part_of(view, Button)
+            assert stop.visible
             stop.clicks += 1
+            assert not stop.visible
+            begin.set()
+        await asyncio.sleep(0)
+        return view
 
-    note(view).param.watch(look, "object")
-    view.active = True
-    assert [int(text) for text in re.findall(r"Reading (\d) of 4 samples", "".join(notes))] == [0, 1, 2]
+    with set_curdoc(Document()):
+        view = asyncio.run(look())
     assert shown(view) == {"“a”": "0.5"}
     assert note(view).object.endswith("2 tokens in 2 of 4 samples; stopped</span>")
     grow(view, logged(["a"], [-9.0], index=5))
