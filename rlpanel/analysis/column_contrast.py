@@ -158,7 +158,7 @@ class ColumnTests:
         sides = np.split(feature, [len(self._sides[0].rows)])
         orders = np.split(order, [len(self._sides[0].rows)]) if order is not None else (None, None)
         uids = [
-            _uids(side, _first(np.flatnonzero(mask), part))
+            _uids(side, largest_first(np.flatnonzero(mask), part))
             for side, mask, part in zip(self._sides, sides, orders, strict=True)
         ]
         counts = [int(np.count_nonzero(mask)) for mask in sides]
@@ -166,7 +166,7 @@ class ColumnTests:
         return Difference(kind, name, tested, counts[0], counts[1], size_a, size_b, where, uids[0], uids[1])
 
 
-def _first(positions: np.ndarray, order: np.ndarray | None) -> np.ndarray:
+def largest_first(positions: np.ndarray, order: np.ndarray | None) -> np.ndarray:
     """Return the first positions, or those with the largest values."""
     if order is None or len(positions) <= 1:
         return positions[:MAX_UIDS]

@@ -24,7 +24,7 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Rules, or a rule and the begin of its subject, from causes to symptoms; the longest that fits counts.
-_CAUSES = (
+CAUSES = (
     "rank_repeats",
     "rank_stale",
     "missing_rank",
@@ -100,8 +100,8 @@ def merged(findings: Sequence[Finding], steps: np.ndarray) -> list[Finding]:
 
 
 def _rank_of_cause(finding: Finding) -> int:
-    names = [each for each in _CAUSES if finding.key.startswith(each if ":" in each else f"{each}:")]
-    return _CAUSES.index(max(names, key=len)) if names else len(_CAUSES)
+    names = [each for each in CAUSES if finding.key.startswith(each if ":" in each else f"{each}:")]
+    return CAUSES.index(max(names, key=len)) if names else len(CAUSES)
 
 
 def _same_cause(cause: Finding, finding: Finding, steps: np.ndarray) -> bool:

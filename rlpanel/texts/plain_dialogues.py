@@ -52,7 +52,7 @@ class _Style:
         return self.inline and before[-1] == " " and before[0] in ".!?>。"
 
 
-_STYLES = (
+STYLES = (
     # ChatML and Gemma, decoded without special tokens.
     _Style(re.compile(rf"(?P<role>{_NAMES}){_SPACE}(?:\n|\Z)"), ("assistant", "model"), whole=True),
     # Llama 3, decoded without special tokens.
@@ -84,7 +84,7 @@ def turns_of(text: str, start: int) -> list[Turn]:
         Position of the first character after tokens that begin a sequence.
     """
     tail = text.rstrip()[-_MAX_BEGUN - 40 :]
-    for style in _STYLES:
+    for style in STYLES:
         if any(name in tail for name in style.ends):
             turns = list(_turns(style, text, start))
             if _is_conversation(turns, text) and not (style.whole and turns[0].lead):

@@ -213,7 +213,7 @@ class Board:
     def _start_updates(self) -> None:
         if self._session is not None and not self._session.closed:
             self._hub.join(self._session)
-            self._apply_changes({None, self.context.index})
+            self.apply_changes({None, self.context.index})
             self._overlays.show()
             self._session.redraw()
 
@@ -223,10 +223,11 @@ class Board:
         The session gives them several turns if all at once would block the event loop for too long.
         """
         with self.context.collect_draws() as parts:
-            self._apply_changes(changed)
+            self.apply_changes(changed)
         return parts
 
-    def _apply_changes(self, changed: set[RunIndex | None]) -> None:
+    def apply_changes(self, changed: set[RunIndex | None]) -> None:
+        """Show what the reader found in these runs; None stands for the list of runs."""
         reader = self._reader
         clock = {"now": time.time(), "failure": reader.failure, "failing": reader.failing}
         with pn.io.hold():

@@ -86,7 +86,7 @@ def apply_template(document: Document, first_view: str) -> None:
         rlpanel_view_script=read_assets(*_VIEW_SCRIPTS),
         rlpanel_language=document_language(document),
         rlpanel_labels=browser_labels(document_language(document)),
-        rlpanel_resources=_without_unused,
+        rlpanel_resources=without_unused_scripts,
         rlpanel_allowed=_with_nonce,
         rlpanel_nonce="",
     )
@@ -109,7 +109,7 @@ def _with_nonce(tags: str, nonce: str) -> str:
     return re.sub(begin, rf'\1<script nonce="{nonce}"', tags, flags=re.MULTILINE)
 
 
-def _without_unused(tags: str) -> str:
+def without_unused_scripts(tags: str) -> str:
     """Remove the ``<script>`` and ``<link>`` tags of `_UNUSED` files."""
     names = "|".join(map(re.escape, _UNUSED))
     tags = re.sub(rf'<script[^>]*src="[^"]*(?:{names})[^"]*"[^>]*></script>', "", tags)

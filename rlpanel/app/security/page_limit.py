@@ -24,11 +24,16 @@ class PageLimit:
         Returns the address of the client of each page that is open or being built.
     shared : bool
         Whether one address may have half of the pages only. The addresses must not be those of a proxy.
+    held : float
+        Seconds for which an admitted page counts although it is not among the open ones.
     """
 
-    def __init__(self, most: int, addresses: Callable[[], Collection[str]], shared: bool = False) -> None:
+    def __init__(
+        self, most: int, addresses: Callable[[], Collection[str]], shared: bool = False, held: float = HELD
+    ) -> None:
         self._most, self._addresses = most, addresses
         self._share = max(1, most // 2) if shared else most
+        self._hold = held
         self._held: list[tuple[float, str]] = []
 
     def admit(self, address: str) -> bool:
@@ -36,7 +41,7 @@ class PageLimit:
         if not self._most:
             return True
         now, network = time.monotonic(), network_of(address)
-        self._held = [(since, of) for since, of in self._held if now - since <= HELD]
+        self._held = [(since, of) for since, of in self._held if now - since <= self._hold]
         taken = [*map(network_of, self._addresses()), *(of for _, of in self._held)]
         if len(taken) >= self._most or taken.count(network) >= self._share:
             return False

@@ -72,7 +72,7 @@ def _differing_rank(context: RuleContext, compared: _Compared) -> Iterator[Findi
     row = int(scores.argmax())
     if len(scores) == 2:
         row = _moved(context.table(compared.signal)[:, rows], far, width)
-    mask = _stretch(far[row], gap[row], width)
+    mask = differing_stretch(far[row], gap[row], width)
     level, others = _levels(table, row, mask)
     sign = "above" if level > others else "below"
     yield Finding(
@@ -141,7 +141,7 @@ def _trailing(values: np.ndarray, width: int) -> np.ndarray:
     return np.pad(windows, ((0, 0), (width - 1, 0)), constant_values=np.nan)
 
 
-def _stretch(far: np.ndarray, gap: np.ndarray, width: int) -> np.ndarray:
+def differing_stretch(far: np.ndarray, gap: np.ndarray, width: int) -> np.ndarray:
     """Return the steps from where the rank begins to differ to where half of the difference is gone, (S,).
 
     The last windows that still differ by half may be too noisy to show it alone.

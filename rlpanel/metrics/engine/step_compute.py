@@ -32,7 +32,7 @@ class StepRows:
         self, step: np.ndarray, column: Callable[[str], np.ndarray], constants: Mapping[str, Any]
     ) -> None:
         self._step = step
-        self._column = column
+        self.column = column
         self._constants = constants
         self._columns: dict[str, Any] = {}
 
@@ -69,5 +69,5 @@ class StepRows:
         if name in self._constants:
             return self._constants[name]
         if name not in self._columns:
-            self._columns[name] = self._column(name)
+            self._columns[name] = self.column(name)
         return self._columns[name]

@@ -217,7 +217,7 @@ class RunsTab(Viewer):
         head += notes_html(comparison_notes(comparison.reward, pairs, at, labels))
         rate = comparison.rate
         self._show_summary(head + (win_rate_html(rate) if rate.prompts else ""), results=True)
-        self._bars.plot = _plot(pairs.difference[pairs.held_out])
+        self._bars.plot = difference_plot(pairs.difference[pairs.held_out])
         self._table.draw(comparison, text_style(self.context))
         self._keep_pair(before, comparison)
 
@@ -286,7 +286,7 @@ class _StepChoice(Viewer):
             setattr(self._selection, self._name, str(self._step.value))
 
 
-def _plot(differences: np.ndarray) -> dict[str, Any]:
+def difference_plot(differences: np.ndarray) -> dict[str, Any]:
     """Return the histogram by outcome; bars of won prompts include the ties, drawn on top."""
     bins = _from_zero(bins_of(differences))
     left, right = bins.bars(0, 1)

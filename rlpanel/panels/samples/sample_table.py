@@ -116,7 +116,7 @@ def table_of(frame: pd.DataFrame) -> SampleTable:
         text_align=right,
         header_align=right,
         header_filters={name: _filter(name, frame[name]) for name in columns if name not in ("uid", COLUMN)},
-        widths={name: _width(name, frame[name]) for name in columns},
+        widths={name: column_width(name, frame[name]) for name in columns},
         hidden_columns=["uid"],
         pagination="remote",
         page_size=PAGE,
@@ -197,7 +197,8 @@ def _filter(name: str, values: pd.Series) -> dict[str, Any]:
 _WIDEST = 146
 
 
-def _width(name: str, values: pd.Series) -> int:
+def column_width(name: str, values: pd.Series) -> int:
+    """Return the width of a column in pixels, from its title and its values."""
     if name in ("prompt", "response"):
         return 128
     if name == COLUMN:

@@ -77,7 +77,7 @@ class TokenRanking(Viewer):
             css_classes=["rl-ranking-note"],
         )  # fmt: skip
         self._picked = click_field(self._pick)
-        self._table = _table()
+        self._table = ranking_table()
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
         self._column = pn.Column(
             FieldRow(self._measure, self._least, self._stop, self._picked, margin=(10, 10, 0, 10)),
@@ -265,7 +265,8 @@ if (data[name] && row < data[name].length) {
 """
 
 
-def _table() -> ClickTable:
+def ranking_table() -> ClickTable:
+    """Return the table without rows."""
     hidden = [f"uid_{position}" for position in _POSITIONS]
     names = ("token", "count", "mean", "largest", *_POSITIONS, *hidden)
     return ClickTable(

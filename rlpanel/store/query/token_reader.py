@@ -65,16 +65,17 @@ class TokenReader:
     index: RunIndex
     kl: str
     pad_token: str
+    pulse: float = PULSE
 
     def read(self, snapshot: Snapshot, rows: np.ndarray, before: TallyProgress) -> Iterator[TallyProgress]:
-        """Add ``rows`` to the tally ``before``; yield progress first, every `PULSE` seconds and last."""
+        """Add ``rows`` to the tally ``before``; yield progress first, every ``pulse`` seconds and last."""
         samples = before.samples[: before.read] + tuple(sample_keys(snapshot, rows))
         progress = replace(before, samples=samples, tally=before.tally.copy())
         yield replace(progress, tally=before.tally)
         last_yield = time.monotonic()
         for row in rows.tolist():
             progress = self._add(progress, snapshot, row)
-            if time.monotonic() - last_yield > PULSE and not progress.complete:
+            if time.monotonic() - last_yield > self.pulse and not progress.complete:
                 last_yield = time.monotonic()
                 yield replace(progress, tally=progress.tally.copy())
         progress.tally.merge()

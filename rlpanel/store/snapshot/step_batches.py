@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 #: Number of rows that are assigned to batches at once.
-_CHUNK = 1 << 20
+CHUNK = 1 << 20
 #: Row numbers, or all rows.
 Rows: TypeAlias = np.ndarray | None
 
@@ -73,8 +73,8 @@ def step_batches(step: np.ndarray, rows: Rows, steps: np.ndarray, most: int) -> 
 def _chunks(step: np.ndarray, rows: Rows, steps: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield row numbers chunk by chunk, and the position of their steps."""
     count = len(step) if rows is None else len(rows)
-    for start in range(0, count if len(steps) else 0, _CHUNK):
-        end = min(count, start + _CHUNK)
+    for start in range(0, count if len(steps) else 0, CHUNK):
+        end = min(count, start + CHUNK)
         chosen = np.arange(start, end, dtype=np.uint32) if rows is None else rows[start:end].astype(np.uint32)
         of = step[start:end] if rows is None else step[chosen]
         position = np.searchsorted(steps, of)

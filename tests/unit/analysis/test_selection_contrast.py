@@ -276,4 +276,4 @@ def test_the_shown_samples_are_those_with_the_largest_values_in_their_order(valu
     order = rng.integers(0, values, 3000).astype(float)
     positions = np.sort(rng.choice(3000, count, replace=False))
     ranked = sorted(positions.tolist(), key=lambda position: -order[position])  # stable
-    assert column_contrast._first(positions, order).tolist() == ranked[:MAX_UIDS]
+    assert column_contrast.largest_first(positions, order).tolist() == ranked[:MAX_UIDS]

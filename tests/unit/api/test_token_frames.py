@@ -10,9 +10,12 @@ import pytest
 
 import rlpanel
 from rlpanel.errors import SettingError
+from rlpanel.number_text import number
+from rlpanel.panel_fixes.click_table import ClickTable
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_ranking import TokenRanking
 from tests.factories import append, sample
+from tests.page_parts import part_of
 
 
 def opened(folder: Path) -> rlpanel.Run:
@@ -57,12 +60,13 @@ def test_the_ranking_is_that_of_the_board(grpo_run: Path) -> None:
     context.choose_step(17)
     board = TokenRanking(context)
     board.active = True
-    ranked = board._shown.tally.ranking("kl_k3", least=3, most=50)
+    ranked = part_of(board, ClickTable).value
     found = run.tokens(steps=17)
-    assert found.token.tolist() == [each.token for each in ranked]
-    assert found["count"].tolist() == [each.seen for each in ranked]
-    assert found["mean"].tolist() == [each.mean for each in ranked]
-    assert found["max"].tolist() == [each.most for each in ranked]
+    texts = [f"“{token}”".replace("\n", "↵") if token else "∅ (empty token)" for token in found.token]
+    assert texts == ranked.token.tolist()
+    assert [f"{count:,}" for count in found["count"]] == ranked["count"].tolist()
+    assert [number(mean) for mean in found["mean"]] == ranked["mean"].tolist()
+    assert [number(largest) for largest in found["max"]] == ranked["largest"].tolist()
     assert found.attrs["metric"] == "kl_k3"
     first = run.tokens(found.uid[0])
     assert first.kl_k3[found.position[0]] == found["max"][0]

@@ -11,14 +11,14 @@ import pytest
 from panel.models.tabulator import CellClickEvent
 
 from rlpanel.panel_fixes.click_table import ClickTable
+from tests.page_parts import receive
 
 
 def click_a_row_that_is_gone(make: Callable[[pd.DataFrame], Any]) -> None:
     """Click the last of three rows of a table that has one row by now."""
     table = make(pd.DataFrame({"a": [1, 2, 3]}))
-    root = table.get_root()
     table.value = pd.DataFrame({"a": [1]})
-    table._process_event(CellClickEvent(root, "a", 2))
+    receive(table, CellClickEvent, column="a", row=2)
 
 
 def test_a_click_on_a_row_that_is_gone_is_ignored() -> None:

@@ -70,7 +70,7 @@ def test_markup_of_another_template_inside_a_turn_is_content() -> None:
 
 
 PATTERNS = {name: template.header for name, template in TEMPLATES.items()} | {
-    style.header.pattern: style.header for style in plain_dialogues._STYLES
+    style.header.pattern: style.header for style in plain_dialogues.STYLES
 }
 
 

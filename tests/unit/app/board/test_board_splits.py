@@ -53,7 +53,7 @@ def at(board: Board, query: str) -> None:
     board.read_url(query)
 
     def caught_up() -> bool:
-        board._apply_changes({None, board.context.index, *(other.index for other in board.context.overlays)})
+        board.apply_changes({None, board.context.index, *(other.index for other in board.context.overlays)})
         shown = [board.context.snapshot, *(other.snapshot for other in board.context.overlays)]
         return all(snapshot.version and snapshot.progress.caught_up for snapshot in shown)
 
@@ -126,7 +126,7 @@ def test_an_overlaid_split_grows_with_its_log(board: Board, root: Path) -> None:
     append(root / "a" / LOG, *of("eval", 4, 4.0))
 
     def grown() -> bool:
-        board._apply_changes({board.context.index})
+        board.apply_changes({board.context.index})
         return len(board.context.overlays[0].snapshot.steps.values) == 3
 
     assert wait_until(grown)

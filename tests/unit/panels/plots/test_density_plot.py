@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bokeh.document import Document
-from bokeh.document.events import ColumnsPatchedEvent
+from bokeh.document.events import ColumnDataChangedEvent, ColumnsPatchedEvent, ColumnsStreamedEvent
 from bokeh.events import Tap
 from bokeh.models import ColumnDataSource
 
@@ -16,6 +16,7 @@ from rlpanel.panels.plots.density_plot import SHADES, DensityPlot, ramp, shades
 from rlpanel.panels.plots.plot_elements import RIDGES, ridges
 from rlpanel.panels.plots.value_axis import ValueRange
 from rlpanel.panels.samples.sample_grid import SampleGrid
+from rlpanel.panels.samples.sample_table import SampleTable
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.settings import Reading
@@ -23,7 +24,9 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.filter import NUMBER, Filter
 from rlpanel.store.snapshot.value_density import density
 from tests.factories import append, line, write_run
+from tests.page_parts import part_of, receive
 
+DATA_EVENTS = (ColumnDataChangedEvent, ColumnsPatchedEvent, ColumnsStreamedEvent)
 NO_POINTS = {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n")}
 
 
@@ -67,11 +70,11 @@ def test_a_sample_more_sends_one_column(tmp_path: Path) -> None:
     index, shown = index_of(folder), plot()
     shown.draw(index.snapshot)
     document, events = Document(), []
-    document.add_root(shown._image)
+    document.add_root(shown.pane.object)
     document.on_change(events.append)
     append(folder / "rollout_data_rank_0.jsonl", line(13, reward=0.0))
     shown.draw(look(index).snapshot)
-    (event,) = events
+    (event,) = (event for event in events if isinstance(event, DATA_EVENTS))
     assert isinstance(event, ColumnsPatchedEvent)
     ((place, values),) = event.patches["image"]
     assert (place[2].start, values.max()) == (12, SHADES - 1)
@@ -82,7 +85,7 @@ def test_a_click_gives_the_step_and_the_range(tmp_path: Path) -> None:
     shown = plot(picked)
     shown.draw(index_of(write_run(tmp_path / "run", steps=3, samples=8)).snapshot)
     assert shown.density is not None
-    shown._plot._trigger_event(Tap(shown._plot, x=2.2, y=0.5))
+    receive(shown.pane.object, Tap, x=2.2, y=0.5)
     ((step, within),) = picked
     assert (step, within.column, within.low < 0.6, within.high > 0.4) == (2.2, "reward", True, True)
 
@@ -103,11 +106,11 @@ def test_the_grid_lists_the_samples_in_the_range(tmp_path: Path) -> None:
     samples = SampleGrid(context)
     frame = index.view.frame(index.snapshot.rows_of(2))
     context.choose_range(2, "0.2 <= `reward` <= 0.6")
-    shown = set(samples._table.value["uid"])
+    shown = set(part_of(samples, SampleTable).value["uid"])
     assert shown == set(frame[frame.reward.between(0.2, 0.6)].uid)
     assert 0 < len(shown) < len(frame)
     context.selection.filter = ""
-    assert set(samples._table.value["uid"]) == set(frame.uid)
+    assert set(part_of(samples, SampleTable).value["uid"]) == set(frame.uid)
 
 
 def test_ridges_are_shares_of_stretches_of_steps(tmp_path: Path) -> None:

@@ -25,8 +25,7 @@ def test_cells_have_the_numbers_of_the_heads() -> None:
     frame = pd.DataFrame({"uid": list("abcde"), "reward": [1.5, 0.0, -0.4791, float("nan"), 123456789.0]})
     wanted = ["1.5", "0", "−0.479", "–", "123,456,789"]
     assert cells_of(frame, "reward") == wanted
-    _, data = table_of(frame)._get_data()
-    assert data[field_of("reward")] == wanted
+    assert table_of(frame).get_root().source.data[field_of("reward")] == wanted
 
 
 @pytest.mark.parametrize("searched", [False, True])
@@ -43,7 +42,7 @@ def test_a_response_shows_its_calls_unless_it_was_searched(tmp_path: Path, searc
     outcome = QueryResult(rows, 1, tests=tuple(tests))
     frame = frame_of(view, rows, texts, outcome, None, Display(), TextStyle(), whole_run=False)
     table = table_of(frame)
-    shown = table._get_data()[1][field_of("response")]
+    shown = table.get_root().source.data[field_of("response")]
     found = '…"arguments": {"a": 2}}</tool_call>It is 7.'
     assert shown == [found if searched else "add(a=2) → It is 7."]
     table.filters = [{"field": "response", "type": "like", "value": "tool_call"}]

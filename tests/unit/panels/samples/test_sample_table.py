@@ -9,7 +9,7 @@ import pytest
 from bokeh.document import Document
 
 import rlpanel
-from rlpanel.panels.samples.sample_table import _width, grid_columns, table_of
+from rlpanel.panels.samples.sample_table import column_width, grid_columns, table_of
 from tests.factories import append, line
 
 FRAME = pd.DataFrame(
@@ -35,8 +35,8 @@ def test_turns_and_tools_lead_where_there_are_any(
 
 def test_a_title_of_usual_length_is_not_cut() -> None:
     values = pd.Series([0.5])
-    assert _width("reward_gap", values) > _width("reward", values)
-    assert _width("x" * 200, values) < 200
+    assert column_width("reward_gap", values) > column_width("reward", values)
+    assert column_width("x" * 200, values) < 200
 
 
 def test_two_pages_of_one_table_share_no_model() -> None:

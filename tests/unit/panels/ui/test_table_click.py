@@ -10,8 +10,9 @@ from panel.models.tabulator import CellClickEvent
 from rlpanel.panel_fixes.click_table import ClickTable
 from rlpanel.panels.samples.sample_table import table_of
 from rlpanel.panels.samples.text_table import text_table
-from rlpanel.panels.tokens import token_ranking
+from rlpanel.panels.tokens.token_ranking import ranking_table
 from rlpanel.panels.ui.table_click import click_field
+from tests.page_parts import receive
 
 
 class _View:
@@ -25,12 +26,12 @@ def table(request: pytest.FixtureRequest) -> pn.widgets.Tabulator:
         return table_of(pd.DataFrame({"uid": pd.Series(dtype=str)}))
     if request.param == "texts":
         return text_table(("step", "response"), "rl-x", click_field(_View().pick), 100)
-    return token_ranking._table()
+    return ranking_table()
 
 
 def test_a_click_on_a_row_that_is_gone_is_no_error(table: pn.widgets.Tabulator) -> None:
     """The browser sent it before it was told of fewer rows."""
-    table._process_event(CellClickEvent(table.get_root(), "uid", 3))
+    receive(table, CellClickEvent, column="uid", row=3)
 
 
 def test_the_browser_knows_the_height_of_rows() -> None:

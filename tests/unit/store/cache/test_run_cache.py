@@ -104,9 +104,9 @@ def test_saved_rows_share_the_memory_of_their_files(tmp_path: Path, monkeypatch:
         live.save(last=True)
         append(run / LOG, *(line(step, reward=number) for number in range(600)))
         seen.append(look(live))
-    assert live._table.columns.numbers["reward"]._mapped > 0
+    assert live._table.columns.numbers["reward"].mapped > 0
     live = opened(run)  # from the index
-    assert live._table.columns.numbers["reward"]._mapped > 0
+    assert live._table.columns.numbers["reward"].mapped > 0
     append(run / OTHER_LOG, line(7))
     seen.append(look(live))
     live.save(last=True)
