@@ -94,7 +94,8 @@ slow: .venv/dev.stamp .venv/tornado.stamp browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow tests/ui
 
 bench: .venv/dev.stamp browser
-	for name in ingest store latency; do $(BIN)/python -m tests.bench.$$name || exit 1; done
+	for name in ingest store query opening latency viewers findings; do \
+	    $(BIN)/python -m tests.bench.$$name --record || exit 1; done
 
 # Real training on the CPU, in an environment of its own, recorded and read back.
 test-train: .venv/dev.stamp .venv-train/stamp

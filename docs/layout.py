@@ -172,7 +172,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/*", "store/*", "panel_fixes", "panels/language", "panels/session", "runtime"),
         *("app", "app/alerts", "app/page", "app/security"),
     ),
-    "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "api"),
+    "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "runtime", "api"),
     "cli/output": ("store/query", "queries"),
     "cli": (
         *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "queries", "api"),

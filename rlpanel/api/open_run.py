@@ -53,7 +53,8 @@ def open_run(
     if not follow:
         runtime = runtime or default_runtime()
         reading = runtime.reading(**({} if jobs is None else {"jobs": jobs}))
-        return Run(read_once(folder, root, reading, scheduler, runtime.limits.store))
+        index = read_once(folder, root, reading, scheduler, runtime.limits.store, runtime.summaries)
+        return Run(index)
     run = _follow(folder, root, runtime)
     if wait:
         run.wait(progress=True)

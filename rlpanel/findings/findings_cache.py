@@ -11,7 +11,6 @@ from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.settings import FindingSettings
 from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.run_summary import SUMMARIES
 
 #: Of the process, but held by the run's index, which is of a lower room: they end with it.
 _cache: weakref.WeakKeyDictionary[RunIndex, dict[str, CheckResult]] = weakref.WeakKeyDictionary()
@@ -75,4 +74,4 @@ def _note_worst(index: RunIndex, findings: Sequence[Finding], now: float) -> Non
     if index.snapshot.progress.caught_up and len(steps):
         severity, sentence = (worst.severity, worst.sentence) if worst is not None else ("", "")
         save = index.reading.cache
-        SUMMARIES.note_finding(index.path, severity, sentence, int(steps[-1]), now, save=save)
+        index.summaries.note_finding(index.path, severity, sentence, int(steps[-1]), now, save=save)

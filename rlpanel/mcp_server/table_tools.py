@@ -14,12 +14,12 @@ from rlpanel.board_url import board_link
 from rlpanel.mcp_server.answer import AnswerLimits, answer, safe_json
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.queries import question_options
-from rlpanel.queries.catalogue import QUESTIONS
 from rlpanel.queries.notes import annotate
 from rlpanel.queries.question import Parameter, Question
 from rlpanel.queries.question_options import Option, option_of
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import Table
+from rlpanel.runtime import default_runtime
 
 
 def _field(option: Option, **bounds: Any) -> Any:
@@ -36,8 +36,7 @@ Filter = Annotated[str, _field(option_of(question_options.FilterBy))]
 Sort = Annotated[str, _field(option_of(question_options.Sort))]
 Uid = Annotated[str, _field(option_of(question_options.Uid))]
 
-#: Names of the tools that read.
-READING = (*(question.name for question in QUESTIONS.values() if question.has_tool), "link")
+#: Names of the tools that write.
 WRITING = ("tag", "note")
 
 
@@ -57,6 +56,8 @@ def tool_of(question: Question[...], pool: RunPool, limits: AnswerLimits) -> Cal
         if not question.of_root:
             about = pool.run(arguments.pop("run"), arguments.pop("split", "")).data
         given = question.arguments(arguments, attrgetter("tool_default"), value)
+        if question.of_root:
+            given["summaries"] = default_runtime().summaries  # those of the runs that `pool` opened, too
         return answer(_shortened(question(about, **given)), limits, newest_last=question.newest_last)
 
     def value(parameter: Parameter, given: Any) -> Any:

@@ -10,6 +10,7 @@ from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.backlog.workers import WorkerPool, Workers
 from rlpanel.store.index.faults import Faults
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.index.run_summary import RunSummaries
 
 #: Seconds between two updates of the progress line.
 _PROGRESS_INTERVAL = 0.1
@@ -21,6 +22,7 @@ def read_once(
     reading: Reading,
     scheduler: str = "",
     limits: StoreLimits | None = None,
+    summaries: RunSummaries | None = None,
 ) -> RunIndex:
     """Return the index of a run after everything on disk was read.
 
@@ -32,12 +34,14 @@ def read_once(
     scheduler : str
         Address of a dask scheduler, whose workers are used instead of processes.
     limits : StoreLimits, optional
+    summaries : RunSummaries, optional
+        Where the run's summary is noted for lists.
     """
     from rlpanel.store.backlog.dask_workers import DaskWorkers
 
     wake = threading.Event()
     workers: WorkerPool = DaskWorkers(scheduler, wake.set) if scheduler else Workers(reading.jobs, wake.set)
-    index = RunIndex(folder, folder.name, reading, root, workers, limits)
+    index = RunIndex(folder, folder.name, reading, root, workers, limits, summaries=summaries)
     progress = TerminalProgress(index.name)
     try:
         index.rescan()

@@ -62,7 +62,7 @@ class Board:
     ) -> None:
         self._runtime = runtime or default_runtime()
         self._hub, self._reader = self._runtime.hub, self._runtime.reader
-        self.context = Context(self._runtime.threads, read_only=read_only)
+        self.context = Context(self._runtime.threads, self._runtime.summaries, read_only=read_only)
         self._root: Any = None
         self._session: Session | None = None
         self.pace: BrowserPace | None = None
@@ -108,13 +108,15 @@ class Board:
         context.infos = {run.name: run for run in runs}
         if [run.name for run in runs] != listed:
             context.runs = runs
-        useful = most_useful(runs, now)
+        useful = most_useful(runs, self._runtime.summaries, now)
         if not context.selection.run and useful is not None:
             context.selection.run = useful.name
 
     def _most_useful_now(self) -> RunInfo | None:
         """Return the run that a new page opens; the session's own list of runs may be older."""
-        return most_useful(self._root.runs or [], time.time()) if self._root is not None else None
+        if self._root is None:
+            return None
+        return most_useful(self._root.runs or [], self._runtime.summaries, time.time())
 
     def _open_run(self, *_: Any) -> None:
         context, service = self.context, self._reader
@@ -160,7 +162,7 @@ class Board:
         context = self.context
         context.message = message
         notify(message)
-        useful = most_useful(context.runs, time.time())
+        useful = most_useful(context.runs, context.summaries, time.time())
         if useful is not None and context.selection.run not in {run.name for run in context.runs}:
             context.selection.run = useful.name
 

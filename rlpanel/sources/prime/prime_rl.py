@@ -21,7 +21,7 @@ from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.prime.prime_rl_branches import Branch, Node, branches
 from rlpanel.sources.records.adapter_calls import WrappedAdapter
-from rlpanel.sources.records.fields import build_record
+from rlpanel.sources.records.fields import build_record, require_keys
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
 
@@ -162,7 +162,17 @@ def traces_of(episode: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: str) -> Iterator[Field]:
-    """Yield the fields that all samples of a trace share."""
+    """Yield the fields that all samples of a trace share.
+
+    Raises
+    ------
+    LineError
+        If the trace lacks a key that decides its reward, its split or its branches.
+    """
+    if trace:
+        require_keys(trace, "traces[]", "ok", "nodes")
+    for node in trace.get("nodes") or ():
+        require_keys(node, "traces[].nodes[]", "sampled", "message")
     run = episode.get("run") or {}
     work = run.get("work") or {}
     env, agent = episode.get("env") or {}, trace.get("agent") or {}
@@ -262,9 +272,11 @@ def _status(error: Mapping[str, Any] | None, *, late: bool, truncated: bool) -> 
 
 def _reward_fields(rewards: Mapping[str, Any]) -> Iterator[Field]:
     scored = {name: reward for name, reward in rewards.items() if reward}
-    yield "rewards", {name: reward.get("score") for name, reward in scored.items()}
+    for name, reward in scored.items():
+        require_keys(reward, f"traces[].rewards.{name}", "score", "weight")
+    yield "rewards", {name: reward["score"] for name, reward in scored.items()}
     if scored:
-        yield "reward", sum(reward["score"] * reward.get("weight", 1.0) for reward in scored.values())
+        yield "reward", sum(reward["score"] * reward["weight"] for reward in scored.values())
 
 
 def _texts(nodes: list[Node]) -> Iterator[Field]:

@@ -7,7 +7,7 @@ Each further scalar becomes a sample column. ``rewards`` (an object) becomes one
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel import schema
+from rlpanel.errors import LineError
 from rlpanel.sources.records import agent_fields
 from rlpanel.sources.records.conversation import join_conversation
 from rlpanel.sources.records.embedded_media import without_embedded, without_embedded_values
@@ -80,6 +81,28 @@ def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, ful
     if record.agent is not None:
         _add_agent_columns(record)
     return record
+
+
+def require_keys(document: Mapping[str, Any], place: str, *keys: str) -> None:
+    """Check that a part of a line has keys that its format always writes.
+
+    Without such a key, a value that is shown would be wrong.
+
+    Parameters
+    ----------
+    document : mapping
+    place : str
+        The part's own keys in the line, such as ``traces[]``.
+    *keys : str
+
+    Raises
+    ------
+    LineError
+        If a key is missing; the message names it.
+    """
+    for key in keys:
+        if key not in document:
+            raise LineError(f"no '{place}.{key}'")
 
 
 def build_texts(fields: Iterable[tuple[str, Any]]) -> dict[str, str]:

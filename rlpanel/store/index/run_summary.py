@@ -164,7 +164,7 @@ def summarize(snapshot: Snapshot, now: float) -> RunSummary:
 
 
 class RunSummaries:
-    """The summaries that this process knows, by the run's folder. Thread-safe."""
+    """The summaries that are known, by the run's folder. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -212,10 +212,6 @@ class RunSummaries:
         due = (run for run in runs[:MAX_RUNS] if self._is_due(run))
         return _in_batches(lambda run: self._look(run, reading), due)
 
-    def forget(self) -> None:
-        """Forget all runs, as if the process began."""
-        self.__init__()  # type: ignore[misc]
-
     # -- internals -------------------------------------------------------------------------------
 
     def _load(self, run: AnyPath) -> None:
@@ -244,10 +240,6 @@ class RunSummaries:
         with self._lock:
             if not self.of(run.path).samples:
                 self._known[str(run.path)] = replace(self.of(run.path), step=step, reward=reward)
-
-
-#: The summaries of all runs that this process has seen.
-SUMMARIES = RunSummaries()
 
 
 def _in_batches(read: Callable[[_Run], None], runs: Iterable[_Run]) -> Iterator[int]:

@@ -19,6 +19,7 @@ import rlpanel
 from rlpanel.schema import Sample
 
 DATA = Path(__file__).parents[2] / "data"
+RLLM_EPISODE = "episodes/train_step_3_epoch_0/episode_hash76b25b3d_id17_0.json"
 INSPECT, TINKER = "upstream/inspect-0.3.285/json", "upstream/tinker-cookbook-9dfcc3a2"
 #: Format as it is named, and a file of it below a folder of `DATA`.
 FILES = (
@@ -39,7 +40,7 @@ FILES = (
     ("open-instruct", "upstream/open-instruct-e6c3044aa", "demo__1_rollouts_000000.jsonl"),
     ("prime-rl", "upstream/prime-rl-559b44772", "rollouts/step_2/train/all/traces.jsonl"),
     ("prime-rl", "upstream/verifiers-0.4.0/evaluation", "traces.jsonl"),
-    ("rLLM", "upstream/rllm-9beb6e0f", "episodes/train_step_3_epoch_0/episode_hash76b25b3d_id17_0.json"),
+    ("rLLM", "upstream/rllm-9beb6e0f", RLLM_EPISODE),
     ("ROLL", "upstream/roll-8eb27cc2/rlvr", "rollout_dump_data.step_3.jsonl"),
     ("ROLL, agentic", "upstream/roll-8eb27cc2/agentic_native", "rollout_dump_data.step_3.jsonl"),
     ("SkyRL", "upstream/skyrl-a9564572e", "dumped_evals/global_step_5_evals/openai_gsm8k.jsonl"),
@@ -61,6 +62,19 @@ LINES: tuple[tuple[str, dict[str, Any]], ...] = (
         "prime-rl's token exports",
         {"step": 1, "token_ids": [1, 2], "loss_mask": [0, 1], "trainer_logprobs": [0.0, -0.5]},
     ),
+)
+#: Keys inside a record without which another value would be shown: folder, file, and keys from the line's on.
+INSIDE = (
+    *(
+        ("upstream/prime-rl-559b44772", "rollouts/step_2/train/all/traces.jsonl", f"traces[].{key}")
+        for key in ("ok", "nodes", "nodes[].sampled", "nodes[].message")
+    ),
+    ("upstream/verifiers-0.4.0/evaluation", "traces.jsonl", "traces[].rewards.correct.score"),
+    ("upstream/verifiers-0.4.0/evaluation", "traces.jsonl", "traces[].rewards.correct.weight"),
+    ("upstream/rllm-9beb6e0f", RLLM_EPISODE, "trajectories[].name"),
+    ("upstream/rllm-9beb6e0f", RLLM_EPISODE, "trajectories[].steps"),
+    ("upstream/gym-0.7.0", "rollouts.jsonl", "response.incomplete_details"),
+    ("upstream/gym-0.7.0", "rollouts.jsonl", "response.incomplete_details.reason"),
 )
 #: Samples of a file that are compared.
 MOST = 4
@@ -175,3 +189,36 @@ def test_a_line_that_lacks_a_key_is_named_or_shows_no_other_value(
     file = "rank_0.jsonl"
     (folder / file).write_text(json.dumps(line) + "\n")
     assert list(faults(name, folder, file)) == []
+
+
+def without(part: Any, keys: list[str]) -> Any:
+    """Return a part of a document without a key, in each element of lists on the way."""
+    if not isinstance(part, dict) or not keys:
+        return part
+    name, inner = keys[0].removesuffix("[]"), keys[1:]
+    if not inner:
+        return {key: value for key, value in part.items() if key != name}
+    return {
+        key: value
+        if key != name
+        else [without(each, inner) for each in value]
+        if isinstance(value, list)
+        else without(value, inner)
+        for key, value in part.items()
+    }
+
+
+@pytest.mark.parametrize(("below", "file", "key"), INSIDE, ids=[each[2] for each in INSIDE])
+def test_a_record_that_lacks_a_key_inside_is_named(tmp_path: Path, below: str, file: str, key: str) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(DATA / below, folder)
+    whole, reasons = samples(folder)
+    assert whole[file]
+    assert not [reason for reason in reasons if key in reason]
+    path = folder / file
+    texts = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+    cut = [json.dumps(without(json.loads(text), key.split("."))) for text in texts]
+    path.write_text("".join(f"{line}\n" for line in cut))
+    found, reasons = samples(folder)
+    assert f"no '{key}'" in reasons
+    assert len(found.get(file, [])) < len(whole[file])

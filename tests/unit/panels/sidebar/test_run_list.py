@@ -13,7 +13,7 @@ from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
 from rlpanel.panels.sidebar import run_list
 from rlpanel.panels.sidebar.run_list import RunChoices, RunList, entry_of
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.store.index.run_summary import SUMMARIES, RunSummary
+from rlpanel.store.index.run_summary import RunSummary
 from tests.page_parts import part_of, send
 
 READ = RunSummary(
@@ -28,8 +28,7 @@ def info(name: str, **values: Any) -> RunInfo:
 
 
 @pytest.fixture(autouse=True)
-def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    SUMMARIES.forget()
+def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_list, "UPDATE_EVERY", 0.0)
 
 
@@ -43,8 +42,8 @@ def choices(runs: RunList) -> RunChoices:
     return part_of(runs, RunChoices)
 
 
-def know(name: str, summary: RunSummary) -> None:
-    SUMMARIES.note(Path("/root") / name, summary)
+def know(runs: RunList, name: str, summary: RunSummary) -> None:
+    runs.context.summaries.note(Path("/root") / name, summary)
 
 
 def test_a_run_that_was_never_read_has_name_and_age_only() -> None:
@@ -111,13 +110,13 @@ def test_a_flat_trend_is_in_the_middle() -> None:
 
 def test_only_entries_that_changed_are_sent(runs: RunList) -> None:
     sent = choices(runs).runs
-    know("exp/run-7", READ)
+    know(runs, "exp/run-7", READ)
     runs.context.now = 1.0
     assert choices(runs).runs is sent
     assert [entry["name"] for entry in choices(runs).changes] == ["exp/run-7"]
     assert choices(runs).changes[0]["samples"] == 1234
     for number in range(MANY):
-        know(f"exp/run-{number}", READ)
+        know(runs, f"exp/run-{number}", READ)
     runs.context.now = 2.0
     assert choices(runs).changes == []
     assert all(entry["samples"] == 1234 for entry in choices(runs).runs)
@@ -140,7 +139,7 @@ def test_a_newer_file_is_told_without_a_change_of_the_order(runs: RunList) -> No
 
 def test_updates_are_throttled(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_list, "UPDATE_EVERY", 1000.0)
-    know("exp/run-7", READ)
+    know(runs, "exp/run-7", READ)
     runs.context.now = 1.0
     assert choices(runs).changes == []
     runs.context.selection.run = "exp/run-1"  # a choice is shown at once
