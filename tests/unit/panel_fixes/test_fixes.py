@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs.fixes import FOLDER, facts, fixes
+from tests.fixes_report import CHECKS
 
 DOCS = FOLDER.parents[1] / "docs"
 MODULES = fixes()
@@ -24,6 +25,17 @@ def test_a_workaround_names_thread_versions_and_end(path: Path) -> None:
     assert [name for name in threads if name and not (DOCS / "upstream" / name).is_file()] == []
     assert NEEDED.match(said["Needed by"])
     assert said["Delete when"].endswith(".")
+
+
+def test_each_workaround_has_a_check_that_says_when_it_can_go() -> None:
+    marked = re.compile(r'^@pytest\.mark\.upstream_fault(?:\("(\w+)"\))?$', re.MULTILINE)
+    files = [file for path in CHECKS for file in (path.rglob("*.py") if path.is_dir() else [path])]
+    checked = {
+        named or file.stem.removeprefix("test_")
+        for file in files
+        for named in marked.findall(file.read_text("utf-8"))
+    }
+    assert {path.stem for path in MODULES} == checked
 
 
 def test_each_report_belongs_to_a_workaround() -> None:
