@@ -123,7 +123,7 @@ newest: .venv-newest/stamp browser
 	@$(RUN_PARTS)
 	@[ ! -e .venv-newest/bin/python ] $(if $(filter OTHER,$(PARTS)),,|| true )|| .venv-newest/bin/python -m tests.fixes_report
 
-# Panel's and Bokeh's development versions, as a workflow does each night: the smoke tests, and which workarounds can go.
+# Development versions, as a workflow does each night: the smoke tests, and which workarounds can go.
 upstream-dev: .venv-upstream-dev/stamp browser
 	@[ -e .venv-upstream-dev/bin/python ] || { echo "make $@: $$($(BIN)/python -m tests.pythons why_no_newest)"; exit 1; }
 	.venv-upstream-dev/bin/python -m pytest $(SMOKE)
@@ -190,13 +190,14 @@ clean:
 	@python=$$($(BIN)/python -m tests.pythons newest); [ -z "$$python" ] || { \
 	    $$python -m venv .venv-newest && .venv-newest/bin/$(OTHER_PIP) $(PINS) -e ".[$(TESTED)]" && touch $@; }
 
-# All but the two frameworks as constrained: a new version of another project is the business of `make newest`.
+# The newest of Panel and HoloViews, and of Bokeh what this Panel accepts: Panel 1.10 cannot be imported with Bokeh 4. All
+# others as constrained: a new version of another project is the business of `make newest`.
 .venv-upstream-dev/stamp: pyproject.toml .venv/dev.stamp
 	@rm -rf .venv-upstream-dev
 	@mkdir .venv-upstream-dev
 	@python=$$($(BIN)/python -m tests.pythons newest_or_running); [ -z "$$python" ] || { \
 	    $$python -m venv .venv-upstream-dev && .venv-upstream-dev/bin/$(OTHER_PIP) $(PINS) -e ".[$(TESTED)]" && \
-	    .venv-upstream-dev/bin/$(OTHER_PIP) --pre --upgrade --upgrade-strategy only-if-needed panel bokeh && touch $@; }
+	    .venv-upstream-dev/bin/$(OTHER_PIP) --pre --upgrade --upgrade-strategy only-if-needed panel bokeh holoviews && touch $@; }
 
 # torch first: what follows would otherwise bring another build of it. trl 1.12 is the last with a PPO trainer;
 # it works with the same packages, so it lies beside them instead of in a third environment.

@@ -336,7 +336,7 @@ class Run:
 
     @property
     def findings(self) -> pd.DataFrame:
-        """What the rules find in the complete steps, one row per finding: alarms first, then the newest.
+        """Return the findings of the complete steps, one row each: alarms first, then the newest.
 
         Columns: ``rule``, ``severity`` (``alarm``, ``warning`` or ``info``), ``onset`` and ``last`` (steps),
         ``ongoing``, ``rank`` and ``category`` (if it holds in one place only), ``sentence``, ``metric`` (a
@@ -351,7 +351,7 @@ class Run:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What the numbers depend on and the files do not tell, such as evaluations mixed into steps."""
+        """Notes on what the numbers depend on and the log lacks, such as evaluations mixed into steps."""
         return self.snapshot.remarks
 
     @property

@@ -39,7 +39,7 @@ Raw = Annotated[
 
 
 class CountBy(StrEnum):
-    """What counts in means, pass rates and groups of rewards."""
+    """The samples and rewards that count in means, pass rates and groups."""
 
     EPISODES = "episodes"
     ROWS = "rows"

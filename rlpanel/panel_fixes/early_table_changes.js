@@ -1,6 +1,7 @@
-// Applies what a table got before Tabulator had created it. Panel's handlers would raise errors or ignore it.
+// Applies what a table got before Tabulator had created it. Panel's handlers would raise errors or ignore it; from 1.10
+// on, new rows are applied.
 //
-// Upstream: https://github.com/holoviz/panel/pull/5412, https://github.com/holoviz/panel/pull/3330
+// Upstream: docs/upstream/panel-tabulator-early.md; https://github.com/holoviz/panel/pull/5412 did a part of this
 // Needed by: Panel 1.9 to 1.10
 // Delete when: the grid is a component of its own, or a change before `tableBuilt` is applied after it.
 function keepTableChanges() {

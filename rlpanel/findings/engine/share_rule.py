@@ -17,7 +17,7 @@ from rlpanel.findings.engine.signal import Signal
 
 @dataclass(frozen=True, kw_only=True)
 class ShareRule:
-    """What a rule on a share of samples says and when.
+    """The texts and limits of a rule on a share of samples.
 
     Attributes
     ----------

@@ -177,7 +177,7 @@ class RunCache:
     def _map_columns(self, columns: Columns, *, moved: bool) -> None:
         """Let large columns share the memory of their files, which the manifest has now.
 
-        ``moved`` tells whether these are other files than before, which were deleted.
+        ``moved`` is True if these files replace earlier ones, which were deleted.
         """
         disk = self._disk
         assert self._lock is not None

@@ -199,7 +199,7 @@ class Snapshot(SamplePlaces):
 
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:
-        """What this split's numbers depend on and the files do not tell, such as mixed-in evaluations."""
+        """Notes on what this split's numbers depend on and the log lacks, such as mixed-in evaluations."""
         found = (*self.own_remarks, *evaluation_remarks(self), *attempt_remarks(self), *group_remarks(self))
         return tuple(remark for remark in found if remark.split == self.split)
 
