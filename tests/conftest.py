@@ -20,6 +20,8 @@ from tests.timings import keeper
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
+    from rlpanel.api.run import Run
+
 # CI derives its examples from the tests; every other run tries new ones. Hypothesis also draws constants of
 # loaded modules, so CI's examples can still differ between workers.
 settings.register_profile("ci", max_examples=50, deadline=None, derandomize=True)
@@ -83,6 +85,22 @@ def ppo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from rlpanel.app.demo import write_recording
 
     return write_recording("ppo_couplets", tmp_path_factory.mktemp("recorded") / "couplets-ppo")
+
+
+@pytest.fixture(scope="session")
+def grpo(grpo_run: Path) -> Run:
+    """The recorded GRPO run, read once for all tests that only ask."""
+    from rlpanel.api.open_run import open_run
+
+    return open_run(grpo_run, follow=False)
+
+
+@pytest.fixture(scope="session")
+def ppo(ppo_run: Path) -> Run:
+    """The recorded PPO run, read once for all tests that only ask."""
+    from rlpanel.api.open_run import open_run
+
+    return open_run(ppo_run, follow=False)
 
 
 @pytest.fixture(scope="session")
