@@ -89,7 +89,8 @@ def samples(folder: Path, file: str) -> tuple[dict[str, list[dict[str, Any]]], l
         reasons += [*run.errors["reason"]] if len(run.errors) else []
         places: dict[str, list[tuple[int, int, str, str]]] = {}
         for split in run.splits:
-            for uid in run.split(split).samples()["uid"]:
+            shown = run.split(split).snapshot
+            for uid in map(shown.uid, shown.alive_rows.tolist()):
                 name, _, place = uid.rpartition(":")
                 offset, _, part = place.partition("/")
                 places.setdefault(name, []).append((int(offset), int(part or 0), split, uid))
