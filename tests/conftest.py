@@ -56,7 +56,7 @@ INSIDE = {"data", "blob", "about"}
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Keep logged warnings, and measure the tests if they are a part of `make test`."""
-    gc.disable()  # until all tests are imported
+    gc.disable()  # until all tests are imported; in a controller of xdist, which imports none, for good
     # Else every event of every page is made into text, with its data, and kept. The option `log_level` sets
     # the root logger's level twelve times for each test, which clears the cache of every logger.
     if (capture := config.pluginmanager.get_plugin("logging-plugin")) is not None:
