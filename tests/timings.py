@@ -47,8 +47,9 @@ def _running_children() -> float:
     total, family = 0.0, [os.getpid()]
     for process in family:
         with contextlib.suppress(OSError):  # the process has just ended
-            threads = Path(f"/proc/{process}/task").glob("*/children")
-            family += [int(child) for path in threads for child in path.read_text("utf-8").split()]
+            for path in Path(f"/proc/{process}/task").glob("*/children"):
+                with contextlib.suppress(OSError):  # the thread has just ended
+                    family += [int(child) for child in path.read_text("utf-8").split()]
             if process != family[0]:
                 stat = Path(f"/proc/{process}/stat").read_text("utf-8", "replace")
                 fields = stat.rpartition(")")[2].split()
