@@ -41,6 +41,9 @@ RUN_PARTS = if [ -e .venv-$@/bin/python ]; \
     then $(TIMED) sh -exc '$(foreach part,$(PARTS),.venv-$@/bin/python -m pytest $($(part));)'; \
     else echo "make $@: left out, $$($(BIN)/python -m tests.pythons why_no_$@)"; fi
 
+# Tests start hundreds of processes; without compiled modules each spends a third of its time on compiling them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test lint lint-js format format-js unit integration ui slow versions oldest newest upstream-dev test-train upstream watch \
     bench docs messages dist browser clean
 

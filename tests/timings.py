@@ -44,18 +44,16 @@ def _running_children() -> float:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except (AttributeError, ChildProcessError):
         return 0.0
-    parents, seconds = {}, {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text("utf-8", "replace").rpartition(")")[2].split()
-        except OSError:  # the process has just ended
-            continue
-        process = int(stat.parent.name)
-        parents[process] = int(fields[1])
-        seconds[process] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    family, total = {os.getpid()}, 0.0
-    while family := {process for process, parent in parents.items() if parent in family}:
-        total += sum(seconds[process] for process in family)
+    total, family = 0.0, [os.getpid()]
+    for process in family:
+        with contextlib.suppress(OSError):  # the process has just ended
+            for path in Path(f"/proc/{process}/task").glob("*/children"):
+                with contextlib.suppress(OSError):  # the thread has just ended
+                    family += [int(child) for child in path.read_text("utf-8").split()]
+            if process != family[0]:
+                stat = Path(f"/proc/{process}/stat").read_text("utf-8", "replace")
+                fields = stat.rpartition(")")[2].split()
+                total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return total
 
 

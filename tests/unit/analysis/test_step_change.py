@@ -161,8 +161,8 @@ def test_what_cannot_be_explained_gets_a_message(
         explain_step(view, column, step, since)
 
 
-def test_parts_of_step_metrics_give_the_metric(grpo_run: Path) -> None:
-    view = rlpanel.open_run(grpo_run, follow=False).view
+def test_parts_of_step_metrics_give_the_metric(grpo: rlpanel.Run) -> None:
+    view = grpo.view
     snapshot = view.snapshot
     rows = snapshot.rows_of(46)
     position = snapshot.steps.position(46)

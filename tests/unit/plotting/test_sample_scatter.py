@@ -17,8 +17,8 @@ from tests.factories import append, line
 
 
 @pytest.fixture
-def run(grpo_run: Path) -> rlpanel.Run:
-    return rlpanel.open_run(grpo_run, follow=False)
+def run(grpo: rlpanel.Run) -> rlpanel.Run:
+    return grpo
 
 
 def test_every_sample_is_a_point(run: rlpanel.Run) -> None:

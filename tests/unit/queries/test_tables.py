@@ -35,18 +35,6 @@ from rlpanel.texts.shorten import TextLimit
 from tests.factories import write_run
 
 
-@pytest.fixture(scope="module")
-def grpo(grpo_run: Path) -> Iterator[Run]:
-    with rlpanel.open_run(grpo_run, follow=False) as run:
-        yield run
-
-
-@pytest.fixture(scope="module")
-def ppo(ppo_run: Path) -> Iterator[Run]:
-    with rlpanel.open_run(ppo_run, follow=False) as run:
-        yield run
-
-
 @pytest.fixture
 def noted(tmp_path: Path) -> Iterator[Run]:
     write_run(tmp_path, steps=1)

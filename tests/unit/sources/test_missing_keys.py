@@ -96,23 +96,24 @@ MEANT = {
 }
 
 
-def samples(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
-    """The samples by file, the first ones with what is shown of them, and why files are not read."""
+def samples(folder: Path, file: str) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+    """The samples by file, the first ones of one file with what is shown, and why files are not read."""
     with rlpanel.open_run(folder, follow=False) as run:
         reasons: list[str] = [*run.unread["reason"]] if len(run.unread) else []
         reasons += [*run.errors["reason"]] if len(run.errors) else []
         places: dict[str, list[tuple[int, int, str, str]]] = {}
         for split in run.splits:
-            for uid in run.split(split).samples()["uid"]:
-                file, _, place = uid.rpartition(":")
+            shown = run.split(split).snapshot
+            for uid in map(shown.uid, shown.alive_rows.tolist()):
+                name, _, place = uid.rpartition(":")
                 offset, _, part = place.partition("/")
-                places.setdefault(file, []).append((int(offset), int(part or 0), split, uid))
+                places.setdefault(name, []).append((int(offset), int(part or 0), split, uid))
         return {
-            file: [
-                values(run.split(split).sample(uid), split) if number < MOST else {}
+            name: [
+                values(run.split(split).sample(uid), split) if name == file and number < MOST else {}
                 for number, (_, _, split, uid) in enumerate(sorted(found))
             ]
-            for file, found in places.items()
+            for name, found in places.items()
         }, reasons
 
 
@@ -150,12 +151,12 @@ def faults(name: str, folder: Path, file: str) -> Iterator[str]:
     """Yield what is wrong after each key was removed in turn."""
     beside = {"step": 0, "prompt": "p", "response": "r"}  # so that the folder remains a run
     (folder / "beside.jsonl").write_text(json.dumps(beside) + "\n")
-    whole = samples(folder)[0]
+    whole = samples(folder, file)[0]
     assert whole[file]
     keys, write = documents(folder / file)
     for key in keys:
         write(key, folder / file)
-        found, reasons = samples(folder)
+        found, reasons = samples(folder, file)
         named = [reason for reason in reasons if f"'{key}" in reason]
         if file not in found:
             unread = [reason for reason in named if reason.startswith("is not read")]

@@ -139,9 +139,19 @@ def test_the_tags_are_counted_again_only_after_a_change(run: Path) -> None:
     assert notes.tags() == ["a", "b"]
 
 
+@pytest.fixture(scope="module")
+def noted(tmp_path_factory: pytest.TempPathFactory) -> tuple[rlpanel.Run, rlpanel.Run]:
+    """A run with few notes, and one with four times as many."""
+    folder = tmp_path_factory.mktemp("noted")
+    few, many = (noted_run(folder / str(count), count) for count in (4_000, 16_000))
+    return rlpanel.open_run(few, follow=False), rlpanel.open_run(many, follow=False)
+
+
 @pytest.mark.parametrize("what", ["tags", "labels"])
-def test_the_time_of_many_notes_grows_with_their_number(tmp_path: Path, what: str) -> None:
-    few, many = (seconds_of(what, noted_run(tmp_path / str(count), count)) for count in (4_000, 16_000))
+def test_the_time_of_many_notes_grows_with_their_number(
+    noted: tuple[rlpanel.Run, rlpanel.Run], what: str
+) -> None:
+    few, many = (seconds_of(what, run) for run in noted)
     assert many / max(few, 0.01) < 9  # 4 if the time is linear, 16 if it is quadratic
 
 
@@ -160,8 +170,7 @@ def noted_run(folder: Path, count: int) -> Path:
     return folder
 
 
-def seconds_of(what: str, folder: Path) -> float:
-    run = rlpanel.open_run(folder, follow=False)
+def seconds_of(what: str, run: rlpanel.Run) -> float:
     notes = Notes(run.path)
     work: dict[str, Callable[[], object]] = {
         "tags": notes.tags,
@@ -173,7 +182,6 @@ def seconds_of(what: str, folder: Path) -> float:
     taken = time.thread_time() - started
     codes, texts = notes.labels(run.snapshot)["note"]
     assert [texts[code] for code in codes[-2:]] == [note.note for note in notes.all()[-2:]]
-    run.close()
     return taken
 
 
