@@ -18,8 +18,9 @@ from tokenizers import models
 
 from rlpanel.safe_files import MARKER
 from tests.factories import append, line, write_run
+from tests.integration.forked import CHECKOUT, run_module
 from tests.integration.http_client import ask
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.server_process import ServerProcess
 from tests.waiting import wait_until
 
 ROWS = 16
@@ -234,11 +235,4 @@ def test_the_list_of_runs_has_those_beside_pipes(tmp_path: Path) -> None:
 
 
 def rlpanel_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rlpanel", *arguments],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_module("rlpanel", *arguments, cwd=CHECKOUT, timeout=60)
