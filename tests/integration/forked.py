@@ -11,6 +11,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import runpy
 import select
 import signal
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -46,6 +47,8 @@ class Forked:
         As of `subprocess.Popen`; by default those of this process.
     user : int, optional
         User and group to become after the imports.
+    descriptors : tuple of int, optional
+        Soft and hard limit of open files.
 
     Attributes
     ----------
@@ -64,16 +67,18 @@ class Forked:
         stdout: int | IO[Any] | None = None,
         stderr: int | IO[Any] | None = None,
         user: int | None = None,
+        descriptors: tuple[int, int] | None = None,
     ) -> None:
         self.args = [module, *map(os.fspath, arguments)]
         at = os.path.abspath(cwd or ".")
-        request = {"args": self.args, "cwd": at, "env": environment(env or {}), "user": user}
+        limits = {"user": user, "descriptors": descriptors}
+        request = {"args": self.args, "cwd": at, "env": environment(env or {}), **limits}
         self._status, theirs = _socket_pair()
         self.returncode: int | None = None
         self.stdout, out = _opened(stdout, sys.__stdout__)
         self.stderr, error = (None, out) if stderr == subprocess.STDOUT else _opened(stderr, sys.__stderr__)
         empty = os.open(os.devnull, os.O_RDONLY)
-        requests, parent = _parent()
+        requests, parent = start_parent()
         socket.send_fds(requests, [json.dumps(request).encode()], [empty, out, error, theirs.fileno()])
         theirs.close()
         for descriptor in {empty, out, error}:
@@ -122,16 +127,19 @@ def start_module(
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str | None] | None = None,
     user: int | None = None,
+    descriptors: tuple[int, int] | None = None,
     **streams: Any,
 ) -> Forked | subprocess.Popen[str]:
     """Start a module in a forked process, or where that cannot be in one that starts Python; see `Forked`."""
     if sys.platform == "linux" and not any(name.startswith(AT_START) for name in (env or {}).keys() - {OWN}):
-        return Forked(module, *arguments, cwd=cwd, env=env, user=user, **streams)
+        return Forked(module, *arguments, cwd=cwd, env=env, user=user, descriptors=descriptors, **streams)
+    limit = None if descriptors is None else partial(resource.setrlimit, resource.RLIMIT_NOFILE, descriptors)
     return subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=cwd,
         env=environment(env or {}),
         user=user if os.geteuid() == 0 else None,
+        preexec_fn=limit,
         encoding="utf-8",
         errors="replace",
         stdin=subprocess.DEVNULL,
@@ -199,7 +207,7 @@ def _socket_pair() -> tuple[socket.socket, socket.socket]:
 
 
 @cache
-def _parent() -> tuple[socket.socket, subprocess.Popen[str]]:
+def start_parent() -> tuple[socket.socket, subprocess.Popen[str]]:
     """Start the process that the others are forked from, and return the socket for requests, and it."""
     ours, theirs = _socket_pair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST)
@@ -266,6 +274,8 @@ def _begin(request: dict[str, Any]) -> None:
         os.setgroups([])
         os.setgid(user)
         os.setuid(user)
+    if request["descriptors"] is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, tuple(request["descriptors"]))
     live = bool(os.environ.get(OWN))
     sys.stdout.reconfigure(line_buffering=live or sys.stdout.isatty(), write_through=live)  # type: ignore[union-attr]
     sys.argv = request["args"]

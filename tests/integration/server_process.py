@@ -33,6 +33,8 @@ class ServerProcess:
         Environment variables to add; None as a value removes one.
     fresh : bool
         Whether Python is started anew also where it can be forked.
+    descriptors : tuple of int, optional
+        Soft and hard limit of open files, of a module of Python.
 
     Attributes
     ----------
@@ -50,12 +52,14 @@ class ServerProcess:
         cwd: Path | None = None,
         env: dict[str, str | None] | None = None,
         fresh: bool = False,
+        descriptors: tuple[int, int] | None = None,
     ) -> None:
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}/"
         self.output: list[str] = []
         self._command = [*command, "--port", str(self.port), *map(os.fspath, arguments)]
         self._cwd, self._env = cwd, {OWN: "1", **(env or {})}
+        self._descriptors = descriptors
         self._fresh = fresh or self._command[:2] != [sys.executable, "-m"]
         self._process: subprocess.Popen[str] | Forked | None = None
 
@@ -72,7 +76,9 @@ class ServerProcess:
                 **output,
             )
         else:
-            self._process = start_module(*self._command[2:], cwd=self._cwd, env=self._env, **output)
+            self._process = start_module(
+                *self._command[2:], cwd=self._cwd, env=self._env, descriptors=self._descriptors, **output
+            )
         self._reader = threading.Thread(target=self._read, name="server-output", daemon=True)
         self._reader.start()
         wait_until(lambda: self._started() or not self.alive, 2 * PATIENCE, "the server did not start")

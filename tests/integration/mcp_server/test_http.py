@@ -5,18 +5,17 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("mcp")
 
 from tests.factories import write_run
 from tests.integration.forked import run_module
 from tests.integration.mcp_server.asking import Answers, ask_http, http_server
 from tests.integration.mcp_server.hostile_names import CALLS, ORDER, check_refusal, write_hostile
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("mcp") is None, reason="needs mcp")]
 
 HELLO = {
     "jsonrpc": "2.0",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("mcp")
 
 from rlpanel.mcp_server.answer import NOTICE, estimated_tokens
 from rlpanel.mcp_server.table_tools import READING, WRITING
@@ -16,7 +15,7 @@ from tests.factories import append, line, write_run
 from tests.integration.mcp_server.asking import Answers, ask
 from tests.integration.mcp_server.hostile_names import CALLS, ORDER, check_refusal, write_hostile
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("mcp") is None, reason="needs mcp")]
 
 
 @pytest.fixture

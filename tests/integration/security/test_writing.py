@@ -25,7 +25,7 @@ from rlpanel.sources.slime_convert import convert
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.sample_notes import Notes
 from tests.factories import append, line, write_run
-from tests.integration.forked import run_module
+from tests.integration.forked import run_module, start_parent
 from tests.limits import SAVED, small_runtime
 
 #: Seconds after which a writer counts as hanging.
@@ -478,6 +478,7 @@ def test_the_command_leaves_a_linked_folder_alone(scene: Scene) -> None:
     """A run that is large enough for an index, with the command that a user runs."""
     write_run(scene.run, steps=1, samples=1, response="x" * (5 << 20), file_name="rollout_data_rank_1.jsonl")
     (scene.run / ".rlpanel").symlink_to(scene.victim)
+    start_parent()  # its imports are no part of the command's time
     with untouched(scene.victim):
         done = run_module("rlpanel", "index", scene.run)
     assert done.returncode == 0
@@ -497,6 +498,7 @@ def test_an_export_to_stdout_is_the_page_alone(scene: Scene, target: str) -> Non
 def test_an_export_says_that_its_target_is_a_link(scene: Scene) -> None:
     report = scene.out / "report.html"
     report.symlink_to(scene.victim / "keep")
+    start_parent()
     with untouched(scene.victim):
         done = run_module("rlpanel", "export", scene.run, "--html", report)
     assert (done.returncode, done.stderr) == (2, f"rlpanel: {report} is a link; name the file itself\n")
