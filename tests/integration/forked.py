@@ -78,14 +78,11 @@ class Forked:
         self.stdout, out = _opened(stdout, sys.__stdout__)
         self.stderr, error = (None, out) if stderr == subprocess.STDOUT else _opened(stderr, sys.__stderr__)
         empty = os.open(os.devnull, os.O_RDONLY)
-        requests, parent = start_parent()
-        socket.send_fds(requests, [json.dumps(request).encode()], [empty, out, error, theirs.fileno()])
+        socket.send_fds(start_parent(), [json.dumps(request).encode()], [empty, out, error, theirs.fileno()])
         theirs.close()
         for descriptor in {empty, out, error}:
             os.close(descriptor)
-        if not (pid := self._status.recv(20)):
-            raise RuntimeError(f"no process was forked: {parent.communicate()[1]}")
-        self.pid = int(pid)
+        self.pid = int(self._status.recv(20))
 
     def __enter__(self) -> Forked:
         return self
@@ -207,8 +204,8 @@ def _socket_pair() -> tuple[socket.socket, socket.socket]:
 
 
 @cache
-def start_parent() -> tuple[socket.socket, subprocess.Popen[str]]:
-    """Start the process that the others are forked from, and return the socket for requests, and it."""
+def start_parent() -> socket.socket:
+    """Start the process that the others are forked from; return the socket for requests after its imports."""
     ours, theirs = _socket_pair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST)
     command = [sys.executable, "-m", "tests.integration.forked", str(theirs.fileno())]
@@ -229,7 +226,9 @@ def start_parent() -> tuple[socket.socket, subprocess.Popen[str]]:
         process.communicate()
 
     atexit.register(end)
-    return ours, process
+    if not ours.recv(20):
+        raise RuntimeError(f"the process ended at its start: {process.communicate()[1]}")
+    return ours
 
 
 def _fork_when_asked(requests: socket.socket) -> dict[str, Any]:
@@ -288,5 +287,7 @@ if __name__ == "__main__":
     # numpy and pyarrow have started threads of their own by now, and handle a fork.
     assert threading.active_count() == 1, "a thread would be lost in the forked processes"
     gc.freeze()  # no forked process looks through these objects, which would copy their pages
-    _begin(asked := _fork_when_asked(socket.socket(fileno=int(sys.argv[1]))))
+    requested = socket.socket(fileno=int(sys.argv[1]))
+    requested.send(b"ready")
+    _begin(asked := _fork_when_asked(requested))
     runpy.run_module(asked["args"][0], run_name="__main__", alter_sys=True)
