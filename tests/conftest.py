@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -47,6 +47,7 @@ QUIET = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--host-resolver-rules=MAP evil.example 127.0.0.1",  # that name is this machine, as after DNS rebinding
 )
 VIEWPORT = {"width": 1440, "height": 900}
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
@@ -105,8 +106,8 @@ def ppo(ppo_run: Path) -> Run:
 
 
 @pytest.fixture(scope="session")
-def launch() -> Iterator[Callable[..., Browser]]:
-    """Launch the system's Chromium, headless, with further arguments; it is closed after all tests."""
+def browser() -> Iterator[Browser]:
+    """The system's Chromium, headless, started once for all tests."""
     from playwright.sync_api import sync_playwright
 
     names = (os.environ.get("CHROMIUM"), *BROWSERS)
@@ -114,21 +115,9 @@ def launch() -> Iterator[Callable[..., Browser]]:
     if path is None:
         pytest.fail(f"no browser: none of {', '.join(BROWSERS)} on PATH, and CHROMIUM names none")
     with sync_playwright() as playwright:
-        launched: list[Browser] = []
-
-        def start(*arguments: str) -> Browser:
-            launched.append(playwright.chromium.launch(executable_path=path, args=[*QUIET, *arguments]))
-            return launched[-1]
-
-        yield start
-        for one in launched:
-            one.close()
-
-
-@pytest.fixture(scope="session")
-def browser(launch: Callable[..., Browser]) -> Browser:
-    """The system's Chromium, headless, started once for all tests."""
-    return launch()
+        launched = playwright.chromium.launch(executable_path=path, args=list(QUIET))
+        yield launched
+        launched.close()
 
 
 @pytest.fixture

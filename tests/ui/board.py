@@ -74,6 +74,11 @@ class Served:
         """The sessions of the server's pages."""
         return list(self._server.get_sessions())
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The server's event loop."""
+        return self._server.io_loop.asyncio_loop
+
     def wait_for_spare(self) -> Any:
         """Wait for a complete spare page, and return its session."""
         wait_until(lambda: self.spares.ready, timeout=60)

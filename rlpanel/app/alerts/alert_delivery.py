@@ -37,6 +37,10 @@ class AlertQueue:
     Parameters
     ----------
     recipient : Recipient
+    room : int
+        Capacity; further alerts are not queued.
+    pause : float
+        Seconds after a first failure.
 
     Attributes
     ----------
@@ -44,8 +48,9 @@ class AlertQueue:
         Number of alerts delivered since the queue was created.
     """
 
-    def __init__(self, recipient: Recipient) -> None:
+    def __init__(self, recipient: Recipient, *, room: int = ROOM, pause: float = PAUSE) -> None:
         self.recipient = recipient
+        self._room, self._pause = room, pause
         self._waiting: OrderedDict[str, Alert] = OrderedDict()
         self._delivered: set[str] = set()
         self._changed = threading.Condition()
@@ -69,7 +74,7 @@ class AlertQueue:
         """Queue an alert, unless it was delivered, is already queued or the queue is full; never blocks."""
         with self._changed:
             known = alert.id in self._waiting or alert.id in self._delivered
-            if not known and len(self._waiting) < ROOM:
+            if not known and len(self._waiting) < self._room:
                 self._waiting[alert.id] = alert
                 self._changed.notify()
 
@@ -111,5 +116,5 @@ class AlertQueue:
             log.warning("alerts do not reach %s: %s; delivery is retried", self.recipient.name, error)
         with self._changed:
             self._waiting.move_to_end(alert.id)
-        self._stopping.wait(min(PAUSE * 2**self._failures, LONGEST_PAUSE))
+        self._stopping.wait(min(self._pause * 2**self._failures, LONGEST_PAUSE))
         self._failures = min(self._failures + 1, 30)

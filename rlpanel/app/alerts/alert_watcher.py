@@ -9,7 +9,7 @@ from typing import Any
 
 import xxhash
 
-from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue
+from rlpanel.app.alerts.alert_delivery import PAUSE, Alert, AlertQueue
 from rlpanel.app.alerts.live_checks import LiveChecks
 from rlpanel.app.alerts.recipients import Recipient
 from rlpanel.app.live_runs import LiveRun, LiveRuns
@@ -31,10 +31,20 @@ class AlertWatcher:
     settings : Alerts
     board : str
         URL of the board, for links; the setting ``alert_board`` takes precedence.
+    pause : float
+        Seconds after a first failure of a recipient.
     """
 
-    def __init__(self, live: LiveRuns, recipients: Sequence[Recipient], settings: Alerts, board: str) -> None:
-        self._queues = [AlertQueue(recipient) for recipient in recipients]
+    def __init__(
+        self,
+        live: LiveRuns,
+        recipients: Sequence[Recipient],
+        settings: Alerts,
+        board: str,
+        *,
+        pause: float = PAUSE,
+    ) -> None:
+        self._queues = [AlertQueue(recipient, pause=pause) for recipient in recipients]
         self._severities = ("alarm",) if settings.alert_severity == "alarm" else ("alarm", "warning")
         self._board = (settings.alert_board or board).rstrip("/")
         self._checks = LiveChecks()

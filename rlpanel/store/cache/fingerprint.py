@@ -76,12 +76,12 @@ def imported_modules(path: Path) -> frozenset[Path]:
     while stack:
         if (file := stack.pop()) not in visited:
             visited.add(file)
-            stack += _imported_by(file)
+            stack += imported_by(file)
     return frozenset(visited)
 
 
 @cache
-def _imported_by(path: Path) -> frozenset[Path]:
+def imported_by(path: Path) -> frozenset[Path]:
     """Return the files that a module imports, including imports inside functions."""
     return frozenset(chain.from_iterable(map(_imported_files, _IMPORT.finditer(_content(path)))))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("mcp")
 
 from rlpanel.mcp_server.answer import NOTICE, estimated_tokens
 from rlpanel.mcp_server.table_tools import WRITING
@@ -17,7 +16,7 @@ from tests.integration.mcp_server.asking import Answers, ask
 from tests.integration.mcp_server.hostile_names import CALLS, ORDER, check_refusal, write_hostile
 from tests.mcp_tools import READING
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("mcp") is None, reason="needs mcp")]
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ import pytest
 
 from rlpanel.app.alerts.recipients import Command, NotDelivered
 from tests.factories import write_run
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.forked import CHECKOUT
+from tests.integration.server_process import ServerProcess
 from tests.ui.board import PATIENCE
 from tests.waiting import wait_until
 
