@@ -16,7 +16,6 @@ FLOOR = (
     "file_rights",
     "safe_files",
     "number_text",
-    "time_text",
     "slime_samples",
     "folded_html",
     "zstd",
@@ -35,14 +34,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "sources/records": (),
     "sources/files": (),
     "sources/prime": ("sources/records", "sources/files"),
-    "sources/environments": ("sources/records",),
-    "sources/evaluations": ("sources/records", "sources/files"),
-    "sources/adapters": (
-        *("sources/records", "sources/files", "sources/prime", "sources/environments", "sources/evaluations"),
-    ),
+    "sources/adapters": (*("sources/records", "sources/files", "sources/prime"),),
     "sources/readers": ("sources/records", "sources/files", "sources/adapters"),
     "sources/discovery": (
-        *("sources/records", "sources/files", "sources/prime", "sources/evaluations", "sources/adapters"),
+        *("sources/records", "sources/files", "sources/prime", "sources/adapters"),
         "sources/readers",
     ),
     "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),
@@ -173,10 +168,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("app", "app/alerts", "app/page", "app/security"),
     ),
     "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "runtime", "api"),
-    "cli/output": ("store/query", "queries"),
     "cli": (
         *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "queries", "api"),
-        *("panels/*", "app/*", "recording", "mcp_server", "cli/output"),
+        *("panels/*", "app/*", "recording", "mcp_server"),
     ),
     "__main__": ("cli",),
 }

@@ -13,7 +13,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.metrics.win_rate import WinRate, win_rate_of
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_texts
-from rlpanel.store.snapshot.compared_reward import ComparedReward, compared_reward
+from rlpanel.store.snapshot.alignment import ComparedReward, compared_reward
 from rlpanel.store.snapshot.prompt_pairs import (
     Keys,
     PromptPairs,

@@ -6,7 +6,7 @@ import os
 
 from rlpanel.api.run import Run
 from rlpanel.errors import RunNotFound
-from rlpanel.queries.read_once import read_once
+from rlpanel.queries.read_whole_run import read_once
 from rlpanel.runtime import Runtime, default_runtime
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.discovery.diagnose import diagnose

@@ -7,11 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rlpanel.analysis.difference import MAX_TEXTS
-from rlpanel.api.run_stats import Stats, stats_of
-from rlpanel.api.wait_until_read import wait_until_read
+from rlpanel.api.run_frames import Stats, histogram_frame, quantile_frame, stats_of
 from rlpanel.errors import SettingError
+from rlpanel.queries.read_whole_run import wait_until_read
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.statistics import histogram_frame, quantile_frame
 from rlpanel.schema import Sample
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sql.sql_limits import SqlLimits
@@ -439,7 +438,7 @@ class Run:
         QueryError
             If pyarrow is not installed or the run has no such column.
         """
-        from rlpanel.sql.arrow_table import samples_arrow
+        from rlpanel.sql.sample_relation import samples_arrow
 
         return samples_arrow(self.view, columns)
 

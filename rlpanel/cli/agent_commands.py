@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from rlpanel.board_url import USUAL_ADDRESS
-from rlpanel.cli.options import FollowLinks, Map
-from rlpanel.cli.output.terminal_messages import say
 from rlpanel.cli.reader_settings import set_reader_environment
+from rlpanel.cli.shared_options import FollowLinks, Map
+from rlpanel.cli.terminal_messages import say
 
 
 def mcp(
@@ -37,7 +37,7 @@ def mcp(
 ) -> None:
     """Serve the runs below a folder to an agent (Model Context Protocol); it needs the extra mcp."""
     set_reader_environment(keys, None, follow_links)
-    from rlpanel.app.security.token_auth import check_length, new_token
+    from rlpanel.app.security.login import check_length, new_token
     from rlpanel.mcp_server.answer import AnswerLimits
     from rlpanel.mcp_server.http_server import PATH, check_loopback, serve_http
     from rlpanel.mcp_server.run_pool import RunPool

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 import typer
 
 from rlpanel.cli import shared_options
-from rlpanel.cli.exit_codes import INCOMPLETE
-from rlpanel.cli.output.table_output import one_format, print_table
 from rlpanel.cli.reader_settings import say_remarks, say_unread, set_reader_environment
+from rlpanel.cli.table_output import one_format, print_table
+from rlpanel.cli.terminal_messages import INCOMPLETE
 from rlpanel.queries.question import Parameter, Question
 from rlpanel.queries.run_data import RunData
 
@@ -39,7 +39,7 @@ def command_of(question: Question[...]) -> Callable[..., None]:
             set_reader_environment(reader["keys"], None, reader["follow_links"])
             table = question(**_given(question, options))
             if not table.total:
-                from rlpanel.cli.serving import warn_without_runs
+                from rlpanel.cli.serve_commands import warn_without_runs
                 from rlpanel.sources.files.file_access import path_of
 
                 warn_without_runs(path_of(options["root"]))

@@ -1,24 +1,31 @@
-"""`Run.plot`: plots of a run as HoloViews objects, which compose with ``*`` and ``+``."""
+"""`Run.plot`: plots of a run as HoloViews objects, which compose with ``*`` and ``+``.
+
+In a notebook, scripts and style sheets need no network.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import holoviews as hv
 
-from rlpanel.plotting.chosen_steps import Steps
-from rlpanel.plotting.group_ranges import group_ranges
-from rlpanel.plotting.load_holoviews import load_holoviews
+from rlpanel.panel_fixes.embedded_sheets import embed_in_plots
 from rlpanel.plotting.plot_file import save_plot
-from rlpanel.plotting.rollout_timeline import rollout_timeline
-from rlpanel.plotting.sample_scatter import sample_scatter
-from rlpanel.plotting.step_curve import step_curve
-from rlpanel.plotting.token_stems import token_stems
-from rlpanel.plotting.value_histogram import value_histogram
-from rlpanel.plotting.value_ridges import value_ridges
+from rlpanel.plotting.plotted_run import Steps
+from rlpanel.plotting.rollout_plots import rollout_timeline, token_stems
+from rlpanel.plotting.sample_plots import group_ranges, sample_scatter
+from rlpanel.plotting.step_plots import step_curve, value_histogram, value_ridges
 from rlpanel.queries.run_data import RunData
+
+
+@cache
+def load_holoviews() -> None:
+    """Load the Bokeh backend once; to be called before the first plot is made."""
+    hv.extension("bokeh", inline=True, logo=False)
+    embed_in_plots()
 
 
 class RunPlots:

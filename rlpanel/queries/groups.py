@@ -107,8 +107,7 @@ def groups(
     """
     import numpy as np
 
-    from rlpanel.queries.run_columns import counted_by, step_or_newest
-    from rlpanel.queries.texts_of_samples import questions_of
+    from rlpanel.queries.run_columns import counted_by, questions_of, step_or_newest
     from rlpanel.texts.shorten import TextLimit
 
     step = step if all_steps else step_or_newest(run.view, step)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rlpanel.errors import RLPanelError, SettingError
+from rlpanel.number_text import utc_text
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import Limit, Offset
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import RUN, Table, TableColumn, page
-from rlpanel.time_text import utc_text
 
 if TYPE_CHECKING:
     from rlpanel.store.query.sample_notes import Note

@@ -76,8 +76,7 @@ def prompts(
     SettingError
         If there is no such kind.
     """
-    from rlpanel.queries.run_columns import counted_by
-    from rlpanel.queries.texts_of_samples import questions_of
+    from rlpanel.queries.run_columns import counted_by, questions_of
     from rlpanel.store.snapshot.prompts import unsolved_prompts, variable_prompts
     from rlpanel.texts.shorten import TextLimit
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlpanel.errors import RLPanelError
+from rlpanel.number_text import utc_text
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import Limit, Offset, Root
 from rlpanel.queries.table import Table, TableColumn, page
-from rlpanel.time_text import utc_text
 
 if TYPE_CHECKING:
     from rlpanel.sources.discovery.directory import RunInfo
@@ -85,7 +85,7 @@ def runs(root: Root, *, limit: Limit = None, offset: Offset = 0, summaries: Any 
 
 
 def _summaries_of(infos: Sequence[RunInfo], summaries: RunSummaries) -> list[RunSummary]:
-    from rlpanel.queries.read_once import read_once
+    from rlpanel.queries.read_whole_run import read_once
     from rlpanel.settings import Reading
 
     for _ in summaries.read_saved([info.path for info in infos]):

@@ -65,7 +65,7 @@ def sample(run: RunData, uid: Uid, *, chars: SampleChars = None, start: Start = 
 
     from rlpanel import schema
     from rlpanel.metrics.engine.compute import token_values
-    from rlpanel.queries.texts_of_samples import cut_texts
+    from rlpanel.queries.run_columns import cut_texts
     from rlpanel.store.query.sample_notes import Notes
     from rlpanel.texts.shorten import TextLimit
 

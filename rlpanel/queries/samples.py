@@ -145,7 +145,7 @@ def _texts(run: RunData, rows: np.ndarray, limit: TextLimit, *, every: bool) -> 
 
     from rlpanel import schema
     from rlpanel.metrics.engine import compute
-    from rlpanel.queries.texts_of_samples import cut_texts, read_logged_texts
+    from rlpanel.queries.run_columns import cut_texts, read_logged_texts
     from rlpanel.store.query.fetch_sample import fetch_texts
 
     logged = read_logged_texts(run, rows)

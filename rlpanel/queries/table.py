@@ -217,7 +217,7 @@ class Table:
         return {name: plain(fact() if callable(fact) else fact) for name, fact in found.items()}
 
     def document(self) -> dict[str, Any]:
-        """Return the table as one JSON object; `rlpanel.queries.json_schema` describes it."""
+        """Return the table as one JSON object; `rlpanel.queries.catalogue` describes it."""
         columns = [
             {"name": c.name, "type": c.type, "unit": c.unit, "description": c.description}
             for c in self.columns

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from rlpanel.metrics.token_tally import RankedToken
-    from rlpanel.store.query.token_reader import TallyProgress
+    from rlpanel.store.query.fetch_sample import TallyProgress
     from rlpanel.texts.display_text import Encoding
 
 
@@ -87,7 +87,7 @@ def tokens(
     """
     from rlpanel.display_settings import Display
     from rlpanel.queries.run_columns import similar, step_or_newest
-    from rlpanel.store.query.token_reader import TallyProgress, TokenReader, within_limit
+    from rlpanel.store.query.fetch_sample import TallyProgress, TokenReader, within_limit
     from rlpanel.texts.display_text import detect
 
     view, display = run.view, Display()

@@ -22,8 +22,7 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.errors import QueryError
-from rlpanel.sql.array_messages import receive, send
-from rlpanel.sql.column_bytes import column_from_arrays
+from rlpanel.sql.column_messages import column_from_arrays, receive, send
 from rlpanel.sql.sample_relation import Relation
 from rlpanel.sql.sql_limits import SqlLimits, binary_size
 from rlpanel.sql.statement import Statement

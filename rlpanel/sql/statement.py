@@ -1,7 +1,7 @@
 """Parses a query with duckdb's own parser and refuses all but one SELECT over the run's tables.
 
 This is the second of two bounds. The first is the connection, which has no access to files or settings
-(`rlpanel.sql.locked_database`).
+(`rlpanel.sql.sql_worker`).
 """
 
 from __future__ import annotations

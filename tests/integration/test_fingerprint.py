@@ -37,7 +37,7 @@ for name in ["", *sys.argv[1:]]:
 """
 LOADED = """
 import json, sys
-import rlpanel.store.columns.row_builder, rlpanel.sources.discovery.open_file
+import rlpanel.store.columns.row_builder, rlpanel.sources.discovery.directory
 print(json.dumps([module.__file__ for name, module in sys.modules.items() if name.startswith("rlpanel.")]))
 """
 
@@ -110,7 +110,7 @@ def test_changed_reading_code_changes_the_fingerprint_of_reading(package: Path, 
 
 def test_all_modules_that_reading_imports_are_counted() -> None:
     counted = fingerprint.imported_modules(Path(sys.modules["rlpanel.store.columns.row_builder"].__file__))
-    counted |= fingerprint.imported_modules(Path(sys.modules["rlpanel.sources.discovery.open_file"].__file__))
+    counted |= fingerprint.imported_modules(Path(sys.modules["rlpanel.sources.discovery.directory"].__file__))
     [files] = run_python(LOADED, PACKAGE.parent)
     loaded = {Path(file) for file in files}
     # Packages are imported with their modules; those that declare nothing are left out.

@@ -22,7 +22,7 @@ from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
 from rlpanel.app.page.page_template import THEME_COOKIE, last_theme
 from rlpanel.app.page.served_page import ServedPage, page_of
-from rlpanel.app.security.link_origin import SITE_HEADER, comes_from_elsewhere
+from rlpanel.app.security.host_and_origin import SITE_HEADER, comes_from_elsewhere
 from rlpanel.panel_fixes.prepared_document import serialize_ahead
 from rlpanel.panel_fixes.server_pages import page_context
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rlpanel.board_url import BEST
 from rlpanel.panels.language.labels import marked, tr, trn
-from rlpanel.store.snapshot.compared_reward import ComparedReward
+from rlpanel.store.snapshot.alignment import ComparedReward
 from rlpanel.store.snapshot.prompt_pairs import PromptPairs
 
 #: Maximum number of reward functions that a sentence names.

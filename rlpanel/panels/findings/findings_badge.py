@@ -9,8 +9,8 @@ from typing import Any, get_args
 import panel as pn
 from panel.viewable import Viewer
 
+from rlpanel.findings.check import cached_findings
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
-from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.panels.curves.curve_selection import show_curve
 from rlpanel.panels.findings.finding_landing import StepChoice, show_affected, show_finding
 from rlpanel.panels.findings.findings_popup import (

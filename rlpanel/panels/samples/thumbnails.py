@@ -15,7 +15,7 @@ from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.safe_image import BadImage, image_url
-from rlpanel.sources.records.agent_fields import AgentFields
+from rlpanel.sources.records.field_values import AgentFields
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.sample_media import image_bytes

@@ -25,7 +25,7 @@ from rlpanel.sources.files.file_access import Unread
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.run_summary import RunSummaries
 from rlpanel.store.query.fetch_sample import fetch
-from rlpanel.store.query.playable_media import PlayableMedium
+from rlpanel.store.query.sample_media import PlayableMedium
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.alignment import ALIGNMENTS
 from rlpanel.store.snapshot.run_view import RunView

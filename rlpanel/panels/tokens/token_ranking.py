@@ -27,7 +27,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.store.query.token_reader import (
+from rlpanel.store.query.fetch_sample import (
     VALUE_ERROR,
     TallyProgress,
     TokenReader,

@@ -14,9 +14,8 @@ from dataclasses import replace
 
 from rlpanel.metrics.engine.constants import gather_constants
 from rlpanel.settings import Reading, StoreLimits, Training
-from rlpanel.sources.discovery.directory import RolloutFileInfo
+from rlpanel.sources.discovery.directory import RolloutFileInfo, open_file
 from rlpanel.sources.discovery.folder_config import RunJson
-from rlpanel.sources.discovery.open_file import open_file
 from rlpanel.sources.files.file_access import Unread, path_of
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.backlog.backlog import Backlog
@@ -26,8 +25,7 @@ from rlpanel.store.cache.run_cache import RunCache
 from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
-from rlpanel.store.index.backlog_ranges import BacklogRanges
-from rlpanel.store.index.lines_again import LinesAgain
+from rlpanel.store.index.older_lines import BacklogRanges, LinesAgain
 from rlpanel.store.index.run_content import RunContent
 from rlpanel.store.index.run_files import RunFile, RunFiles
 from rlpanel.store.index.run_folder import RunFolder

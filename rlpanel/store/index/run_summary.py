@@ -23,13 +23,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rlpanel.settings import Reading
-from rlpanel.sources.discovery.directory import Directory, RunInfo
-from rlpanel.sources.discovery.open_file import open_file
+from rlpanel.sources.discovery.directory import Directory, RunInfo, open_file
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.backlog.range_reader import first_line_start, last_line_start
-from rlpanel.store.cache.saved_text import read_saved_text, save_text
+from rlpanel.store.cache.run_cache import read_saved_text, save_text
 from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN
 from rlpanel.store.columns.step_stats import MEAN
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step

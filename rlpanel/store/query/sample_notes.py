@@ -24,8 +24,15 @@ import xxhash
 
 from rlpanel.errors import SettingError, UnsafePath
 from rlpanel.safe_files import SafeFolder
-from rlpanel.sources.files.file_access import AnyPath, reason_of
-from rlpanel.sources.files.small_files import SmallFile, Stamp, read_in, read_remote_end, stamp_of
+from rlpanel.sources.files.file_access import (
+    AnyPath,
+    SmallFile,
+    Stamp,
+    read_in,
+    read_remote_end,
+    reason_of,
+    stamp_of,
+)
 from rlpanel.store.cache.cache_folder import cache_folders, log_rights, open_cache, warn_once
 from rlpanel.store.columns.run_table import DEAD
 from rlpanel.store.query.filter import Labels

@@ -169,7 +169,7 @@ def run_side(snapshot: Snapshot, at: str, reward: np.ndarray, keys: Keys = exact
     at : str
         `NEWEST`, `BEST` or a step's number.
     reward : ndarray of float, shape (rows,)
-        The number by which runs are compared (see `rlpanel.store.snapshot.compared_reward`).
+        The number by which runs are compared (see `rlpanel.store.snapshot.alignment`).
     keys : callable, optional
         Keys by which prompts are matched; by default their text as logged.
     """

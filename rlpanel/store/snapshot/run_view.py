@@ -13,7 +13,7 @@ import numpy as np
 
 from rlpanel.metrics.engine.column_info import ALIASES, pooling_columns, step_names, token_mean_columns
 from rlpanel.metrics.engine.constants import Constants
-from rlpanel.metrics.engine.step_statistics import STATISTICS, split_statistic
+from rlpanel.metrics.engine.metric import STATISTICS, split_statistic
 from rlpanel.store.snapshot import step_metric_cache
 from rlpanel.store.snapshot.quantiles import Histogram, Histograms, Quantiles, Values
 from rlpanel.store.snapshot.snapshot import Snapshot

@@ -20,9 +20,16 @@ from prometheus_client import generate_latest
 
 import rlpanel
 from docs import generate
-from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue
+from rlpanel.app.alerts.alert_delivery import (
+    Alert,
+    AlertQueue,
+    Command,
+    NotDelivered,
+    Recipient,
+    Webhook,
+    from_settings,
+)
 from rlpanel.app.alerts.alert_watcher import AlertWatcher
-from rlpanel.app.alerts.recipients import Command, NotDelivered, Recipient, Webhook, from_settings
 from rlpanel.app.live_runs import LiveRuns
 from rlpanel.app.server.background_service import Service
 from rlpanel.app.server.health_endpoint import Observed, health, registry_of

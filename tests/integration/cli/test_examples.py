@@ -12,8 +12,7 @@ import pytest
 
 from rlpanel.app.demo import write_recording
 from rlpanel.cli.commands import COMMANDS
-from rlpanel.queries.catalogue import question_of
-from rlpanel.queries.json_schema import document_schema, row_schema
+from rlpanel.queries.catalogue import document_schema, question_of, row_schema
 from tests.factories import append, line, write_run
 from tests.integration.cli.command_line import run_in
 

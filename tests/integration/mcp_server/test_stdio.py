@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlpanel.mcp_server.answer import NOTICE, estimated_tokens
-from rlpanel.mcp_server.table_tools import WRITING
+from rlpanel.mcp_server.tool_server import WRITING
 from tests.factories import append, line, write_run
 from tests.integration.mcp_server.asking import Answers, ask
 from tests.integration.mcp_server.hostile_names import CALLS, ORDER, check_refusal, write_hostile

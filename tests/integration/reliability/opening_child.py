@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import rlpanel
-from rlpanel.cli.resource_usage import peak_memory
+from rlpanel.cli.file_commands import peak_memory
 from rlpanel.store.index.run_summary import RunSummaries
 from rlpanel.store.query.sample_notes import Notes
 from tests.limits import small_runtime

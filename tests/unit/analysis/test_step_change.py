@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.analysis.change_sentences import sentences
 from rlpanel.analysis.curve_parts import can_split, curve_parts
-from rlpanel.analysis.step_change import explain_step
+from rlpanel.analysis.step_change import explain_step, sentences
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import METRICS
 from rlpanel.metrics.engine.segments import Segments

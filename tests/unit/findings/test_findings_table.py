@@ -7,8 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.finding_dict import finding_dict
+from rlpanel.findings.engine.finding import Finding, finding_dict
 from rlpanel.queries.findings import findings
 
 COLUMNS = [

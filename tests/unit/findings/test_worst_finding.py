@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from rlpanel.findings.check import cached_findings, worst_finding
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.findings_cache import cached_findings, worst_finding
 from rlpanel.settings import FindingSettings, Reading
-from rlpanel.store.cache.saved_text import read_saved_text
+from rlpanel.store.cache.run_cache import read_saved_text
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.run_summary import FILE, RunSummaries
 from tests.factories import write_run

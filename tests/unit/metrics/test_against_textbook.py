@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.metrics.engine.compute import derive_columns, reduce_tokens, token_values
 from rlpanel.metrics.engine.constants import gather_constants
-from rlpanel.metrics.engine.step_compute import StepRows
+from rlpanel.metrics.engine.segments import StepRows
 from rlpanel.metrics.kl_divergence import kl_k2, kl_k3, kl_rllb, log_ratio
 from tests import textbook
 

@@ -7,7 +7,7 @@ import panel as pn
 import pytest
 from panel.io.resources import CDN_DIST
 
-from rlpanel.plotting.load_holoviews import load_holoviews
+from rlpanel.plotting.run_plots import load_holoviews
 
 
 @pytest.mark.upstream_fault

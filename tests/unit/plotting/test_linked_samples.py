@@ -13,8 +13,8 @@ import pytest
 from holoviews.streams import SelectionXY
 
 import rlpanel
-from rlpanel.plotting import linked_samples
-from rlpanel.plotting.linked_samples import GROUP, SAMPLE, sample_table
+from rlpanel.plotting import plotted_run
+from rlpanel.plotting.plotted_run import GROUP, SAMPLE, sample_table
 
 pytestmark = pytest.mark.slow
 
@@ -118,7 +118,7 @@ def test_a_large_table_has_only_the_columns_of_its_plot(
 ) -> None:
     rows = run.snapshot.alive_rows
     assert len(sample_table(run.view, rows, ["reward"]).vdims) > 20
-    monkeypatch.setattr(linked_samples, "LINKED_VALUES", 1000)
+    monkeypatch.setattr(plotted_run, "LINKED_VALUES", 1000)
     assert [each.name for each in sample_table(run.view, rows, ["reward"]).dimensions()] == [
         *("step", "rank", GROUP, SAMPLE),
         "reward",

@@ -17,7 +17,7 @@ from rlpanel.cli.table_command import command_of
 from rlpanel.errors import QueryError
 from rlpanel.mcp_server.answer import AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
-from rlpanel.mcp_server.table_tools import tool_of
+from rlpanel.mcp_server.tool_server import tool_of
 from rlpanel.panels.notebook.answer_table import AnswerTable
 from rlpanel.panels.notebook.run_binding import context_of
 from rlpanel.queries.question import QUESTIONS, Question, question

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from rlpanel.errors import QueryError
-from rlpanel.sql.array_messages import receive, send
-from rlpanel.sql.column_bytes import column_from_arrays, column_to_arrays
+from rlpanel.sql.column_messages import column_from_arrays, column_to_arrays, receive, send
 
 duckdb = pytest.importorskip("duckdb")
 

@@ -138,7 +138,7 @@ def test_a_metric_of_tokens_that_was_not_logged_is_null(run: Run) -> None:
 
 
 def test_tokens_of_too_many_lines_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlpanel.sql.step_tokens.MAX_BYTES", 1000)
+    monkeypatch.setattr("rlpanel.sql.run_query.MAX_BYTES", 1000)
     with pytest.raises(QueryError, match="choose fewer steps"):
         run.sql("from tokens(1, 3)")
 

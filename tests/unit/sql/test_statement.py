@@ -11,8 +11,8 @@ import pytest
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.errors import QueryError
-from rlpanel.sql.locked_database import connect, lock
 from rlpanel.sql.sql_limits import SqlLimits
+from rlpanel.sql.sql_worker import connect, lock
 from rlpanel.sql.statement import parse
 from tests.factories import write_run
 

@@ -12,7 +12,7 @@ import pytest
 import rlpanel
 from rlpanel.app.board.board import Board
 from rlpanel.errors import SettingError
-from rlpanel.findings.findings_cache import cached_findings
+from rlpanel.findings.check import cached_findings
 from rlpanel.panels.sidebar.run_badge import badge_html
 from rlpanel.settings import FindingSettings
 from rlpanel.store.columns.splits import MAX_SPLITS, REST

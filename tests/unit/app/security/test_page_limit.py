@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlpanel.app.security.page_limit import PageLimit
+from rlpanel.app.security.page_sessions import PageLimit
 
 HERE, THERE = "10.0.0.1", "10.0.0.2"
 

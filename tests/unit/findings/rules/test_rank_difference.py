@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlpanel.findings.rules.rank_difference import differing_stretch
+from rlpanel.findings.rules.ranks import differing_stretch
 
 
 def test_a_rank_differs_until_half_of_the_difference_is_gone() -> None:

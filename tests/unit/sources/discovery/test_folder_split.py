@@ -13,7 +13,7 @@ import rlpanel
 from rlpanel.app.board.run_choice import most_useful
 from rlpanel.cli.commands import app
 from rlpanel.sources.discovery.directory import discover
-from rlpanel.sources.discovery.folder_split import names_evaluation
+from rlpanel.sources.discovery.file_names import names_evaluation
 from tests.factories import append
 
 

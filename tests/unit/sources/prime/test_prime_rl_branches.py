@@ -14,7 +14,7 @@ import pytest
 
 import rlpanel
 from rlpanel.schema import Sample
-from rlpanel.sources.prime.prime_rl_branches import Node, branches
+from rlpanel.sources.prime.prime_rl import Node, branches
 
 UPSTREAM = Path(__file__).parents[3] / "data" / "upstream" / "verifiers-0.4.0"
 

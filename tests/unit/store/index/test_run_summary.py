@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlpanel.settings import Reading
-from rlpanel.store.cache.saved_text import save_text
+from rlpanel.store.cache.run_cache import save_text
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.run_summary import FILE, TREND_POINTS, VERSION, RunSummaries, RunSummary, summarize
 from tests.factories import append, line, write_run

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlpanel.api.open_run import open_run
-from rlpanel.store.query.token_reader import TallyProgress, TokenReader
+from rlpanel.store.query.fetch_sample import TallyProgress, TokenReader
 from tests.factories import append, sample
 
 

@@ -12,7 +12,7 @@ from xxhash import xxh3_64_intdigest
 
 import rlpanel
 from rlpanel.board_url import BEST, NEWEST
-from rlpanel.store.snapshot.compared_reward import ComparedReward
+from rlpanel.store.snapshot.alignment import ComparedReward
 from rlpanel.store.snapshot.prompt_pairs import (
     Keys,
     RunSide,

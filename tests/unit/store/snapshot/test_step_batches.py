@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.store.snapshot import step_batches as module
-from rlpanel.store.snapshot.step_batches import step_batches
+from rlpanel.store.snapshot import step_metric_cache as module
+from rlpanel.store.snapshot.step_metric_cache import step_batches
 
 DRAW = np.random.default_rng(0)
 STEP = DRAW.choice([1, 2, 5, 6, 9], 200)
