@@ -32,7 +32,6 @@ OTHER := -n 2 --dist loadfile --hypothesis-profile quick -m "not upstream_fault"
     tests/integration/security/test_routes.py
 SMOKE := tests/ui/test_threads.py \
     tests/ui/test_live.py::test_a_line_is_a_point_and_a_whole_step_is_followed \
-    tests/ui/test_live.py::test_every_open_browser_follows \
     tests/ui/test_hostile.py::test_nothing_that_a_log_says_is_run \
     tests/ui/test_url.py::test_what_is_chosen_survives_a_reload
 # What `make oldest` and `make newest` test; or why they do not.

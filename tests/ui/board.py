@@ -17,6 +17,7 @@ from rlpanel.app.server.access import Access
 from rlpanel.app.server.page_handlers import PageHandler
 from rlpanel.app.server.server import start
 from rlpanel.app.server.spare_pages import SparePages
+from rlpanel.panel_fixes.server_pages import tornado_application
 from rlpanel.panels.ui.field_names import field_of
 from rlpanel.runtime import Runtime, default_runtime
 from tests.waiting import wait_until
@@ -66,7 +67,7 @@ class Served:
     @property
     def spares(self) -> SparePages:
         """The server's spare pages."""
-        rules = self._server._tornado.wildcard_router.rules
+        rules = tornado_application(self._server).wildcard_router.rules
         return next(rule.target_kwargs["spares"] for rule in rules if rule.target is PageHandler)
 
     @property
@@ -82,7 +83,9 @@ class Served:
     def wait_for_spare(self) -> Any:
         """Wait for a complete spare page, and return its session."""
         wait_until(lambda: self.spares.ready, timeout=60)
-        return next(iter(self.spares._spares.values()))
+        return next(
+            page for page in self.pages if page.id in self.spares.ids and not page.expiration_requested
+        )
 
     def __enter__(self) -> Served:
         self._thread.start()
@@ -164,6 +167,8 @@ class BoardPage:
 
     def settled(self, step: int | None = None) -> BoardPage:
         """Wait until curves, grid and sample are drawn; also at ``step`` if it is given."""
+        if self._is_blank:
+            self.open()
         expect(self.page.locator(".rl-curve canvas").first).to_be_visible()
         expect(self.rows.first).to_be_visible()
         expect(self.sample_head.locator("[data-uid]")).to_be_visible()
@@ -178,7 +183,9 @@ class BoardPage:
         expect(self.sample_head).to_contain_text(f"step {step} ·")
 
     def go(self, **query: object) -> BoardPage:
-        """Change the selection without loading the page, like Back and Forward."""
+        """Change the selection without loading the page, like Back and Forward; load a blank page."""
+        if self._is_blank:
+            return self.open(**query)
         self.page.evaluate(
             """(query) => {
                 history.pushState({}, "", location.pathname + query)
@@ -187,6 +194,10 @@ class BoardPage:
             f"?{urlencode(query)}",
         )
         return self
+
+    @property
+    def _is_blank(self) -> bool:
+        return self.page.url == "about:blank"
 
     # -- curves ----------------------------------------------------------------------------------
 
@@ -272,7 +283,7 @@ class BoardPage:
 
     def until(self, predicate: Any, message: str = "") -> Any:
         """Wait for a condition that no locator can express."""
-        return wait_until(predicate, PATIENCE, message, page=self.page, every=0.03)
+        return wait_until(predicate, PATIENCE, message, page=self.page, every=0.1)
 
 
 def cells_of(column: str) -> str:

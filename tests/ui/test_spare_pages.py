@@ -15,7 +15,7 @@ from rlpanel.runtime import Runtime
 from rlpanel.settings import Limits, SparePageLimits
 from tests.factories import write_run
 from tests.ui.board import BoardPage, Served
-from tests.ui.conftest import OpenBoard
+from tests.ui.conftest import OpenBoard, Profile
 
 #: What all plots on the page draw: the data of each source, by name.
 DRAWN = """() => Bokeh.documents.flatMap((doc) => [...doc.all_models])
@@ -84,10 +84,10 @@ def are_equal(given: BoardPage, new: BoardPage) -> bool:
     [ADDRESSES[0], *(pytest.param(*both, marks=pytest.mark.slow) for both in ADDRESSES[1:])],
 )
 def test_it_shows_what_a_new_page_would(
-    open_board: OpenBoard, without: Served, ahead: Served, before: str, after: str
+    profile: Profile, open_board: OpenBoard, without: Served, ahead: Served, before: str, after: str
 ) -> None:
     new = open_board(server=without, **query(after))
-    open_board(server=ahead, **query(before)).page.close()
+    visit(profile, ahead, **query(before))
     spare = ahead.wait_for_spare()
     given = open_board(server=ahead, **query(after))
     assert spare.connection_count == 1
@@ -97,14 +97,22 @@ def test_it_shows_what_a_new_page_would(
     given.until(lambda: are_equal(given, new))
 
 
-def test_its_visitor_is_told_what_a_link_names_in_vain(open_board: OpenBoard, ahead: Served) -> None:
-    open_board(server=ahead, run="grpo").page.close()
+def test_its_visitor_is_told_what_a_link_names_in_vain(
+    profile: Profile, open_board: OpenBoard, ahead: Served
+) -> None:
+    visit(profile, ahead, run="grpo")
     spare = ahead.wait_for_spare()
     given = open_board(server=ahead, run="gone", step="x")
     assert spare.connection_count == 1
     expect(given.page.get_by_text("no run 'gone' below", exact=False)).to_be_visible()
     expect(given.page.locator(".notyf__message", has_text="step=x in the link is not valid")).to_be_visible()
     given.settled()
+
+
+def visit(profile: Profile, server: Served, **query: str) -> None:
+    """Ask for a page with the browser's cookies and language, without drawing it."""
+    language = {"Accept-Language": "en-US"}
+    assert profile.context.request.get(server.url, params=query, headers=language).ok
 
 
 def query(text: str) -> dict[str, str]:

@@ -213,13 +213,13 @@ def without(part: Any, keys: list[str]) -> Any:
 def test_a_record_that_lacks_a_key_inside_is_named(tmp_path: Path, below: str, file: str, key: str) -> None:
     folder = tmp_path / "run"
     shutil.copytree(DATA / below, folder)
-    whole, reasons = samples(folder)
+    whole, reasons = samples(folder, file)
     assert whole[file]
     assert not [reason for reason in reasons if key in reason]
     path = folder / file
     texts = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
     cut = [json.dumps(without(json.loads(text), key.split("."))) for text in texts]
     path.write_text("".join(f"{line}\n" for line in cut))
-    found, reasons = samples(folder)
+    found, reasons = samples(folder, file)
     assert f"no '{key}'" in reasons
     assert len(found.get(file, [])) < len(whole[file])
