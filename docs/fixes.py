@@ -43,5 +43,5 @@ def fixes_table() -> str:
         thread = _THREAD.sub(lambda found: f"[{found[1]} #{found[3]}]({found[0]})", said["Upstream"])
         thread = _REPORT.sub(r"[report](\1)", thread)
         cells = (f"`{path.name}`", said["Wrong"], thread, said["Needed by"], said["Delete when"])
-        rows.append("| " + " | ".join(cell.replace("\n", " ").replace("``", "`") for cell in cells) + " |")
+        rows.append("| " + " | ".join(" ".join(cell.split()).replace("``", "`") for cell in cells) + " |")
     return "\n".join(rows)

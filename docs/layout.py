@@ -16,7 +16,6 @@ FLOOR = (
     "file_rights",
     "safe_files",
     "number_text",
-    "time_text",
     "slime_samples",
     "folded_html",
     "zstd",
@@ -35,14 +34,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "sources/records": (),
     "sources/files": (),
     "sources/prime": ("sources/records", "sources/files"),
-    "sources/environments": ("sources/records",),
-    "sources/evaluations": ("sources/records", "sources/files"),
-    "sources/adapters": (
-        *("sources/records", "sources/files", "sources/prime", "sources/environments", "sources/evaluations"),
-    ),
+    "sources/adapters": (*("sources/records", "sources/files", "sources/prime"),),
     "sources/readers": ("sources/records", "sources/files", "sources/adapters"),
     "sources/discovery": (
-        *("sources/records", "sources/files", "sources/prime", "sources/evaluations", "sources/adapters"),
+        *("sources/records", "sources/files", "sources/prime", "sources/adapters"),
         "sources/readers",
     ),
     "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),
@@ -86,7 +81,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "queries": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql"),
     "runtime": ("store/*", "panels/session"),
     "plotting": (
-        *("texts", "metrics/*", "store/*", "panel_fixes", "panels/ui", "panels/plots", "panels/timeline"),
+        *("texts", "metrics/*", "store/*", "queries", "panel_fixes"),
+        *("panels/ui", "panels/plots", "panels/timeline"),
     ),
     "api": (
         *("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "queries"),
@@ -172,11 +168,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/*", "store/*", "panel_fixes", "panels/language", "panels/session", "runtime"),
         *("app", "app/alerts", "app/page", "app/security"),
     ),
-    "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "api"),
-    "cli/output": ("store/query", "queries"),
+    "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "runtime", "api"),
     "cli": (
         *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "queries", "api"),
-        *("panels/*", "app/*", "recording", "mcp_server", "cli/output"),
+        *("panels/*", "app/*", "recording", "mcp_server"),
     ),
     "__main__": ("cli",),
 }

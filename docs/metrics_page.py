@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from docs import trainer_names
 from rlpanel.metrics.engine import column_info, definition
 from rlpanel.metrics.engine.constants import DECLARED
-from rlpanel.metrics.engine.step_statistics import STATISTICS
+from rlpanel.metrics.engine.metric import STATISTICS
 
 _LEVELS = {
     "token": (

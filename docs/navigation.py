@@ -35,6 +35,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "docs/decisions/episodes-count-once",
         "docs/decisions/sql-in-a-child-process",
         "docs/decisions/findings-claim-their-evidence",
+        "docs/decisions/index-beside-the-log",
+        "docs/decisions/plots-by-a-browser",
         "tests/bench/RESULTS",
         "rlpanel/data/README",
         "CHANGELOG",

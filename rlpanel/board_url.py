@@ -1,8 +1,8 @@
 """The board's address: each key of its query string, and the address of a run, step, sample or filter.
 
 The board reads and writes it for its selection (`rlpanel.panels.session.context.Selection`); commands,
-agents and alerts write it for people. It imports nothing of the board, so that a command writes a link at
-once.
+agents and alerts write it for people. It imports the standard library alone, so that a command writes a link
+at once.
 
 Keys are read one by one: a value that cannot be read is ignored and reported, the others are applied. The
 name of a run is always text, even if it looks like a number.
@@ -15,17 +15,21 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-from rlpanel.display_settings import DARK_DEFAULT, MAX_SMOOTHING
-
-#: Address of a board that was started without options.
-USUAL_ADDRESS = "http://localhost:5006"
+#: Port and address of a board that was started without options.
+USUAL_PORT = 5006
+USUAL_ADDRESS = f"http://localhost:{USUAL_PORT}"
 #: Maximum number of characters of a query string.
 MAX_QUERY = 8192
 #: Maximum number of runs and splits whose curves are drawn over those of the selected run.
 MAX_OVERLAY_RUNS = 8
+#: Whether the theme is dark, unless the viewer chooses one.
+DARK_DEFAULT = True
+#: Largest weight of the moving average; with a larger one, the line would not reach the values within a run.
+MAX_SMOOTHING = 0.99
 #: Quantities on the x axis of the curves: steps, samples seen, wall time.
 STEP, SAMPLES, TIME = "step", "samples", "time"
-#: Choices of the samples that are compared; a number is a step.
+#: Choice of the samples that represent a compared run: those of each prompt's newest step, or of the best
+#: step (see `rlpanel.store.snapshot.prompt_pairs`). A number chooses the samples of that step.
 NEWEST, BEST = "newest", "best"
 _TRUE, _FALSE = {"1", "true", "dark"}, {"0", "false", "light"}
 #: Encodes the empty name in a list; a quoted name is never equal to it.

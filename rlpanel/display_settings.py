@@ -15,9 +15,6 @@ BANDS = {
 }
 #: What the mean of a reward is taken over.
 COUNTS = {"episodes": "episodes", "rows": "rows"}
-DARK_DEFAULT = True
-#: Largest weight of the moving average; with a larger one, the line would not reach the values within a run.
-MAX_SMOOTHING = 0.99
 
 
 class Display(param.Parameterized):

@@ -41,7 +41,7 @@ class RLPanelError(Exception):
 
 
 class RunNotFound(RLPanelError, FileNotFoundError):
-    """There is no run at the path; the message lists the files found there and the accepted formats."""
+    """Raised if a path holds no run; the message lists the files found there and the accepted formats."""
 
 
 class SampleNotFound(RLPanelError, KeyError):

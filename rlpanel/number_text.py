@@ -1,13 +1,13 @@
-"""Texts of numbers with at most four significant digits, in one form on the page and in sentences.
+"""Texts of numbers and times, in one form on the page and in sentences.
 
-Digits before the decimal point are never rounded away, because steps, tokens and samples are counted. A zero
-at the end means that digits were rounded: 1.5 is written as 1.5, and 1.499 as 1.50. Numbers from a million on
-and below 0.0001 are written in powers of ten.
+Numbers have at most four significant digits. A time may be any number: file systems and logs hold times that
+no calendar has.
 """
 
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 
 #: A spread or change below this share of the values is the rounding error of their sums.
 DUST = 1e-12
@@ -80,3 +80,24 @@ def plus_minus(mean: float, spread: float) -> str:
     if abs(spread) < DUST * abs(mean):
         spread = 0.0
     return f"{number(mean)} ± {number(spread)}"
+
+
+def utc_text(seconds: float, form: str = "%Y-%m-%dT%H:%M:%SZ") -> str | None:
+    """Return a time in UTC as text; None for a time outside of the years 1 to 9999.
+
+    Parameters
+    ----------
+    seconds : float
+        Seconds since the epoch.
+    form : str
+        Format of the text.
+
+    Examples
+    --------
+    >>> utc_text(0.0), utc_text(1e15), utc_text(float("nan"))
+    ('1970-01-01T00:00:00Z', None, None)
+    """
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return None

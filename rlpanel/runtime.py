@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from rlpanel.panels.session.session_hub import SessionHub
     from rlpanel.panels.session.threads import Threads
     from rlpanel.store.index.reader import Reader
+    from rlpanel.store.index.run_summary import RunSummaries
 
 
 class Runtime:
-    """Reader, session hub, threads and addresses of media, each created on first use. Thread-safe.
+    """Reader, summaries of runs, session hub, threads, media: each created on first use. Thread-safe.
 
     Parameters
     ----------
@@ -33,6 +34,7 @@ class Runtime:
         self._reading = reading
         self._lock = threading.RLock()
         self._reader: Reader | None = None
+        self._summaries: RunSummaries | None = None
         self._hub: SessionHub | None = None
         self._threads: Threads | None = None
         self._media: MediaAddresses | None = None
@@ -47,10 +49,20 @@ class Runtime:
 
         with self._lock:
             if self._reader is None:
-                self._reader = Reader(self._reading, self.limits.store)
+                self._reader = Reader(self._reading, self.limits.store, self.summaries)
                 if self._closed:
                     self._reader.stop()
             return self._reader
+
+    @property
+    def summaries(self) -> RunSummaries:
+        """The summaries of all runs that were read or listed."""
+        from rlpanel.store.index.run_summary import RunSummaries
+
+        with self._lock:
+            if self._summaries is None:
+                self._summaries = RunSummaries()
+            return self._summaries
 
     @property
     def hub(self) -> SessionHub:

@@ -42,7 +42,7 @@ class Field:
         ``text`` (read from the file on demand), ``tokens`` (list of str, shape (T,)), ``messages`` (list of
         chat messages), ``array`` (float, shape (T,)), ``number`` (a sample column), ``label`` (a short text,
         stored as a column), ``key`` (identifies the sample's step or rank). The others are of agents, see
-        `rlpanel.sources.records.agent_fields`: ``turns``, ``versions``, ``timing``, ``texts``, ``media``.
+        `rlpanel.sources.records.field_values`: ``turns``, ``versions``, ``timing``, ``texts``, ``media``.
     label, unit, help : str
         Texts for display.
     aliases : tuple of str

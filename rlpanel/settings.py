@@ -327,6 +327,28 @@ class BackfillLimits:
 
 
 @dataclass(frozen=True)
+class SearchLimits:
+    """Sizes and intervals of a search in the texts of a run.
+
+    Attributes
+    ----------
+    block_bytes : int
+        Bytes that are searched at a time: a block fits the CPU cache and takes too little time to notice.
+    gap_bytes : int
+        Gap between two wanted lines up to which reading on is better than seeking.
+    first_samples : int
+        Number of samples that a search from the newest ones on tests first.
+    pause_seconds : float
+        Seconds between two results.
+    """
+
+    block_bytes: int = 3 << 18
+    gap_bytes: int = 64 << 10
+    first_samples: int = 1024
+    pause_seconds: float = 0.2
+
+
+@dataclass(frozen=True)
 class StoreLimits:
     """Sizes and intervals of the store that users need not change."""
 
@@ -334,6 +356,7 @@ class StoreLimits:
     cache: CacheLimits = CacheLimits()
     table: TableLimits = TableLimits()
     backfill: BackfillLimits = BackfillLimits()
+    search: SearchLimits = SearchLimits()
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -17,6 +19,8 @@ from tests.timings import keeper
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
+
+    from rlpanel.api.run import Run
 
 # CI derives its examples from the tests; every other run tries new ones. Hypothesis also draws constants of
 # loaded modules, so CI's examples can still differ between workers.
@@ -30,6 +34,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# jsonschema makes 38 grammars for IRIs when it is imported, if this package of Jupyter is installed.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+
 #: Debian's browser without a window opens a page in three quarters of Chromium's CPU time.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 QUIET = (
@@ -40,16 +47,30 @@ QUIET = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--host-resolver-rules=MAP evil.example 127.0.0.1",  # that name is this machine, as after DNS rebinding
 )
 VIEWPORT = {"width": 1440, "height": 900}
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 INSIDE = {"data", "blob", "about"}
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure the tests if they are a part of `make test`."""
+    """Keep logged warnings, and measure the tests if they are a part of `make test`."""
+    gc.disable()  # until all tests are imported; in a controller of xdist, which imports none, for good
+    # Else every event of every page is made into text, with its data, and kept. The option `log_level` sets
+    # the root logger's level twelve times for each test, which clears the cache of every logger.
+    if (capture := config.pluginmanager.get_plugin("logging-plugin")) is not None:
+        capture.caplog_handler.setLevel("WARNING")
+        capture.report_handler.setLevel("WARNING")
     if (measures := keeper(config)) is not None:
         config.pluginmanager.register(measures)
+
+
+def pytest_collection_finish() -> None:
+    """Exclude all modules and tests from garbage collection, which took a tenth of the time of unit tests."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -69,8 +90,24 @@ def ppo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def launch() -> Iterator[Callable[..., Browser]]:
-    """Launch the system's Chromium, headless, with further arguments; it is closed after all tests."""
+def grpo(grpo_run: Path) -> Run:
+    """The recorded GRPO run, read once for all tests that only ask."""
+    from rlpanel.api.open_run import open_run
+
+    return open_run(grpo_run, follow=False)
+
+
+@pytest.fixture(scope="session")
+def ppo(ppo_run: Path) -> Run:
+    """The recorded PPO run, read once for all tests that only ask."""
+    from rlpanel.api.open_run import open_run
+
+    return open_run(ppo_run, follow=False)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium, headless, started once for all tests."""
     from playwright.sync_api import sync_playwright
 
     names = (os.environ.get("CHROMIUM"), *BROWSERS)
@@ -78,21 +115,9 @@ def launch() -> Iterator[Callable[..., Browser]]:
     if path is None:
         pytest.fail(f"no browser: none of {', '.join(BROWSERS)} on PATH, and CHROMIUM names none")
     with sync_playwright() as playwright:
-        launched: list[Browser] = []
-
-        def start(*arguments: str) -> Browser:
-            launched.append(playwright.chromium.launch(executable_path=path, args=[*QUIET, *arguments]))
-            return launched[-1]
-
-        yield start
-        for one in launched:
-            one.close()
-
-
-@pytest.fixture(scope="session")
-def browser(launch: Callable[..., Browser]) -> Browser:
-    """The system's Chromium, headless, started once for all tests."""
-    return launch()
+        launched = playwright.chromium.launch(executable_path=path, args=list(QUIET))
+        yield launched
+        launched.close()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Reports which workarounds are still needed with the installed versions: ``python -m tests.fixes_report``.
 
 A test with the marker ``upstream_fault`` shows that Panel's or Bokeh's own code is still wrong. It stands in
-``tests/unit/panel_fixes/test_<module>.py``.
+``tests/unit/panel_fixes/test_<module>.py``; those of scripts share a page, and their markers name the script.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ import pytest
 
 from docs.fixes import fixes
 
-TESTS = Path(__file__).parent / "unit" / "panel_fixes"
+TESTS = Path(__file__).parent
+#: Those without a browser first: Playwright leaves an event loop running.
+CHECKS = (TESTS / "unit" / "panel_fixes", TESTS / "ui" / "test_panel_scripts.py")
+FRAMEWORK = ("panel", "bokeh", "holoviews", "tornado")
 NEEDED, CAN_GO = "still needed", "can go"
 UNCLEAR, NO_CHECK = "unclear: its check failed by another error", "no check: see its docstring"
 
@@ -28,7 +31,8 @@ class Outcomes:
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         """Note whether a check passed, failed by an assertion, or by anything else."""
-        name = item.path.stem.removeprefix("test_")
+        marker = item.get_closest_marker("upstream_fault")
+        name = marker.args[0] if marker and marker.args else item.path.stem.removeprefix("test_")
         outcome = NEEDED if call.excinfo is None else UNCLEAR
         if call.excinfo is not None and call.when == "call":
             gone = call.excinfo.errisinstance((AssertionError, pytest.fail.Exception))
@@ -37,11 +41,11 @@ class Outcomes:
             self.found.setdefault(name, set()).add(outcome)
 
 
-def check(folder: Path = TESTS) -> dict[str, str]:
-    """Run the checks in a folder, and return the answer for each workaround that has one."""
+def check(*paths: Path) -> dict[str, str]:
+    """Run the checks in folders or files, and return the answer for each workaround that has one."""
     outcomes = Outcomes()
     quiet = ["-q", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    pytest.main([*quiet, "-m", "upstream_fault", str(folder)], plugins=[outcomes])
+    pytest.main([*quiet, "-m", "upstream_fault", *map(str, paths)], plugins=[outcomes])
     order = (UNCLEAR, NEEDED, CAN_GO)
     return {
         name: next(each for each in order if each in said) for name, said in sorted(outcomes.found.items())
@@ -54,8 +58,8 @@ def report(answers: dict[str, str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    answers = check()
-    lines = [f"Panel {version('panel')}, Bokeh {version('bokeh')}", *report(answers)]
+    answers = check(*CHECKS)
+    lines = [", ".join(f"{name} {version(name)}" for name in FRAMEWORK), *report(answers)]
     print(*lines, sep="\n")
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:

@@ -5,9 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from rlpanel.runtime import Runtime
-from rlpanel.settings import BackfillLimits, BacklogLimits, CacheLimits, Limits, StoreLimits, TableLimits
+from rlpanel.settings import (
+    BackfillLimits,
+    BacklogLimits,
+    CacheLimits,
+    Limits,
+    SearchLimits,
+    StoreLimits,
+    TableLimits,
+)
 
-_GROUPS = {"backlog": BacklogLimits, "cache": CacheLimits, "table": TableLimits, "backfill": BackfillLimits}
+_GROUPS = {
+    "backlog": BacklogLimits,
+    "cache": CacheLimits,
+    "table": TableLimits,
+    "backfill": BackfillLimits,
+    "search": SearchLimits,
+}
 
 
 def store_limits(**values: float) -> StoreLimits:

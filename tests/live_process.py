@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 import rlpanel
-from tests.integration.server_process import CHECKOUT
+from tests.integration.forked import CHECKOUT
 
 
 class LiveProcess:

@@ -44,18 +44,16 @@ def _running_children() -> float:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except (AttributeError, ChildProcessError):
         return 0.0
-    parents, seconds = {}, {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text("utf-8", "replace").rpartition(")")[2].split()
-        except OSError:  # the process has just ended
-            continue
-        process = int(stat.parent.name)
-        parents[process] = int(fields[1])
-        seconds[process] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    family, total = {os.getpid()}, 0.0
-    while family := {process for process, parent in parents.items() if parent in family}:
-        total += sum(seconds[process] for process in family)
+    total, family = 0.0, [os.getpid()]
+    for process in family:
+        with contextlib.suppress(OSError):  # the process has just ended
+            for path in Path(f"/proc/{process}/task").glob("*/children"):
+                with contextlib.suppress(OSError):  # the thread has just ended
+                    family += [int(child) for child in path.read_text("utf-8").split()]
+            if process != family[0]:
+                stat = Path(f"/proc/{process}/stat").read_text("utf-8", "replace")
+                fields = stat.rpartition(")")[2].split()
+                total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return total
 
 
@@ -70,20 +68,24 @@ class TimeKeeper:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._start = 0.0
+        self._start = self._spent = 0.0
         self._times: dict[str, float] = {}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self) -> Generator[None, object, object]:
         """Note when a test starts."""
-        self._start = cpu_seconds()
+        self._start, self._spent = cpu_seconds(), 0.0
         return (yield)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """Add the time of a test that ends to its report."""
+        """Add the time of a test that ends to its report.
+
+        A browser's time is lost when it is closed at the end of the last test, which counts until there.
+        """
+        self._spent = max(self._spent, cpu_seconds() - self._start)
         if call.when == "teardown":
-            item.user_properties.append((CPU, cpu_seconds() - self._start))
+            item.user_properties.append((CPU, self._spent))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the time of a test, also of one that ran in a worker."""

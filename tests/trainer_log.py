@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlpanel.metrics.engine.step_statistics import STATISTICS
+from rlpanel.metrics.engine.metric import STATISTICS
 from rlpanel.panels.curves.log_comparison import LogComparison, comparisons
 from rlpanel.store.snapshot.run_view import RunView
 

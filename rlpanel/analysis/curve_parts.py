@@ -12,7 +12,7 @@ import numpy as np
 
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import METRICS, Metric
-from rlpanel.metrics.engine.step_compute import StepRows
+from rlpanel.metrics.engine.segments import StepRows
 from rlpanel.store.snapshot.run_view import RunView
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rlpanel.board_url import NEWEST
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.win_rate import WinRate, win_rate_of
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_texts
-from rlpanel.store.snapshot.compared_reward import ComparedReward, compared_reward
+from rlpanel.store.snapshot.alignment import ComparedReward, compared_reward
 from rlpanel.store.snapshot.prompt_pairs import (
-    NEWEST,
     Keys,
     PromptPairs,
     candidate_rows,
@@ -45,7 +45,7 @@ TOO_MANY = f"Matched by exact text; chat templates are removed only up to {MAX_R
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """A run in the comparison, and the choice of its samples (``at``, see `prompt_pairs.NEWEST`)."""
+    """A run in the comparison, and the choice of its samples (``at``, see `board_url.NEWEST`)."""
 
     index: RunIndex
     view: RunView
@@ -91,16 +91,23 @@ class RunComparison:
 
 
 class Prompts:
-    """Cache of prompt texts by their hash, for one pair of runs."""
+    """Cache of prompt texts by their hash, for one pair of runs.
 
-    def __init__(self, style: TextStyle) -> None:
-        self._style = style
+    Parameters
+    ----------
+    style : TextStyle
+    max_read : int
+        Most prompts of one run whose texts are read.
+    """
+
+    def __init__(self, style: TextStyle, max_read: int = MAX_READ) -> None:
+        self._style, self.max_read = style, max_read
         self._texts: dict[int, str] = {}
 
     def keys(self, runs: tuple[ComparedRun, ComparedRun], rewards: Rewards) -> Keys | None:
         """Return match keys by prompt text without template; None if a run has too many prompts to read."""
         row_of = [_row_by_prompt(run, values) for run, values in zip(runs, rewards, strict=True)]
-        if max(map(len, row_of)) > MAX_READ:
+        if max(map(len, row_of)) > self.max_read:
             return None
         for run, rows in zip(runs, row_of, strict=True):
             for key, row in rows.items():
@@ -117,7 +124,9 @@ class Prompts:
         return self._texts[key]
 
 
-def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Iterator[RunComparison]:
+def compare_runs(
+    here: ComparedRun, there: ComparedRun, prompts: Prompts, max_listed: int = MAX_LISTED
+) -> Iterator[RunComparison]:
     """Yield the comparison: a single result, as `BackgroundTask` expects an iterator."""
     reward = compared_reward(here.snapshot, there.snapshot)
     runs, rewards = (here, there), (reward.values(here.snapshot), reward.values(there.snapshot))
@@ -131,8 +140,8 @@ def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Ite
         ):
             pairs, how = by_text, BY_WORDS
     listed = np.argsort(pairs.difference, kind="stable")
-    if len(listed) > MAX_LISTED:
-        listed = np.concatenate([listed[: MAX_LISTED // 2], listed[-MAX_LISTED // 2 :]])
+    if len(listed) > max_listed:
+        listed = np.concatenate([listed[: max_listed // 2], listed[-max_listed // 2 :]])
     texts = [prompts.text(here, row) for row in pairs.here.row[listed].tolist()]
     yield RunComparison(here, there, reward, pairs, how, listed, texts)
 
@@ -142,7 +151,7 @@ def pairs_frame(comparison: RunComparison, prompts: Prompts) -> pd.DataFrame:
 
     Rewards are the compared number. Each ``uid`` is the sample that represents the prompt. Prompts by which a
     best step was chosen are not ``in_win_rate``. The prompt texts are left out if there are more
-    than `MAX_READ`.
+    than ``prompts`` may read.
     """
     import pandas as pd
 
@@ -154,7 +163,7 @@ def pairs_frame(comparison: RunComparison, prompts: Prompts) -> pd.DataFrame:
         columns[f"{prefix}uid"] = run.snapshot.uids(side.row)
     columns["difference"] = pairs.difference
     columns["in_win_rate"] = pairs.held_out
-    if len(pairs) <= MAX_READ:
+    if len(pairs) <= prompts.max_read:
         columns["prompt"] = [prompts.text(comparison.here, row) for row in pairs.here.row.tolist()]
     return pd.DataFrame(columns).sort_values("difference", kind="stable", ignore_index=True)
 

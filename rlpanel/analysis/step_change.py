@@ -1,20 +1,6 @@
 """Explains a step: which samples, groups, ranks and categories the change of a curve comes from.
 
-A curve's value at a step is ``m = sum(a) / sum(b)`` over its samples (`rlpanel.analysis.curve_parts`); at the
-step it is compared with, it is ``m0``. Sample i adds ``d_i = (a_i - m0 * b_i) / sum(b)`` to the change, and
-these add up to ``m - m0``. So the *share* of a set of samples E is ::
-
-    share(E) = (sum of d_i over E) / (m - m0)                        samples and groups
-    share(E) = (sum of d_i over E - the same at the other step) / (m - m0)      ranks and categories
-
-The second form leaves out what was special about a rank or category before: the sum of ``d_i`` over all
-samples of the other step is 0. In both forms the shares of all elements of a kind add up to 1. Single shares
-can be negative or exceed 1, where elements moved in opposite directions.
-
-The leave-one-out effect ``m - m(without E)`` answers another question, and its shares do not add up: those of
-single samples of a mean add up to 0. So it is given as a value, ``without``, the step's value without E.
-
-A filter expression for given samples, which have nothing else in common, by their files and lines.
+The explanation is also written in sentences.
 """
 
 from __future__ import annotations
@@ -26,7 +12,9 @@ import numpy as np
 
 from rlpanel.analysis.curve_parts import CurveParts, curve_parts
 from rlpanel.errors import SettingError
-from rlpanel.metrics.engine.step_compute import NO_GROUP
+from rlpanel.metrics.engine.column_info import describe
+from rlpanel.metrics.engine.segments import NO_GROUP
+from rlpanel.number_text import number
 from rlpanel.store.columns.splits import SPLIT_COLUMN
 from rlpanel.store.query.filter_columns import label_name, prompt_key
 from rlpanel.store.query.filter_syntax import MAX_CHARS, quote
@@ -44,11 +32,11 @@ def samples_filter(snapshot: Snapshot, rows: np.ndarray) -> str:
     lines, files = snapshot.lines(rows), snapshot.metadata("file")[rows]
     parts: list[str] = []
     left = MAX_CHARS
-    for number in dict.fromkeys(files.tolist()):
-        name = f"file == {quote(snapshot.files[number])} and " if len(snapshot.files) > 1 else ""
+    for file in dict.fromkeys(files.tolist()):
+        name = f"file == {quote(snapshot.files[file])} and " if len(snapshot.files) > 1 else ""
         left -= len(name) + len(" or (line in [])")
         listed: list[str] = []
-        for line in dict.fromkeys(lines[files == number].tolist()):
+        for line in dict.fromkeys(lines[files == file].tolist()):
             left -= len(str(line)) + 2
             if line == 0:
                 return ""
@@ -337,3 +325,60 @@ def category(
         for value in values.tolist()
     ]
     return codes, names, where
+
+
+#: A rank, group or category stands out with at least this share of the change, and this many times its share
+#: of the samples.
+HALF, STANDS_OUT = 0.5, 1.5
+#: If fewer samples than this carry the change, their rank and category are a coincidence.
+_MANY = 3
+
+
+def sentences(change: StepChange) -> list[str]:
+    """Return what the change comes from, in a few sentences; only what stands out is named."""
+    label, steps = describe(change.column).label, f"from step {change.since:,} to {change.step:,}"
+    if not change.change:
+        return [f"{label} did not change {steps}."]
+    few = change.of_kind("samples")
+    if change.is_noise:
+        return [
+            f"The change of {label} {steps} is smaller than {NOISE:g} standard errors: nothing stands out."
+        ]
+    found = [_few_sentence(change, few[0], label)] if few else []
+    if not few or few[0].count >= _MANY:
+        found += [text for kind in change.kinds if (text := _kind_sentence(change, kind, label))]
+    return found or [
+        f"The change of {label} {steps} comes from many samples; no group or category stands out."
+    ]
+
+
+def _few_sentence(change: StepChange, few: ChangePart, label: str) -> str:
+    verb, them = ("carries", "it") if few.count == 1 else ("carry", "them")
+    return (
+        f"{few.name} samples {verb} {few.share:.0%} of the change of {label} at step {change.step:,}: "
+        f"without {them} it is {number(few.without)}, not {number(change.value)}."
+    )
+
+
+def _kind_sentence(change: StepChange, kind: str, label: str) -> str:
+    """Return a sentence about the first part of a kind; empty if it does not stand out."""
+    first = change.of_kind(kind)[0]
+    size = first.count / change.samples
+    if (
+        kind in ("sample", "samples")
+        or first.share < HALF
+        or first.share < STANDS_OUT * size
+        or first.count < 2
+    ):
+        return ""
+    name = f"{kind} {first.name}" if kind in ("rank", "group") else f"{kind} = {first.name}"
+    text = f"{name} carries {first.share:.0%} of the change of {label}"
+    if not first.count_before:
+        return f"{text}: its {first.count:,} of {change.samples:,} samples have {number(first.value)}."
+    if abs(size * (first.value - first.before)) < HALF * abs(first.contribution):
+        size_before = first.count_before / change.samples_before
+        return f"{text}: its share of the samples went from {size_before:.0%} to {size:.0%}."
+    return (
+        f"{text}: its {first.count:,} of {change.samples:,} samples have {number(first.value)}, after "
+        f"{number(first.before)} at step {change.since:,}."
+    )

@@ -6,15 +6,12 @@ import os
 
 from rlpanel.api.run import Run
 from rlpanel.errors import RunNotFound
-from rlpanel.queries.read_once import read_once
+from rlpanel.queries.read_whole_run import read_once
 from rlpanel.runtime import Runtime, default_runtime
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory, RunInfo
 from rlpanel.sources.files.file_access import AnyPath, RemotePath, path_of, reason_of
-
-#: Seconds between two updates of the progress line.
-_PROGRESS_INTERVAL = 0.1
 
 
 def open_run(
@@ -56,7 +53,8 @@ def open_run(
     if not follow:
         runtime = runtime or default_runtime()
         reading = runtime.reading(**({} if jobs is None else {"jobs": jobs}))
-        return Run(read_once(folder, root, reading, scheduler, runtime.limits.store))
+        index = read_once(folder, root, reading, scheduler, runtime.limits.store, runtime.summaries)
+        return Run(index)
     run = _follow(folder, root, runtime)
     if wait:
         run.wait(progress=True)

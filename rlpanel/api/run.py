@@ -7,17 +7,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rlpanel.analysis.difference import MAX_TEXTS
-from rlpanel.api.run_stats import Stats, stats_of
-from rlpanel.api.step_samples import sample_frame
-from rlpanel.api.wait_until_read import wait_until_read
+from rlpanel.api.run_frames import Stats, histogram_frame, quantile_frame, stats_of
 from rlpanel.errors import SettingError
+from rlpanel.queries.read_whole_run import wait_until_read
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.statistics import histogram_frame, quantile_frame
 from rlpanel.schema import Sample
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sql.sql_limits import SqlLimits
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.remarks import Remark
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -34,12 +31,6 @@ if TYPE_CHECKING:
 Steps = int | tuple[int, int]
 #: Samples of this run, all samples of a run, or samples of another run.
 Selected: TypeAlias = "InRun | Run | tuple[Run, InRun]"
-#: Types of the columns of `Run.findings`; pandas cannot infer them if there are no findings.
-FINDING_TYPES = {
-    **dict.fromkeys(("rule", "severity", "category", "sentence", "metric", "filter", "uid"), str),
-    **dict.fromkeys(("onset", "last", "rank"), "Int64"),
-    "ongoing": bool,
-}
 
 
 class Run:
@@ -160,7 +151,9 @@ class Run:
 
         With ``episodes``, the number of samples of which those of one episode count once, if any has several.
         """
-        return self.view.step_frame()
+        from rlpanel.queries.steps import steps
+
+        return steps(self.data, every=True).without("complete").frame()
 
     def quantiles(self, column: str, q: Sequence[float] = (0.25, 0.5, 0.75)) -> pd.DataFrame:
         """Return exact quantiles of a column over the counted samples: one row per step.
@@ -279,7 +272,7 @@ class Run:
         """Plots of the run as HoloViews objects: ``run.plot.curve("reward")``; see `RunPlots`."""
         from rlpanel.plotting.run_plots import RunPlots  # HoloViews takes long to import
 
-        return RunPlots(self)
+        return RunPlots(lambda: self.data)
 
     def groups(self, step: int | None = None) -> pd.DataFrame:
         """Return one row per group and step: ``step``, ``group``, ``samples``, ``reward_mean``, ...
@@ -342,7 +335,7 @@ class Run:
 
     @property
     def findings(self) -> pd.DataFrame:
-        """What the rules find in the complete steps, one row per finding: alarms first, then the newest.
+        """Return the findings of the complete steps, one row each: alarms first, then the newest.
 
         Columns: ``rule``, ``severity`` (``alarm``, ``warning`` or ``info``), ``onset`` and ``last`` (steps),
         ``ongoing``, ``rank`` and ``category`` (if it holds in one place only), ``sentence``, ``metric`` (a
@@ -353,17 +346,19 @@ class Run:
         """
         from rlpanel.queries.findings import findings
 
-        return findings(self.data).frame().astype(FINDING_TYPES)
+        return findings(self.data).frame(typed=True)
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What the numbers depend on and the files do not tell, such as evaluations mixed into steps."""
+        """Notes on what the numbers depend on and the log lacks, such as evaluations mixed into steps."""
         return self.snapshot.remarks
 
     @property
     def notes(self) -> pd.DataFrame:
         """One row per sample with a tag or note by a viewer: ``uid``, ``tag``, ``note``, ``time``."""
-        return Notes(self.path).frame()
+        from rlpanel.queries.notes import notes
+
+        return notes(self.data, newest_first=False).frame()
 
     @property
     def scalars(self) -> pd.DataFrame:
@@ -388,7 +383,10 @@ class Run:
             Add the samples of older attempts, which a restart of the job replaced, and the column ``older``
             that marks them.
         """
-        return sample_frame(self._index, self.view, step, text=text, older=older)
+        from rlpanel.queries.samples import samples
+
+        table = samples(self.data, step=step, text=text, older=older, every=True)
+        return table.without("tag", "note", "cut").frame()
 
     def sql(
         self,
@@ -400,10 +398,10 @@ class Run:
     ) -> pd.DataFrame:
         """Return the rows of one SQL ``SELECT`` statement over the run.
 
-        Its tables are ``samples``, ``steps``, ``groups`` and ``findings``; ``tokens(FIRST, LAST)`` has the
-        tokens of a range of steps. A value that was not logged is NULL. The query cannot read files or
-        settings, nor change anything. Another process runs it, with limits of time and memory. Needs the
-        extra ``sql``; see docs/sql.md.
+        Its tables are the questions that need no option, such as ``samples``, ``steps`` and ``groups``;
+        ``tokens(FIRST, LAST)`` has the tokens of a range of steps. A value that was not logged is NULL. The
+        query cannot read files or settings, nor change anything. Another process runs it, with limits of
+        time and memory. Needs the extra ``sql``; see docs/sql.md.
 
         Parameters
         ----------
@@ -440,7 +438,7 @@ class Run:
         QueryError
             If pyarrow is not installed or the run has no such column.
         """
-        from rlpanel.sql.arrow_table import samples_arrow
+        from rlpanel.sql.sample_relation import samples_arrow
 
         return samples_arrow(self.view, columns)
 

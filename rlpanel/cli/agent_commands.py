@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from rlpanel.cli.options import FollowLinks, Map
-from rlpanel.cli.output.terminal_messages import say
+from rlpanel.board_url import USUAL_ADDRESS
 from rlpanel.cli.reader_settings import set_reader_environment
+from rlpanel.cli.shared_options import FollowLinks, Map
+from rlpanel.cli.terminal_messages import say
 
 
 def mcp(
@@ -28,7 +29,7 @@ def mcp(
         typer.Option(envvar="RLPANEL_MCP_TOKEN", help="Token of HTTP clients.", show_default="a random one"),
     ] = "",
     notes: Annotated[bool, typer.Option("--notes", help="Let agents write tags and notes.")] = False,
-    board: Annotated[str, typer.Option(help="Address of the board, for links.")] = "http://localhost:5006",
+    board: Annotated[str, typer.Option(help="Address of the board, for links.")] = USUAL_ADDRESS,
     max_bytes: Annotated[int, typer.Option(min=2000, help="Most bytes of an answer.")] = 60_000,
     max_tokens: Annotated[int, typer.Option(min=700, help="Most tokens of an answer, estimated.")] = 15_000,
     keys: Map = None,
@@ -36,7 +37,7 @@ def mcp(
 ) -> None:
     """Serve the runs below a folder to an agent (Model Context Protocol); it needs the extra mcp."""
     set_reader_environment(keys, None, follow_links)
-    from rlpanel.app.security.token_auth import check_length, new_token
+    from rlpanel.app.security.login import check_length, new_token
     from rlpanel.mcp_server.answer import AnswerLimits
     from rlpanel.mcp_server.http_server import PATH, check_loopback, serve_http
     from rlpanel.mcp_server.run_pool import RunPool

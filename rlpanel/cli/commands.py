@@ -1,6 +1,7 @@
 """The command line ``rlpanel``: the list of its commands, and what applies to all of them.
 
-Each command imports its modules only when it runs, so that ``rlpanel --help`` starts quickly.
+Each command imports its modules only when it runs, so that ``rlpanel --help`` starts quickly. A command's
+options complete values that begin with a minus sign, such as ``--sort=-reward``.
 """
 
 from __future__ import annotations
@@ -8,36 +9,70 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 import rlpanel
-from rlpanel.cli import (
-    address_commands,
-    agent_commands,
-    check_command,
-    convert_commands,
-    run_index_commands,
-    sample_tables,
-    serve_commands,
-    tail_command,
-)
-from rlpanel.cli.completing_command import CompletingCommand
-from rlpanel.cli.exit_codes import ERROR
-from rlpanel.cli.output.terminal_messages import say
+from rlpanel.cli import agent_commands, ask_commands, file_commands, serve_commands
 from rlpanel.cli.table_command import command_of
+from rlpanel.cli.terminal_messages import ERROR, say
 from rlpanel.errors import RLPanelError
 from rlpanel.queries.catalogue import QUESTIONS
+
+#: Key of the words before the one that is completed, in the context's ``meta``.
+_WORDS = "rlpanel.words"
+#: The line that zsh, fish and PowerShell pass; bash passes words, and splits them at ``=``.
+_LINE = "_TYPER_COMPLETE_ARGS"
+
+
+class CompletingCommand(TyperCommand):
+    """A command that completes a value, where click would offer options: it takes a minus sign for one."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for param in self.params:
+            param.shell_complete = partial(_whole_words, param.shell_complete)  # type: ignore[method-assign]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words before the one that is completed, and remember them."""
+        ctx.meta[_WORDS] = list(args)
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return the completions of an option's value, or of the names of options."""
+        words: list[str] = [word for word in ctx.meta.get(_WORDS, []) if word != "="]
+        name = _joined_option(incomplete).removesuffix("=") or next(reversed(words), "")
+        for param in self.get_params(ctx):
+            if name in param.opts and not getattr(param, "is_flag", False):
+                return param.shell_complete(ctx, incomplete)
+        return super().shell_complete(ctx, incomplete)
+
+
+def _whole_words(complete: Callable[[Any, str], list[Any]], ctx: Any, incomplete: str) -> list[Any]:
+    """Return completions that begin with the whole word: shells other than bash take no others."""
+    option, found = _joined_option(incomplete), complete(ctx, incomplete)
+    for item in found:
+        item.value = f"{option}{item.value}"
+    return found
+
+
+def _joined_option(value: str) -> str:
+    """Return the beginning of the completed word before its value, such as ``--sort=``; empty without one."""
+    name, equals, rest = os.environ.get(_LINE, "").rpartition(" ")[2].partition("=")
+    return name + equals if name.startswith("--") and rest == value else ""
+
 
 #: Modules of commands by panel of ``rlpanel --help``. A module's ``COMMANDS`` maps each command to an example
 #: of its use. Other commands are made of questions.
 _MODULES = {
     "Board": (serve_commands,),
-    "Ask a run": (sample_tables, check_command, tail_command, address_commands),
+    "Ask a run": (ask_commands,),
     "Agents": (agent_commands,),
-    "Files": (run_index_commands,),
+    "Files": (file_commands,),
 }
 
 
@@ -76,7 +111,7 @@ def build_app(only: str = "") -> typer.Typer:
         if only in ("", name):
             built.command(cls=CompletingCommand, rich_help_panel=panel, epilog=f"Example: {example}")(command)
     if not only:
-        built.add_typer(convert_commands.app, name="convert", rich_help_panel="Files")
+        built.add_typer(file_commands.app, name="convert", rich_help_panel="Files")
     return built
 
 

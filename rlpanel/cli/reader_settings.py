@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rlpanel.cli.output.terminal_messages import say
+from rlpanel.cli.terminal_messages import say
 
 if TYPE_CHECKING:
     from rlpanel.sources.files.file_access import Unread

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from rlpanel.cli import completion, shared_options
-from rlpanel.cli.exit_codes import INCOMPLETE
-from rlpanel.cli.output.table_output import one_format, print_table
+from rlpanel.cli import shared_options
 from rlpanel.cli.reader_settings import say_remarks, say_unread, set_reader_environment
+from rlpanel.cli.table_output import one_format, print_table
+from rlpanel.cli.terminal_messages import INCOMPLETE
 from rlpanel.queries.question import Parameter, Question
 from rlpanel.queries.run_data import RunData
 
@@ -39,7 +39,7 @@ def command_of(question: Question[...]) -> Callable[..., None]:
             set_reader_environment(reader["keys"], None, reader["follow_links"])
             table = question(**_given(question, options))
             if not table.total:
-                from rlpanel.cli.serving import warn_without_runs
+                from rlpanel.cli.serve_commands import warn_without_runs
                 from rlpanel.sources.files.file_access import path_of
 
                 warn_without_runs(path_of(options["root"]))
@@ -148,18 +148,6 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
     """Return the parameter of a command, annotated for typer."""
     option = parameter.option
     kind: Any = parameter.type
-    shown: dict[str, Any] = {"help": option.help}
-    if option.shown_default:
-        shown["show_default"] = option.shown_default
-    if option.min is not None:
-        shown["min"] = option.min
-    if option.complete:
-        shown["autocompletion"] = getattr(completion, option.complete)
-    declared = (
-        typer.Argument(metavar=option.metavar, **shown)
-        if option.metavar
-        else (typer.Option(*[option.flag] if option.flag else [], **shown))
-    )
     default = parameter.command_default
     if option.none == 0:
         kind = int
@@ -174,7 +162,7 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
         kind = int | None
     return inspect.Parameter(
         parameter.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default,
-        annotation=Annotated[kind, declared],
+        annotation=Annotated[kind, shared_options.declared(option)],
     )  # fmt: skip
 
 

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlpanel.cli import completion, shared_options
-from rlpanel.cli.options import FollowLinks, Map, Tokenizer
-from rlpanel.cli.output.table_output import json_text
-from rlpanel.cli.output.terminal_messages import printable, say
 from rlpanel.cli.reader_settings import set_reader_environment
-from rlpanel.cli.shared_options import names
+from rlpanel.cli.shared_options import FollowLinks, Map, Tokenizer, names
+from rlpanel.cli.table_output import json_text
+from rlpanel.cli.terminal_messages import printable, say
 
 if TYPE_CHECKING:
     from rlpanel.api.run import Run
@@ -121,6 +120,3 @@ class StepPrinter:
         self._lines = 1 if shown != self._names else self._lines + 1
         self._names = shown
         return f"{header}\n{line}" if with_header else line
-
-
-COMMANDS = {tail: "rlpanel tail runs/exp1 --columns reward_mean,kl_k3_mean"}

@@ -1,4 +1,4 @@
-"""Runs all rules over a snapshot.
+"""Runs all rules over a snapshot, and keeps the results per run and split for all sessions and the alerts.
 
 Merges findings that share steps and place: the likely cause leads, its symptoms are listed below it.
 """
@@ -6,7 +6,9 @@ Merges findings that share steps and place: the likely cause leads, its symptoms
 from __future__ import annotations
 
 import logging
+import threading
 import traceback
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,17 +16,19 @@ from pathlib import Path
 import numpy as np
 
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
-from rlpanel.findings.engine.block_tables import PlaceSeries
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
-from rlpanel.findings.engine.row_batch import BLOCK_ROWS
+from rlpanel.findings.engine.places import PlaceSeries
 from rlpanel.findings.engine.rule import RULES, Rule, RuleContext
+from rlpanel.findings.engine.signal import BLOCK_ROWS
 from rlpanel.settings import FindingSettings
+from rlpanel.store.columns.page_memory import trim_heap
+from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.remarks import steps_text
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Rules, or a rule and the begin of its subject, from causes to symptoms; the longest that fits counts.
-_CAUSES = (
+CAUSES = (
     "rank_repeats",
     "rank_stale",
     "missing_rank",
@@ -100,8 +104,8 @@ def merged(findings: Sequence[Finding], steps: np.ndarray) -> list[Finding]:
 
 
 def _rank_of_cause(finding: Finding) -> int:
-    names = [each for each in _CAUSES if finding.key.startswith(each if ":" in each else f"{each}:")]
-    return _CAUSES.index(max(names, key=len)) if names else len(_CAUSES)
+    names = [each for each in CAUSES if finding.key.startswith(each if ":" in each else f"{each}:")]
+    return CAUSES.index(max(names, key=len)) if names else len(CAUSES)
 
 
 def _same_cause(cause: Finding, finding: Finding, steps: np.ndarray) -> bool:
@@ -255,3 +259,68 @@ def _log_failures(run: str, results: Sequence[Finding], previous: CheckResult | 
     for finding in results:
         if finding.rule == FAILED and finding.sentence not in known:
             logger.error("run %s: %s %s", run, finding.sentence, finding.evidence[0])
+
+
+#: Of the process, but held by the run's index, which is of a lower room: they end with it.
+_cache: weakref.WeakKeyDictionary[RunIndex, dict[str, CheckResult]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def cached_findings(
+    index: RunIndex, thresholds: FindingSettings, now: float, split: str = ""
+) -> list[Finding]:
+    """Return the current findings of a run; rules that read its rows run again only after a change.
+
+    The worst finding of the run's default split becomes part of its summary, see `RunSummary`.
+
+    Parameters
+    ----------
+    index : RunIndex
+    thresholds : FindingSettings
+        Must be the same for all callers in this process.
+    now : float
+        Seconds since the epoch.
+    split : str
+        The split to check; the run's default split if empty.
+    """
+    view = index.view.in_split(split)
+    name = view.snapshot.split
+    with _lock:
+        previous = _cache.setdefault(index, {}).get(name)
+    result = check(view, thresholds, now, previous)
+    if previous is None:
+        trim_heap()  # the first check computes all steps and frees as much as it used
+    with _lock:
+        _cache[index][name] = result
+    if name == index.view.in_split("").snapshot.split:
+        _note_worst(index, result.findings, now)
+    return result.findings
+
+
+def known_findings(index: RunIndex, split: str = "") -> list[Finding]:
+    """Return the findings of the last check of a run's split, without a new check; empty before the first.
+
+    Parameters
+    ----------
+    index : RunIndex
+    split : str
+        Name of the split, as the checked snapshot has it.
+    """
+    with _lock:
+        last = _cache.get(index, {}).get(split)
+    return last.findings if last is not None else []
+
+
+def worst_finding(findings: Sequence[Finding]) -> Finding | None:
+    """Return the worst finding that is ongoing or ended just now; None without one."""
+    current = [finding for finding in findings if finding.severity != "info"]
+    return min(current, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
+
+
+def _note_worst(index: RunIndex, findings: Sequence[Finding], now: float) -> None:
+    """Note the worst finding in the run's summary; not while a backlog is read."""
+    steps, worst = index.snapshot.steps.values, worst_finding(findings)
+    if index.snapshot.progress.caught_up and len(steps):
+        severity, sentence = (worst.severity, worst.sentence) if worst is not None else ("", "")
+        save = index.reading.cache
+        index.summaries.note_finding(index.path, severity, sentence, int(steps[-1]), now, save=save)

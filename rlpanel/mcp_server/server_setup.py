@@ -10,8 +10,7 @@ import rlpanel
 from rlpanel.errors import SettingError
 from rlpanel.mcp_server.answer import NOTICE, AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
-from rlpanel.queries.catalogue import QUESTIONS
-from rlpanel.queries.json_schema import row_schema
+from rlpanel.queries.catalogue import QUESTIONS, row_schema
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -50,8 +49,7 @@ def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: boo
         import mcp.server.mcpserver  # noqa: F401
     except ImportError as error:
         raise SettingError('the server needs the package mcp: pip install "rlpanel[mcp]"') from error
-    from rlpanel.mcp_server.table_tools import WRITING, LinkTool, NoteTools, tool_of
-    from rlpanel.mcp_server.tool_server import ToolServer
+    from rlpanel.mcp_server.tool_server import WRITING, LinkTool, NoteTools, ToolServer, tool_of
 
     server = ToolServer(
         "rlpanel", version=rlpanel.__version__, instructions=INSTRUCTIONS, log_level="WARNING"

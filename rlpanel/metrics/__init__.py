@@ -10,9 +10,7 @@ from rlpanel.metrics import token_means  # noqa: F401
 from rlpanel.metrics import policy_update  # noqa: F401
 from rlpanel.metrics import rollout_mismatch  # noqa: F401
 from rlpanel.metrics import critic_value  # noqa: F401
-from rlpanel.metrics import length  # noqa: F401
-from rlpanel.metrics import agent_rollouts  # noqa: F401
+from rlpanel.metrics import rollout_endings  # noqa: F401
 from rlpanel.metrics import group  # noqa: F401
 from rlpanel.metrics import group_advantage  # noqa: F401
-from rlpanel.metrics import invalid_text  # noqa: F401
-from rlpanel.metrics import repetition  # noqa: F401
+from rlpanel.metrics import response_quality  # noqa: F401

@@ -57,13 +57,15 @@ _ANGLE = _pattern("<", r"\|[^|<>\s]{1,40}\|>", r"｜[^｜<>\s]{1,40}｜>")
 _BRACKET = _pattern("[")
 _ANGLE_BYTE, _BRACKET_BYTE = b"<["
 #: About so many bytes are searched at a time, so that they stay in the processor's cache.
-_SLICE = 1 << 18
+BYTES_AT_ONCE = 1 << 18
 _STRUCTURE = re.compile("|".join(STRUCTURE), re.IGNORECASE)
 #: Between two messages of one answer in OpenAI's Harmony format.
 _NEXT_MESSAGE = re.compile(r"<\|end\|>\s*<\|start\|>assistant")
 
 
-def special_token_counts(texts: Sequence[str | None], encoded: Sequence[bytes] | None = None) -> np.ndarray:
+def special_token_counts(
+    texts: Sequence[str | None], encoded: Sequence[bytes] | None = None, at_once: int = BYTES_AT_ONCE
+) -> np.ndarray:
     """Return the number of special tokens in each of N responses, shape (N,); NaN for None.
 
     One token of `ENDS` at the very end of a response does not count; padding after it does.
@@ -73,11 +75,13 @@ def special_token_counts(texts: Sequence[str | None], encoded: Sequence[bytes] |
     texts : sequence of str or None, length N
     encoded : sequence of bytes, optional
         The texts in UTF-8, if the caller has encoded them already; empty for None.
+    at_once : int
+        Number of bytes that are searched at a time, about.
     """
     known, counts = empty_for_none(texts), np.zeros(len(texts))
     if encoded is None:
         encoded = list(map(str.encode, known, repeat("utf-8"), repeat("surrogatepass")))
-    for row in _rows_to_search(encoded):
+    for row in _rows_to_search(encoded, at_once):
         text = known[row]
         if _ANGLE.search(text) or _BRACKET.search(text):
             counts[row] = _count(text)
@@ -85,7 +89,7 @@ def special_token_counts(texts: Sequence[str | None], encoded: Sequence[bytes] |
     return counts
 
 
-def _rows_to_search(encoded: Sequence[bytes]) -> Iterator[int]:
+def _rows_to_search(encoded: Sequence[bytes], at_once: int) -> Iterator[int]:
     """Yield the rows of the texts in which a special token seems to begin.
 
     A token's first three bytes are compared, in many texts at once: a pattern is searched at a twentieth of
@@ -95,8 +99,8 @@ def _rows_to_search(encoded: Sequence[bytes]) -> Iterator[int]:
     first = 0
     while first < len(encoded):
         before = int(ends[first - 1]) if first else 0
-        last = max(first + 1, int(np.searchsorted(ends, before + _SLICE, side="right")))
-        if ends[last - 1] - before > 2 * _SLICE:  # a long text is searched without a copy
+        last = max(first + 1, int(np.searchsorted(ends, before + at_once, side="right")))
+        if ends[last - 1] - before > 2 * at_once:  # a long text is searched without a copy
             yield first
         else:
             found = _token_starts(np.frombuffer(b"\n".join([*encoded[first:last], b"\n"]), np.uint8))

@@ -1,6 +1,7 @@
 """Silences errors about closed pages, and drops all references to their documents.
 
-Upstream: https://github.com/holoviz/panel/issues/8605, https://github.com/bokeh/bokeh/issues/7619
+Upstream: docs/upstream/panel-notification-views.md; https://github.com/holoviz/panel/pull/8607 did a part of
+  this; https://github.com/bokeh/bokeh/pull/7623 introduced the warning
 Needed by: Panel 1.9 to 1.10, Bokeh 3.9 to 3.10
 Delete when: an ended page leaves nothing in ``state._views`` and ``Callback.registry``, and logs no warning.
 """
@@ -61,7 +62,8 @@ def release_page(document: Document, page: Viewable) -> None:
     """Drop the references that Panel keeps to a page whose session ended.
 
     Panel leaves the root of the notifications in ``state._views``, which keeps the document and its models
-    alive. It also leaves a table's callback in ``Callback.registry``, which can keep the table alive.
+    alive, and before 1.9.2 others. It also leaves a table's callback in ``Callback.registry``, which can keep
+    the table alive.
     """
     for part in page.select():
         if isinstance(part, Reactive) and part in Callback.registry:

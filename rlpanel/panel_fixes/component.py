@@ -1,6 +1,6 @@
 """Base of the components that a script draws: an update sends only the values that changed.
 
-Upstream: docs/upstream/panel-esm-updates.md; https://github.com/holoviz/panel/pull/7989 (layout only)
+Upstream: docs/upstream/panel-esm-updates.md
 Needed by: Panel 1.9 to 1.10
 Delete when: an update of a `JSComponent` without children looks for no models.
 """

@@ -2,7 +2,7 @@
 // size the browser has changed, thirty times while a page opens, and measures all axes each time. Only plots
 // depend on it, and they notice when their own size changes.
 //
-// Upstream: docs/upstream/panel-esm-layout.md
+// Upstream: docs/upstream/panel-esm-layout.md; https://github.com/holoviz/panel/pull/7989 did a part of this
 // Needed by: Panel 1.9 to 1.10
 // Delete when: a component without children whose size changed does not lay out the page.
 {

@@ -2,7 +2,7 @@
 
 Upstream: docs/upstream/bokeh-unsent-messages.md
 Needed by: Panel 1.9 to 1.10, Bokeh 3.9 to 3.10
-Delete when: Bokeh says whether a session's messages have been sent, and which loop its server runs on.
+Delete when: Bokeh says whether a session's messages have been sent, and Panel whether it holds changes.
 """
 
 from __future__ import annotations

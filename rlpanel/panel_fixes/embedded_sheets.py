@@ -1,11 +1,11 @@
 """Style sheets of Panel's distribution as ``data:`` URLs, for notebooks without network.
 
-Panel embeds them when a cell is shown, and from 1.9.4 on also those of layouts that are added later. Updates
-of components, and plots of HoloViews, still take theirs from a CDN.
+Panel embeds them when a cell is shown; from 1.9.4 on also those of layouts that are added later, from 1.10 on
+those of updates. Plots of HoloViews still take theirs from a CDN.
 
-Upstream: https://github.com/holoviz/panel/issues/8707, https://github.com/holoviz/panel/pull/8708
-Needed by: Panel 1.9 to 1.10
-Delete when: the tests of notebooks pass without it on the oldest supported Panel.
+Upstream: docs/upstream/holoviews-sheets.md; https://github.com/holoviz/panel/pull/8708 did a part of this
+Needed by: Panel 1.9 to 1.10, HoloViews 1.23 to 1.24
+Delete when: HoloViews embeds them; `SheetsOfView` if, on Panel 1.10, the tests of notebooks pass without it.
 """
 
 from __future__ import annotations

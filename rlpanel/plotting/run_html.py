@@ -11,6 +11,7 @@ from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
 from rlpanel.panels.plots.line_svg import line_svg
 from rlpanel.panels.plots.series import curve
+from rlpanel.panels.ui.theme import SEVERITY_COLORS
 from rlpanel.plotting.element_style import colors_of
 from rlpanel.store.snapshot.run_view import RunView
 
@@ -23,8 +24,6 @@ _STYLE = (
     ".rl-run .band { fill: currentColor; opacity: 0.18; stroke: none }"
     ".rl-run ul { margin: 4px 0; padding-left: 1.4em }</style>"
 )
-#: Theme colour of each severity.
-_COLORS = {"alarm": "bad", "warning": "kl", "info": "muted"}
 
 
 def run_html(view: RunView, findings: pd.DataFrame) -> str:
@@ -66,7 +65,7 @@ def _curve(view: RunView) -> str:
 def _list(findings: pd.DataFrame) -> str:
     rows = list(zip(findings["severity"], findings["sentence"], strict=True))
     items = "".join(
-        f'<li><b style="color: var(--rl-{_COLORS.get(severity, "muted")})">{escaped(severity)}</b> '
+        f'<li><b style="color: var(--rl-{SEVERITY_COLORS.get(severity, "muted")})">{escaped(severity)}</b> '
         f"{escaped(sentence)}</li>"
         for severity, sentence in rows[:MAX_FINDINGS]
     )

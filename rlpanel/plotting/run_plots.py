@@ -1,23 +1,31 @@
-"""`Run.plot`: plots of a run as HoloViews objects, which compose with ``*`` and ``+``."""
+"""`Run.plot`: plots of a run as HoloViews objects, which compose with ``*`` and ``+``.
+
+In a notebook, scripts and style sheets need no network.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import holoviews as hv
 
-from rlpanel.plotting.chosen_steps import Steps
-from rlpanel.plotting.group_ranges import group_ranges
-from rlpanel.plotting.load_holoviews import load_holoviews
+from rlpanel.panel_fixes.embedded_sheets import embed_in_plots
 from rlpanel.plotting.plot_file import save_plot
-from rlpanel.plotting.plotted_run import PlottedRun
-from rlpanel.plotting.rollout_timeline import rollout_timeline
-from rlpanel.plotting.sample_scatter import sample_scatter
-from rlpanel.plotting.step_curve import step_curve
-from rlpanel.plotting.token_stems import token_stems
-from rlpanel.plotting.value_histogram import value_histogram
-from rlpanel.plotting.value_ridges import value_ridges
+from rlpanel.plotting.plotted_run import Steps
+from rlpanel.plotting.rollout_plots import rollout_timeline, token_stems
+from rlpanel.plotting.sample_plots import group_ranges, sample_scatter
+from rlpanel.plotting.step_plots import step_curve, value_histogram, value_ridges
+from rlpanel.queries.run_data import RunData
+
+
+@cache
+def load_holoviews() -> None:
+    """Load the Bokeh backend once; to be called before the first plot is made."""
+    hv.extension("bokeh", inline=True, logo=False)
+    embed_in_plots()
 
 
 class RunPlots:
@@ -28,8 +36,8 @@ class RunPlots:
     ridges and scatter plots of a run, because they are drawn from its samples.
     """
 
-    def __init__(self, run: PlottedRun) -> None:
-        self._run = run
+    def __init__(self, data: Callable[[], RunData]) -> None:
+        self._data = data
         load_holoviews()
 
     def curve(
@@ -52,7 +60,7 @@ class RunPlots:
         SettingError
             If the run has no such column, or there is no such band.
         """
-        return step_curve(self._run, column, band, dark, options)
+        return step_curve(self._data(), column, band, dark, options)
 
     def distribution(
         self, column: str, step: Steps = None, *, bins: int = 64, dark: bool | None = None, **options: Any
@@ -75,11 +83,11 @@ class RunPlots:
         SettingError
             If the run has no such column or no samples at the step.
         """
-        return value_histogram(self._run, column, step, bins, dark, options)
+        return value_histogram(self._data(), column, step, bins, dark, options)
 
     def ridge(self, column: str, *, dark: bool | None = None, **options: Any) -> hv.Overlay:
         """Return the distributions of a column over ranges of steps, the newest in front; see `curve`."""
-        return value_ridges(self._run, column, dark, options)
+        return value_ridges(self._data(), column, dark, options)
 
     def scatter(
         self, x: str, y: str, step: Steps = None, *, dark: bool | None = None, **options: Any
@@ -101,7 +109,7 @@ class RunPlots:
         SettingError
             As `distribution`.
         """
-        return sample_scatter(self._run, x, y, step, dark, options)
+        return sample_scatter(self._data(), x, y, step, dark, options)
 
     def groups(self, step: int | None = None, *, dark: bool | None = None, **options: Any) -> hv.Overlay:
         """Return the groups of a step by reward: lowest to highest, with a mark at the mean.
@@ -119,7 +127,7 @@ class RunPlots:
         SettingError
             If the step has no groups with rewards.
         """
-        return group_ranges(self._run, step, dark, options)
+        return group_ranges(self._data(), step, dark, options)
 
     def tokens(self, uid: str, metric: str = "", *, dark: bool | None = None, **options: Any) -> hv.Overlay:
         """Return a token metric over the tokens of a sample.
@@ -140,7 +148,7 @@ class RunPlots:
         SampleNotFound, SourceChanged
             As `Run.sample`.
         """
-        return token_stems(self._run, uid, metric, dark, options)
+        return token_stems(self._data(), uid, metric, dark, options)
 
     def timeline(
         self,
@@ -173,7 +181,7 @@ class RunPlots:
         SettingError
             If the step has no times, or the order or colour is not known there.
         """
-        return rollout_timeline(self._run, step, order, color, dark, options)
+        return rollout_timeline(self._data(), step, order, color, dark, options)
 
     def save(self, plot: Any, path: str | os.PathLike[str]) -> None:
         """Save a plot, or several composed ones, as ``.html``, ``.png`` or ``.svg``.

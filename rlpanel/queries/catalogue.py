@@ -1,11 +1,17 @@
-"""All questions by name: importing this module registers them, in the order in which they are listed."""
+"""All questions by name, and the JSON schemas (draft 2020-12) of their tables.
+
+Importing this module registers the questions, in the order in which they are listed. Schemas are generated
+from the declarations of a table's columns.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 from rlpanel.errors import SettingError
 from rlpanel.queries.question import QUESTIONS, Question
+from rlpanel.queries.table import TableColumn, TableSpec
 
 __all__ = ["QUESTIONS", "question_of"]
 
@@ -31,3 +37,73 @@ def question_of(name: str) -> Question[...]:
     if name not in QUESTIONS:
         raise SettingError(f"there is no table {name[:80]!r}{similar(name, QUESTIONS)}")
     return QUESTIONS[name]
+
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+_TYPES: dict[str, dict[str, Any]] = {
+    "integer": {"type": ["integer", "null"]},
+    "number": {"type": ["number", "null"]},
+    "text": {"type": ["string", "null"]},
+    "boolean": {"type": ["boolean", "null"]},
+    "texts": {"type": ["array", "null"], "items": {"type": "string"}},
+    "numbers": {"type": ["array", "null"], "items": {"type": "number"}},
+    "object": {"type": ["object", "null"]},
+    "objects": {"type": ["array", "null"], "items": {"type": "object"}},
+}
+#: Values of columns that depend on the run or on a query.
+_OTHER: dict[str, Any] = {"type": ["number", "string", "boolean", "null"]}
+
+
+def row_schema(spec: TableSpec) -> dict[str, Any]:
+    """Return the schema of one row, as ``--jsonl`` prints it."""
+    return {
+        "$schema": DIALECT,
+        "title": f"a row of the table {spec.name}",
+        "description": f"{spec.description} {spec.others}".strip(),
+        **_object(spec.columns, spec.optional),
+        "additionalProperties": _OTHER if spec.others else False,
+    }
+
+
+def document_schema(spec: TableSpec) -> dict[str, Any]:
+    """Return the schema of a whole table, as ``--json`` prints it."""
+    row = {key: value for key, value in row_schema(spec).items() if key != "$schema"}
+    text = {"type": "string"}
+    column = {
+        "type": "object",
+        "properties": {"name": text, "type": {"enum": list(_TYPES)}, "unit": text, "description": text},
+        "required": ["name", "type", "unit", "description"],
+        "additionalProperties": False,
+    }
+    count = {"type": "integer", "minimum": 0}
+    properties = {
+        "table": {"const": spec.name},
+        "about": {**_object(spec.about), "additionalProperties": False},
+        "total": {**count, "description": "Number of rows that exist."},
+        "offset": {**count, "description": "Number of rows before the first one."},
+        "columns": {"type": "array", "items": column},
+        "rows": {"type": "array", "items": row},
+    }
+    return {
+        "$schema": DIALECT,
+        "title": f"the table {spec.name}",
+        "description": spec.description,
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _object(columns: tuple[TableColumn, ...], optional: tuple[TableColumn, ...] = ()) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {column.name: _property(column) for column in (*columns, *optional)},
+        "required": [column.name for column in columns],
+    }
+
+
+def _property(column: TableColumn) -> dict[str, Any]:
+    unit = f" In {column.unit}." if column.unit else ""
+    return {**_TYPES[column.type], "description": f"{column.description}{unit}"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rlpanel.board_url import NEWEST
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import Against, At, Limit, Offset, PromptChars, PromptText
 from rlpanel.queries.run_data import RunData
@@ -55,8 +56,8 @@ def compare(
     run: RunData,
     against: Against,
     *,
-    at: At = "newest",
-    against_at: At = "newest",
+    at: At = NEWEST,
+    against_at: At = NEWEST,
     limit: Limit = None,
     offset: Offset = 0,
     text: PromptText = False,

@@ -92,8 +92,7 @@ def explain(
     SettingError
         If the run does not have the steps or the metric, or the metric has no shares.
     """
-    from rlpanel.analysis.change_sentences import sentences
-    from rlpanel.analysis.step_change import explain_step
+    from rlpanel.analysis.step_change import explain_step, sentences
     from rlpanel.analysis.token_change import explain_tokens
     from rlpanel.queries.run_columns import step_or_newest
 
@@ -128,7 +127,7 @@ def explain(
         TableColumn("uids", "texts", "The samples.", most=20),
     ),
     about=(RUN, SPLIT),
-    has_relation=False,
+    relation=("size", "first", "last", "prompts", "texts", "reward", "example", "uid"),
     example="rlpanel clusters runs/exp1 --first 10 --last 20 --limit 5",
 )
 def clusters(

@@ -66,8 +66,8 @@ def findings(run: RunData) -> Table:
     ----------
     run : RunData
     """
-    from rlpanel.findings.finding_dict import finding_dict
-    from rlpanel.findings.findings_cache import cached_findings
+    from rlpanel.findings.check import cached_findings
+    from rlpanel.findings.engine.finding import finding_dict
     from rlpanel.settings import FindingSettings
     from rlpanel.store.snapshot.remarks import listed_remarks
     from rlpanel.store.snapshot.snapshot import newest_complete_step

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import GroupText, Limit, Offset, OneStep, Option, PromptChars
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.table import BY, RUN, SPLIT, Table, TableColumn, page
+from rlpanel.queries.table import BY, PROMPT, RUN, SPLIT, Table, TableColumn, page
 
 if TYPE_CHECKING:
     from rlpanel.store.query.step_groups import StepGroups
@@ -50,7 +50,7 @@ def _columns() -> tuple[TableColumn, ...]:
         TableColumn("signal", "text", "signal if rewards differ, all low or all high if all are equal."),
         TableColumn("filter", "text", "Filter expression for the group's samples within the step."),
         TableColumn("uids", "texts", "Identifiers of the samples."),
-        TableColumn("prompt", "text", "The question of the prompt; null unless texts are read."),
+        PROMPT,
     )
 
 
@@ -107,8 +107,7 @@ def groups(
     """
     import numpy as np
 
-    from rlpanel.queries.run_columns import counted_by, step_or_newest
-    from rlpanel.queries.texts_of_samples import questions_of
+    from rlpanel.queries.run_columns import counted_by, questions_of, step_or_newest
     from rlpanel.texts.shorten import TextLimit
 
     step = step if all_steps else step_or_newest(run.view, step)

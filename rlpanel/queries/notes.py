@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from rlpanel.errors import RLPanelError, SettingError
+from rlpanel.number_text import utc_text
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import Limit, Offset
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import RUN, Table, TableColumn, page
-from rlpanel.time_text import utc_text
+
+if TYPE_CHECKING:
+    from rlpanel.store.query.sample_notes import Note
 
 
 @question(
@@ -22,12 +28,30 @@ from rlpanel.time_text import utc_text
         RUN,
         TableColumn("file", "text", "The file that was written; null if nothing was written."),
     ),
+    frame=("uid", "tag=logged_tag", "note=logged_note", "time=seconds"),
+    relation=("uid", "tag", "note", "time"),
     has_tool=False,
     example="rlpanel notes runs/exp1",
 )
-def notes(run: RunData, *, limit: Limit = None, offset: Offset = 0) -> Table:
-    """Return the tags and notes of a run's samples, the newest first."""
-    return _table(run, limit, offset)
+def notes(run: RunData, *, limit: Limit = None, offset: Offset = 0, newest_first: bool = True) -> Table:
+    """Return the tags and notes of a run's samples, the newest first.
+
+    Parameters
+    ----------
+    run : RunData
+    limit : int, optional
+        Maximum number of samples; all by default.
+    offset : int
+        Number of samples to skip.
+    newest_first : bool
+        By default sorted by the time of the last change; otherwise by that of the first one.
+    """
+    from rlpanel.store.query.sample_notes import Notes
+
+    listed = Notes(run.path).all()
+    if newest_first:
+        listed.sort(key=lambda note: -note.time)
+    return _table(run, page(listed, offset, limit), total=len(listed), offset=offset)
 
 
 def annotate(run: RunData, uid: str, *, tag: str | None = None, note: str | None = None) -> Table:
@@ -58,16 +82,20 @@ def annotate(run: RunData, uid: str, *, tag: str | None = None, note: str | None
         raise
     except OSError as error:
         raise SettingError(f"the note cannot be written: {error.strerror}") from error
-    return _table(run, None, 0, only=uid, file=str(path))
+    written = [note for note in store.all() if note.uid == uid]
+    return _table(run, written, total=len(written), file=str(path))
 
 
-def _table(run: RunData, limit: int | None, offset: int, *, only: str = "", file: str | None = None) -> Table:
-    from rlpanel.store.query.sample_notes import Notes
-
-    listed = [note for note in Notes(run.path).all() if not only or note.uid == only]
-    listed.sort(key=lambda note: -note.time)
-    rows = [
-        {"uid": note.uid, "tag": note.tag or None, "note": note.note or None, "time": utc_text(note.time)}
-        for note in page(listed, offset, limit)
-    ]
-    return notes.table(rows, total=len(listed), offset=offset, about={"run": run.name, "file": file})
+def _table(
+    run: RunData, listed: Sequence[Note], *, total: int, offset: int = 0, file: str | None = None
+) -> Table:
+    values = {
+        "uid": [note.uid for note in listed],
+        "tag": [note.tag or None for note in listed],
+        "note": [note.note or None for note in listed],
+        "time": [utc_text(note.time) for note in listed],
+        "logged_tag": [note.tag for note in listed],
+        "logged_note": [note.note for note in listed],
+        "seconds": [note.time for note in listed],
+    }
+    return notes.table(values, total=total, offset=offset, about={"run": run.name, "file": file})

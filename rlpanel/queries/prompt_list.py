@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rlpanel.errors import SettingError
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import LeastSteps, Limit, Offset, PromptChars, PromptKind, PromptText
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.table import BY, RUN, SPLIT, Table, TableColumn, page
+from rlpanel.queries.table import BY, PROMPT, RUN, SPLIT, Table, TableColumn, page
 
 
 @question(
@@ -23,7 +24,7 @@ from rlpanel.queries.table import BY, RUN, SPLIT, Table, TableColumn, page
         TableColumn("spread", "number", "Standard deviation of the reward within steps.", "reward"),
         TableColumn("uid", "text", "Its newest sample."),
         TableColumn("filter", "text", "Filter expression for its samples."),
-        TableColumn("prompt", "text", "The question of the prompt; null unless texts are read."),
+        PROMPT,
     ),
     about=(
         RUN,
@@ -32,6 +33,10 @@ from rlpanel.queries.table import BY, RUN, SPLIT, Table, TableColumn, page
         TableColumn("kind", "text", "unsolved or variable."),
         TableColumn("least_steps", "integer", "Prompts at fewer steps are left out."),
     ),
+    relation=(
+        *("kind", "prompt_key", "steps", "samples", "best", "last", "target", "spread", "uid", "filter"),
+    ),
+    relation_options={"kind": ""},
     counts=True,
     example="rlpanel prompts runs/exp1 --kind variable --limit 5",
     agents="List prompts that stay unsolved over the steps, or whose rewards vary most within a step.",
@@ -53,7 +58,8 @@ def prompts(
     run : RunData
     kind : str
         ``unsolved``: no step's mean reward exceeds the reference's or, without one, the prompt's first.
-        ``variable``: sorted by the standard deviation of the reward within steps.
+        ``variable``: sorted by the standard deviation of the reward within steps. Empty: first all unsolved
+        prompts, then all variable ones; a prompt may be both.
     least_steps : int, optional
         Prompts at fewer steps are left out; by default 3 for unsolved and 1 for variable prompts.
     limit : int, optional
@@ -70,31 +76,33 @@ def prompts(
     SettingError
         If there is no such kind.
     """
-    from rlpanel.queries.run_columns import counted_by
-    from rlpanel.queries.texts_of_samples import questions_of
+    from rlpanel.queries.run_columns import counted_by, questions_of
     from rlpanel.store.snapshot.prompts import unsolved_prompts, variable_prompts
     from rlpanel.texts.shorten import TextLimit
 
     snapshot = run.snapshot
-    found: list[Any]
-    if kind == "unsolved":
-        least = 3 if least_steps is None else least_steps
-        found = list(unsolved_prompts(snapshot, least))
-    elif kind == "variable":
-        least = 1 if least_steps is None else least_steps
-        found = list(variable_prompts(snapshot, least))
-    else:
+    lists: dict[str, tuple[Callable[..., list[Any]], int]] = {
+        "unsolved": (unsolved_prompts, 3), "variable": (variable_prompts, 1)
+    }  # fmt: skip
+    if kind and kind not in lists:
         raise SettingError(f"no prompts {kind!r}; there are unsolved and variable")
+    found: list[tuple[str, Any]] = []
+    for name in [kind] if kind else lists:
+        listed, usual = lists[name]
+        least = usual if least_steps is None else least_steps
+        found += [(name, prompt) for prompt in listed(snapshot, least)]
     shown = page(found, offset, limit)
-    places = [prompt.row for prompt in shown]
+    places = [prompt.row for _, prompt in shown]
     texts = questions_of(run, places, TextLimit(chars)) if text else [None] * len(shown)
-    rows = [_row(run, *each) for each in zip(shown, texts, strict=True)]
+    rows = [
+        {"kind": name, **_row(run, prompt, each)} for (name, prompt), each in zip(shown, texts, strict=True)
+    ]
     facts = {
         "run": run.name,
         "split": snapshot.split,
         "by": counted_by(snapshot),
-        "kind": kind,
-        "least_steps": least,
+        "kind": kind or None,
+        "least_steps": least if kind else least_steps,
     }
     return prompts.table(rows, total=len(found), offset=offset, about=facts)
 

@@ -66,8 +66,9 @@ class Question(Generic[_Asked]):
         As in `TableSpec`.
     example : str
         A command that asks it; empty if no command is made.
-    agents : str
-        What an agent reads about the tool; by default the docstring's first line.
+    agents : str or callable
+        What an agent reads about the tool; by default the docstring's first line. A function if it depends on
+        the registered questions.
     has_tool, has_relation : bool
         Whether there is a tool, and a table of SQL. A question with a required option has no table of SQL.
     has_split : bool
@@ -90,7 +91,7 @@ class Question(Generic[_Asked]):
     frame: tuple[str, ...] = ()
     relation: tuple[str, ...] = ()
     example: str = ""
-    agents: str = ""
+    agents: str | Callable[[], str] = ""
     has_tool: bool = True
     has_relation: bool = True
     has_split: bool = True
@@ -119,6 +120,12 @@ class Question(Generic[_Asked]):
         """The docstring without its sections, such as its parameters."""
         text = inspect.cleandoc(self.function.__doc__ or "")
         return text.partition("\n\nParameters\n")[0].partition("\n\nRaises\n")[0]
+
+    @property
+    def agents_text(self) -> str:
+        """What an agent reads about the tool."""
+        given = self.agents() if callable(self.agents) else self.agents
+        return given or self.text.partition("\n")[0]
 
     @cached_property
     def of_root(self) -> bool:

@@ -25,7 +25,8 @@ class Option:
 
     Attributes
     ----------
-    help : str
+    help : str or callable
+        A function if it depends on the registered questions.
     agents : str
         What an agent reads about it; by default ``help``.
     min, max : int or float, optional
@@ -51,7 +52,7 @@ class Option:
         Turns the text that was given into the value of the function.
     """
 
-    help: str = ""
+    help: str | Callable[[], str] = ""
     agents: str = ""
     min: float | None = None
     max: float | None = None
@@ -67,6 +68,17 @@ class Option:
     tool: bool = True
     none: Any = None
     read: Callable[[str], Any] | None = None
+
+    @property
+    def help_text(self) -> str:
+        """What a person reads about it."""
+        return self.help() if callable(self.help) else self.help
+
+
+def option_of(declared: Any) -> Option:
+    """Return the option of an annotation."""
+    found: Option = get_args(declared)[1]
+    return found
 
 
 def selection_of(text: str) -> int | slice | str:
@@ -135,7 +147,7 @@ Last = Annotated[
 Offset = Annotated[
     int, Option("Number of rows to skip.", "Rows to skip: next_offset of the answer before.", min=0)
 ]
-TokenOffset = Annotated[int, replace(get_args(Offset)[1], tool=False)]
+TokenOffset = Annotated[int, replace(option_of(Offset), tool=False)]
 Step = Annotated[int | None, Option("Only this step.", shown_default="all steps", complete="steps")]
 OneStep = Annotated[
     int | None,
@@ -144,7 +156,7 @@ OneStep = Annotated[
         shown_default="the newest complete one", complete="steps",
     ),
 ]  # fmt: skip
-TokenStep = Annotated[int | tuple[int, int] | None, get_args(OneStep)[1]]
+TokenStep = Annotated[int | tuple[int, int] | None, option_of(OneStep)]
 FilterBy = Annotated[
     str,
     Option(
@@ -159,7 +171,7 @@ Sort = Annotated[
         "Number column; a leading - sorts descending.", chars=200, complete="sort_orders",
     ),
 ]  # fmt: skip
-SearchSort = Annotated[str, replace(get_args(Sort)[1], tool=False)]
+SearchSort = Annotated[str, replace(option_of(Sort), tool=False)]
 Columns = Annotated[Sequence[str] | None, _COLUMNS]
 StepColumns = Annotated[Sequence[str] | None, replace(_COLUMNS, complete="step_columns")]
 SampleColumns = Annotated[Sequence[str] | None, replace(_COLUMNS, complete="sample_columns")]
@@ -219,16 +231,3 @@ Found = Annotated[
 ]  # fmt: skip
 Around = Annotated[int, Option("Characters before and after the place.", min=0, default=40, tool=False)]
 Everything = Annotated[bool, Option("Search all samples and count those found.", flag="--all", tool=False)]
-QueryText = Annotated[
-    str,
-    Option(
-        "One SELECT over samples, steps, groups, findings, tokens(FIRST, LAST).",
-        "One SELECT statement; page by LIMIT, OFFSET.", chars=20_000, metavar="QUERY",
-    ),
-]  # fmt: skip
-QueryRows = Annotated[
-    int, Option("Most rows of the result; more are an error.", min=1, tool=False, tool_default=MAX_ROWS)
-]
-QuerySeconds = Annotated[float, Option("Time after which the query is cancelled.", min=0.1, tool=False)]
-#: Most bytes of the rows of a query, of which an answer of a tool holds a small part.
-QueryBytes = Annotated[int, Option(command=False, tool=False, tool_default=8 << 20)]

@@ -1,16 +1,25 @@
-"""Columns that depend on the run: their names, types and units, and the choice of some of them."""
+"""What questions read of a run: columns with names, types and units that depend on it, and texts of samples.
+
+Texts are read from the files of the log, with a limit on their length.
+"""
 
 from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import numpy as np
 
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe
+from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import TableColumn
+from rlpanel.store.query.fetch_sample import fetch_all_texts
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
+from rlpanel.texts.prompt_parts import TextStyle, prompt_cell
+from rlpanel.texts.shorten import TextLimit
 
 #: Stands for all columns of the run in a choice of columns.
 ALL = "*"
@@ -97,3 +106,21 @@ def step_or_newest(view: RunView, step: int | None) -> int | None:
         As `checked_step`.
     """
     return newest_complete_step(view.snapshot, time.time()) if step is None else checked_step(view, step)
+
+
+def cut_texts(texts: Mapping[str, str | None], limit: TextLimit) -> dict[str, object]:
+    """Return texts by name within the limit, with the column ``cut``, without those that were not logged."""
+    logged = {name: text for name, text in texts.items() if text is not None}
+    parts: dict[str, object] = {name: limit.of(text) for name, text in logged.items()}
+    return parts | {"cut": [name for name, text in logged.items() if limit.cuts(text)]}
+
+
+def questions_of(run: RunData, rows: Sequence[int] | np.ndarray, limit: TextLimit) -> list[str]:
+    """Return the question of each row's prompt within the limit; empty if there is none."""
+    texts = read_logged_texts(run, rows)
+    return [limit.of(prompt_cell((each or {}).get("prompt") or "", TextStyle())) for each in texts]
+
+
+def read_logged_texts(run: RunData, rows: Sequence[int] | np.ndarray) -> list[dict[str, str] | None]:
+    """Return the texts of each row by name; None where the line can no longer be read."""
+    return fetch_all_texts(run.index, run.snapshot, np.asarray(rows, int))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlpanel.errors import RLPanelError
+from rlpanel.number_text import utc_text
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import Limit, Offset, Root
 from rlpanel.queries.table import Table, TableColumn, page
-from rlpanel.time_text import utc_text
 
 if TYPE_CHECKING:
     from rlpanel.sources.discovery.directory import RunInfo
-    from rlpanel.store.index.run_summary import RunSummary
+    from rlpanel.store.index.run_summary import RunSummaries, RunSummary
 
 #: Runs without a summary are read as long as they have fewer bytes than this together.
 MAX_READ = 32 << 20
@@ -54,7 +54,7 @@ _READ = "when the run was last read; null if a large run was never read"
     example="rlpanel runs runs",
     agents="List the runs, the newest first: samples, newest step, its reward and the reward's trend.",
 )
-def runs(root: Root, *, limit: Limit = None, offset: Offset = 0) -> Table:
+def runs(root: Root, *, limit: Limit = None, offset: Offset = 0, summaries: Any = None) -> Table:
     """Return the runs below a folder, the newest first, with their last reward and its trend.
 
     Runs that were never read are read now, up to 32 MiB; of others, the last summary is returned.
@@ -66,6 +66,8 @@ def runs(root: Root, *, limit: Limit = None, offset: Offset = 0) -> Table:
         Maximum number of runs; all by default.
     offset : int
         Number of runs to skip.
+    summaries : RunSummaries, optional
+        What is known of runs already; new ones are noted in it.
 
     Raises
     ------
@@ -73,29 +75,30 @@ def runs(root: Root, *, limit: Limit = None, offset: Offset = 0) -> Table:
         If the root is not a folder.
     """
     from rlpanel.sources.discovery.directory import discover
+    from rlpanel.store.index.run_summary import RunSummaries
 
     found = discover(root)
     shown = page(found, offset, limit)
-    rows = [_row(info, summary) for info, summary in zip(shown, _summaries_of(shown), strict=True)]
+    known = _summaries_of(shown, summaries or RunSummaries())
+    rows = [_row(info, summary) for info, summary in zip(shown, known, strict=True)]
     return runs.table(rows, total=len(found), offset=offset, about={"root": str(root)})
 
 
-def _summaries_of(infos: Sequence[RunInfo]) -> list[RunSummary]:
-    from rlpanel.queries.read_once import read_once
+def _summaries_of(infos: Sequence[RunInfo], summaries: RunSummaries) -> list[RunSummary]:
+    from rlpanel.queries.read_whole_run import read_once
     from rlpanel.settings import Reading
-    from rlpanel.store.index.run_summary import SUMMARIES
 
-    for _ in SUMMARIES.read_saved([info.path for info in infos]):
+    for _ in summaries.read_saved([info.path for info in infos]):
         pass
-    budget = MAX_READ
+    budget, reading = MAX_READ, Reading.from_environment(jobs=0)
     for info in infos:
-        if not SUMMARIES.of(info.path).samples and info.bytes <= budget:
+        if not summaries.of(info.path).samples and info.bytes <= budget:
             budget -= info.bytes
             try:
-                read_once(info.path, info.root or info.path, Reading.from_environment(jobs=0)).close()
+                read_once(info.path, info.root or info.path, reading, summaries=summaries).close()
             except RLPanelError:  # deleted meanwhile
                 continue
-    return [SUMMARIES.of(info.path) for info in infos]
+    return [summaries.of(info.path) for info in infos]
 
 
 def _row(info: RunInfo, summary: RunSummary) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import Columns, Offset, SampleChars, Start, TokenLimit, Uid
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.table import PLACE, RUN, TAG, Table, TableColumn, page
+from rlpanel.queries.table import LINE, LOGGED, PLACE, RUN, STEP, TAG, Table, TableColumn, page
 
 if TYPE_CHECKING:
     from rlpanel.schema import Sample
@@ -22,7 +22,7 @@ def _columns() -> tuple[TableColumn, ...]:
         *PLACE,
         *TAG,
         TableColumn("file", "text", "File of the sample, below the run's folder."),
-        TableColumn("line", "integer", "Line of the sample in its file, from 1; 0 if it is not known yet."),
+        LINE,
         *text_columns(),
         TableColumn("chars", "object", "Number of characters of each text."),
         TableColumn("messages", "objects", "The conversation as chat messages, if it was logged as such."),
@@ -65,7 +65,7 @@ def sample(run: RunData, uid: Uid, *, chars: SampleChars = None, start: Start = 
 
     from rlpanel import schema
     from rlpanel.metrics.engine.compute import token_values
-    from rlpanel.queries.texts_of_samples import cut_texts
+    from rlpanel.queries.run_columns import cut_texts
     from rlpanel.store.query.sample_notes import Notes
     from rlpanel.texts.shorten import TextLimit
 
@@ -98,13 +98,13 @@ def sample(run: RunData, uid: Uid, *, chars: SampleChars = None, start: Start = 
     columns=(
         TableColumn("position", "integer", "Position of the token in the response, from 0."),
         TableColumn("token", "text", "The token's text; empty if a later token completes its character."),
-        TableColumn("logged", "text", "The token as it was logged."),
+        LOGGED,
     ),
     others="Further columns are numbers: token metrics such as kl_k3, value and surprisal.",
     about=(
         RUN,
         TableColumn("uid", "text", "The sample's identifier."),
-        TableColumn("step", "integer", "Policy update."),
+        STEP,
         TableColumn("available", "texts", "Token metrics that the sample has."),
     ),
     frame=("position", "token=logged", "token_id", "loss_mask"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import Chars, FilterBy, Limit, Offset, SampleColumns, Sort, Step, Text
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.table import ABOUT_SAMPLES, PLACE, TAG, Table, TableColumn, page
+from rlpanel.queries.table import ABOUT_SAMPLES, LINE, PLACE, TAG, Table, TableColumn, page
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,12 +16,17 @@ if TYPE_CHECKING:
     from rlpanel.store.query.query import QueryResult, QuerySpec
     from rlpanel.store.query.sample_notes import Notes
     from rlpanel.store.snapshot.run_view import RunView
+    from rlpanel.texts.shorten import TextLimit
 
 #: Columns that are shown by default, if the run has them.
 USUAL = (
     "group", "status", "finish_reason", "reward", "ref_reward", "advantage", "response_tokens", "kl_k3_mean",
     "truncated",
 )  # fmt: skip
+
+
+_OLDER = TableColumn("older", "boolean", "Whether a restart of the job replaced the attempt of the sample.")
+_DECLARED = ("uid", "step", "rank")
 
 
 def text_columns() -> tuple[TableColumn, ...]:
@@ -39,7 +44,6 @@ def text_columns() -> tuple[TableColumn, ...]:
     others="Further columns are numbers and short texts of the log and metrics.",
     optional=text_columns,
     about=(*ABOUT_SAMPLES, TableColumn("available", "texts", "Names of all columns of numbers and labels.")),
-    has_relation=False,
     example='rlpanel samples runs/exp1 --filter "reward < 1" --step 20 --sort=-kl_k3_mean --limit 5',
     agents="List samples that pass a filter, sorted, with numbers, labels and optionally texts.",
 )
@@ -55,6 +59,8 @@ def samples(
     columns: SampleColumns = None,
     text: Text = False,
     chars: Chars = None,
+    older: bool = False,
+    every: bool = False,
 ) -> Table:
     """Return the samples that pass a filter, sorted by a column.
 
@@ -79,6 +85,11 @@ def samples(
         Add the texts, which are read from the files.
     chars : int, optional
         Maximum number of characters of each text; whole texts by default.
+    older : bool
+        Add the samples of older attempts, which a restart of the job replaced, and a column that marks them.
+    every : bool
+        All columns that are stored, with texts also how repetitive the responses are. A text that cannot be
+        read is an error then, and an unknown step has no samples.
 
     Raises
     ------
@@ -86,30 +97,74 @@ def samples(
         If filter, search or sort order are not valid.
     SettingError
         If the run does not have the step or a column.
+    SourceChanged
+        With ``every``, if a line in the files has changed or was deleted.
     """
     import numpy as np
 
-    from rlpanel.queries.run_columns import checked_step, chosen
-    from rlpanel.queries.texts_of_samples import cut_texts, read_logged_texts
+    from rlpanel.queries.run_columns import checked_step, chosen, label_column, number_column
+    from rlpanel.store.columns.run_table import OLDER
     from rlpanel.store.query.query import QuerySpec
     from rlpanel.store.query.sample_notes import Notes
     from rlpanel.texts.shorten import TextLimit
 
     view, notes = run.view, Notes(run.path)
-    if step is not None:
+    if step is not None and not every:
         checked_step(view, step)
-    result = passing(run, QuerySpec(step=step, filter=filter, search=search, sort=sort), notes)
+    result = passing(run, QuerySpec(step, older, filter, search, sort), notes)
     available = sample_columns(view)
-    used = [name for name in result.columns if name in available]
-    names = chosen(columns, available, [*USUAL, *used], f"run {view.snapshot.name!r}")
     rows = np.asarray(page(result.rows, offset, limit))
-    cells = _cells(run, view, rows, names, notes)
+    values: dict[str, Any]
+    if every:
+        values = view.row_columns(rows)
+    else:
+        used = [name for name in result.columns if name in available]
+        names = chosen(columns, available, [*USUAL, *used], f"run {view.snapshot.name!r}")
+        values = {name: view.snapshot.metadata(name)[rows] for name in ("step", "rank")}
+        values |= {"uid": view.snapshot.uids(rows)} | {n: sample_values(view, n, rows) for n in names}
+    known = {column.name: column for column in (*text_columns(), LINE, _OLDER)} | available
+    if older:
+        values["older"] = view.snapshot.state[rows] == OLDER
     if text:
-        for row, texts in zip(cells, read_logged_texts(run, rows), strict=True):
-            row.update(cut_texts(texts or {}, TextLimit(chars)))
-    others = [available[name] for name in names] + (list(text_columns()) if text else [])
+        values |= _texts(run, rows, TextLimit(chars), every=every)
+    noted = cache(lambda: [notes.of(uid) for uid in values["uid"]])
+    others = []
+    for name in values:
+        if name not in _DECLARED:
+            described = label_column if isinstance(values[name], list) else number_column
+            others.append(known.get(name) or described(name))
+    values["tag"] = lambda: [note.tag or None for note in noted()]
+    values["note"] = lambda: [note.note or None for note in noted()]
     facts = {"run": run.name, "split": view.snapshot.split, "step": step, "available": list(available)}
-    return samples.table(cells, others=others, total=len(result.rows), offset=offset, about=facts)
+    return samples.table(values, others=others, total=len(result.rows), offset=offset, about=facts)
+
+
+def _texts(run: RunData, rows: np.ndarray, limit: TextLimit, *, every: bool) -> dict[str, Any]:
+    """Return the columns of texts that any of the rows has; None where a line can no longer be read."""
+    import numpy as np
+
+    from rlpanel import schema
+    from rlpanel.metrics.engine import compute
+    from rlpanel.queries.run_columns import cut_texts, read_logged_texts
+    from rlpanel.store.query.fetch_sample import fetch_texts
+
+    logged = read_logged_texts(run, rows)
+    if every:
+        # The second attempt raises the error that says why a row cannot be read.
+        logged = [
+            fetch_texts(run.index, run.snapshot, row) if texts is None else texts
+            for row, texts in zip(rows.tolist(), logged, strict=True)
+        ]
+    parts = [cut_texts(texts or {}, limit) for texts in logged]
+    found: dict[str, Any] = {
+        name: [part.get(name) for part in parts]
+        for name in (*schema.TEXTS, "cut")
+        if not every or any(name in part for part in parts)
+    }
+    if every and "response" in found:
+        responses = [(texts or {}).get("response", "") for texts in logged]
+        found |= compute.text_columns(np.array(responses, object))
+    return found
 
 
 def passing(run: RunData, spec: QuerySpec, notes: Notes) -> QueryResult:
@@ -145,21 +200,3 @@ def sample_values(view: RunView, name: str, rows: np.ndarray) -> list[object]:
         if label_name(snapshot, label) == name:
             return list(snapshot.label(label, rows))
     return view.values(ALIASES.get(name, name), rows).tolist()
-
-
-def _cells(
-    run: RunData, view: RunView, rows: np.ndarray, names: Sequence[str], notes: Notes
-) -> list[dict[str, object]]:
-    """Return the place, the chosen columns and the tag of each row."""
-    snapshot = view.snapshot
-    uids = snapshot.uids(rows)
-    noted = [notes.of(uid) for uid in uids]
-    data: dict[str, list[object]] = {
-        "uid": list(uids),
-        "step": snapshot.metadata("step")[rows].tolist(),
-        "rank": snapshot.metadata("rank")[rows].tolist(),
-        "tag": [note.tag or None for note in noted],
-        "note": [note.note or None for note in noted],
-    }
-    data |= {name: sample_values(view, name, rows) for name in names}
-    return [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]

@@ -91,8 +91,7 @@ def search(
     """
     import numpy as np
 
-    from rlpanel.queries.run_columns import checked_step
-    from rlpanel.queries.texts_of_samples import read_logged_texts
+    from rlpanel.queries.run_columns import checked_step, read_logged_texts
     from rlpanel.store.query.query import Query, QuerySpec
     from rlpanel.store.query.sample_notes import Notes
 

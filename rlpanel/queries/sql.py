@@ -3,20 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from rlpanel.queries.question import Question, question
-from rlpanel.queries.question_options import QueryBytes, QueryRows, QuerySeconds, QueryText
+from rlpanel.queries.question import QUESTIONS, Question, question
+from rlpanel.queries.question_options import MAX_ROWS, Option
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.table import RUN, ColumnType, Table, TableColumn, plain
+from rlpanel.queries.table import NESTED, RUN, ColumnType, Table, TableColumn, plain
 from rlpanel.sql.sql_limits import SqlLimits
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rlpanel.sql.run_query import Columns
+    from rlpanel.sql.run_query import Maker, Reads
+    from rlpanel.sql.sample_relation import Relation
+
+
+def relations() -> dict[str, Question[...]]:
+    """Return the questions that are a table of SQL, by the table's name."""
+    from rlpanel.queries import catalogue  # noqa: F401  (importing it registers them)
+
+    return {name.lower(): asked for name, asked in QUESTIONS.items() if asked.is_relation}
+
+
+def _readable() -> str:
+    from rlpanel.sql.statement import readable
+
+    return readable(relations())
+
+
+QueryText = Annotated[
+    str,
+    Option(
+        lambda: f"One SELECT over {_readable()}.", "One SELECT statement; page by LIMIT, OFFSET.",
+        chars=20_000, metavar="QUERY",
+    ),
+]  # fmt: skip
+QueryRows = Annotated[
+    int, Option("Most rows of the result; more are an error.", min=1, tool=False, tool_default=MAX_ROWS)
+]
+QuerySeconds = Annotated[float, Option("Time after which the query is cancelled.", min=0.1, tool=False)]
+#: Most bytes of the rows of a query, of which an answer of a tool holds a small part.
+QueryBytes = Annotated[int, Option(command=False, tool=False, tool_default=8 << 20)]
 
 
 @question(
@@ -26,7 +54,7 @@ if TYPE_CHECKING:
     about=(RUN, TableColumn("query", "text", "The query.")),
     example="rlpanel sql runs/exp1 "
     '"select step, avg(reward) from samples group by step order by step limit 5"',
-    agents="Run one SQL SELECT over samples, steps, groups, findings, tokens(FIRST, LAST); see docs/sql.",
+    agents=lambda: f"Run one SQL SELECT over {_readable()}; see docs/sql.",
 )
 def sql(
     run: RunData,
@@ -63,22 +91,25 @@ def sql_frame(run: RunData, query: str, limits: SqlLimits) -> pd.DataFrame:
     return run_query(run.index, run.view, query, limits, tables_of(run))
 
 
-def tables_of(run: RunData) -> dict[str, Callable[[], Columns]]:
-    """Return a function for each table of SQL that is a question: its columns, and their types."""
-    from rlpanel.queries.catalogue import QUESTIONS
+def tables_of(run: RunData) -> dict[str, Maker]:
+    """Return a function for each table of SQL that is a question, which makes it for a query."""
+    from rlpanel.sql.run_query import relation_of
+    from rlpanel.sql.sample_relation import sample_relation
 
-    def table_of(asked: Question[...]) -> Columns:
+    def table_of(asked: Question[...], reads: Reads) -> Relation:
         table = asked(run, **asked.relation_options)
-        return table.relation(), {column.name: column.type for column in table.columns}
+        types = {column.name: column.type for column in table.columns}
+        columns = {
+            name: [None if value is None else _cell(value) for value in values]
+            if types.get(name) in NESTED and values is not None
+            else values
+            for name, values in table.relation().items()
+        }
+        return relation_of(columns, types, reads)
 
-    def steps() -> Columns:
-        frame = run.view.step_frame()
-        return {name: frame[name].to_numpy() for name in frame}, {}
-
-    found: dict[str, Callable[[], Columns]] = {
-        name: partial(table_of, asked) for name, asked in QUESTIONS.items() if asked.is_relation
-    }
-    return {**found, "steps": steps}
+    found: dict[str, Maker] = {name: partial(table_of, asked) for name, asked in relations().items()}
+    # The samples are not copied: the store's own arrays are the table.
+    return {**found, "samples": partial(sample_relation, run.view)}
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, object]]:
@@ -88,9 +119,10 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def _cell(value: object) -> object:
+    """Return a value of a list or structure as JSON."""
     import numpy as np
 
-    nested = isinstance(value, (list, dict, np.ndarray))
+    nested = isinstance(value, (list, tuple, dict, np.ndarray))
     return json.dumps(plain(value), ensure_ascii=False) if nested else value
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import Last, Step, StepColumns
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.table import BY, REMARKS, RUN, SPLIT, Table, TableColumn
+from rlpanel.queries.table import BY, REMARKS, RUN, SPLIT, STEP, Table, TableColumn
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ USUAL = (
 @question(
     description="The steps of a run, in ascending order.",
     columns=(
-        TableColumn("step", "integer", "Policy update."),
+        STEP,
         TableColumn("samples", "integer", "Number of samples that count."),
         TableColumn("complete", "boolean", "False while the newest step is still being written."),
     ),
@@ -44,13 +44,21 @@ USUAL = (
         TableColumn("available", "texts", "Names of all further columns that this run has."),
         REMARKS,
     ),
-    has_relation=False,  # the table of SQL is that of `Run.steps`
+    relation=("step", "samples"),
+    relation_options={"every": True},
     counts=True,
     newest_last=True,
     example="rlpanel steps runs/exp1 --columns reward_mean,kl_k3_mean --last 5",
     agents="List the steps of a run with means and step metrics; about.available names all columns.",
 )
-def steps(run: RunData, *, columns: StepColumns = None, last: Last = None, step: Step = None) -> Table:
+def steps(
+    run: RunData,
+    *,
+    columns: StepColumns = None,
+    last: Last = None,
+    step: Step = None,
+    every: bool = False,
+) -> Table:
     """Return the steps of a run: means, other statistics and step metrics.
 
     Parameters
@@ -62,6 +70,8 @@ def steps(run: RunData, *, columns: StepColumns = None, last: Last = None, step:
         Only the last steps; all by default.
     step : int, optional
         Only this step.
+    every : bool
+        All columns with a value at some step, also those that other columns are computed from.
 
     Raises
     ------
@@ -75,12 +85,14 @@ def steps(run: RunData, *, columns: StepColumns = None, last: Last = None, step:
 
     view = run.view
     curves = step_curves(view)
-    names = chosen(columns, curves, USUAL, f"run {view.snapshot.name!r}")
     chosen_steps = _positions(view, last, step)
-    # Together, step metrics take much less time than one by one.
-    view.step_metrics_of([curve for curve in map(curves.get, names) if curve in step_names()])
-    whole = {name: view.step_values(curves[name]) for name in names}
-    values = {name: array[chosen_steps] for name, array in whole.items()}
+    if every:
+        whole = view.step_columns()
+    else:
+        names = chosen(columns, curves, USUAL, f"run {view.snapshot.name!r}")
+        # Together, step metrics take much less time than one by one.
+        view.step_metrics_of([curve for curve in map(curves.get, names) if curve in step_names()])
+        whole = {name: view.step_values(curves[name]) for name in names}
     numbers = view.snapshot.steps.values
     newest = newest_complete_step(view.snapshot, time.time())
     episodes, has_episodes = view.snapshot.steps.episodes, view.snapshot.has_episodes
@@ -89,13 +101,13 @@ def steps(run: RunData, *, columns: StepColumns = None, last: Last = None, step:
         "samples": view.snapshot.steps.samples[chosen_steps],
         "complete": numbers[chosen_steps] <= (-math.inf if newest is None else newest),
         **({"episodes": episodes[chosen_steps]} if has_episodes else {}),
-        **{name: values[name] for name in names},
+        **{name: array[chosen_steps] for name, array in whole.items()},
     }
     return steps.table(
         rows,
         others=[
             *([_EPISODES] if has_episodes else []),
-            *(number_column(name, curves[name]) for name in names),
+            *(number_column(name, curves.get(name, name)) for name in whole),
         ],
         total=len(numbers) if step is None else len(chosen_steps),
         offset=int(chosen_steps[0]) if len(chosen_steps) and step is None else 0,
@@ -112,22 +124,11 @@ def steps(run: RunData, *, columns: StepColumns = None, last: Last = None, step:
 
 def step_curves(view: RunView) -> dict[str, str]:
     """Return the name of the curve behind each column of the table that the run has."""
-    from rlpanel.metrics.engine.column_info import ALIASES, METRICS, of_level, pooling_columns
-    from rlpanel.metrics.engine.step_statistics import STATISTICS
-    from rlpanel.store.snapshot.run_view import step_name
+    from rlpanel.metrics.engine.column_info import of_level
     from rlpanel.store.snapshot.step_metric_cache import available
 
-    snapshot = view.snapshot
-    snapshot.steps.compute_all()
-    curves = {}
-    for column in [*snapshot.steps.columns, *ALIASES]:
-        name = ALIASES.get(column, column)
-        if name in pooling_columns() or not snapshot.has_number(name):
-            continue
-        for statistic in ("mean", *STATISTICS):
-            curves[step_name(column, statistic)] = column if statistic == "mean" else f"{name}:{statistic}"
-    found = {m.name: m.name for m in of_level("step") if available(snapshot, m, view.grouped)}
-    return curves | {name: curve for name, curve in found.items() if not METRICS[name].hidden}
+    metrics = (m for m in of_level("step") if not m.hidden and available(view.snapshot, m, view.grouped))
+    return view.step_statistics() | {metric.name: metric.name for metric in metrics}
 
 
 def _trend(values: np.ndarray) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 #: ``texts`` and ``numbers`` are lists, ``object`` holds values by name, and ``objects`` is a list of these.
 ColumnType = Literal["integer", "number", "text", "boolean", "texts", "numbers", "object", "objects"]
+
+#: Types of columns whose values are lists or structures.
+NESTED = ("texts", "numbers", "object", "objects")
 
 #: A sequence or an array.
 _Rows = TypeVar("_Rows", bound="Sequence[Any] | np.ndarray")
@@ -60,12 +63,16 @@ BY = TableColumn(
     "episodes: the reward of each episode counts once, by its last row; rows: in each row; null if no "
     "episode has several rows.",
 )
+STEP = TableColumn("step", "integer", "Policy update.")
+PROMPT = TableColumn("prompt", "text", "The question of the prompt; null unless texts are read.")
+LOGGED = TableColumn("logged", "text", "The token as it was logged.")
 #: Columns that say which sample it is.
 PLACE = (
     TableColumn("uid", "text", "The sample's identifier: file and byte offset. It stays valid."),
-    TableColumn("step", "integer", "Policy update."),
+    STEP,
     TableColumn("rank", "integer", "Process that wrote the sample; -1 if it is not known."),
 )
+LINE = TableColumn("line", "integer", "Line of the sample in its file, from 1; 0 if it is not known yet.")
 TAG = (
     TableColumn("tag", "text", "Tag by a viewer."),
     TableColumn("note", "text", "Note by a viewer."),
@@ -144,7 +151,8 @@ class TableSpec:
         """
         columns = (*self.columns, *others)
         if not isinstance(rows, Mapping):
-            names = dict.fromkeys([*(column.name for column in columns), *(rows[0] if rows else self.frame)])
+            keys = rows[0] if rows else (*self.frame, *self.relation)
+            names = dict.fromkeys([*(column.name for column in columns), *keys])
             rows = {name: [row.get(name) for row in rows] for name in names}
         size = next((len(values) for values in rows.values() if not callable(values)), 0)
         count = size if total is None else total
@@ -209,7 +217,7 @@ class Table:
         return {name: plain(fact() if callable(fact) else fact) for name, fact in found.items()}
 
     def document(self) -> dict[str, Any]:
-        """Return the table as one JSON object; `rlpanel.queries.json_schema` describes it."""
+        """Return the table as one JSON object; `rlpanel.queries.catalogue` describes it."""
         columns = [
             {"name": c.name, "type": c.type, "unit": c.unit, "description": c.description}
             for c in self.columns
@@ -223,8 +231,20 @@ class Table:
             "rows": self.rows,
         }
 
-    def frame(self) -> pd.DataFrame:
-        """Return the table as a data frame: its columns are those of ``spec.frame`` that were logged."""
+    def without(self, *names: str) -> Table:
+        """Return the table without some columns."""
+        columns = tuple(column for column in self.columns if column.name not in names)
+        values = {name: values for name, values in self.values.items() if name not in names}
+        return replace(self, columns=columns, values=values)
+
+    def frame(self, *, typed: bool = False) -> pd.DataFrame:
+        """Return the table as a data frame: its columns are those of ``spec.frame`` that were logged.
+
+        Parameters
+        ----------
+        typed : bool
+            Give columns of texts, whole numbers and truth values their declared types, whatever the rows are.
+        """
         import pandas as pd
 
         columns = {
@@ -233,7 +253,9 @@ class Table:
         }
         found = pd.DataFrame(columns)
         found.attrs = dict(self.attrs)
-        return found
+        kinds = {"text": str, "integer": "Int64", "boolean": bool}
+        types = {c.name: kinds[c.type] for c in self.columns if c.name in found and c.type in kinds}
+        return found.astype(types) if typed else found
 
     def relation(self) -> dict[str, Any]:
         """Return the columns of the table of SQL by name; None for one whose inputs were not logged."""

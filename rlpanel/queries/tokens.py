@@ -8,13 +8,13 @@ from rlpanel.errors import SettingError
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import FilterBy, Least, Limit, RankBy, TokenOffset, TokenStep
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.table import RUN, SPLIT, Table, TableColumn, page
+from rlpanel.queries.table import LOGGED, RUN, SPLIT, Table, TableColumn, page
 
 if TYPE_CHECKING:
     import numpy as np
 
     from rlpanel.metrics.token_tally import RankedToken
-    from rlpanel.store.query.token_reader import TallyProgress
+    from rlpanel.store.query.fetch_sample import TallyProgress
     from rlpanel.texts.display_text import Encoding
 
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     description="Tokens of a step with the highest mean of a metric.",
     columns=(
         TableColumn("token", "text", "The token's text."),
-        TableColumn("logged", "text", "The token as it was logged."),
+        LOGGED,
         TableColumn("count", "integer", "Number of occurrences with a value."),
         TableColumn("mean", "number", "Mean of the metric over these occurrences."),
         TableColumn("max", "number", "Largest value."),
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         TableColumn("tokens_read", "integer", "Number of tokens that were counted."),
     ),
     frame=("token=logged", "count", "mean", "max", "uid", "position"),
-    has_relation=False,
+    has_relation=False,  # in SQL, this is the function for the tokens of some steps, one by one
     example="rlpanel tokens runs/exp1 --step 20 --metric kl_k3 --limit 5",
     agents="Rank the tokens of a step by mean KL, surprisal or value error; reads the lines of the step.",
 )
@@ -87,7 +87,7 @@ def tokens(
     """
     from rlpanel.display_settings import Display
     from rlpanel.queries.run_columns import similar, step_or_newest
-    from rlpanel.store.query.token_reader import TallyProgress, TokenReader, within_limit
+    from rlpanel.store.query.fetch_sample import TallyProgress, TokenReader, within_limit
     from rlpanel.texts.display_text import detect
 
     view, display = run.view, Display()

@@ -17,9 +17,8 @@ from rlpanel.recording.output_folder import (
     folder_from_environment,
     requested_by_environment,
 )
-from rlpanel.recording.trainers.patching import Guard, Patches
+from rlpanel.recording.trainers.patching import Guard, Patches, RecordingCallback
 from rlpanel.recording.trainers.trl_async import QueueHook
-from rlpanel.recording.trainers.trl_callback import RecordingCallback
 from rlpanel.recording.trainers.trl_grpo import GroupHook
 from rlpanel.recording.trainers.trl_ppo import FrameHook
 from rlpanel.recording.trainers.trl_rewards import RewardHook

@@ -46,7 +46,7 @@ class WatchdogObserver(FileSystemEventHandler):
 
     def __init__(self, root: str, wake: Callable[[], None], *, polling: bool = False) -> None:
         self.root = root
-        self.reason = "polling was requested" if polling else _unreachable(root)
+        self.reason = "polling was requested" if polling else unreachable(root)
         self._wake = wake
         self._identity = _identity(root)
         self._lock = threading.Lock()
@@ -152,7 +152,7 @@ def _identity(root: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _unreachable(root: str, mounts: str = MOUNTS) -> str:
+def unreachable(root: str, mounts: str = MOUNTS) -> str:
     """Return why no events would arrive for this root; empty if they do."""
     kind = file_system(root, mounts)
     return (

@@ -1,24 +1,128 @@
-"""Runs a query over the tables of a run; only the tables and columns that it reads are made."""
+"""Runs a query over the tables of a run; only the tables and columns that it reads are made.
+
+The tokens of some steps are read from the lines of their samples.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from rlpanel.sql.sample_relation import Relation, distinct_names, sample_relation, unread
+from rlpanel.errors import QueryError, RLPanelError
+from rlpanel.metrics.engine.column_info import of_level
+from rlpanel.metrics.engine.compute import token_values
+from rlpanel.metrics.engine.derived_arrays import derived_of_sample
+from rlpanel.number_text import size_text
+from rlpanel.sources.records.record_types import Record
+from rlpanel.sql.sample_relation import Relation, clean_text, distinct_names, quoted, unread
 from rlpanel.sql.sql_limits import SqlLimits
 from rlpanel.sql.sql_process import sql_process
 from rlpanel.sql.statement import TOKENS, Statement
-from rlpanel.sql.step_tokens import step_tokens
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.fetch_sample import fetch_record
 from rlpanel.store.snapshot.run_view import RunView
 
-#: Columns by name with their values, None for missing ones, and the types of columns as in `TableColumn`.
-Columns = tuple[Mapping[str, Any], Mapping[str, str]]
+#: Most bytes of the log that one query reads for tokens.
+MAX_BYTES = 256 << 20
+#: Columns before the metrics.
+HEAD = ("uid", "step", "rank", "position", "token", "token_id", "loss_mask")
+
+
+def step_tokens(
+    index: RunIndex,
+    view: RunView,
+    ranges: Sequence[tuple[int, int]],
+    reads: Callable[[str], bool],
+    seconds: float,
+) -> pd.DataFrame:
+    """Return one row per response token of the samples in some ranges of steps.
+
+    Columns: ``uid``, ``step``, ``rank``, ``position`` (from 0), ``token``, ``token_id``, ``loss_mask`` and
+    the token metrics. A value is NaN if it was not logged, and a metric also if the query does not read it.
+
+    Raises
+    ------
+    QueryError
+        If more than `MAX_BYTES` of lines would have to be read, or reading takes longer than ``seconds``.
+    """
+    rows = _rows(view, ranges)
+    names = [metric.name for metric in of_level("token") if not metric.hidden]
+    wanted = {"step", *(name for name in (*HEAD, *names) if reads(name))}  # calls are told apart by step
+    deadline = time.monotonic() + seconds
+    parts = []
+    for row, uid in zip(rows.tolist(), view.snapshot.uids(rows), strict=True):
+        if time.monotonic() > deadline:
+            raise QueryError(f"reading the tokens took longer than {seconds:g} s: choose fewer steps")
+        try:
+            record = fetch_record(index, view.snapshot, row)
+        except (RLPanelError, IndexError):  # its file was rewritten; the index updates shortly
+            continue
+        parts.append(_tokens_of(record, view, row, uid, wanted))
+    columns = {}
+    for name in (*HEAD, *names):
+        values = [part[name] for part in parts if len(part[HEAD[0]])] if name in wanted else []
+        columns[name] = np.concatenate(values) if values else np.empty(0)
+    length = max((len(values) for values in columns.values()), default=0)
+    return pd.DataFrame(
+        {name: values if len(values) else np.full(length, np.nan) for name, values in columns.items()}
+    )
+
+
+def _rows(view: RunView, ranges: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Return the rows of the steps; QueryError if their lines are too large."""
+    snapshot = view.snapshot
+    step = snapshot.metadata("step")
+    inside = np.zeros(snapshot.rows, bool)
+    for first, last in ranges:
+        inside |= (step >= first) & (step <= last)
+    rows = np.flatnonzero(inside & snapshot.alive)
+    size = int(snapshot.metadata("length")[rows].sum(dtype=np.int64))
+    if size > MAX_BYTES:
+        raise QueryError(
+            f"these steps have {size_text(size)} of lines; tokens of at most "
+            f"{size_text(MAX_BYTES)} are read: choose fewer steps"
+        )
+    return rows
+
+
+def _tokens_of(record: Record, view: RunView, row: int, uid: str, wanted: set[str]) -> dict[str, np.ndarray]:
+    """Return the columns of one sample, each of shape (T,)."""
+    arrays = derived_of_sample(record.arrays, record.numbers, view.snapshot.constants) | record.arrays
+    values = token_values(arrays)
+    tokens = record.tokens or []
+    ids, mask = record.arrays.get("response_token_ids"), record.arrays.get("loss_mask")
+    found: list[Any] = [array for array in (ids, mask, *values.values()) if array is not None]
+    count = len(tokens) or max((len(array) for array in found), default=0)
+    rank = int(view.snapshot.metadata("rank")[row])
+    texts = [clean_text(token) for token in tokens[:count]]
+    made = {
+        "uid": np.full(count, clean_text(uid), object),
+        "step": np.full(count, record.step),
+        "rank": np.full(count, np.nan if rank < 0 else rank),
+        "position": np.arange(count),
+        "token": np.array([*texts, *[None] * (count - len(texts))], object),
+        "token_id": _fitted(ids, count),
+        "loss_mask": _fitted(mask, count),
+    }
+    missing = dict.fromkeys(wanted - made.keys() - values.keys())
+    return made | {name: _fitted(array, count) for name, array in (values | missing).items()}
+
+
+def _fitted(array: np.ndarray | None, count: int) -> np.ndarray:
+    """Return an array of this length; NaN where it has no values."""
+    fitted = np.full(count, np.nan)
+    if array is not None:
+        fitted[: min(count, len(array))] = array[:count]
+    return fitted
+
+
+#: Says whether the query may read a column; makes a table for a query that reads these columns.
+Reads: TypeAlias = Callable[[str], bool]
+Maker: TypeAlias = Callable[[Reads], Relation]
 #: Types of columns of whole numbers and truth values, which may be missing.
 _CASTS = {"integer": "bigint", "boolean": "boolean"}
 #: Prefix of the tables that the views read; a query cannot name them.
@@ -26,11 +130,7 @@ _HIDDEN = "rlpanel_data_"
 
 
 def run_query(
-    index: RunIndex,
-    view: RunView,
-    text: str,
-    limits: SqlLimits,
-    tables: Mapping[str, Callable[[], Columns]],
+    index: RunIndex, view: RunView, text: str, limits: SqlLimits, tables: Mapping[str, Maker]
 ) -> pd.DataFrame:
     """Return the rows of one SELECT statement over a run; another process runs it.
 
@@ -41,7 +141,8 @@ def run_query(
     text : str
     limits : SqlLimits
     tables : mapping of str to callable
-        Functions that make the tables besides ``samples`` and ``tokens``; only those that are named are made.
+        Functions that make the tables besides ``tokens``, by names in lower case; only those that the query
+        names are made.
 
     Raises
     ------
@@ -49,48 +150,39 @@ def run_query(
         If the query is not valid, not allowed or exceeds a limit, or duckdb is not installed.
     """
     with sql_process(limits) as process:
-        statement = process.parse(text)
+        statement = process.parse(text, tables)
         views = []
-        for name, make in _relations(index, view, statement, limits, tables).items():
-            relation, source = make(), f"{_HIDDEN}{name}"
-            head = f"create macro {TOKENS}(first, last := null) as table" if name == TOKENS else ""
-            sql = f"{head or f'create view {name} as'} {relation.select(source)}"
-            views.append((source, sql, relation))
+        for name in tables:
+            if name in statement.tables:
+                relation, source = tables[name](statement.reads), f"{_HIDDEN}{name}"
+                views.append((source, f"create view {quoted(name)} as {relation.select(source)}", relation))
+        if statement.steps:
+            relation, source = _tokens(index, view, statement, limits), f"{_HIDDEN}{TOKENS}"
+            head = f"create macro {TOKENS}(first, last := null) as table"
+            views.append((source, f"{head} {relation.select(source)}", relation))
         return process.rows(views)
 
 
-def _relations(
-    index: RunIndex,
-    view: RunView,
-    statement: Statement,
-    limits: SqlLimits,
-    tables: Mapping[str, Callable[[], Columns]],
-) -> dict[str, Callable[[], Relation]]:
-    """Return a function for each table that the query names, which makes the table."""
-    makers: dict[str, Callable[[], Relation]] = {
-        "samples": lambda: sample_relation(view, statement.reads),
-        **{name: partial(_made, make, statement.reads) for name, make in tables.items()},
-    }
-    chosen = {name: make for name, make in makers.items() if name in statement.tables}
-    if statement.steps:
-
-        def tokens() -> Relation:
-            found = step_tokens(index, view, statement.steps, statement.reads, limits.seconds)
-            arrays = {name: found[name].to_numpy() for name in found}
-            made = _relation(arrays, {}, lambda name: name == "step" or statement.reads(name))
-            made.where = f"{made.columns['step']} between first and coalesce(last, first)"
-            return made
-
-        chosen[TOKENS] = tokens
-    return chosen
+def _tokens(index: RunIndex, view: RunView, statement: Statement, limits: SqlLimits) -> Relation:
+    """Return the tokens of the steps that the query names."""
+    found = step_tokens(index, view, statement.steps, statement.reads, limits.seconds)
+    arrays = {name: found[name].to_numpy() for name in found}
+    made = relation_of(arrays, {}, lambda name: name == "step" or statement.reads(name))
+    made.where = f"{made.columns['step']} between first and coalesce(last, first)"
+    return made
 
 
-def _made(make: Callable[[], Columns], reads: Callable[[str], bool]) -> Relation:
-    return _relation(*make(), reads)
+def relation_of(columns: Mapping[str, Any], types: Mapping[str, str], reads: Reads) -> Relation:
+    """Return columns as a relation; only the first one and those that the query reads have an array.
 
-
-def _relation(columns: Mapping[str, Any], types: Mapping[str, str], reads: Callable[[str], bool]) -> Relation:
-    """Return columns as a relation; only the first one and those that the query reads have an array."""
+    Parameters
+    ----------
+    columns : mapping
+        Values by name; None for a column whose inputs were not logged.
+    types : mapping
+        Types of columns as in `rlpanel.queries.table.TableColumn`.
+    reads : callable
+    """
     made = Relation()
     size = max((len(values) for values in columns.values() if values is not None), default=0)
     for at, (name, shown) in enumerate(zip(columns, distinct_names(map(str, columns)), strict=True)):
@@ -105,6 +197,8 @@ def _relation(columns: Mapping[str, Any], types: Mapping[str, str], reads: Calla
             cast = _CASTS.get(types.get(name, "")) if values.dtype.kind == "f" else None
             source = made.add(values)
             made.columns[shown] = f"cast({source} as {cast})" if cast else source
+    if not made.arrays:  # without any text, nothing says how many rows there are
+        made.add(np.zeros(size, bool))
     return made
 
 
@@ -114,7 +208,7 @@ def _array(values: Any, kind: str, size: int) -> np.ndarray:
     An empty token stays as it was logged: its column has no type.
     """
     if values is None:
-        return np.full(size, np.nan)
+        return np.full(size, None, object) if kind == "text" else np.full(size, np.nan)
     array = values if isinstance(values, np.ndarray) else None
     if array is None and kind in ("integer", "number", "boolean"):
         return np.array([np.nan if value is None else value for value in values], float)

@@ -1,12 +1,12 @@
 """The samples of a run as a table of duckdb and of Arrow, over the store's own arrays.
 
 Numbers are not copied. duckdb takes NaN for NULL while it scans a column, so that a value that was not logged
-is NULL.
+is NULL. The Arrow table is for polars and other tools.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rlpanel.metrics.engine.column_info import ALIASES
+from rlpanel.errors import QueryError
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Columns of every sample, which identify it.
@@ -58,7 +58,9 @@ class Relation:
         """Return the query of the view over the registered table ``source``."""
         names = distinct_names(self.columns)
         parts = [f"{sql} as {quoted(name)}" for name, sql in zip(names, self.columns.values(), strict=True)]
-        return f"select {', '.join(parts)} from {source}" + (f" where {self.where}" if self.where else "")
+        return f"select {', '.join(parts)} from {quoted(source)}" + (
+            f" where {self.where}" if self.where else ""
+        )
 
 
 def sample_relation(view: RunView, reads: Callable[[str], bool]) -> Relation:
@@ -80,10 +82,9 @@ def sample_relation(view: RunView, reads: Callable[[str], bool]) -> Relation:
         LINE: ("bigint", lambda: f"nullif({made.add(snapshot.lines(np.arange(snapshot.rows)))}, 0)"),
         PROMPT_KEY: ("varchar", lambda: f"format('{{:016x}}', {made.add(snapshot.prompts())})"),
     }
-    for name in snapshot.labels:
-        shown = f"{name}_text" if snapshot.is_stored(name) else name
+    for shown, name in view.label_names.items():
         makers.setdefault(shown, ("varchar", partial(_label, made, view, name)))
-    for name in number_names(view):
+    for name in view.number_names:
         makers.setdefault(name, ("double", partial(_number, made, view, name)))
     further = snapshot.further
     if further is not None:
@@ -113,12 +114,6 @@ def _number(made: Relation, view: RunView, name: str) -> str:
 def unread(kind: str) -> str:
     """Return the expression of a column that the query does not read; reading it would be an error."""
     return f"cast(error('this column was not prepared') as {kind})"
-
-
-def number_names(view: RunView) -> list[str]:
-    """Return the number columns of a run's samples: stored ones, computed ones, second names."""
-    aliases = [alias for alias, name in ALIASES.items() if view.snapshot.is_stored(name)]
-    return [*view.snapshot.numbers, *view.derived, *aliases]
 
 
 def category(codes: np.ndarray, texts: Sequence[str]) -> pd.Categorical:
@@ -155,3 +150,54 @@ def distinct_names(names: Iterable[str]) -> list[str]:
 def quoted(name: str) -> str:
     """Return an SQL identifier in quotes."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def samples_arrow(view: RunView, columns: Collection[str] | None = None) -> Any:
+    """Return the samples that count as a ``pyarrow.Table``, one row per sample.
+
+    If all stored samples count, number columns are the store's own memory, read-only, and only a bitmap of
+    nulls is made. Otherwise they are copied.
+
+    Parameters
+    ----------
+    view : RunView
+    columns : collection of str, optional
+        By default all, as in `RunView.frame`.
+
+    Raises
+    ------
+    QueryError
+        If pyarrow is not installed, or the run has no column of a given name.
+    """
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise QueryError('Arrow tables need the package pyarrow: pip install "rlpanel[parquet]"') from error
+    snapshot = view.snapshot
+    rows: Any = slice(None) if snapshot.alive.all() else snapshot.alive_rows
+    numbered = np.arange(snapshot.rows)[rows]
+
+    def whole(values: np.ndarray, missing: int) -> Any:
+        return pyarrow.array(values, mask=values == missing)
+
+    makers: dict[str, Any] = {
+        UID: lambda: pyarrow.array([clean_text(uid) for uid in snapshot.uids(numbered)], pyarrow.string()),
+        STEP: lambda: pyarrow.array(snapshot.metadata("step")[rows]),
+        RANK: lambda: whole(snapshot.metadata("rank")[rows], -1),
+        LINE: lambda: whole(snapshot.lines(numbered), 0),
+    }
+
+    def label(name: str) -> Any:
+        codes, texts = snapshot.label_codes(name)
+        indices = pyarrow.array(codes[rows], mask=codes[rows] < 0)
+        names = pyarrow.array([clean_text(text) for text in texts], pyarrow.string())
+        return pyarrow.DictionaryArray.from_arrays(indices, names)
+
+    for shown, name in view.label_names.items():
+        makers.setdefault(shown, lambda name=name: label(name))
+    for name in view.number_names:
+        makers.setdefault(name, lambda name=name: pyarrow.array(view.number(name)[rows], from_pandas=True))
+    chosen = list(makers) if columns is None else list(columns)
+    if unknown := [name for name in chosen if name not in makers]:
+        raise QueryError(f"no column {unknown[0]!r} in {snapshot.name}; columns: {', '.join(makers)}")
+    return pyarrow.table([makers[name]() for name in chosen], names=chosen)

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -22,8 +22,7 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.errors import QueryError
-from rlpanel.sql.array_messages import receive, send
-from rlpanel.sql.column_bytes import column_from_arrays
+from rlpanel.sql.column_messages import column_from_arrays, receive, send
 from rlpanel.sql.sample_relation import Relation
 from rlpanel.sql.sql_limits import SqlLimits, binary_size
 from rlpanel.sql.statement import Statement
@@ -73,9 +72,9 @@ class SqlProcess:
                 self._answer()
             self._ready = True
 
-    def parse(self, text: str) -> Statement:
-        """Return what a query reads; QueryError if it is not valid or not allowed."""
-        self._say({"query": text, "limits": asdict(self.limits)})
+    def parse(self, text: str, tables: Iterable[str]) -> Statement:
+        """Return what a query reads of the tables; QueryError if it is not valid or not allowed."""
+        self._say({"query": text, "tables": [*tables], "limits": asdict(self.limits)})
         head, _ = self._answer()
         names = None if head["names"] is None else frozenset(head["names"])
         steps = tuple((first, last) for first, last in head["steps"])

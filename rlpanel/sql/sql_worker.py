@@ -1,7 +1,7 @@
 """The process that parses and runs queries: whatever a query uses up, it uses up here.
 
-It answers messages on its standard input, and ends with its parent, even if that is killed, because its input
-is closed then.
+Its duckdb database is in memory, without access to anything outside. It answers messages on its standard
+input, and ends with its parent, even if that is killed, because its input is closed then.
 """
 
 from __future__ import annotations
@@ -21,15 +21,90 @@ import duckdb
 import numpy as np
 import pandas as pd
 
+from rlpanel import schema
 from rlpanel.errors import QueryError
-from rlpanel.sql.array_messages import receive, send
-from rlpanel.sql.column_bytes import column_to_arrays
-from rlpanel.sql.locked_database import connect, explained, fetch_parts, lock
+from rlpanel.sql.column_messages import column_to_arrays, receive, send
 from rlpanel.sql.sql_limits import SqlLimits, binary_size
 from rlpanel.sql.statement import Statement, parse
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+
+#: Most threads of one query; the machine does other work as well.
+_THREADS = 4
+#: Number of vectors of 2,048 rows that are fetched at a time.
+_VECTORS = 32
+#: Names of texts, which are no columns.
+_TEXTS = re.compile(rf'Referenced column "({"|".join(schema.TEXTS)})" not found')
+#: What duckdb says when it gets no memory.
+_NO_MEMORY = re.compile("out of memory|bad.?alloc|allocation failure", re.IGNORECASE)
+
+
+def connect(limits: SqlLimits) -> DuckDBPyConnection:
+    """Open an empty database in memory, with no access to files, network, extensions or Python variables."""
+    import duckdb
+
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "enable_external_access": False,
+            "autoload_known_extensions": False,
+            "autoinstall_known_extensions": False,
+            "allow_community_extensions": False,
+            "python_enable_replacements": False,
+            "temp_directory": "",  # a query that needs more memory fails; nothing is written to a disk
+            "memory_limit": f"{limits.memory}B",
+            "threads": min(_THREADS, os.cpu_count() or 1),
+        },
+    )
+    # The bar would be part of what a command prints.
+    connection.execute("set enable_progress_bar = false")
+    return connection
+
+
+def lock(connection: DuckDBPyConnection) -> None:
+    """Forbid changes of settings from now on."""
+    connection.execute("set lock_configuration = true")
+
+
+def fetch_parts(connection: DuckDBPyConnection, text: str, limits: SqlLimits) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a query in parts; the last part is empty.
+
+    Raises
+    ------
+    QueryError
+        If the query fails, or has more rows or needs more memory than the limits allow.
+    """
+    import duckdb
+
+    try:
+        result = connection.execute(text)
+        total = 0
+        while True:
+            part = result.fetch_df_chunk(_VECTORS)
+            total += len(part)
+            if total > limits.rows:
+                raise QueryError(f"the result has more than {limits.rows:,} rows: add LIMIT, or aggregate")
+            yield part
+            if not len(part):
+                return
+    except (duckdb.Error, MemoryError) as error:
+        raise QueryError(explained(error, limits)) from error
+
+
+def explained(error: Exception, limits: SqlLimits) -> str:
+    """Return what an error of duckdb means and what to do."""
+    message = str(error)
+    if isinstance(error, MemoryError) or _NO_MEMORY.search(message):
+        return f"the query needs more than {binary_size(limits.memory)} of memory: read less, or aggregate"
+    if found := _TEXTS.search(message):
+        return (
+            f"{found.group(1)} is no column: texts stay in the files. rlpanel search finds samples by their "
+            "texts, and run.samples(text=True) returns them"
+        )
+    return message
+
 
 try:
     import resource
@@ -65,7 +140,7 @@ def serve() -> None:
         head, arrays = requests.get()
         try:
             if "query" in head:
-                work = _parsed(head["query"], SqlLimits(**head["limits"]), work)
+                work = _parsed(head["query"], head["tables"], SqlLimits(**head["limits"]), work)
                 send(answers, _described(work.statement))
             elif work:
                 _run(work, head["views"], arrays, answers)
@@ -103,13 +178,13 @@ def _listen(stream: BinaryIO, requests: queue.SimpleQueue[Any]) -> None:
         os._exit(0)
 
 
-def _parsed(text: str, limits: SqlLimits, before: _Work | None) -> _Work:
+def _parsed(text: str, tables: list[str], limits: SqlLimits, before: _Work | None) -> _Work:
     """Parse a query in a database of its own; the database before is closed."""
     if before:
         before.connection.close()
     connection = connect(limits)
     with _limited(limits.memory):
-        return _Work(connection, parse(connection, text), limits)
+        return _Work(connection, parse(connection, text, tables), limits)
 
 
 def _described(statement: Statement) -> dict[str, Any]:

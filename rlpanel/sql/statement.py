@@ -1,13 +1,13 @@
 """Parses a query with duckdb's own parser and refuses all but one SELECT over the run's tables.
 
 This is the second of two bounds. The first is the connection, which has no access to files or settings
-(`rlpanel.sql.locked_database`).
+(`rlpanel.sql.sql_worker`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,7 @@ from rlpanel.errors import QueryError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: Tables that a query can name. ``tokens`` is a table function.
-TABLES = ("samples", "steps", "groups", "findings")
+#: The table function of tokens.
 TOKENS = "tokens"
 #: Table functions that a query may call. Others read files or settings, or take addresses in memory.
 _TABLE_FUNCTIONS = frozenset({TOKENS, "unnest", "range", "generate_series"})
@@ -50,8 +49,15 @@ class Statement:
         return self.names is None or column.lower() in self.names
 
 
-def parse(connection: DuckDBPyConnection, text: str) -> Statement:
+def parse(connection: DuckDBPyConnection, text: str, tables: Collection[str]) -> Statement:
     """Parse a query without running it.
+
+    Parameters
+    ----------
+    connection : DuckDBPyConnection
+    text : str
+    tables : collection of str
+        The tables that a query can name, in lower case.
 
     Raises
     ------
@@ -66,8 +72,13 @@ def parse(connection: DuckDBPyConnection, text: str) -> Statement:
     if len(statements) != 1:
         raise QueryError(f"a query is one SELECT statement; this text has {len(statements)}")
     nodes = list(_nodes(statements[0]))
-    _check_functions(nodes)
-    return Statement(text, _tables(nodes), _names(nodes), tuple(_token_steps(nodes)))
+    _check_functions(nodes, tables)
+    return Statement(text, _tables(nodes, tables), _names(nodes, tables), tuple(_token_steps(nodes)))
+
+
+def readable(tables: Collection[str]) -> str:
+    """Return the tables that a query can name, and the table function, as a text."""
+    return f"{', '.join(tables)} and {TOKENS}(FIRST, LAST)"
 
 
 def _nodes(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -89,18 +100,18 @@ def _syntax_error(parsed: Mapping[str, Any], text: str) -> QueryError:
     return QueryError(message)
 
 
-def _check_functions(nodes: list[Mapping[str, Any]]) -> None:
+def _check_functions(nodes: list[Mapping[str, Any]], tables: Collection[str]) -> None:
     """Refuse table functions and functions that have nothing to do with the run."""
     for node in nodes:
         if node.get("type") == "TABLE_FUNCTION":
             name = _function_name(node["function"])
             if name not in _TABLE_FUNCTIONS:
-                raise QueryError(f"a query cannot call {name}: it reads only {_readable()}")
+                raise QueryError(f"a query cannot call {name}: it reads only {readable(tables)}")
         elif node.get("class") == "FUNCTION" and _function_name(node) in _FORBIDDEN:
             raise QueryError(f"a query cannot call {_function_name(node)}")
 
 
-def _tables(nodes: list[Mapping[str, Any]]) -> frozenset[str]:
+def _tables(nodes: list[Mapping[str, Any]], tables: Collection[str]) -> frozenset[str]:
     """Return the tables of the run that the query names; others must be defined by WITH."""
     defined = {
         str(entry["key"]).lower()
@@ -112,21 +123,21 @@ def _tables(nodes: list[Mapping[str, Any]]) -> frozenset[str]:
     named = set()
     for node in nodes:
         if node.get("type") == "SHOW_REF" and not node.get("query"):
-            raise QueryError(f"a query reads only {_readable()}")
+            raise QueryError(f"a query reads only {readable(tables)}")
         if node.get("type") == "BASE_TABLE":
             path = [str(part) for part in (node.get("qualified_name") or {}).get("path", ())]
             path = path or [part for part in (node["schema_name"], node["table_name"]) if part]
             table = path[-1].lower()
-            if len(path) > 1 or table not in {*TABLES, *defined}:
-                raise QueryError(f"no table {'.'.join(path)[:120]!r}; a query reads only {_readable()}")
+            if len(path) > 1 or table not in {*tables, *defined}:
+                raise QueryError(f"no table {'.'.join(path)[:120]!r}; a query reads only {readable(tables)}")
             named.add(table)
-    return frozenset(named & set(TABLES))
+    return frozenset(named & {*tables})
 
 
-def _names(nodes: list[Mapping[str, Any]]) -> frozenset[str] | None:
+def _names(nodes: list[Mapping[str, Any]], tables: Collection[str]) -> frozenset[str] | None:
     """Return all names of columns in the query; None if it may read every column."""
     names: set[str] = set()
-    tables: set[str] = {*TABLES, TOKENS}
+    sources: set[str] = {*tables, TOKENS}
     for node in nodes:
         if node.get("class") in {"STAR", "POSITIONAL_REFERENCE"} or node.get("type") == "SHOW_REF":
             return None
@@ -135,9 +146,9 @@ def _names(nodes: list[Mapping[str, Any]]) -> frozenset[str] | None:
         names |= {str(name).lower() for name in node.get("using_columns") or ()}
         names |= {str(name).lower() for name in node.get("column_names") or ()}
         if node.get("type") in {"BASE_TABLE", "TABLE_FUNCTION", "SUBQUERY"} and node.get("alias"):
-            tables.add(str(node["alias"]).lower())
+            sources.add(str(node["alias"]).lower())
     whole_row = any(
-        len(node["column_names"]) == 1 and str(node["column_names"][0]).lower() in tables
+        len(node["column_names"]) == 1 and str(node["column_names"][0]).lower() in sources
         for node in nodes
         if node.get("column_names")
     )
@@ -166,7 +177,3 @@ def _whole_number(expression: Mapping[str, Any]) -> int | None:
 
 def _function_name(node: Mapping[str, Any]) -> str:
     return str(node.get("function_name", "")).lower()
-
-
-def _readable() -> str:
-    return f"{', '.join(TABLES)} and {TOKENS}(FIRST, LAST)"

@@ -1,16 +1,169 @@
-"""Recognises chat templates in a prompt's text: which part of it is which turn.
+"""Recognises the turns of a prompt's text: by a chat template, or by roles on lines of their own (``User:``).
 
 The text is only divided, never changed: the turns follow one another without gaps, and each keeps the markup
 around its content. All patterns are linear: they begin with a fixed string and repeat at most 60 times.
+
+Words such as ``user`` also occur in ordinary texts. So a text without special tokens counts as a conversation
+only if it asks the assistant for the next turn at its end, and user and assistant take turns before.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from rlpanel.texts import plain_dialogues
-from rlpanel.texts.turn import Turn, normal_role
+#: Names of roles in templates → the common name; other names stay.
+_COMMON = {
+    "user": ("human", "question", "q", "problem", "instruction", "[inst]", "<</sys>>"),
+    "assistant": ("bot", "chatbot", "gpt", "model", "answer", "a", "solution", "response", "[/inst]"),
+    "system": ("[system_prompt]",),
+    "tool": (
+        *("function", "functions", "observation", "ipython", "tool▁outputs▁begin", "[tool_results]"),
+        *("[available_tools]", "tool_response"),
+    ),
+}
+_COMMON_NAME = {name: role for role, names in _COMMON.items() for name in names}
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn. All positions are characters of the prompt's text.
+
+    Attributes
+    ----------
+    role : str
+        Such as user, assistant, system, developer or tool.
+    start, end : int
+        The turn with its markup; the next turn begins at ``end``.
+    begin, finish : int
+        Its content without markup.
+    lead : bool
+        Whether it is text before the first header.
+    """
+
+    role: str
+    start: int
+    begin: int
+    finish: int
+    end: int
+    lead: bool = False
+
+
+def normal_role(name: str) -> str:
+    """Return the common name of a role: ``user`` for ``Human``, ``assistant`` for ``model``."""
+    folded = name.strip().lower()
+    if folded.endswith("<<sys>>") and folded.startswith("[inst]"):
+        return "system"
+    words = folded.removeprefix("### ").split()
+    return _COMMON_NAME.get(words[0], words[0]) if words else "?"
+
+
+#: Maximum number of characters of the assistant's last turn, which the response continues: ``<think>`` or
+#: "Let me solve this step by step."
+_MAX_BEGUN = 200
+
+_NAMES = "system|developer|user|assistant|model|tool|ipython"
+_SPACE = r"[ \t]{0,4}"
+
+
+@dataclass(frozen=True)
+class _Style:
+    """A way to write turns: the header's pattern, and where a header may stand.
+
+    Attributes
+    ----------
+    ends : tuple of str
+        Names of the assistant's header, one of which must stand near the end.
+    anywhere : bool
+        Whether a header may follow the last character of the turn before, though not a space.
+    inline : bool
+        Whether a header may follow a sentence and a space.
+    whole : bool
+        Whether the text must begin with a header; otherwise what comes first is a system prompt.
+    """
+
+    header: re.Pattern[str]
+    ends: tuple[str, ...]
+    anywhere: bool = False
+    inline: bool = False
+    whole: bool = False
+
+    def may_stand(self, text: str, at: int) -> bool:
+        before = text[max(at - 2, 0) : at]
+        if not before or before[-1] == "\n":
+            return True
+        if self.anywhere:
+            return not before[-1].isspace()
+        return self.inline and before[-1] == " " and before[0] in ".!?>。"
+
+
+STYLES = (
+    # ChatML and Gemma, decoded without special tokens.
+    _Style(re.compile(rf"(?P<role>{_NAMES}){_SPACE}(?:\n|\Z)"), ("assistant", "model"), whole=True),
+    # Llama 3, decoded without special tokens.
+    _Style(re.compile(rf"(?P<role>{_NAMES})\n\n"), ("assistant",), anywhere=True, whole=True),
+    # Anthropic's HH, TinyZero, R1-Zero, Vicuna.
+    _Style(
+        re.compile(rf"(?P<role>Human|User|USER|Assistant|ASSISTANT):{_SPACE}\n?"),
+        ("Assistant:", "ASSISTANT:"),
+        inline=True,
+    ),
+    _Style(
+        re.compile(rf"(?P<role>Question|Problem|Answer|Solution|Q|A):{_SPACE}\n?"),
+        ("Answer:", "Solution:", "A:"),
+    ),
+    # Alpaca.
+    _Style(
+        re.compile(rf"(?P<role>### (?:Instruction|Human|User|Response|Assistant)):{_SPACE}\n?"),
+        ("### Response:", "### Assistant:"),
+    ),
+)
+
+
+def dialogue_turns(text: str, start: int) -> list[Turn]:
+    """Return the turns of a conversation without special tokens; empty if the text is none.
+
+    Parameters
+    ----------
+    start : int
+        Position of the first character after tokens that begin a sequence.
+    """
+    tail = text.rstrip()[-_MAX_BEGUN - 40 :]
+    for style in STYLES:
+        if any(name in tail for name in style.ends):
+            turns = list(_turns(style, text, start))
+            if _is_conversation(turns, text) and not (style.whole and turns[0].lead):
+                return turns
+    return []
+
+
+def _turns(style: _Style, text: str, start: int) -> Iterator[Turn]:
+    found = style.header.finditer(text, start)
+    headers = [header for header in found if style.may_stand(text, header.start())]
+    if not headers:
+        return
+    first = headers[0].start()
+    if first > start:
+        yield Turn("system", 0, start, first, first, lead=True)
+    bounds = [*(header.start() for header in headers[1:]), len(text)]
+    for number, (header, end) in enumerate(zip(headers, bounds, strict=True)):
+        begun = 0 if number == 0 and first <= start else header.start()
+        finish = header.end() + len(text[header.end() : end].rstrip())
+        yield Turn(normal_role(header["role"]), begun, header.end(), finish, end)
+
+
+def _is_conversation(turns: list[Turn], text: str) -> bool:
+    """Return whether the assistant's turn is asked for, and nobody has two turns in a row."""
+    roles = [turn.role for turn in turns]
+    if "user" not in roles or roles[-1] != "assistant":
+        return False
+    if len(text[turns[-1].begin :].strip()) > _MAX_BEGUN:
+        return False
+    speakers = all(one != other for one, other in pairwise(roles) if one in ("user", "assistant"))
+    return speakers and not {"system", "developer"} & {*roles[roles.index("user") :]}
+
 
 _ROLES = "system|developer|user|human|assistant|bot|gpt|model|tool|function|observation|environment|ipython"
 #: Role tokens as in DeepSeek, Phi, GLM, Zephyr and OLMo, with bars in ASCII or full width.
@@ -128,7 +281,7 @@ def turns_of(text: str) -> list[Turn]:
             return turns
         if turns and turns[-1].role == "assistant" and (not best or turns[0].end < best[0].end):
             best = turns
-    return best or plain_dialogues.turns_of(text, start)
+    return best or dialogue_turns(text, start)
 
 
 def continued_turns(text: str) -> list[Turn]:

@@ -1,4 +1,4 @@
-"""Compares findings with the truth about a synthetic run, and sums up the results as tables."""
+"""Compares findings with the truth about a synthetic run, and sums up the results as figures."""
 
 from __future__ import annotations
 
@@ -19,10 +19,6 @@ from tests.bench.broken_runs.breakage import Truth
 #: Goals: share found, share with the place named, logged steps between the true onset and the finding's.
 FOUND, PLACED = 0.95, 0.95
 ONSET = {"cliff": 2, "spike": 2, "always": 2, "slide": 8}
-#: Goals: alarms and warnings in 200 healthy runs.
-WARNINGS = 4
-#: Most sentences of healthy runs that are listed.
-_LISTED = 60
 _SEVERITIES = ("info", "warning", "alarm")
 
 
@@ -153,64 +149,43 @@ def false_alarms(number: int, flavour: str, found: list[Finding]) -> list[Alarm]
     ]
 
 
-def kinds_table(outcomes: list[Outcome]) -> str:
-    """Return the results of broken runs as markdown: a line for each kind, and the sums."""
-    lines = [
-        "| broken run | shape | place | found | named | onset error, median / worst, steps "
-        "| within goal | place named | severity right | missed goals |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+def figures_of_kinds(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Return how many kinds of broken runs meet the goals, and shares of all runs."""
     kinds: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         kinds.setdefault(outcome.truth.kind, []).append(outcome)
-    met = 0
-    for kind, runs in kinds.items():
-        cells, missed = _kind_cells(runs)
-        met += not missed
-        lines.append(f"| {kind} | {' | '.join(cells)} | {', '.join(missed)} |")
-    found = np.mean([outcome.found for outcome in outcomes])
+    missed = {kind: _missed(runs) for kind, runs in kinds.items()}
     named = np.mean([outcome.named for outcome in outcomes])
-    cliff, slide = ONSET["cliff"], ONSET["slide"]
-    summary = (
-        f"{met} of {len(kinds)} kinds meet all goals (found and placed in {FOUND:.0%}, onset "
-        f"within {cliff} logged steps for a cliff and {slide} for a slide, in {FOUND:.0%}). "
-        f"Of all {len(outcomes)} runs, {found:.1%} were found, and in {named:.1%} the leading finding names "
-        "the cause."
-    )
-    return "\n".join([*lines, "", summary])
+    return {
+        "broken runs": len(outcomes),
+        "found, %": 100 * float(np.mean([outcome.found for outcome in outcomes])),
+        "the leading finding names the cause, %": 100 * float(named),
+        "kinds that meet all goals": sum(not goals for goals in missed.values()),
+        **{f"{kind} misses {', '.join(goals)}": len(kinds[kind]) for kind, goals in missed.items() if goals},
+    }
 
 
-def _kind_cells(runs: list[Outcome]) -> tuple[list[str], list[str]]:
-    """Return the cells of one kind, and the goals that it misses."""
+def _missed(runs: Sequence[Outcome]) -> list[str]:
+    """Return the goals that one kind misses."""
     truth, seen = runs[0].truth, [outcome for outcome in runs if outcome.found]
-    limit = ONSET[truth.shape]
+    if not seen:
+        return ["found"]
     errors = [abs(outcome.onset_error) for outcome in seen if outcome.onset_error is not None]
-    found = len(seen) / len(runs)
-    near = sum(error <= limit for error in errors) / max(1, len(seen))
-    placed = sum(outcome.placed for outcome in seen) / max(1, len(seen))
-    severe = sum(outcome.severe for outcome in seen) / max(1, len(seen))
-    named = sum(outcome.named for outcome in runs) / len(runs)
-    place = "rank" if truth.ranks else "category" if truth.category else "run"
-    goals = {"found": found >= FOUND, "onset": near >= FOUND, "place": placed >= PLACED}
-    goals["severity"] = severe >= FOUND
-    missed = [name for name, good in goals.items() if not good] if seen else ["found"]
-    worst = f"{np.median(errors):.0f} / {max(errors)}" if errors else "–"
-    shares = [f"{share:.0%}" if seen else "–" for share in (near, placed, severe)]
-    return [truth.shape, place, f"{found:.0%}", f"{named:.0%}", worst, *shares], missed
+    shares = {
+        "found": (len(seen) / len(runs), FOUND),
+        "onset": (sum(error <= ONSET[truth.shape] for error in errors) / len(seen), FOUND),
+        "place": (sum(outcome.placed for outcome in seen) / len(seen), PLACED),
+        "severity": (sum(outcome.severe for outcome in seen) / len(seen), FOUND),
+    }
+    return [name for name, (share, goal) in shares.items() if share < goal]
 
 
-def healthy_table(runs: list[list[Alarm]]) -> str:
-    """Return the results of healthy runs as markdown: counts, and all sentences."""
-    lines = ["| healthy runs | figure | goal |", "|---|---|---|", f"| runs | {len(runs)} | |"]
-    for severity, goal in (("alarm", "0"), ("warning", f"at most {WARNINGS} of 200")):
-        count = sum(any(alarm.severity == severity for alarm in alarms) for alarms in runs)
-        lines.append(f"| runs with an {severity} | {count} | {goal} |".replace("an warning", "a warning"))
-    every = [alarm for alarms in runs for alarm in alarms]
-    rules = Counter((alarm.severity, alarm.rule) for alarm in every)
-    lines += [f"| {severity}s of {rule} | {count} | |" for (severity, rule), count in rules.most_common()]
-    listed = [
-        f"- {a.severity}, {a.rule}, run {a.number} ({a.flavour}): {a.sentence}" for a in every[:_LISTED]
-    ]
-    if len(every) > _LISTED:
-        listed.append(f"- and {len(every) - _LISTED} more")
-    return "\n".join([*lines, "", *listed])
+def figures_of_healthy(runs: Sequence[Sequence[Alarm]]) -> dict[str, float]:
+    """Return how many healthy runs have alarms or warnings, and of which rules."""
+    rules = Counter(f"{alarm.severity}s of {alarm.rule}" for alarms in runs for alarm in alarms)
+    shares = {
+        f"healthy runs with {name}, %": 100
+        * float(np.mean([any(a.severity == name for a in each) for each in runs]))
+        for name in ("alarm", "warning")
+    }
+    return {"healthy runs": len(runs), **shares, **rules}

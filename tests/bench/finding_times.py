@@ -20,8 +20,6 @@ from tests.bench.broken_runs.sample_table import SampleTable
 from tests.bench.finding_scores import open_folder
 
 STEPS, SAMPLES, REPEATS = 200, 128, 25
-#: Goals in milliseconds: all steps, one new step.
-ALL, NEW = 300, 30
 
 
 def rich_run(algorithm: str) -> SampleTable:
@@ -49,7 +47,7 @@ def rich_run(algorithm: str) -> SampleTable:
     return table
 
 
-def measure(algorithm: str) -> tuple[float, float]:
+def check_times(algorithm: str) -> tuple[float, float]:
     """Return the median CPU milliseconds of a check of all steps, and of one after a new step."""
     thresholds, whole, new = FindingSettings(), [], []
     with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as root:
@@ -73,13 +71,3 @@ def measure(algorithm: str) -> tuple[float, float]:
             check(view, thresholds, view.snapshot.newest_line + 1.5)
             whole.append(time.process_time() - began)
     return statistics.median(whole) * 1e3, statistics.median(new) * 1e3
-
-
-def times_table() -> str:
-    """Return the times as markdown."""
-    lines = [f"| CPU of the rules, {STEPS} steps × {SAMPLES} samples | ms | goal |", "|---|---|---|"]
-    for algorithm in ("grpo", "ppo"):
-        whole, new = measure(algorithm)
-        lines.append(f"| all steps, {algorithm} | {whole:.0f} | < {ALL} |")
-        lines.append(f"| one new step, {algorithm} | {new:.0f} | < {NEW} |")
-    return "\n".join(lines)

@@ -5,8 +5,9 @@ its figures. The unit stands in a figure's name, such as ``read, CPU s``. Every 
 
 --against PATH   Another checkout, such as a worktree of an older commit: both are measured in turn.
 --rounds N       How often each checkout is measured; the figure is the median, the ratio that of the pairs.
---full           The sizes of real runs instead of small ones.
---record         Write results/NAME.json and RESULTS.md. Figures of two machines cannot be compared.
+--size SIZE      tiny (does the benchmark work?), small, or full: the sizes of real runs.
+--record         Write results/NAME.json and RESULTS.md. Figures of two machines cannot be compared; the time
+                 of a plain loop on the machine is kept with them.
 
 The benchmark's own code always is that of this checkout. It should therefore use rlpanel's public interfaces:
 `open_run`, `Run`, the commands and the served pages.
@@ -24,19 +25,29 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from multiprocessing import get_context
 from pathlib import Path
-
-from tests.bench.results import record
+from typing import Any, Literal, TypeVar
 
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parents[1]
-RESULTS = HERE / "results"
+RESULTS, PAGE = HERE / "results", HERE / "RESULTS.md"
+#: Numbers that a plain loop adds, as a measure of the machine.
+LOOP = 20_000_000
+_HEAD = """# What the benchmarks measured
+
+Each is run by the command above its table. `tests/bench/results` has the same figures with the
+versions of the libraries. Compare figures of one table only: machines differ, and so does what else they do.
+"""
 #: Packages whose versions matter to a figure.
 _PACKAGES = ("bokeh", "panel", "tornado", "numpy", "pandas", "pysimdjson", "duckdb")
 
+T = TypeVar("T")
 Figures = dict[str, float]
+Size = Literal["tiny", "small", "full"]
 
 
 @dataclass(frozen=True)
@@ -49,13 +60,17 @@ class Task:
         An empty folder of its own.
     data : Path
         What `prepare` wrote for all processes; it must not be changed.
-    full : bool
-        Whether to use the sizes of real runs.
+    size : str
+        ``tiny``, ``small`` or ``full``.
     """
 
     folder: Path
     data: Path
-    full: bool
+    size: Size
+
+    def pick(self, tiny: T, small: T, full: T) -> T:
+        """Return what belongs to the size."""
+        return {"tiny": tiny, "small": small, "full": full}[self.size]
 
 
 def run(measure: Callable[[Task], Figures], prepare: Callable[[Task], None] | None = None) -> None:
@@ -74,25 +89,26 @@ def run(measure: Callable[[Task], Figures], prepare: Callable[[Task], None] | No
     )
     parser.add_argument("--against", type=Path, metavar="PATH", help="another checkout, measured in turn")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each checkout (default: 3)")
-    parser.add_argument("--full", action="store_true", help="the sizes of real runs")
+    parser.add_argument("--size", choices=("tiny", "small", "full"), default="small", help="(default: small)")
     parser.add_argument("--record", action="store_true", help="write results/NAME.json and RESULTS.md")
     parser.add_argument("--once", nargs=2, type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.once:
         folder, data = given.once
-        print(json.dumps(measure(Task(folder, data, given.full))))
+        print(json.dumps(measure(Task(folder, data, given.size))))
         return
     name = Path(str(module.__file__)).stem
     checkouts = [CHECKOUT, *([given.against.resolve()] if given.against else [])]
+    machine = _machine() if given.record else {}
     with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as root:
         data = Path(root) / "data"
         data.mkdir()
         if prepare:
-            prepare(Task(data, data, given.full))
+            prepare(Task(data, data, given.size))
         found = _in_turn(name, checkouts, Path(root), data, given)
     print(_table(*found))
     if given.record:
-        _record(name, found, given)
+        _record(name, found, given, machine)
 
 
 def _in_turn(
@@ -110,7 +126,7 @@ def _in_turn(
             # What a run leaves on the disk must not speed up the next one.
             home = {"XDG_CACHE_HOME": str(place / "cache"), "PYTHONPATH": str(place / "code")}
             command = [sys.executable, "-P", "-m", f"tests.bench.{name}"]
-            command += ["--once", str(place / "work"), str(data), *(["--full"] if given.full else [])]
+            command += ["--once", str(place / "work"), str(data), "--size", given.size]
             done = subprocess.run(
                 command, stdout=subprocess.PIPE, text=True, env=os.environ | home, cwd=place / "work"
             )
@@ -120,29 +136,54 @@ def _in_turn(
     return found
 
 
+def alone(function: Callable[..., T], *arguments: object) -> T:
+    """Return what a function returns in a new process, whose memory holds nothing else."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def middle_and_worst(name: str, unit: str, values: Sequence[float]) -> Figures:
+    """Return the median and the 99th percentile of measured values as figures."""
+    ordered = sorted(values)
+    return {
+        f"{name}, p50, {unit}": statistics.median(ordered),
+        f"{name}, p99, {unit}": ordered[int(0.99 * (len(ordered) - 1))],
+    }
+
+
 def _medians(rounds: Sequence[Figures]) -> Figures:
-    return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
+    return {name: _rounded(statistics.median(each.get(name, 0.0) for each in rounds)) for name in rounds[0]}
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def _ratios(ours: Sequence[Figures], theirs: Sequence[Figures]) -> Figures:
     """Return the median ratio of each figure to that of the other checkout in the same round."""
     pairs = list(zip(ours, theirs, strict=True))
     return {
-        name: statistics.median(our[name] / their[name] for our, their in pairs)
+        name: _rounded(statistics.median(our.get(name, 0.0) / their[name] for our, their in pairs))
         for name in ours[0]
         if all(their.get(name) for _, their in pairs)
     }
 
 
 def _table(ours: Sequence[Figures], theirs: Sequence[Figures] = ()) -> str:
-    """Return the figures as a table in Markdown."""
-    found = _medians(ours)
+    """Return the figures of all rounds as a table in Markdown."""
     if not theirs:
-        return "\n".join(["| | figure |", "|---|---|", *(f"| {n} | {_text(v)} |" for n, v in found.items())])
-    other, ratio = _medians(theirs), _ratios(ours, theirs)
+        return _rows(_medians(ours))
+    return _rows(_medians(ours), _medians(theirs), _ratios(ours, theirs))
+
+
+def _rows(figures: Figures, other: Figures | None = None, ratios: Figures | None = None) -> str:
+    if other is None or ratios is None:
+        return "\n".join(
+            ["| | figure |", "|---|---|", *(f"| {n} | {_text(v)} |" for n, v in figures.items())]
+        )
     rows = [
-        f"| {name} | {_text(value)} | {_text(other.get(name))} | {_text(ratio.get(name))} |"
-        for name, value in found.items()
+        f"| {name} | {_text(value)} | {_text(other.get(name))} | {_text(ratios.get(name))} |"
+        for name, value in figures.items()
     ]
     return "\n".join(["| | this checkout | the other | ratio |", "|---|---|---|---|", *rows])
 
@@ -154,14 +195,15 @@ def _text(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _record(name: str, found: Sequence[Sequence[Figures]], given: argparse.Namespace) -> None:
+def _record(
+    name: str, found: Sequence[Sequence[Figures]], given: argparse.Namespace, machine: dict[str, object]
+) -> None:
     """Write the figures with the machine, the versions and the commit, and the page of all benchmarks."""
-    options = "".join(f" --{word}" for word in ("full",) if getattr(given, word))
     result: dict[str, object] = {
-        "command": f"python -m tests.bench.{name}{options} --rounds {given.rounds}",
+        "command": f"python -m tests.bench.{name} --size {given.size} --rounds {given.rounds}",
         "date": time.strftime("%Y-%m-%d"),
         "commit": _commit(CHECKOUT),
-        "machine": _machine(),
+        "machine": machine,
         "versions": {"python": platform.python_version(), **_versions()},
         "figures": _medians(found[0]),
     }
@@ -171,7 +213,30 @@ def _record(name: str, found: Sequence[Sequence[Figures]], given: argparse.Names
         result["against"] = {**other, "ratios": ratios}
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    record(name.capitalize(), f"`{result['command']}`, commit {result['commit']}.", _table(*found))
+    write_page()
+
+
+def write_page() -> None:
+    """Write RESULTS.md from the recorded files."""
+    sections = [
+        _section(path.stem, json.loads(path.read_text("utf-8"))) for path in sorted(RESULTS.glob("*.json"))
+    ]
+    PAGE.write_text("\n".join([_HEAD, *(sections or ["None is recorded yet.\n"])]), encoding="utf-8")
+
+
+def _section(name: str, result: dict[str, Any]) -> str:
+    """Return the part of a page about one benchmark."""
+    machine, other = result["machine"], result.get("against")
+    where = (
+        f"{machine['cores']} cores, Python {result['versions']['python']}, load {machine['load']} before, "
+        f"{machine['loop_seconds']:.2f} CPU s for a loop over {LOOP // 10**6} million numbers"
+    )
+    compared = f" The other is commit {other['commit']}." if other else ""
+    table = _rows(result["figures"], other and other["figures"], other and other["ratios"])
+    return (
+        f"## {name.capitalize()}\n\n`{result['command']}`, {result['date']}, commit {result['commit']}; "
+        f"{where}.{compared}\n\n{table}\n"
+    )
 
 
 def _commit(checkout: Path) -> str:
@@ -182,7 +247,21 @@ def _commit(checkout: Path) -> str:
 
 def _machine() -> dict[str, object]:
     load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
-    return {"system": platform.system(), "processor": _processor(), "cores": os.cpu_count(), "load": load}
+    return {
+        "system": platform.system(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "loop_seconds": round(_loop_seconds(), 3),
+        "load": load,
+    }
+
+
+def _loop_seconds() -> float:
+    """Return the CPU seconds in which this machine adds numbers one by one."""
+    began, total = time.process_time(), 0
+    for number in range(LOOP):
+        total += number
+    return time.process_time() - began
 
 
 def _processor() -> str:

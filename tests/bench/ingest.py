@@ -1,6 +1,6 @@
 """Measures the speed and memory of reading logs: rlpanel's whole path, and the bare parser as a lower bound.
 
-python -m tests.bench.ingest [--against PATH] [--rounds N] [--full] [--record]
+python -m tests.bench.ingest [--against PATH] [--rounds N] [--size SIZE] [--record]
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from tests.bench.generate import Shape, write_log
 from tests.bench.harness import Figures, Task, run
 from tests.bench.short_lines import ShortLines, write_short_lines
 
-SIZES: dict[str, Shape | ShortLines] = {
+TINY: dict[str, Shape | ShortLines] = {"25 KB lines": Shape(steps=4, samples=16, tokens=256)}
+SMALL: dict[str, Shape | ShortLines] = {
     "25 KB lines": Shape(steps=125, samples=64, tokens=256),
     "100 KB lines": Shape(steps=32, samples=64, tokens=1024),
     "2 KB lines": ShortLines("native", steps=80),
@@ -36,7 +37,7 @@ FULL: dict[str, Shape | ShortLines] = {
 
 def prepare(task: Task) -> None:
     """Write a log of each size."""
-    for name, shape in (FULL if task.full else SIZES).items():
+    for name, shape in task.pick(TINY, SMALL, FULL).items():
         if isinstance(shape, Shape):
             write_log(task.data / name, shape)
         else:

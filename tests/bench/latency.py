@@ -1,33 +1,35 @@
-"""Measures the board's speed in a browser: first page, append → screen, step change, memory per session.
+"""Measures the board's speed in a browser: append → drawn, step change → drawn, bytes, memory of a page.
 
-``python -m tests.bench.latency`` prints a table for ``RESULTS.md``. Times are wall-clock times of a real
-server and a headless Chromium on this machine, so compare them only within one run.
+python -m tests.bench.latency [--against PATH] [--rounds N] [--size SIZE] [--record]
+
+Times are those of a real server and a headless Chromium on one machine.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.parse import urlencode
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from rlpanel.app.demo import write_recording
-from tests.conftest import BROWSERS, QUIET, VIEWPORT
-from tests.ui.board import free_port
+from tests.bench.generate import write_large_log
+from tests.bench.harness import Figures, Task, middle_and_worst, run
+from tests.bench.served import Served, chromium, served
+from tests.conftest import QUIET, VIEWPORT
 
-APPENDS = 40
-STEPS = 30
+#: Further pages whose memory is measured.
+PAGES = 5
+#: Queries over all steps of the large run.
+QUERIES: dict[str, dict[str, str]] = {
+    "filter": {"filter": "reward < 0 and kl_k3_mean > p99"},
+    "sort": {"sort": "-reward"},
+}
 #: Timers inside the page, because a timer outside would also measure the way to the browser. Each frame
 #: checks a single value, since checking more would slow down what is measured.
 CLOCKS = """
@@ -60,150 +62,125 @@ CLOCKS = """
 """
 
 
-def main() -> None:
-    """Measure and print."""
-    root = Path(tempfile.mkdtemp(prefix="rlpanel-bench-"))
-    try:
-        write_recording("grpo_couplets", root / "grpo")
-        write_recording("ppo_couplets", root / "ppo")
-        with served(root) as (url, process):
-            rows = measure(root, url, process)
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
-    print("| figure | value |\n|---|---|")
-    for name, value in rows:
-        print(f"| {name} | {value} |")
+def prepare(task: Task) -> None:
+    """Write a large run, of 1,000 samples a step."""
+    write_large_log(task.data / "large", task.pick(10, 100, 1000))
 
 
-def measure(root: Path, url: str, process: subprocess.Popen[bytes]) -> list[tuple[str, str]]:
-    """Return all figures, as name and text."""
-    with sync_playwright() as playwright:
+def measure(task: Task) -> Figures:
+    """Change steps, append lines, filter, and open more pages."""
+    root = task.folder / "runs"
+    write_recording("grpo_couplets", root / "grpo")
+    write_recording("ppo_couplets", root / "ppo")
+    (root / "large").symlink_to(task.data / "large")
+    with served(root, RLPANEL_CACHE=str(task.folder / "cache")) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
-        rows = [ready(browser, url), *steps(browser, url), *appends(browser, url, root / "grpo")]
-        rows.append(memory(browser, url, process))
+        figures = {
+            **_steps(browser, server, task.pick(5, 30, 30)),
+            **_appends(browser, server, root / "grpo", task.pick(5, 40, 40)),
+            **_queries(browser, server),
+            **_memory(browser, server),
+        }
         browser.close()
-    return rows
-
-
-def chromium() -> str:
-    """Return the browser's path."""
-    names = (os.environ.get("CHROMIUM"), *BROWSERS)
-    return next(found for name in names if name and (found := shutil.which(name)))
+    return figures
 
 
 @contextmanager
-def opened(browser: Any, url: str) -> Iterator[tuple[Page, float, list[int]]]:
-    """Open a page and wait until it is idle; also yields the time to its first curve and websocket sizes."""
+def opened(browser: Browser, server: Served, **query: object) -> Iterator[tuple[Page, list[int]]]:
+    """Open a page and wait until it is idle; also yields the sizes of the messages that it receives."""
     page = browser.new_context(viewport=VIEWPORT).new_page()
+    page.set_default_timeout(300_000)
     traffic: list[int] = []
     page.on("websocket", lambda s: s.on("framereceived", lambda data: traffic.append(len(data))))
-    begin = time.monotonic()
-    page.goto(url)
+    page.goto(f"{server.url}/?{urlencode(query)}")
     page.locator(".rl-curve canvas").first.wait_for()
-    took = time.monotonic() - begin
     page.locator("[data-uid]").wait_for()
     page.wait_for_timeout(3000)
-    yield page, took, traffic
+    yield page, traffic
     page.context.close()
 
 
-def ready(browser: Any, url: str) -> tuple[str, str]:
-    """Time from the address to the first curve: the server's first page, and later ones."""
-    times = []
-    for _ in range(4):
-        with opened(browser, f"{url}/?run=ppo") as (_, took, _):
-            times.append(took)
-    return "page ready, first / next", f"{times[0]:.2f} / {statistics.median(times[1:]):.2f} s"
-
-
-def steps(browser: Any, url: str) -> list[tuple[str, str]]:
+def _steps(browser: Browser, server: Served, count: int) -> Figures:
     """Time from the key press to the frame with the new step's sample, and the bytes sent."""
     times, sizes = [], []
-    with opened(browser, f"{url}/?run=ppo&step=9") as (page, _, traffic):
+    with opened(browser, server, run="ppo", step=9) as (page, traffic):
         page.evaluate(CLOCKS)
-        for _ in range(STEPS):
+        worked = server.seconds
+        for _ in range(count):
             traffic.clear()
             times.append(page.evaluate("() => window.step()"))
             page.wait_for_timeout(400)
             sizes.append(sum(traffic))
-    return [
-        ("step change → its sample on screen, p50 / p95", spread(times, "ms")),
-        ("bytes a step change, PPO run, p50 / p95", spread(sizes, "B")),
-    ]
+        worked = server.seconds - worked
+    return {
+        **middle_and_worst("step change → its sample drawn", "ms", times),
+        **middle_and_worst("bytes a step change", "KB", [size / 1e3 for size in sizes]),
+        "server for a step change, CPU ms": 1e3 * worked / count,
+    }
 
 
-def appends(browser: Any, url: str, run: Path) -> list[tuple[str, str]]:
+def _appends(browser: Browser, server: Served, log: Path, count: int) -> Figures:
     """Time from the write of a line with a new step to the frame with its point."""
-    path, lags = run / "rollout_data_rank_0.jsonl", []
+    path, lags = log / "rollout_data_rank_0.jsonl", []
     line = json.loads(path.read_bytes().split(b"\n", 1)[0])
-    with opened(browser, f"{url}/?run=grpo") as (page, _, _), path.open("ab") as log:
+    with opened(browser, server, run="grpo") as (page, _), path.open("ab") as file:
         page.evaluate(CLOCKS)
-        for step in range(61, 61 + APPENDS):
+        worked = server.seconds
+        for step in range(61, 61 + count):
             data = json.dumps({**line, "step": step}).encode() + b"\n"
             page.evaluate("() => window.appended()")
             begin = time.time() * 1000
-            log.write(data)
-            log.flush()
+            file.write(data)
+            file.flush()
             lags.append(page.evaluate("() => window.lag") - begin)
             page.wait_for_timeout(300)
-    return [("append → point on screen, p50 / p95", spread(lags, "ms"))]
+        worked = server.seconds - worked
+    return {
+        **middle_and_worst("append → point drawn", "ms", lags),
+        "server for an append, CPU ms": 1e3 * worked / count,
+    }
 
 
-def memory(browser: Any, url: str, process: subprocess.Popen[bytes], sessions: int = 5) -> tuple[str, str]:
-    """Server memory per additional open browser."""
+def _queries(browser: Browser, server: Served) -> Figures:
+    """Time from a change of the address to the number of samples that a query over all steps has."""
+    figures: Figures = {}
+    with opened(browser, server, run="large") as (page, _):
+        while server.health()["behind_bytes"]:
+            page.wait_for_timeout(200)
+        head = page.locator(".rl-samples .head .unit")
+        for name, query in QUERIES.items():
+            _go(page, {"run": "large"})
+            page.wait_for_timeout(1500)
+            before, worked, begin = head.text_content(), server.seconds, time.monotonic()
+            _go(page, {"run": "large", "scope": "run", **query})
+            while head.text_content() == before:
+                pass
+            figures[f"{name} over all steps → count drawn, ms"] = 1e3 * (time.monotonic() - begin)
+            figures[f"server for the {name}, CPU ms"] = 1e3 * (server.seconds - worked)
+    return figures
+
+
+def _go(page: Page, query: dict[str, Any]) -> None:
+    """Change the selection like Back and Forward."""
+    page.evaluate(
+        """(query) => {
+            history.pushState({}, "", location.pathname + query)
+            window.dispatchEvent(new PopStateEvent("popstate"))
+        }""",
+        f"?{urlencode(query)}",
+    )
+
+
+def _memory(browser: Browser, server: Served) -> Figures:
+    """Memory that each further open page adds to the server."""
     with ExitStack() as stack:
-        stack.enter_context(opened(browser, f"{url}/?run=ppo"))
-        before = resident(process.pid)
-        for _ in range(sessions):
-            stack.enter_context(opened(browser, f"{url}/?run=ppo"))
-        added = (resident(process.pid) - before) / sessions
-    return "server memory a further session", f"{added:.1f} MB"
-
-
-def worked(pid: int) -> float:
-    """Return the processor time of a process so far, in ms."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def spread(values: list[float] | list[int], unit: str) -> str:
-    """Median and 95th percentile."""
-    ordered = sorted(values)
-    return f"{statistics.median(ordered):,.0f} / {ordered[int(0.95 * (len(ordered) - 1))]:,.0f} {unit}"
-
-
-def resident(pid: int) -> float:
-    """Return the resident memory in MB."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-@contextmanager
-def served(root: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Run ``rlpanel serve`` in its own process."""
-    port = free_port()
-    command = [sys.executable, "-m", "rlpanel", "serve", str(root), "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        wait_for(url)
-        yield url, process
-    finally:
-        process.terminate()
-        process.wait(timeout=120)  # it saves the index of a large run
-
-
-def wait_for(url: str, path: str = "/health") -> None:
-    """Wait until the server answers."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        try:
-            urlopen(f"{url}{path}", timeout=10).read()
-            return
-        except OSError:
-            time.sleep(0.05)
-    raise TimeoutError(url)
+        stack.enter_context(opened(browser, server, run="ppo"))
+        before = server.private_memory
+        for _ in range(PAGES):
+            stack.enter_context(opened(browser, server, run="ppo"))
+        added = (server.private_memory - before) / PAGES
+    return {"memory a further page, MB": added}
 
 
 if __name__ == "__main__":
-    main()
+    run(measure, prepare)

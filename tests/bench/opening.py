@@ -1,6 +1,8 @@
 """Measures how a page opens: in a browser, on the server, and while the server reads a large run.
 
-python -m tests.bench.opening [--against PATH] [--rounds N] [--record]
+python -m tests.bench.opening [--against PATH] [--rounds N] [--size SIZE] [--record]
+
+The full size is a run of a million samples.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from tests.bench.served import Served, chromium, served
 from tests.conftest import QUIET, VIEWPORT
 from tests.viewer import Viewer
 
-#: Pages that are opened one after another, and steps of 1,000 samples of the large run.
-PAGES, STEPS, FULL_STEPS = 5, 200, 1000
+#: Pages that are opened one after another.
+PAGES = 5
 #: Notes when all plots and views are drawn.
 CLOCK = """
 (() => {
@@ -40,8 +42,8 @@ CLOCK = """
 
 
 def prepare(task: Task) -> None:
-    """Write a large run."""
-    write_large_log(task.data / "large", FULL_STEPS if task.full else STEPS)
+    """Write a large run, of 1,000 samples a step."""
+    write_large_log(task.data / "large", task.pick(20, 200, 1000))
 
 
 def measure(task: Task) -> Figures:
@@ -49,7 +51,7 @@ def measure(task: Task) -> Figures:
     root = task.folder / "runs"
     write_recording("ppo_couplets", root / "ppo")
     shutil.copytree(task.data / "large", root / "large", copy_function=os.link)  # read when it is asked for
-    with served(root, RLPANEL_CACHE="off") as server:
+    with served(root, RLPANEL_CACHE=str(task.folder / "cache")) as server:
         first = asyncio.run(_open(server))
         alone = [asyncio.run(_open(server)) for _ in range(PAGES)]
         figures = {
@@ -58,7 +60,16 @@ def measure(task: Task) -> Figures:
             "server for a further page, CPU s": statistics.median(each[1] for each in alone),
             **_in_browser(server),
         }
-        return figures | asyncio.run(_while_reading(server))
+        figures |= asyncio.run(_while_reading(server, task.pick(20, 200, 1000) * 1000))
+        figures["memory after reading, private MB"] = server.private_memory
+    with served(root, RLPANEL_CACHE=str(task.folder / "cache")) as server:
+        asyncio.run(_open(server))
+        known = asyncio.run(_open(server, "run=large"))
+        return figures | {
+            "first page of the large run, with an index, whole, s": known[0],
+            "server for it, with an index, CPU s": known[1],
+            "memory with an index, private MB": server.private_memory,
+        }
 
 
 async def _open(server: Served, query: str = "run=ppo") -> tuple[float, float]:
@@ -74,14 +85,14 @@ async def _open(server: Served, query: str = "run=ppo") -> tuple[float, float]:
     return found
 
 
-async def _while_reading(server: Served) -> Figures:
+async def _while_reading(server: Served, samples: int) -> Figures:
     """Open pages of the small run, one after another, while a page of the large one makes it be read."""
     watching: Any = Viewer(f"{server.url}/?run=large")
     began = time.monotonic()
     await watching.open()
     following = asyncio.create_task(watching.follow())
     taken = [(await _open(server))[0] for _ in range(PAGES)]
-    while not await asyncio.to_thread(_is_read, server):
+    while not await asyncio.to_thread(_is_read, server, samples):
         await asyncio.sleep(0.1)
     read = time.monotonic() - began
     watching.close()
@@ -89,10 +100,10 @@ async def _while_reading(server: Served) -> Figures:
     return {"page whole while a large run is read, s": statistics.median(taken), "large run read, s": read}
 
 
-def _is_read(server: Served) -> bool:
+def _is_read(server: Served, samples: int) -> bool:
     """Return True once all runs are read."""
     health = server.health()
-    return health["samples"] > 50_000 and not health["behind_bytes"]
+    return health["samples"] > samples and not health["behind_bytes"]
 
 
 def _in_browser(server: Served) -> Figures:

@@ -1,109 +1,100 @@
-"""Measures the commands that ask a known run of a million samples, start of the process included.
+"""Measures questions to a known run: commands, start of the process included, and filters and text searches.
 
-``python -m tests.bench.query [--folder FOLDER] [--record]``; ``--folder`` keeps the run for the next time,
-and ``--record`` writes RESULTS.md.
+python -m tests.bench.query [--against PATH] [--rounds N] [--size SIZE] [--record]
+
+The full size is a run of a million samples. A plain search of all bytes is measured next to those for a text.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import resource
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
+from rlpanel import open_run
 from tests.bench.generate import write_large_log
-from tests.bench.results import record
+from tests.bench.harness import Figures, Task, run
 
-STEPS, GOAL, TIMES = 1000, "< 1 s", 3
-HEAD = "| | figure | goal |\n|---|---|---|"
+STEP, RANGES = "500", ("400..499", "300..399")
 RARE = "no such text"
 COMMANDS = (
     ("steps",),
     ("steps", "--columns", "*"),
-    ("samples", "--step", "500", "--text"),
+    ("samples", "--step", STEP, "--text"),
     ("samples", "--filter", "reward < 0", "--sort=-kl_k3_mean"),
     ("sample", "rollout_data_rank_0.jsonl:0", "--tokens"),
-    ("groups", "--step", "500"),
+    ("groups", "--step", STEP),
     ("prompts", "--kind", "variable"),
-    ("tokens", "--step", "500"),
+    ("tokens", "--step", STEP),
     ("notes",),
     ("findings",),
-    ("search", "w17 w4", "--step", "500"),
+    ("search", "w17 w4", "--step", STEP),
     ("search", "w17"),
     ("search", RARE),
-    ("contrast", "400..499", "300..399"),
+    ("contrast", *RANGES),
+    ("sql", "select step, avg(reward) from samples group by step"),
 )
-#: Commands that read much more than the index: their figures have no goal.
-WITHOUT_GOAL = (("findings",),)
+#: Filters over all samples.
+FILTERS = (
+    "reward < 0",
+    "reward < 0 and response_tokens > 20 and kl_k3_mean > p99",
+    "not (reward < p10 or kl_k3_mean > p99) and reward - kl_k3_mean > 0.5",
+)
 
 
-def run_command(arguments: tuple[str, ...], run: Path) -> tuple[float, float]:
-    """Return the CPU and wall-clock seconds of one command in a new process."""
-    command = [sys.executable, "-m", "rlpanel", arguments[0], str(run), *arguments[1:], "--json"]
+def prepare(task: Task) -> None:
+    """Write a run of 1,000 samples a step."""
+    write_large_log(task.data / "run", task.pick(10, 100, 1000))
+
+
+def measure(task: Task) -> Figures:
+    """Index the run once, then ask."""
+    cache = os.environ["RLPANEL_CACHE"] = str(task.folder / "cache")
+    folder, figures = task.data / "run", Figures()
+    last = task.pick(10, 100, 1000) - 1
+    _command(("index",), folder, cache)
+    for command in COMMANDS:
+        words = tuple(_within(word, last) for word in command)
+        wall, cpu = _command(words, folder, cache)
+        figures[f"`{' '.join(command)}`, s"] = wall
+        figures[f"`{' '.join(command)}`, CPU s"] = cpu
+    began = time.perf_counter()
+    subprocess.run(
+        ["grep", "-F", "-c", RARE, *sorted(folder.glob("*.jsonl"))],
+        capture_output=True, env={"LC_ALL": "C"}, check=False,
+    )  # fmt: skip
+    figures["for comparison, `grep -F` of the same bytes, s"] = time.perf_counter() - began
+    with open_run(folder, follow=False, jobs=0) as opened:
+        for text in FILTERS:
+            began = time.process_time()
+            opened.ask("samples", filter=text, limit=1)
+            figures[f"filter `{text}`, CPU ms"] = 1e3 * (time.process_time() - began)
+    return figures
+
+
+def _within(word: str, last: int) -> str:
+    """Return a word of a command for a run that ends at a step."""
+    if word == STEP:
+        return str(min(int(STEP), last))
+    if word in RANGES and last < int(STEP):
+        return f"{last // 2 + 1}..{last}" if word == RANGES[0] else f"0..{last // 2}"
+    return word
+
+
+def _command(arguments: tuple[str, ...], folder: Path, cache: str) -> tuple[float, float]:
+    """Return the wall-clock and CPU seconds of one command in a new process."""
+    command = [sys.executable, "-P", "-m", "rlpanel", arguments[0], str(folder), *arguments[1:], "--json"]
     # As after an installation, compiled modules are kept.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True, env=environment)
+    subprocess.run(command, check=True, capture_output=True, env={**environment, "RLPANEL_CACHE": cache})
     wall = time.perf_counter() - wall
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
-
-
-def measure(run: Path) -> Iterator[str]:
-    """Index the run once, then yield one line per command: the fastest of several calls."""
-    run_command(("index",), run)
-    for arguments in COMMANDS:
-        taken = [run_command(arguments, run) for _ in range(TIMES)]
-        cpu, wall = min(taken)[0], min(second for _, second in taken)
-        goal = "" if arguments in WITHOUT_GOAL else GOAL
-        yield f"`{' '.join(arguments)}` | {wall:.2f} s, {cpu:.2f} CPU s | {goal}"
-
-
-def plain_searches(run: Path) -> Iterator[str]:
-    """Yield one line for each plain search of all bytes, which respects case and finds no sample."""
-    logs = sorted(run.glob("*.jsonl"))
-
-    def grep() -> None:
-        subprocess.run(
-            ["grep", "-F", "-c", RARE, *logs], capture_output=True, env={"LC_ALL": "C"}, check=False
-        )
-
-    def find() -> None:
-        for log in logs:
-            with log.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                content.find(RARE.encode())
-
-    for name, search in (("grep -F", grep), ("mmap.find", find)):
-        taken = []
-        for _ in range(TIMES):
-            began = time.perf_counter()
-            search()
-            taken.append(time.perf_counter() - began)
-        yield f"for comparison, `{name}` of the same bytes | {min(taken):.2f} s | "
-
-
-def main() -> None:
-    """Measure on a run that is written first, unless its folder exists."""
-    at = sys.argv.index("--folder") if "--folder" in sys.argv else None
-    with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run" if at is None else Path(sys.argv[at + 1])
-        if not run.is_dir():
-            write_large_log(run, STEPS)
-        lines = []
-        for line in chain(measure(run), plain_searches(run)):
-            print(line, flush=True)
-            lines.append(f"| {line} |")
-    if "--record" in sys.argv:
-        text = f"A known run of {STEPS:,} steps of 1,000 samples; the fastest of {TIMES} calls each."
-        table = "\n".join([HEAD, *lines])
-        record("Asking a run", "`python -m tests.bench.query`.", f"{text}\n\n{table}\n")
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 if __name__ == "__main__":
-    main()
+    run(measure, prepare)

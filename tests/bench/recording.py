@@ -1,6 +1,6 @@
 """Measures what recording adds to a training process, in CPU seconds.
 
-    TRAIN_VENV=.venv-train python -m tests.bench.recording
+TRAIN_VENV=.venv-train python -m tests.bench.recording [--against PATH] [--rounds N] [--size SIZE] [--record]
 
 Pairs of TRL runs on a tiny model, with and without recording, in turn. A real model makes steps slower, and
 recording costs the same per sample, so the ratio here is an upper bound.
@@ -9,41 +9,40 @@ recording costs the same per sample, so the ratio here is an upper bound.
 from __future__ import annotations
 
 import statistics
-import tempfile
 from pathlib import Path
 
-from tests.bench.results import record
+from tests.bench.harness import Figures, Task, run
 from tests.train.conftest import train
 
-PAIRS, STEPS, SAMPLES = 5, 20, 8
-LENGTHS = (12, 120)
+STEPS, SAMPLES = 20, 8
 
 
-def cpu_seconds(tokens: int, *, recorded: bool) -> float:
+def measure(task: Task) -> Figures:
+    """Train in pairs, and compare each with its other."""
+    figures: Figures = {}
+    for tokens in task.pick((12,), (12, 120), (12, 120)):
+        pairs = [
+            (
+                _cpu(task.folder / f"{tokens}-{pair}", tokens, False),
+                _cpu(task.folder / f"{tokens}-{pair}r", tokens, True),
+            )
+            for pair in range(task.pick(1, 3, 5))
+        ]
+        alone = statistics.median(before for before, _ in pairs)
+        added = statistics.median(after - before for before, after in pairs)
+        figures |= {
+            f"{tokens} tokens, a step without recording, CPU ms": 1e3 * alone,
+            f"{tokens} tokens, with / without recording": statistics.median(b / a for a, b in pairs),
+            f"{tokens} tokens, recording a sample, CPU ms": 1e3 * added / SAMPLES,
+        }
+    return figures
+
+
+def _cpu(folder: Path, tokens: int, recorded: bool) -> float:
     """Return the CPU seconds per step of one run."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = train("grpo", Path(folder), record=recorded, max_steps=STEPS, max_completion_length=tokens)
+    run = train("grpo", folder, record=recorded, max_steps=STEPS, max_completion_length=tokens)
     return float(run["cpu_seconds"])
 
 
-def main() -> None:
-    """Measure all lengths and record the table."""
-    rows = [
-        "| tokens | CPU ms per step, alone | recorded | ratio, median of pairs | added per sample |",
-        "|---|---|---|---|---|",
-    ]
-    for tokens in LENGTHS:
-        pairs = [
-            (cpu_seconds(tokens, recorded=False), cpu_seconds(tokens, recorded=True)) for _ in range(PAIRS)
-        ]
-        alone, recorded = (statistics.median(side) * 1e3 for side in zip(*pairs, strict=True))
-        ratio = statistics.median(after / before for before, after in pairs)
-        added = statistics.median(after - before for before, after in pairs) * 1e3 / SAMPLES
-        rows.append(f"| {tokens} | {alone:.1f} | {recorded:.1f} | {ratio:.3f} | {added:.2f} ms |")
-    text = f"{STEPS} steps of {SAMPLES} samples, {PAIRS} pairs.\n\n" + "\n".join(rows)
-    record("Recording a TRL run", "`python -m tests.bench.recording`", text)
-    print(text)
-
-
 if __name__ == "__main__":
-    main()
+    run(measure)

@@ -11,11 +11,9 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
+from tests.integration.forked import OWN, Forked, environment, start_module
 from tests.ui.board import PATIENCE, free_port
 from tests.waiting import wait_until
-
-#: The checkout, so that the child imports the code under test and not another installation.
-CHECKOUT = Path(__file__).parents[2]
 
 
 class ServerProcess:
@@ -26,13 +24,17 @@ class ServerProcess:
     *arguments : str
         Arguments of the command, for example the root folder.
     command : sequence of str
-        The command; ``--port N`` is added.
+        The command; ``--port N`` is added. A module of Python is run in a forked process.
     port : int, optional
         Port to listen on; a free one by default.
     cwd : Path, optional
         Working folder of the child.
     env : dict, optional
         Environment variables to add; None as a value removes one.
+    fresh : bool
+        Whether Python is started anew also where it can be forked.
+    descriptors : tuple of int, optional
+        Soft and hard limit of open files, of a module of Python.
 
     Attributes
     ----------
@@ -49,25 +51,34 @@ class ServerProcess:
         port: int | None = None,
         cwd: Path | None = None,
         env: dict[str, str | None] | None = None,
+        fresh: bool = False,
+        descriptors: tuple[int, int] | None = None,
     ) -> None:
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}/"
         self.output: list[str] = []
         self._command = [*command, "--port", str(self.port), *map(os.fspath, arguments)]
-        self._cwd, self._env = cwd, _environment(env or {})
-        self._process: subprocess.Popen[str] | None = None
+        self._cwd, self._env = cwd, {OWN: "1", **(env or {})}
+        self._descriptors = descriptors
+        self._fresh = fresh or self._command[:2] != [sys.executable, "-m"]
+        self._process: subprocess.Popen[str] | Forked | None = None
 
     def __enter__(self) -> ServerProcess:
-        self._process = subprocess.Popen(
-            self._command,
-            cwd=self._cwd,
-            env=self._env,
-            text=True,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        if self._fresh:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._cwd,
+                env=environment(self._env),
+                text=True,
+                errors="replace",
+                stdin=subprocess.DEVNULL,
+                **output,
+            )
+        else:
+            self._process = start_module(
+                *self._command[2:], cwd=self._cwd, env=self._env, descriptors=self._descriptors, **output
+            )
         self._reader = threading.Thread(target=self._read, name="server-output", daemon=True)
         self._reader.start()
         wait_until(lambda: self._started() or not self.alive, 2 * PATIENCE, "the server did not start")
@@ -115,10 +126,3 @@ class ServerProcess:
         for line in self._process.stdout:
             self.output.append(line.rstrip("\n"))
         self._process.stdout.close()
-
-
-def _environment(changes: dict[str, str | None]) -> dict[str, str]:
-    path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
-    found: dict[str, str | None] = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
-    found |= changes
-    return {name: value for name, value in found.items() if value is not None}

@@ -26,13 +26,12 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RULES, Rule, RuleContext
 from tests.factories import append, line, sample, write_run
 from tests.integration.cli.command_line import Done, run_in
+from tests.integration.forked import Forked, run_module, start_module
 from tests.waiting import wait_until
 
 COMMAND = [sys.executable, "-c", "from rlpanel.cli import main; main()"]
-
-
 #: No colours and wide lines, so that the output does not depend on the terminal.
-PLAIN = os.environ | {"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"}
+PLAIN = {"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"}
 
 
 def say(*arguments: str | Path, cwd: Path = Path()) -> Done:
@@ -41,18 +40,23 @@ def say(*arguments: str | Path, cwd: Path = Path()) -> Done:
 
 
 def say_alone(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own."""
+    """Run the command in a forked process of its own."""
+    return run_module("rlpanel", *map(str, arguments), env=PLAIN, timeout=60)
+
+
+def say_from_the_start(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own that starts Python."""
     return subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, env=PLAIN, timeout=60
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, env=os.environ | PLAIN, timeout=60
     )
 
 
 def test_it_says_its_version() -> None:
-    assert say_alone("--version").stdout == f"rlpanel {rlpanel.__version__}\n"
+    assert say_from_the_start("--version").stdout == f"rlpanel {rlpanel.__version__}\n"
 
 
 def test_help_names_every_command() -> None:
-    shown = say_alone("--help").stdout
+    shown = say_from_the_start("--help").stdout
     commands = ("demo", "serve", "index", "check", "export")
     assert [name for name in commands if not re.search(rf"\b{name}\b", shown)] == []
 
@@ -93,7 +97,7 @@ def test_commands_count_an_episode_once_unless_rows_are_asked_for(tmp_path: Path
 
 
 def test_index_says_what_reading_cost(grpo_run: Path) -> None:
-    found = json.loads(say_alone("index", grpo_run, "--json").stdout)
+    found = json.loads(say_from_the_start("index", grpo_run, "--json").stdout)
     assert 0 < found["cpu_seconds"] < 30
     assert 10e6 < found["peak_memory_bytes"] < 1e9
 
@@ -101,7 +105,7 @@ def test_index_says_what_reading_cost(grpo_run: Path) -> None:
 def test_the_memory_of_whoever_calls_is_not_counted(tmp_path: Path) -> None:
     held = bytearray(400 << 20)
     held[::4096] = b"x" * len(held[::4096])
-    found = json.loads(say_alone("index", write_run(tmp_path / "run"), "--json").stdout)
+    found = json.loads(say_from_the_start("index", write_run(tmp_path / "run"), "--json").stdout)
     assert 10e6 < found["peak_memory_bytes"] < len(held)
 
 
@@ -262,7 +266,7 @@ def test_a_label_in_a_finding_cannot_act_on_the_terminal(tmp_path: Path, encodin
     append(run / "rollout_data_rank_0.jsonl", *rows)
     done = subprocess.run(
         [*COMMAND, "check", str(run)],
-        capture_output=True, env=PLAIN | {"PYTHONIOENCODING": encoding}, timeout=60,
+        capture_output=True, env=os.environ | PLAIN | {"PYTHONIOENCODING": encoding}, timeout=60,
     )  # fmt: skip
     assert done.returncode == 1
     shown = done.stdout.decode(encoding)
@@ -464,8 +468,8 @@ def test_a_board_that_nobody_looks_at_alerts(tmp_path: Path, free_port: int) -> 
     alert = shlex.join(
         [sys.executable, "-c", f"import sys; open({str(told)!r}, 'a').write(sys.stdin.read())"]
     )
-    command = [*COMMAND, "serve", str(tmp_path / "runs"), "--port", str(free_port), "--alert-command", alert]
-    with subprocess.Popen([*command, "--alert-severity", "alarm"], env=PLAIN) as process:
+    options = ["--port", str(free_port), "--alert-command", alert, "--alert-severity", "alarm"]
+    with start_module("rlpanel", "serve", str(tmp_path / "runs"), *options, env=PLAIN) as process:
         try:
             wait_until(lambda: told.exists() and told.stat().st_size, timeout=60, message="an alert")
         finally:
@@ -477,11 +481,11 @@ def test_a_board_that_nobody_looks_at_alerts(tmp_path: Path, free_port: int) -> 
 
 
 @contextmanager
-def demo(scratch: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+def demo(scratch: Path, port: int) -> Iterator[Forked | subprocess.Popen[str]]:
     """A demo in its own process, whose temporary files are in ``scratch``."""
-    command = [*COMMAND, "demo", "--port", str(port), "--no-show"]
+    options = ("--port", str(port), "--no-show")
     environment = PLAIN | {"TMPDIR": str(scratch)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+    with start_module("rlpanel", "demo", *options, env=environment, stdout=subprocess.DEVNULL) as process:
         try:
             yield process
         finally:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,31 +17,43 @@ import rlpanel
 from rlpanel.store.cache import fingerprint
 
 PACKAGE = Path(rlpanel.__file__).parent
+#: Prints the fingerprints of the package in the working folder, then those after each change of one file.
 CHILD = """
-import json
+import json, os, sys
+from pathlib import Path
 import rlpanel.metrics
 from rlpanel.store.cache import fingerprint
-print(json.dumps([fingerprint.reading_fingerprint(), fingerprint.column_fingerprints()]))
+for name in ["", *sys.argv[1:]]:
+    file = Path("rlpanel") / name
+    before = file.read_bytes() if name else b""
+    if name:
+        file.write_bytes(before + b"\\nCHANGED = True\\n")
+    if os.fork() == 0:  # it has hashed no file yet
+        print(json.dumps([fingerprint.reading_fingerprint(), fingerprint.column_fingerprints()]), flush=True)
+        os._exit(0)
+    os.wait()
+    if name:
+        file.write_bytes(before)
 """
 LOADED = """
 import json, sys
-import rlpanel.store.columns.row_builder, rlpanel.sources.discovery.open_file
+import rlpanel.store.columns.row_builder, rlpanel.sources.discovery.directory
 print(json.dumps([module.__file__ for name, module in sys.modules.items() if name.startswith("rlpanel.")]))
 """
 
 
-def run_python(code: str, folder: Path) -> object:
-    """Return what a Python process prints, as JSON; it imports the package from this folder."""
-    child = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True, timeout=60
-    )
-    return json.loads(child.stdout)
+def run_python(code: str, folder: Path, *arguments: str) -> list[Any]:
+    """Return the lines that a Python process prints, as JSON; it imports the package from this folder."""
+    command = [sys.executable, "-c", code, *arguments]
+    child = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=60)
+    return [json.loads(line) for line in child.stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")
-def original() -> tuple[str, dict[str, str]]:
-    reading, columns = run_python(CHILD, PACKAGE.parent)
-    return reading, columns
+def original() -> list[Any]:
+    """The fingerprints of reading, and of all columns."""
+    [found] = run_python(CHILD, PACKAGE.parent)
+    return found
 
 
 @pytest.fixture
@@ -51,79 +64,64 @@ def package(tmp_path: Path) -> Path:
     )
 
 
-def test_another_place_of_the_same_code_changes_nothing(
-    package: Path, original: tuple[str, dict[str, str]]
-) -> None:
+def test_another_place_of_the_same_code_changes_nothing(package: Path, original: list[Any]) -> None:
     for asset in [*PACKAGE.rglob("*.js"), *PACKAGE.rglob("*.css")]:
         shutil.copy(asset, package / asset.relative_to(PACKAGE))
-    assert run_python(CHILD, package.parent) == list(original)
+    assert run_python(CHILD, package.parent) == [original]
 
 
-@pytest.mark.parametrize(
-    ("file", "changed", "kept"),
-    [
-        ("metrics/critic_value.py", "value_mean", "kl_k3_mean"),
-        ("metrics/kl_divergence.py", "kl_k3_mean", "value_mean"),
+def test_a_changed_metric_module_changes_its_columns_only(package: Path, original: list[Any]) -> None:
+    value, divergence = "value_mean", "kl_k3_mean"
+    changed_by = {
+        "metrics/critic_value.py": value,
+        "metrics/kl_divergence.py": divergence,
         # A helper that metrics import belongs to them.
-        ("metrics/engine/segments.py", "value_mean", "kl_k3_mean"),
-    ],
-    ids=["a metric", "another metric", "a helper of metrics"],
-)
-def test_a_changed_metric_module_changes_its_columns_only(
-    package: Path, original: tuple[str, dict[str, str]], file: str, changed: str, kept: str
-) -> None:
-    with (package / file).open("a") as source:
-        source.write("\nCHANGED = True\n")
-    reading, columns = run_python(CHILD, package.parent)
-    assert reading == original[0]
-    assert columns[changed] != original[1][changed]
-    assert columns[kept] == original[1][kept]
+        "metrics/engine/segments.py": value,
+    }
+    _, *found = run_python(CHILD, package.parent, *changed_by)
+    reading, columns = original
+    for (file, changed), (now_reading, now_columns) in zip(changed_by.items(), found, strict=True):
+        assert now_reading == reading, file
+        assert {name for name in (value, divergence) if now_columns[name] != columns[name]} == {changed}, file
 
 
-def test_a_renamed_metric_module_changes_its_columns(
-    package: Path, original: tuple[str, dict[str, str]]
-) -> None:
+def test_a_renamed_metric_module_changes_its_columns(package: Path, original: list[Any]) -> None:
     (package / "metrics/critic_value.py").rename(package / "metrics/critic_values.py")
     importer = package / "metrics/__init__.py"
     importer.write_text(re.sub(r"\bcritic_value\b", "critic_values", importer.read_text("utf-8")), "utf-8")
-    reading, columns = run_python(CHILD, package.parent)
+    [(reading, columns)] = run_python(CHILD, package.parent)
     assert reading == original[0]
     assert columns["value_mean"] != original[1]["value_mean"]
     assert columns["kl_k3_mean"] == original[1]["kl_k3_mean"]
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
+def test_changed_reading_code_changes_the_fingerprint_of_reading(package: Path, original: list[Any]) -> None:
+    files = [
         "sources/adapters/verl.py",
         "sources/adapters/__init__.py",
         "store/columns/row_builder.py",
         "metrics/engine/derived_arrays.py",
         "schema.py",
-    ],
-)
-def test_changed_reading_code_changes_the_fingerprint_of_reading(
-    package: Path, original: tuple[str, dict[str, str]], file: str
-) -> None:
-    with (package / file).open("a") as source:
-        source.write("\nCHANGED = True\n")
-    assert run_python(CHILD, package.parent)[0] != original[0]
+    ]
+    unchanged, *found = run_python(CHILD, package.parent, *files)
+    assert unchanged[0] == original[0]
+    assert [file for file, (reading, _) in zip(files, found, strict=True) if reading == original[0]] == []
 
 
 def test_all_modules_that_reading_imports_are_counted() -> None:
     counted = fingerprint.imported_modules(Path(sys.modules["rlpanel.store.columns.row_builder"].__file__))
-    counted |= fingerprint.imported_modules(Path(sys.modules["rlpanel.sources.discovery.open_file"].__file__))
-    loaded = {Path(file) for file in run_python(LOADED, PACKAGE.parent)}
+    counted |= fingerprint.imported_modules(Path(sys.modules["rlpanel.sources.discovery.directory"].__file__))
+    [files] = run_python(LOADED, PACKAGE.parent)
+    loaded = {Path(file) for file in files}
     # Packages are imported with their modules; those that declare nothing are left out.
     missed = {file for file in loaded - counted if file.name != "__init__.py"}
     assert {file for file in missed if not file.is_relative_to(PACKAGE / "metrics")} == set()
 
 
-@pytest.mark.parametrize(
-    "module", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
-)
-def test_import_statements_are_read_as_python_reads_them(module: Path) -> None:
-    assert fingerprint._imported_by(module) == imports_by_ast(module)
+def test_import_statements_are_read_as_python_reads_them() -> None:
+    modules = sorted(PACKAGE.rglob("*.py"))
+    found = {module: fingerprint.imported_by(module) for module in modules}
+    assert found == {module: imports_by_ast(module) for module in modules}
 
 
 def imports_by_ast(module: Path) -> set[Path]:

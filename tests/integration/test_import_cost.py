@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -25,24 +26,44 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
     assert run_python(f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))") == "[]"
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import rlpanel",
-        "import rlpanel.recording",
-        "from rlpanel import RolloutWriter, record",
-        "import rlpanel.recording.verl, rlpanel.recording.openrlhf",
-    ],
-)
-def test_importing_for_training_loads_the_standard_library_alone(code: str) -> None:
+def test_importing_for_training_loads_the_standard_library_alone() -> None:
+    code = (
+        "import rlpanel, rlpanel.recording; from rlpanel import RolloutWriter, record; "
+        "import rlpanel.recording.verl, rlpanel.recording.openrlhf"
+    )
     outside = "{name.split('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)"
     code = f"import sys; before = set(sys.modules); {code}; print(sorted({outside}))"
     assert run_python(code) == "['rlpanel']"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+#: Runs command lines one after another, and prints after each which of some modules are loaded.
+_LOADED = """
+import json, sys
+commands, heavy = json.loads(sys.argv[1])
+from rlpanel.cli import main
+for command in commands:
+    sys.argv = ["rlpanel", *command.split()]
+    try:
+        main()
+    except SystemExit as end:
+        print(json.dumps([command, end.code or 0, sorted(set(heavy) & set(sys.modules))]))
+"""
+
+
+def loaded_by(folder: Path, commands: list[str], heavy: set[str]) -> list[tuple[int, list[str]]]:
+    """Return the exit code of each command, and the heavy modules that are loaded after it."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADED, json.dumps([commands, sorted(heavy)])],
+        cwd=folder, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    lines = [line for line in done.stdout.splitlines() if line.startswith('["')]
+    found = {command: (code, modules) for command, code, modules in map(json.loads, lines)}
+    return [found[command] for command in commands]
+
+
+def test_a_command_that_asks_a_run_loads_only_what_it_needs(tmp_path: Path) -> None:
+    write_run(tmp_path / "run")
+    commands = [
         "runs .",
         "steps run",
         "samples run --text --sort=-reward",
@@ -52,44 +73,22 @@ def test_importing_for_training_loads_the_standard_library_alone(code: str) -> N
         "search run sun",
         "notes run",
         "link run --step 1",
-    ],
-)
-def test_a_command_that_asks_a_run_loads_only_what_it_needs(tmp_path: Path, command: str) -> None:
-    write_run(tmp_path / "run")
+    ]
     heavy = {"panel", "bokeh", "holoviews", "hvplot", "pandas", "watchdog", "pyarrow", "duckdb", "mcp"}
     heavy |= {"rlpanel.findings.check", "rlpanel.analysis.selection_contrast", "rich.table"}
-    if command.startswith("link"):  # the selection is declared beside what draws smoothed curves
-        heavy -= {"pandas", "pyarrow"}
-    code = (
-        f"import os, sys; os.chdir({str(tmp_path)!r}); sys.argv = ['rlpanel', *{command.split()!r}]\n"
-        "from rlpanel.cli import main\n"
-        "try: main()\n"
-        f"finally: print('LOADED', sorted({heavy!r} & set(sys.modules)))"
-    )
-    assert run_python(code).splitlines()[-1] == "LOADED []"
+    *asking, (code, loaded) = loaded_by(tmp_path, commands, heavy)
+    assert asking == [(0, [])] * len(asking)
+    # The selection is declared beside what draws smoothed curves.
+    assert (code, set(loaded) - {"pandas", "pyarrow"}) == (0, set())
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        "runs --embed-in *",
-        "runs --token short",
-        "runs --alert-url mailto:somebody",
-        "runs/run/rollout_data_rank_0.jsonl",
-    ],
-)
-def test_a_wrong_option_of_serve_is_reported_before_the_server_is_loaded(
-    tmp_path: Path, options: str
-) -> None:
+def test_a_wrong_option_of_serve_is_reported_before_the_server_is_loaded(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "run")
-    code = (
-        f"import os, sys; os.chdir({str(tmp_path)!r})\n"
-        f"sys.argv = ['rlpanel', 'serve', *{options.split()!r}]\n"
-        "from rlpanel.cli import main\n"
-        "try: main()\n"
-        "except SystemExit as exit: print('EXIT', exit.code, sorted({'panel', 'bokeh'} & set(sys.modules)))"
-    )
-    assert run_python(code).splitlines()[-1] == "EXIT 2 []"
+    # The last one stays in the environment.
+    wrong = ("runs/run/rollout_data_rank_0.jsonl", "runs --embed-in *", "runs --token short")
+    wrong += ("runs --alert-url mailto:somebody",)
+    commands = [f"serve {options}" for options in wrong]
+    assert loaded_by(tmp_path, commands, {"panel", "bokeh"}) == [(2, [])] * len(wrong)
 
 
 def test_opening_a_run_loads_no_plots(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from playwright.sync_api import Page, expect
 
 from tests.factories import append, line, write_run
 from tests.integration.confined import UNIT, Directives
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.forked import CHECKOUT
+from tests.integration.server_process import ServerProcess
 from tests.ui.board import PATIENCE, BoardPage
 from tests.waiting import wait_until
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -18,7 +16,8 @@ import pytest
 
 from rlpanel.settings import DEFAULT_LIMITS
 from tests.factories import append, line, write_run
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.forked import run_module
+from tests.integration.server_process import ServerProcess
 from tests.ui.board import PATIENCE
 from tests.waiting import wait_until
 
@@ -158,8 +157,7 @@ def test_alerts_watch_unless_told_otherwise(root: Path, said: str | None) -> Non
 
 
 def test_alerts_cannot_go_without_watching(root: Path) -> None:
-    command = [sys.executable, "-m", "rlpanel", "serve", str(root), "--alert-command", "cat", "--no-watch"]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=2 * PATIENCE)
+    done = run_module("rlpanel", "serve", root, "--alert-command", "cat", "--no-watch")
     assert done.returncode == 2
     assert done.stderr == (
         "rlpanel: alerts require that runs are followed: remove --no-watch, or the alert settings\n"

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import rlpanel
+from tests.integration.forked import CHECKOUT
 from tests.integration.http_client import ask
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.server_process import ServerProcess
 
 pytestmark = pytest.mark.slow
 

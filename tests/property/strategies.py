@@ -6,7 +6,11 @@ import json
 import math
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
+
+#: For tests that read a whole run several times for each example: half as many in `make unit`.
+dear = settings(max_examples=10 if settings().max_examples == 20 else settings().max_examples)
 
 finite = st.floats(-1e6, 1e6, allow_nan=False).map(lambda x: round(x, 6))
 logprob = st.floats(-30, 0).map(lambda x: round(x, 6))

@@ -19,7 +19,7 @@ from tests.property.test_invariants import assert_same, assert_true, folder, fol
 
 History = tuple[dict[str, bytes], list[tuple[str, bytes]]]
 #: Each example reads a run in many small rounds, several times.
-fewer = settings(max_examples=max(10, settings().max_examples // 10))
+fewer = settings(max_examples=max(5, settings().max_examples // 10))
 #: Bytes of a range: less than a line, a few lines, the whole file.
 sizes = st.sampled_from([8, 64, 300, 1 << 20])
 

@@ -21,7 +21,7 @@ from rlpanel.sources.readers.tail import Block
 from rlpanel.sources.records.column_batch import ColumnReader
 from rlpanel.sources.records.json_parser import parse_slow
 from rlpanel.sources.records.record_types import Adapter, Chunk
-from rlpanel.store.columns import logged_columns, row_builder
+from rlpanel.store.columns import row_builder
 from rlpanel.store.columns.logged_columns import text_columns
 from rlpanel.store.columns.row_builder import RowBuilder, Rows
 
@@ -155,7 +155,7 @@ def read(data: bytes, format_name: str) -> tuple[Chunk, Rows | None]:
 def read_block(data: bytes, adapter: Adapter, path: str) -> tuple[Chunk, Rows | None]:
     """Read a block of lines as rows."""
     file, chunk, builder = JsonlFile(path, path, adapter), Chunk(), RowBuilder()
-    file._add_block(Block(0, 0, data, len(data)), chunk)
+    file.add_block(Block(0, 0, data, len(data)), chunk)
     builder.add_chunk(0, chunk)
     return chunk, builder.flush()
 
@@ -217,9 +217,7 @@ def test_a_text_gives_the_same_numbers_among_others_as_alone(
     pairs: list[tuple[str | None, str | None]], at_once: int
 ) -> None:
     prompts, responses = map(list, zip(*pairs, strict=True))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logged_columns, "TEXTS_AT_ONCE", at_once)
-        together, hashes = text_columns(prompts, responses)
+    together, hashes = text_columns(prompts, responses, at_once=at_once)
     for row, (prompt, response) in enumerate(pairs):
         alone, _ = text_columns([prompt], [response])
         for name, column in together.items():

@@ -182,6 +182,7 @@ def assert_close(found: object, expected: object, rtol: float = 1e-9, atol: floa
     np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=rtol, atol=atol)
 
 
+@strategies.dear
 @given(strategies.histories(), budgets)
 def test_rows_do_not_depend_on_when_they_were_read(
     history: tuple[dict[str, bytes], list[tuple[str, bytes]]], budget: int
@@ -205,6 +206,7 @@ ALIKE = [
 NAMES = [f"rollout_data_rank_{rank}.jsonl" for rank in (0, 1, 10)]
 
 
+@strategies.dear
 @given(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(ALIKE), st.booleans()), max_size=24))
 def test_which_of_equal_lines_counts_goes_by_file_and_place(writes: list[tuple[str, bytes, bool]]) -> None:
     """Never by which was read first: in a file, over files, before and after the other's attempt ended."""
@@ -231,6 +233,7 @@ RECORDED = [
 ]
 
 
+@strategies.dear
 @given(
     st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(RECORDED), st.booleans()), max_size=24),
     st.none() | st.sampled_from(NAMES),
@@ -258,6 +261,7 @@ def test_which_session_replaced_which_goes_by_the_lines_alone(
         assert_true(found, logs)
 
 
+@strategies.dear
 @given(strategies.histories())
 def test_rows_statistics_and_counts_are_what_a_slow_reader_finds(
     history: tuple[dict[str, bytes], list[tuple[str, bytes]]],
@@ -290,6 +294,7 @@ def test_a_bad_line_is_kept_with_its_place(log: bytes) -> None:
             assert bad.reason
 
 
+@strategies.dear
 @given(st.lists(strategies.log, min_size=2, max_size=4), budgets)
 def test_a_rewritten_log_replaces_its_rows_and_no_others(logs: list[bytes], budget: int) -> None:
     """The new log may be longer, shorter, empty, or another one with the same beginning."""
@@ -317,6 +322,7 @@ def test_deleting_a_log_takes_its_rows_along(
         assert_true(follow(index), {name: log for name, log in logs.items() if name != gone})
 
 
+@strategies.dear
 @given(strategies.histories())
 def test_a_sample_read_again_by_its_place_gives_the_numbers_of_its_row(
     history: tuple[dict[str, bytes], list[tuple[str, bytes]]],

@@ -42,7 +42,6 @@ def held(data: bytes, budget: int) -> int:
             return with_index - _traced_bytes()
         finally:
             tracemalloc.stop()
-            gc.unfreeze()
 
 
 def _traced_bytes() -> int:

@@ -76,6 +76,7 @@ def cut_before_newlines(appends: list[tuple[str, bytes]], data: st.DataObject) -
         yield from ((name, piece) for piece in (part[:cut], part[cut:]) if piece)
 
 
+@strategies.dear
 @given(strategies.histories(), st.data())
 def test_a_run_opened_again_at_any_time_is_the_run_read_anew(history: History, data: st.DataObject) -> None:
     logs, appends = history
@@ -100,6 +101,7 @@ def test_a_run_opened_again_at_any_time_is_the_run_read_anew(history: History, d
         assert_same_run(whole(RunIndex(run, "run", limits=SAVED)), fresh(run))
 
 
+@strategies.dear
 @given(strategies.log, strategies.log, st.booleans())
 def test_what_happens_to_a_log_while_nobody_looks_is_seen(before: bytes, after: bytes, anew: bool) -> None:
     """The log is rewritten in place or replaced by another file, cut, or appended to."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from rlpanel.store.query.fetch_sample import fetch_record
 from rlpanel.store.query.search_pattern import ByteSearch, fold_bytes
 from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.query.text_scan import scan
+from tests.limits import store_limits
 from tests.property.strategies import samples
 from tests.property.test_invariants import folder
 
@@ -37,14 +37,14 @@ writers: list[Callable[[str], str]] = [
 line = st.tuples(texts, texts, st.sampled_from(writers))
 
 
-def run_of(lines: list[tuple[str, str, Callable[[str], str]]], run: Path) -> RunIndex:
+def run_of(lines: list[tuple[str, str, Callable[[str], str]]], run: Path, block: int) -> RunIndex:
     """Write three samples with a prompt and a response, one per line."""
     written = [
         f'{{"step": {at}, "prompt": {write(prompt)}, "response": {write(response)}}}\n'
         for at, (prompt, response, write) in enumerate(lines)
     ]
     (run / "rollout_data_rank_0.jsonl").write_text("".join(written), encoding="utf-8")
-    index = RunIndex(run, "run", Reading())
+    index = RunIndex(run, "run", Reading(), limits=store_limits(block_bytes=block))
     index.rescan()
     while index.read():
         pass
@@ -63,9 +63,8 @@ def test_blocks_find_what_reading_each_line_finds(
             st.one_of(pieces.map(lambda cut: cut[0][cut[1] : cut[1] + cut[2]]), texts), min_size=1, max_size=3
         )
     )
-    with folder() as run, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rlpanel.store.query.text_scan.BLOCK", block)
-        index = run_of(lines, run)
+    with folder() as run:
+        index = run_of(lines, run, block)
         snapshot = index.snapshot
         records = [fetch_record(index, snapshot, row).texts for row in snapshot.alive_rows.tolist()]
         for test in (TextPredicate("", "contains", text) for text in sought):

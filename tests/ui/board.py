@@ -66,6 +66,11 @@ class Served:
         """The sessions of the server's pages."""
         return list(self._server.get_sessions())
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The server's event loop."""
+        return self._server.io_loop.asyncio_loop
+
     def __enter__(self) -> Served:
         self._thread.start()
         assert self._ready.wait(PATIENCE), "the server did not start"
@@ -146,6 +151,8 @@ class BoardPage:
 
     def settled(self, step: int | None = None) -> BoardPage:
         """Wait until curves, grid and sample are drawn; also at ``step`` if it is given."""
+        if self._is_blank:
+            self.open()
         expect(self.page.locator(".rl-curve canvas").first).to_be_visible()
         expect(self.rows.first).to_be_visible()
         expect(self.sample_head.locator("[data-uid]")).to_be_visible()
@@ -160,7 +167,9 @@ class BoardPage:
         expect(self.sample_head).to_contain_text(f"step {step} ·")
 
     def go(self, **query: object) -> BoardPage:
-        """Change the selection without loading the page, like Back and Forward."""
+        """Change the selection without loading the page, like Back and Forward; load a blank page."""
+        if self._is_blank:
+            return self.open(**query)
         self.page.evaluate(
             """(query) => {
                 history.pushState({}, "", location.pathname + query)
@@ -169,6 +178,10 @@ class BoardPage:
             f"?{urlencode(query)}",
         )
         return self
+
+    @property
+    def _is_blank(self) -> bool:
+        return self.page.url == "about:blank"
 
     # -- curves ----------------------------------------------------------------------------------
 
@@ -254,7 +267,7 @@ class BoardPage:
 
     def until(self, predicate: Any, message: str = "") -> Any:
         """Wait for a condition that no locator can express."""
-        return wait_until(predicate, PATIENCE, message, page=self.page, every=0.03)
+        return wait_until(predicate, PATIENCE, message, page=self.page, every=0.1)
 
 
 def cells_of(column: str) -> str:

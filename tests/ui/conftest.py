@@ -110,8 +110,8 @@ def open_board(request: pytest.FixtureRequest, profile: Profile, clean: None) ->
 
 @pytest.fixture(scope="module")
 def shared_board(profile: Profile, served: Served) -> BoardPage:
-    """The page of `board`; before it is drawn, it may ignore a test's navigation."""
-    return BoardPage(profile.context.new_page(), served.url).open().settled()
+    """The page of `board`; the first test loads it at the address that it needs."""
+    return BoardPage(profile.context.new_page(), served.url)
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ def test_other_runs_lie_over_the_curves_and_grow(board: BoardPage, root: Path) -
 
 
 def test_one_split_is_shown_and_another_lies_over_it(board: BoardPage) -> None:
-    board.settled().go(run=EVALS, beside="eval").settled(2)
+    board.go(run=EVALS, beside="eval").settled(2)
     holds(board, "reward", x=np.array([1, 2]), y=np.array([0.0, 0.6875]))
     lies_over(board, "/eval", x=np.array([2]), y=np.array([3.0]))
     board.choose("Split", "eval")

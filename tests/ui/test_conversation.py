@@ -104,6 +104,12 @@ class Talk:
 
 
 @pytest.fixture
+def board(board: BoardPage) -> BoardPage:
+    """The shared page, first drawn with another run: a link to turns with images can lose its connection."""
+    return board.settled()
+
+
+@pytest.fixture
 def talk(board: BoardPage) -> Talk:
     board.go(run="agent", step=1, theme="dark").settled(1)
     found = Talk(board)

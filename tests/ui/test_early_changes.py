@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.factories import append, line
+from tests.factories import append, line, write_run
 from tests.ui.board import BoardPage
 from tests.ui.conftest import OpenBoard
 
@@ -26,9 +25,9 @@ const find = (test) => {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def runs(root: Path, grpo_run: Path) -> None:
-    """The recorded run, and a run whose samples change at step 2 and then have one response."""
-    shutil.copytree(grpo_run, root / "grpo")
+def runs(root: Path) -> None:
+    """A plain run, and a run whose samples change at step 2 and then have one response."""
+    write_run(root / "plain", steps=2, samples=16)
     (root / "planted").mkdir()
     append(
         root / "planted" / "rollout_data_rank_0.jsonl",
@@ -38,7 +37,7 @@ def runs(root: Path, grpo_run: Path) -> None:
 
 
 def test_rows_and_sort_that_come_before_the_table_are_shown(board: BoardPage) -> None:
-    board.go(run="grpo", step=9).settled(9)
+    board.go(run="plain", step=2).settled(2)
     board.page.evaluate(f"""() => {{
       {FIND}
       const view = find((view) => view.model.css_classes?.includes("rl-grid"))

@@ -46,7 +46,7 @@ def runs(root: Path, grpo_run: Path) -> None:
 
 def at(board: BoardPage, run: str, step: int) -> BoardPage:
     """Show the tab at a step of a run, without filters."""
-    board.settled().go(run=run, step=step).settled(step)
+    board.go(run=run, step=step).settled(step)
     board.tab("Explain")
     return board
 
@@ -116,7 +116,7 @@ def test_tokens_are_read_on_demand_and_lead_to_the_token_view(board: BoardPage) 
 
 
 def test_the_filtered_samples_are_compared_with_the_rest(board: BoardPage) -> None:
-    board.settled().go(run="grpo", step=STEP, filter="invalid_chars > 0")
+    board.go(run="grpo", step=STEP, filter="invalid_chars > 0")
     expect(board.count).to_have_text("46 of 64 match")
     board.tab("Explain")
     view(board, "What is different in two sets")

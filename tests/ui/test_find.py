@@ -101,6 +101,14 @@ def test_a_preset_finds_the_odd_ones_of_all_steps_and_they_open(
     board.until(lambda: board.column("step") == [str(step) for step in lowest.step[:20]])
 
 
+def test_a_click_between_two_cells_chooses_the_row(board: BoardPage, whole: pd.DataFrame) -> None:
+    board.go(run=PPO, step=9).settled(9)
+    cell = board.rows.nth(2).locator(".tabulator-cell:visible").nth(1)
+    edge = board.until(cell.bounding_box)  # the table may be drawing its rows again
+    board.page.mouse.click(edge["x"], edge["y"] + edge["height"] / 2)
+    board.shows(whole[whole.step == 9].uid.iloc[2])
+
+
 def test_a_text_is_found_in_all_steps_and_stays_text(board: BoardPage) -> None:
     board.go(run=ODD, step=2, scope="run", search="/^<img.*ZEBRA$|^a zeb/").settled()
     expect(board.count).to_have_text("4 of 16 match")
@@ -113,44 +121,6 @@ def test_a_text_is_found_in_all_steps_and_stays_text(board: BoardPage) -> None:
     board.search.press("Enter")
     board.until(lambda: board.column("response") == [f"{PAYLOAD} zebra"] * 4)
     assert board.page.evaluate("window.pwned") is None
-
-
-@pytest.mark.slow
-def test_a_long_search_says_how_far_it_is_and_stops_when_told_to(board: BoardPage) -> None:
-    board.go(run=SLOW, step=1)
-    # The search covers the lines that were read by then.
-    expect(board.badge).to_contain_text("4,000 samples")
-    board.go(run=SLOW, step=1, scope="run", search=PATTERN)
-    expect(says(board)).to_contain_text("1 found so far")
-    stop = board.page.locator(".rl-query").get_by_role("button", name="stop")
-    stop.click()
-    expect(says(board)).to_have_text("stopped; 1 found until then")
-    expect(board.count).to_have_text("1 of 4,000 match")
-    expect(stop).to_be_hidden()
-
-
-@pytest.mark.slow
-def test_what_is_found_is_taken_away_as_it_stands(board: BoardPage, whole: pd.DataFrame) -> None:
-    wanted = whole[whole.reward < 1.5].sort_values("reward", ascending=False, kind="stable")
-    board.settled().go(run=PPO, step=9).settled(9)
-    # The result covers the lines that were read by then.
-    expect(board.badge).to_contain_text(f"{len(whole):,} samples")
-    board.go(run=PPO, step=9, filter="reward < 1.5", scope="run", sort="-reward")
-    expect(board.count).to_contain_text(f"{len(wanted):,} of {len(whole):,} match")
-    for kind, read in {
-        "CSV": pd.read_csv,
-        "CSV, raw": pd.read_csv,
-        "JSONL": lambda file: pd.read_json(file, lines=True),
-        "parquet": pd.read_parquet,
-    }.items():
-        with board.page.expect_download() as taken:
-            choose(board, "Export", kind)
-        assert taken.value.suggested_filename == f"{PPO}.{kind.partition(',')[0].lower()}"
-        found = read(io.BytesIO(Path(taken.value.path()).read_bytes()))
-        assert found.uid.tolist() == wanted.uid.tolist()
-        assert found.response.tolist() == wanted.response.tolist()
-        assert found.kl_k3_mean.tolist() == pytest.approx(wanted.kl_k3.tolist())
-    expect(says(board)).to_contain_text(f"parquet: {len(wanted):,} samples")
 
 
 def test_a_csv_is_safe_to_open_unless_it_is_asked_for_raw(board: BoardPage) -> None:
@@ -212,9 +182,39 @@ def test_a_prompt_is_followed_over_the_steps(board: BoardPage) -> None:
     board.tab("Tokens")
 
 
-def test_a_click_between_two_cells_chooses_the_row(board: BoardPage, whole: pd.DataFrame) -> None:
+@pytest.mark.slow
+def test_a_long_search_says_how_far_it_is_and_stops_when_told_to(board: BoardPage) -> None:
+    board.go(run=SLOW, step=1)
+    # The search covers the lines that were read by then.
+    expect(board.badge).to_contain_text("4,000 samples")
+    board.go(run=SLOW, step=1, scope="run", search=PATTERN)
+    expect(says(board)).to_contain_text("1 found so far")
+    stop = board.page.locator(".rl-query").get_by_role("button", name="stop")
+    stop.click()
+    expect(says(board)).to_have_text("stopped; 1 found until then")
+    expect(board.count).to_have_text("1 of 4,000 match")
+    expect(stop).to_be_hidden()
+
+
+@pytest.mark.slow
+def test_what_is_found_is_taken_away_as_it_stands(board: BoardPage, whole: pd.DataFrame) -> None:
+    wanted = whole[whole.reward < 1.5].sort_values("reward", ascending=False, kind="stable")
     board.go(run=PPO, step=9).settled(9)
-    cell = board.rows.nth(2).locator(".tabulator-cell:visible").nth(1)
-    edge = board.until(cell.bounding_box)  # the table may be drawing its rows again
-    board.page.mouse.click(edge["x"], edge["y"] + edge["height"] / 2)
-    board.shows(whole[whole.step == 9].uid.iloc[2])
+    # The result covers the lines that were read by then.
+    expect(board.badge).to_contain_text(f"{len(whole):,} samples")
+    board.go(run=PPO, step=9, filter="reward < 1.5", scope="run", sort="-reward")
+    expect(board.count).to_contain_text(f"{len(wanted):,} of {len(whole):,} match")
+    for kind, read in {
+        "CSV": pd.read_csv,
+        "CSV, raw": pd.read_csv,
+        "JSONL": lambda file: pd.read_json(file, lines=True),
+        "parquet": pd.read_parquet,
+    }.items():
+        with board.page.expect_download() as taken:
+            choose(board, "Export", kind)
+        assert taken.value.suggested_filename == f"{PPO}.{kind.partition(',')[0].lower()}"
+        found = read(io.BytesIO(Path(taken.value.path()).read_bytes()))
+        assert found.uid.tolist() == wanted.uid.tolist()
+        assert found.response.tolist() == wanted.response.tolist()
+        assert found.kl_k3_mean.tolist() == pytest.approx(wanted.kl_k3.tolist())
+    expect(says(board)).to_contain_text(f"parquet: {len(wanted):,} samples")

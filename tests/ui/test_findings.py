@@ -73,7 +73,7 @@ def listed(board: BoardPage) -> Locator:
 
 def open_finding(board: BoardPage) -> None:
     """Open the GRPO run's finding about invalid characters at its onset."""
-    board.settled().go(run="grpo", step=3, theme="dark").settled(3)
+    board.go(run="grpo", step=3, theme="dark").settled(3)
     listed(board).filter(has_text="Invalid UTF-8").locator(".sentence").first.click()
     expect(board.step_label.locator("b")).to_have_text("Step 11")
 
@@ -104,8 +104,28 @@ FOCUSED = """() => {
 }"""
 
 
+def test_a_link_to_a_finding_shows_it(board: BoardPage) -> None:
+    board.open(run="grpo", finding="invalid_text:").settled()
+    expect(board.step_label.locator("b")).to_have_text("Step 11")
+    board.until(lambda: all(edges == [10.5, 60.0] for edges in shaded(board)), "all curves are shaded")
+
+
+def test_a_shared_link_keeps_its_step_and_shades_the_finding(board: BoardPage) -> None:
+    board.open(run="grpo", step=20, finding="invalid_text:").settled(20)
+    expect(board.page.locator(".rl-opened-finding")).to_contain_text("Invalid UTF-8")
+    board.until(lambda: all(edges for edges in shaded(board)), "all curves are shaded")
+    board.at_step(20)
+
+
+def test_a_finding_that_the_run_lacks_is_ignored(board: BoardPage) -> None:
+    board.go(run="grpo", step=20, finding="nonsense:<b>").settled(20)
+    expect(badge_of(board)).to_contain_text("alarm")
+    board.until(lambda: "finding" not in query(board), "the link does not name it")
+    expect(board.page.locator(".rl-opened-finding")).to_be_hidden()
+
+
 def test_the_list_shows_title_sentence_evidence_and_advice(board: BoardPage) -> None:
-    board.settled().go(run="grpo", step=3).settled(3)
+    board.go(run="grpo", step=3).settled(3)
     expect(badge_of(board)).to_have_text("▲1 alarm")
     expect(badge_of(board)).to_have_class("pill alarm")
     first = listed(board).first
@@ -117,7 +137,7 @@ def test_the_list_shows_title_sentence_evidence_and_advice(board: BoardPage) -> 
 
 
 def test_a_click_lands_at_the_onset_with_filter_sort_tab_curve_and_sample(board: BoardPage) -> None:
-    board.settled().go(run="grpo", step=3, theme="dark").settled(3)
+    board.go(run="grpo", step=3, theme="dark").settled(3)
     board.tab("Group")
     open_finding(board)
     expect(listed(board).first).to_be_visible()
@@ -133,6 +153,51 @@ def test_a_click_lands_at_the_onset_with_filter_sort_tab_curve_and_sample(board:
     assert board.uid() == shown["sample"]
     expect(board.selected).to_have_count(1)
     assert float(board.selected.locator(cells_of("invalid_chars")).inner_text()) > 0
+
+
+def test_the_step_before_and_the_worst_step_are_one_click_away(board: BoardPage) -> None:
+    open_finding(board)
+    line = board.page.locator(".rl-opened-finding")
+    line.get_by_role("button", name="before 10").click()
+    expect(board.step_label.locator("b")).to_have_text("Step 10")
+    expect(line.get_by_role("button", name="before 10")).to_have_attribute("aria-current", "step")
+    line.get_by_role("button", name="worst 60").click()
+    expect(board.step_label.locator("b")).to_have_text("Step 60")
+    expect(line.get_by_role("button", name="worst 60")).to_have_attribute("aria-current", "step")
+
+
+def test_the_list_is_used_by_keyboard(board: BoardPage) -> None:
+    board.go(run="grpo", step=3).settled(3)
+    expect(badge_of(board)).to_contain_text("alarm")
+    badge_of(board).focus()
+    board.press("Enter")
+    items = board.page.locator(".rl-findings .finding")
+    expect(items.first).to_be_visible()
+    for text in ("before 10", "onset 11", "worst 60", "From step 11 on"):
+        board.press("Tab")
+        assert board.page.evaluate(FOCUSED).startswith(text)
+    board.press("Escape")
+    expect(items.first).to_be_hidden()
+    assert board.page.evaluate(FOCUSED) == "▲1 alarm"
+    board.press("Space")
+    for _ in range(4):
+        board.press("Tab")
+    board.press("Enter")
+    expect(board.step_label.locator("b")).to_have_text("Step 11")
+
+
+def test_a_number_of_the_step_leads_to_its_curve(board: BoardPage) -> None:
+    board.go(run="grpo", step=3).settled(3)
+    number = board.page.get_by_role("button", name="Show the curve of zero-variance groups")
+    expect(board.curve("Zero-variance groups")).to_have_count(0)
+    board.page.set_viewport_size({"width": 1000, "height": 500})
+    number.click()
+    expect(board.curve("Zero-variance groups")).to_be_in_viewport(ratio=1)
+    count = board.page.locator(".rl-curve").count()
+    number.click()
+    expect(board.curve("Zero-variance groups")).to_be_in_viewport(ratio=1)
+    assert board.page.locator(".rl-curve").count() == count
+    board.page.set_viewport_size(VIEWPORT)
 
 
 @pytest.mark.slow
@@ -155,67 +220,31 @@ def test_the_affected_steps_are_shaded_in_all_curves_then_only_in_the_findings_o
     board.until(lambda: "finding" not in query(board), "the link does not name the finding")
 
 
-def test_the_step_before_and_the_worst_step_are_one_click_away(board: BoardPage) -> None:
-    open_finding(board)
-    line = board.page.locator(".rl-opened-finding")
-    line.get_by_role("button", name="before 10").click()
-    expect(board.step_label.locator("b")).to_have_text("Step 10")
-    expect(line.get_by_role("button", name="before 10")).to_have_attribute("aria-current", "step")
-    line.get_by_role("button", name="worst 60").click()
-    expect(board.step_label.locator("b")).to_have_text("Step 60")
-    expect(line.get_by_role("button", name="worst 60")).to_have_attribute("aria-current", "step")
+@pytest.mark.slow
+def test_a_checked_run_is_marked_in_the_list_of_runs(board: BoardPage) -> None:
+    board.go(run="grpo").settled(60)
+    expect(badge_of(board)).to_contain_text("alarm")
+    grpo = board.page.locator(".rl-runs .run").filter(has_text="grpo")
+    expect(grpo.get_by_role("img", name="alarm")).to_be_visible()
+    expect(grpo).to_have_attribute("title", re.compile("alarm at step 60: From step 11 on"))
+    board.page.locator(".rl-runs").get_by_role("treeitem", name="healthy").click()
+    board.settled(3)
+    healthy = board.page.locator(".rl-runs .run").filter(has_text="healthy")
+    expect(healthy).to_have_attribute("title", re.compile("no current findings"))
+    expect(healthy.get_by_role("img")).to_have_count(0)
+    expect(grpo.get_by_role("img", name="alarm")).to_be_visible()
 
 
 def test_where_no_sample_passes_only_the_place_is_filtered(board: BoardPage) -> None:
-    board.settled().go(run="markup").settled(20)
+    board.go(run="markup").settled(20)
     listed(board).first.get_by_role("button", name="before 8").click()
     expect(board.step_label.locator("b")).to_have_text("Step 8")
     board.until(lambda: query(board)["filter"].startswith("kind == "), "the filter names the category only")
     expect(board.count).to_have_text("16 of 32 match")
 
 
-def test_a_link_to_a_finding_shows_it(open_board: OpenBoard) -> None:
-    board = open_board(run="grpo", finding="invalid_text:").settled()
-    expect(board.step_label.locator("b")).to_have_text("Step 11")
-    board.until(lambda: all(edges == [10.5, 60.0] for edges in shaded(board)), "all curves are shaded")
-
-
-def test_a_shared_link_keeps_its_step_and_shades_the_finding(open_board: OpenBoard) -> None:
-    board = open_board(run="grpo", step=20, finding="invalid_text:").settled(20)
-    expect(board.page.locator(".rl-opened-finding")).to_contain_text("Invalid UTF-8")
-    board.until(lambda: all(edges for edges in shaded(board)), "all curves are shaded")
-    board.at_step(20)
-
-
-def test_a_finding_that_the_run_lacks_is_ignored(open_board: OpenBoard) -> None:
-    board = open_board(run="grpo", step=20, finding="nonsense:<b>").settled(20)
-    expect(badge_of(board)).to_contain_text("alarm")
-    board.until(lambda: "finding" not in query(board), "the link does not name it")
-    expect(board.page.locator(".rl-opened-finding")).to_be_hidden()
-
-
-def test_the_list_is_used_by_keyboard(board: BoardPage) -> None:
-    board.settled().go(run="grpo", step=3).settled(3)
-    expect(badge_of(board)).to_contain_text("alarm")
-    badge_of(board).focus()
-    board.press("Enter")
-    items = board.page.locator(".rl-findings .finding")
-    expect(items.first).to_be_visible()
-    for text in ("before 10", "onset 11", "worst 60", "From step 11 on"):
-        board.press("Tab")
-        assert board.page.evaluate(FOCUSED).startswith(text)
-    board.press("Escape")
-    expect(items.first).to_be_hidden()
-    assert board.page.evaluate(FOCUSED) == "▲1 alarm"
-    board.press("Space")
-    for _ in range(4):
-        board.press("Tab")
-    board.press("Enter")
-    expect(board.step_label.locator("b")).to_have_text("Step 11")
-
-
 def test_symptoms_are_below_their_cause_and_open_as_well(board: BoardPage) -> None:
-    board.settled().go(run="markup").settled(20)
+    board.go(run="markup").settled(20)
     symptom = listed(board).first.locator(".symptom .sentence")
     expect(symptom).to_contain_text("The critic predicts returns worse than a constant")
     symptom.click()
@@ -224,8 +253,18 @@ def test_symptoms_are_below_their_cause_and_open_as_well(board: BoardPage) -> No
     expect(board.page.locator(".rl-opened-finding")).to_contain_text("Critic worse than a constant")
 
 
+def test_texts_of_the_log_stay_texts(board: BoardPage) -> None:
+    board.go(run="markup").settled(20)
+    items = listed(board)
+    expect(items.first).to_contain_text(MARKUP)
+    items.first.locator(".sentence").first.click()
+    expect(board.page.locator(".rl-opened-finding")).to_contain_text(MARKUP)
+    assert board.page.evaluate("window.ran") is None
+    assert board.page.locator(".rl-findings img, .rl-opened-finding img").count() == 0
+
+
 def test_a_run_without_findings_says_so(board: BoardPage) -> None:
-    board.settled().go(run="healthy").settled(3)
+    board.go(run="healthy").settled(3)
     expect(badge_of(board)).to_have_text("no findings")
     badge_of(board).click()
     expect(board.page.locator(".rl-findings .list")).to_have_text("No findings in the complete steps.")
@@ -240,7 +279,7 @@ def test_a_rule_that_failed_is_named_by_the_badge(
         yield
 
     monkeypatch.setitem(RULES, "broken", Rule("broken", "Broken", broken, (), ""))
-    board.settled().go(run="unchecked").settled(3)
+    board.go(run="unchecked").settled(3)
     expect(badge_of(board)).to_contain_text("1 warning")
     badge_of(board).click()
     shown = board.page.locator(".rl-findings .finding").first
@@ -250,45 +289,6 @@ def test_a_rule_that_failed_is_named_by_the_badge(
     board.press("Escape")
     (logged,) = server_log.take()
     assert "The rule broken (Broken) failed" in logged
-
-
-def test_texts_of_the_log_stay_texts(board: BoardPage) -> None:
-    board.settled().go(run="markup").settled(20)
-    items = listed(board)
-    expect(items.first).to_contain_text(MARKUP)
-    items.first.locator(".sentence").first.click()
-    expect(board.page.locator(".rl-opened-finding")).to_contain_text(MARKUP)
-    assert board.page.evaluate("window.ran") is None
-    assert board.page.locator(".rl-findings img, .rl-opened-finding img").count() == 0
-
-
-def test_a_number_of_the_step_leads_to_its_curve(board: BoardPage) -> None:
-    board.settled().go(run="grpo", step=3).settled(3)
-    number = board.page.get_by_role("button", name="Show the curve of zero-variance groups")
-    expect(board.curve("Zero-variance groups")).to_have_count(0)
-    board.page.set_viewport_size({"width": 1000, "height": 500})
-    number.click()
-    expect(board.curve("Zero-variance groups")).to_be_in_viewport(ratio=1)
-    count = board.page.locator(".rl-curve").count()
-    number.click()
-    expect(board.curve("Zero-variance groups")).to_be_in_viewport(ratio=1)
-    assert board.page.locator(".rl-curve").count() == count
-    board.page.set_viewport_size(VIEWPORT)
-
-
-@pytest.mark.slow
-def test_a_checked_run_is_marked_in_the_list_of_runs(board: BoardPage) -> None:
-    board.settled().go(run="grpo").settled(60)
-    expect(badge_of(board)).to_contain_text("alarm")
-    grpo = board.page.locator(".rl-runs .run").filter(has_text="grpo")
-    expect(grpo.get_by_role("img", name="alarm")).to_be_visible()
-    expect(grpo).to_have_attribute("title", re.compile("alarm at step 60: From step 11 on"))
-    board.page.locator(".rl-runs").get_by_role("treeitem", name="healthy").click()
-    board.settled(3)
-    healthy = board.page.locator(".rl-runs .run").filter(has_text="healthy")
-    expect(healthy).to_have_attribute("title", re.compile("no current findings"))
-    expect(healthy.get_by_role("img")).to_have_count(0)
-    expect(grpo.get_by_role("img", name="alarm")).to_be_visible()
 
 
 @pytest.mark.slow
@@ -302,7 +302,7 @@ def test_a_checked_run_is_marked_in_the_list_of_runs(board: BoardPage) -> None:
 def test_findings_on_unused_samples_lead_to_these(
     board: BoardPage, run: str, title: str, split: str, condition: str
 ) -> None:
-    board.settled().go(run=run, step=3, theme="dark").settled(3)
+    board.go(run=run, step=3, theme="dark").settled(3)
     listed(board).filter(has_text=title).get_by_role("button", name="samples").first.click()
     board.until(lambda: query(board).get("split") == split, "the split of the affected samples")
     expect(board.step_label.locator("b")).to_have_text("Step 11")

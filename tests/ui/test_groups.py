@@ -64,7 +64,7 @@ def cards(board: BoardPage) -> Locator:
 
 
 def test_the_strip_is_what_pandas_counts_sorted_by_mean(board: BoardPage, raw: pd.DataFrame) -> None:
-    board.settled().go(run="grpo", step=STEP).settled(STEP)
+    board.go(run="grpo", step=STEP).settled(STEP)
     expect(strip(board)).to_have_text("Groups 8, 2 all high")
     wanted = raw.groupby("group_id").reward.agg(["mean", "std", "max", "min"]).sort_values("mean")
     held = dict(board.bar_plot("rl-groups")["tips"]["rows"])
@@ -73,7 +73,7 @@ def test_the_strip_is_what_pandas_counts_sorted_by_mean(board: BoardPage, raw: p
 
 
 def test_a_click_lays_a_group_side_by_side_and_a_step_lets_it_go(board: BoardPage, raw: pd.DataFrame) -> None:
-    board.settled().go(run="grpo", step=STEP).settled(STEP)
+    board.go(run="grpo", step=STEP).settled(STEP)
     means = raw.groupby("group_id").reward.mean()
     worst = raw[raw.group_id == means.idxmin()]
     tap(board, 0.01)
@@ -92,7 +92,7 @@ def test_a_click_lays_a_group_side_by_side_and_a_step_lets_it_go(board: BoardPag
 
 
 def test_the_table_of_groups_leads_to_one(board: BoardPage, raw: pd.DataFrame) -> None:
-    board.settled().go(run="grpo", step=STEP).settled(STEP)
+    board.go(run="grpo", step=STEP).settled(STEP)
     board.tab("Group")
     board.pick(".rl-group-tab .rl-what", "All groups of the step")
     rows = board.page.locator(".rl-group-table .tabulator-row")
@@ -110,7 +110,7 @@ def test_the_table_of_groups_leads_to_one(board: BoardPage, raw: pd.DataFrame) -
 
 
 def test_groups_stream_into_the_shown_step_as_texts(board: BoardPage, root: Path) -> None:
-    board.settled().go(run="grows", step=1).settled(1)
+    board.go(run="grows", step=1).settled(1)
     expect(strip(board)).to_contain_text("8")
     append_groups(root / "grows", 9, 12)
     board.until(lambda: board.bar_plot("rl-groups")["x"][1] == 12)
@@ -127,7 +127,7 @@ def test_without_groups_nothing_is_shown(board: BoardPage) -> None:
 
 @pytest.mark.slow
 def test_every_head_says_what_it_is_how_to_read_it_and_where_it_is_from(board: BoardPage) -> None:
-    board.settled().go(run="grpo", step=STEP).settled(STEP)
+    board.go(run="grpo", step=STEP).settled(STEP)
     page = board.page
     for place in (
         board.curve("KL k3").locator(".head"),

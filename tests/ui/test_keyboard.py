@@ -12,7 +12,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.ui.board import BoardPage
-from tests.ui.conftest import OpenBoard
 
 #: More presses of Tab than the page has stops.
 MOST = 200
@@ -68,8 +67,8 @@ def walk(page: Page) -> list[dict[str, Any]]:
     raise AssertionError("the focus never leaves the page")
 
 
-def test_tab_leads_through_the_page_in_reading_order(open_board: OpenBoard) -> None:
-    board = open_board().settled()
+def test_tab_leads_through_the_page_in_reading_order(board: BoardPage) -> None:
+    board.open().settled()
     stops = walk(board.page)
     assert [stop["html"] for stop in stops if not re.search(r"\w", stop["name"])] == []
     assert [stop["html"] for stop in stops if not stop["ring"]] == []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import VIEWPORT
+from tests.factories import write_run
 from tests.ui.board import BoardPage
 from tests.ui.test_early_changes import FIND
 
@@ -33,18 +33,18 @@ GROW = f"""async () => {{
 
 
 @pytest.fixture(scope="module", autouse=True)
-def runs(root: Path, grpo_run: Path) -> None:
-    """The recorded run."""
-    shutil.copytree(grpo_run, root / "grpo")
+def runs(root: Path) -> None:
+    """A run with more samples than a tall window shows."""
+    write_run(root / "long", steps=2, samples=64)
 
 
 def test_a_component_that_grows_does_not_lay_out_the_page(board: BoardPage) -> None:
-    board.go(run="grpo", step=9).settled(9)
+    board.go(run="long", step=2).settled(2)
     assert board.page.evaluate(GROW) == 0
 
 
 def test_cells_stay_when_the_window_becomes_larger(board: BoardPage) -> None:
-    board.go(run="grpo", step=9).settled(9)
+    board.go(run="long", step=2).settled(2)
     holder = board.page.locator(".rl-grid .tabulator-tableholder")
     cell = board.page.locator(".rl-grid .tabulator-cell[tabulator-field=c_reward]").first.element_handle()
     before = holder.bounding_box()
@@ -59,7 +59,7 @@ def test_cells_stay_when_the_window_becomes_larger(board: BoardPage) -> None:
 
 
 def test_no_script_is_loaded_that_the_board_does_not_use(board: BoardPage) -> None:
-    board.go(run="grpo", step=9).settled(9)
+    board.go(run="long", step=2).settled(2)
     loaded = board.page.evaluate("performance.getEntriesByType('resource').map((each) => each.name)")
     assert any("tabulator.min.js" in name for name in loaded)
     assert not [name for name in loaded if "es-module-shims" in name]

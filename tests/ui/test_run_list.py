@@ -73,16 +73,17 @@ def start(board: BoardPage) -> BoardPage:
     return board
 
 
+def test_the_most_useful_run_opens(board: BoardPage) -> None:
+    board.open().settled()
+    expect(tree(board).locator("[aria-selected=true]")).to_have_attribute("data-name", "live")
+    expect(board.badge).to_contain_text("live")
+
+
 def test_a_complete_list_offers_no_further_runs(board: BoardPage) -> None:
+    board.settled()
     expect(entries(board).first).to_be_visible()
     # Its text is read as well while the style that hides it is loading.
     expect(board.page.locator("button", has_text="more of")).to_have_count(0)
-
-
-def test_the_most_useful_run_opens(open_board: OpenBoard) -> None:
-    board = open_board().settled()
-    expect(tree(board).locator("[aria-selected=true]")).to_have_attribute("data-name", "live")
-    expect(board.badge).to_contain_text("live")
 
 
 def test_runs_are_listed_by_folder_and_newest_first(start: BoardPage) -> None:
@@ -277,8 +278,8 @@ NOTE_SENT = """() => {
 }"""
 
 
-def test_a_run_opens_in_a_narrow_window_and_the_panel_closes(open_board: OpenBoard) -> None:
-    board = open_board(run="live").settled()
+def test_a_run_opens_in_a_narrow_window_and_the_panel_closes(start: BoardPage) -> None:
+    board = start
     board.page.set_viewport_size(PHONE)
     expect(tree(board)).to_be_hidden()
     toggle = board.page.get_by_role("button", name="Show or hide the runs")

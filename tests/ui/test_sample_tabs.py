@@ -14,7 +14,6 @@ from rlpanel.app.demo import write_recording
 from rlpanel.number_text import number
 from tests.factories import append, line
 from tests.ui.board import BoardPage, cells_of
-from tests.ui.conftest import OpenBoard
 from tests.ui.raw import raw_frame
 
 PPO = "couplets-ppo"
@@ -68,8 +67,8 @@ def choose(page: Page, select: str, option: str) -> None:
     page.locator(select).locator("select").select_option(label=option)
 
 
-def test_a_prompt_is_folded_to_a_line_and_opens_below_its_system_prompt(open_board: OpenBoard) -> None:
-    board = open_board(run="chat", step=1).settled(1)
+def test_a_prompt_is_folded_to_a_line_and_opens_below_its_system_prompt(board: BoardPage) -> None:
+    board.go(run="chat", step=1).settled(1)
     prompt = board.page.locator(".rl-prompt details.prompt")
     summary = prompt.locator("> summary")
     expect(summary).to_contain_text(PAYLOAD)
@@ -83,6 +82,9 @@ def test_a_prompt_is_folded_to_a_line_and_opens_below_its_system_prompt(open_boa
     expect(prompt.locator("> div")).to_contain_text("question 39")
     expect(prompt.get_by_text("system prompt · 52 characters")).to_be_visible()
     assert board.page.evaluate("window.ran") is None
+    marker.fill("")
+    marker.press("Enter")
+    expect(summary).to_contain_text("You are")
 
 
 def test_what_differs_from_the_reference_is_marked_and_markup_stays_text(board: BoardPage) -> None:
@@ -157,14 +159,14 @@ def test_the_steps_tokens_are_ranked_as_pandas_ranks_them(board: BoardPage, root
 
 
 def test_a_ranked_token_leads_to_where_it_is_largest_and_the_link_leads_there_too(
-    open_board: OpenBoard, root: Path
+    board: BoardPage, root: Path
 ) -> None:
     frame = raw_tokens(root, 30)
     counted = frame[frame.groupby("token").token.transform("size") >= 3]
     token = counted.groupby("token").kl.mean().idxmax()
     places = counted[counted.token == token].sort_values("kl", ascending=False, kind="stable")
     place, second = places.iloc[0], places.iloc[1]
-    board = open_board(run=PPO, step=30).settled(30)
+    board.go(run=PPO, step=30).settled(30)
     board.tab("Token ranking")
     row = board.page.locator(".rl-ranking .tabulator-row").first
     row.locator('[tabulator-field="c_second"]').click()
@@ -176,9 +178,8 @@ def test_a_ranked_token_leads_to_where_it_is_largest_and_the_link_leads_there_to
     board.shows(place.uid)
     expect(head).to_contain_text(f"#{place['at']} “{token}”")
     board.until(lambda: f"token={place['at']}" in board.page.url, "the link names the token")
-    board = open_board(run=PPO, step=30, sample=place.uid, token=place["at"]).settled(30)
+    board.open(run=PPO, step=30, sample=place.uid, token=place["at"]).settled(30)
     board.shows(place.uid)
-    head = board.page.locator(".rl-pin .rl-tip-head")
     expect(head).to_contain_text(f"#{place['at']} “{token}”")
     expect(board.page.locator(f'[data-i="{place["at"]}"]')).to_have_class("token pinned")
     view = board.page.locator(".rl-tokens")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.factories import append
+from tests.factories import append, write_run
 from tests.ui.board import TICK_BOTH, BoardPage
 
 
 @pytest.fixture(scope="module", autouse=True)
-def runs(root: Path, grpo_run: Path) -> None:
-    """The recorded run, and one of verl whose sessions have up to three outputs with the final score."""
-    shutil.copytree(grpo_run, root / "grpo")
+def runs(root: Path) -> None:
+    """A run of samples, and one of verl whose sessions have up to three outputs with the final score."""
+    write_run(root / "samples", steps=3)
     (root / "verl").mkdir()
     for step in range(1, 5):
         for session, (outputs, score) in enumerate([(3, 1.0), (1, 0.0), (2, 1.0), (1, 0.0)]):
@@ -35,7 +34,7 @@ def metric(board: BoardPage, name: str) -> Locator:
 
 
 def test_an_answer_to_one_metric_does_not_undo_the_next(board: BoardPage) -> None:
-    board.go(run="grpo", step=9).settled(9)
+    board.go(run="samples", step=3).settled(3)
     metric(board, "log_ratio_mean").or_(metric(board, "kl_k3_mean")).evaluate_all(TICK_BOTH)
     expect(board.page.locator(".rl-curve")).to_have_count(2)
     expect(metric(board, "log_ratio_mean")).to_be_checked()
@@ -54,12 +53,12 @@ def test_rewards_are_counted_by_episodes_or_rows(board: BoardPage) -> None:
     expect(mean).to_contain_text("0.714")
     board.settings().get_by_label("Count rewards by", exact=True).select_option("episodes")
     expect(mean).to_contain_text("0.5")
-    board.go(run="grpo", step=9).settled(9)
+    board.go(run="samples", step=3).settled(3)
     expect(board.settings().get_by_label("Count rewards by", exact=True)).to_have_count(0)
 
 
 def test_a_refused_value_is_replaced_by_the_last_one(board: BoardPage) -> None:
-    board.go(run="grpo", step=9).settled(9)
+    board.go(run="samples", step=3).settled(3)
     most = board.settings().get_by_label("Max samples a step", exact=True)
     before = most.input_value()
     most.evaluate("""field => {

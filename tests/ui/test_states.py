@@ -55,7 +55,7 @@ def test_the_demo_is_one_click_away(server: Served, open_board: OpenBoard, tmp_p
 @pytest.mark.slow
 def test_a_run_without_tokens_has_no_empty_panel(board: BoardPage, root: Path) -> None:
     write_run(root / "plain", steps=range(0, 2400, 100), samples=4, tokens=False)
-    board.settled().go(run="plain", step=100).settled(100)
+    board.go(run="plain", step=100).settled(100)
     titles = board.page.locator(".rl-curve .head b").all_inner_texts()
     assert titles == ["Reward", "Response length", "Reward gap"]  # the prompt's length is constant
     expect(board.page.get_by_role("tab", name="Conversation", selected=True)).to_be_visible()
@@ -84,7 +84,7 @@ def test_a_bad_line_is_counted_and_the_rest_is_kept(board: BoardPage, root: Path
     folder.mkdir(parents=True)
     lines = [line(1, index=0), b"garbage\n", line(1, index=1), line(1, index=2)[:-9]]
     (folder / FILE).write_bytes(b"".join(lines))
-    board.settled().go(run="partly").settled(1)
+    board.go(run="partly").settled(1)
     expect(board.count).to_have_text("2 of step 1")
     expect(board.badge).to_contain_text("1 bad line")
     with (folder / FILE).open("ab") as log:
@@ -105,7 +105,7 @@ def test_odd_samples_are_shown_as_what_they_are(board: BoardPage, root: Path) ->
         sample(12, index=2, reward=float("nan"), drop=["logprobs"]),
     ]
     (folder / FILE).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    board.settled().go(run="odd").settled(12)
+    board.go(run="odd").settled(12)
     expect(board.sample_head).to_contain_text("'logprobs' has 2 values for 3 tokens")
     assert board.column("reward")[1:] == ["–", "–"]
     expect(board.page.locator(".rl-distribution")).to_contain_text("n = 3, 2 missing")
@@ -114,7 +114,7 @@ def test_odd_samples_are_shown_as_what_they_are(board: BoardPage, root: Path) ->
 @pytest.mark.slow
 def test_a_folder_that_vanishes_leaves_its_last_state(board: BoardPage, root: Path) -> None:
     write_run(root / "vanishes", steps=2, samples=4)
-    board.settled().go(run="vanishes").settled(2)
+    board.go(run="vanishes").settled(2)
     shutil.rmtree(root / "vanishes")
     expect(board.badge).to_contain_text("1 problem")
     board.at_step(2)
@@ -126,7 +126,7 @@ def test_steps_that_may_hold_an_evaluation_are_marked_in_the_head_at_the_step_an
     folder = root / "evaluated"
     write_trl(folder, TRAINED)
     write_state(folder, {"step": 4, "eval_reward": 0.25})
-    board.settled().go(run="evaluated", step=4).settled(4)
+    board.go(run="evaluated", step=4).settled(4)
     badge = board.page.locator(".rl-remarks")
     expect(badge.locator("summary")).to_have_text("1 step may hold evaluation samples")
     expect(badge.locator("li")).to_be_hidden()

@@ -59,7 +59,7 @@ def texts(svg: Path) -> list[str]:
 def test_a_card_is_taken_away_as_numbers_and_as_a_picture_in_both_themes(
     board: BoardPage, root: Path
 ) -> None:
-    board.settled().go(run=PPO, step=9).settled(9)
+    board.go(run=PPO, step=9).settled(9)
     curve, bars = board.curve("Reward"), board.page.locator(".rl-distribution")
     raw = raw_frame(root / PPO)
     taken = take(board, curve, "CSV")
@@ -86,7 +86,7 @@ def test_a_card_is_taken_away_as_numbers_and_as_a_picture_in_both_themes(
 
 
 def test_a_picture_holds_names_of_a_log_as_text(board: BoardPage) -> None:
-    board.settled().go(run=HOSTILE, step=1, curves=f"x{NAMED}", theme="dark").settled(1)
+    board.go(run=HOSTILE, step=1, curves=f"x{NAMED}", theme="dark").settled(1)
     curve = board.page.locator(".rl-curve").filter(has_text="<img class=evil")
     bars = board.page.locator(".rl-distribution").filter(has_text="step 1, n = 4")
     for card in (curve, bars):
@@ -100,7 +100,7 @@ def test_a_picture_holds_names_of_a_log_as_text(board: BoardPage) -> None:
 
 
 def test_a_plot_within_a_card_has_a_menu_of_its_own(board: BoardPage, root: Path) -> None:
-    board.settled().go(run=HOSTILE, step=1, against=PPO).settled(1)
+    board.go(run=HOSTILE, step=1, against=PPO).settled(1)
     board.tab("History")
     reward, length = (board.page.locator(".rl-over-time .rl-plot").nth(at) for at in range(2))
     for plot, title in ((reward, "Reward"), (length, "Length")):

@@ -8,7 +8,8 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from tests.factories import append, line, write_run
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.forked import CHECKOUT
+from tests.integration.server_process import ServerProcess
 from tests.ui.board import BoardPage
 
 THREADED = (

@@ -173,7 +173,7 @@ def test_runs_without_times_have_no_timeline(board: BoardPage) -> None:
 _LOAD_LATE = """() => {
   const load = window.importShim
   const isPlot = (model) => model.renderers?.[0]?.glyph?.type === "Image"
-  const hasPlot = () => Bokeh.documents.some((one) => [...one._all_models.values()].some(isPlot))
+  const hasPlot = () => Bokeh.documents.some((one) => [...one.all_models].some(isPlot))
   window.importShim = async (url) => {
     const end = Date.now() + 3000
     while (!hasPlot() && Date.now() < end) { await new Promise(requestAnimationFrame) }

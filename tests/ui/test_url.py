@@ -31,8 +31,8 @@ def runs(root: Path) -> None:
     write_run(root / "123", steps=[0, 100, 200], samples=4)
 
 
-def test_a_link_opens_what_it_names_and_a_bad_value_is_ignored_alone_and_said(open_board: OpenBoard) -> None:
-    board = open_board(run="ppo", step=9, metric="kl_k3", theme="light", token="x")
+def test_a_link_opens_what_it_names_and_a_bad_value_is_ignored_alone_and_said(board: BoardPage) -> None:
+    board.open(run="ppo", step=9, metric="kl_k3", theme="light", token="x")
     expect(board.page.get_by_text("token=x in the link is not valid").first).to_be_visible()
     board.settled(9)
     expect(board.page.locator('[data-metric="kl_k3"][aria-pressed="true"]')).to_be_visible()
@@ -77,17 +77,6 @@ def test_the_system_theme_is_shown_from_the_first_paint_on(open_board: OpenBoard
         assert any('"prefer"' in frame for frame in sent) == (visit == 1)
 
 
-def test_what_is_chosen_survives_a_reload(board: BoardPage) -> None:
-    board.go(run="ppo", step=9).settled(9)
-    first = board.uid()
-    board.rows.nth(2).click()
-    board.until(lambda: board.uid() not in ("", first), "another sample is shown")
-    chosen = board.uid()
-    expect(board.page).to_have_url(re.compile("sample="))
-    board.page.reload()
-    board.settled(9).shows(chosen)
-
-
 def test_back_and_forward_walk_the_steps(board: BoardPage) -> None:
     board.go(run="ppo", step=9).settled(9)
     board.press("ArrowRight")
@@ -101,9 +90,30 @@ def test_back_and_forward_walk_the_steps(board: BoardPage) -> None:
     board.at_step(11)
 
 
-def test_links_to_a_run_named_by_a_number(open_board: OpenBoard) -> None:
+def test_the_theme_turns_without_a_reload(board: BoardPage) -> None:
+    board.go(run="ppo", step=9, theme="dark").settled(9)
+    board.page.evaluate("() => { window.marker = 1 }")
+    for theme in ("light", "dark"):
+        board.page.get_by_role("button", name=f"{theme.capitalize()} theme").click()
+        expect(board.page.locator(f".rl-page.rl-{theme}")).to_be_visible()
+    assert board.page.evaluate("() => window.marker") == 1
+    board.at_step(9)
+
+
+def test_what_is_chosen_survives_a_reload(board: BoardPage) -> None:
+    board.go(run="123", step=100).settled(100)
+    first = board.uid()
+    board.rows.nth(2).click()
+    board.until(lambda: board.uid() not in ("", first), "another sample is shown")
+    chosen = board.uid()
+    expect(board.page).to_have_url(re.compile("sample="))
+    board.page.reload()
+    board.settled(100).shows(chosen)
+
+
+def test_links_to_a_run_named_by_a_number(board: BoardPage) -> None:
     """A step that is not there shows the nearest; a link typed by hand may hold question marks."""
-    board = open_board(run="123", step=140)
+    board.open(run="123", step=140)
     said = board.page.get_by_text("step 140 is not in this run; step 100 is the nearest")
     expect(said.first).to_be_visible()
     expect(board.settled(100).badge).to_contain_text("123")
@@ -125,30 +135,7 @@ def test_a_run_that_is_not_there_says_so_and_shows_one_that_is(
         board.settled()
 
 
-@pytest.mark.slow
-def test_back_leaves_a_link_that_was_corrected(open_board: OpenBoard) -> None:
-    board = open_board(run="ppo", step=9).settled(9)
-    board.go(run="gone")
-    expect(board.page).to_have_url(re.compile("run=123$"))
-    board.page.go_back()
-    board.at_step(9)
-    expect(board.page).to_have_url(re.compile("run=ppo&step=9$"))
-
-
-def test_the_theme_turns_without_a_reload(board: BoardPage) -> None:
-    board.go(run="ppo", step=9).settled(9)
-    board.page.evaluate("() => { window.marker = 1 }")
-    for theme in ("light", "dark"):
-        board.page.get_by_role("button", name=f"{theme.capitalize()} theme").click()
-        expect(board.page.locator(f".rl-page.rl-{theme}")).to_be_visible()
-    assert board.page.evaluate("() => window.marker") == 1
-    board.at_step(9)
-
-
-def test_the_query_of_a_link_on_another_site_waits_for_the_viewer(
-    open_board: OpenBoard, served: Served
-) -> None:
-    board = open_board(run="123")
+def test_the_query_of_a_link_on_another_site_waits_for_the_viewer(board: BoardPage, served: Served) -> None:
     for key, filtered in (("Enter", True), ("Space", False)):
         board.page.goto("data:text/html,<a>a link</a>")
         address = f"{served.url}?run=123&step=100&filter=reward > 0.5&search=/a{{9}}|answer/"
@@ -172,3 +159,13 @@ def test_the_query_of_a_link_on_another_site_waits_for_the_viewer(
     board.open(run="123", step=100, filter="reward > 0.5").settled()  # as typed
     expect(board.page.locator(".rl-link")).to_be_hidden()
     expect(board.page.get_by_role("textbox", name="filter expression")).to_have_value("reward > 0.5")
+
+
+@pytest.mark.slow
+def test_back_leaves_a_link_that_was_corrected(open_board: OpenBoard) -> None:
+    board = open_board(run="ppo", step=9).settled(9)
+    board.go(run="gone")
+    expect(board.page).to_have_url(re.compile("run=123$"))
+    board.page.go_back()
+    board.at_step(9)
+    expect(board.page).to_have_url(re.compile("run=ppo&step=9$"))

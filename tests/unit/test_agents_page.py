@@ -51,7 +51,7 @@ def test_the_line_is_read_back_whole(tmp_path: Path) -> None:
 
 
 def test_the_page_names_every_column_of_agents() -> None:
-    from rlpanel.metrics.engine.agent_columns import AGENT_COLUMNS
+    from rlpanel.metrics.engine.definition import AGENT_COLUMNS
 
     names = {column.name for column in AGENT_COLUMNS}
     assert [name for name in names if f"`{name}`" not in PAGE] == []

@@ -9,19 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.board_url import (
-    BEST,
-    KEYS,
-    MAX_QUERY,
-    NEWEST,
-    SAMPLES,
-    STEP,
-    TIME,
-    board_link,
-    read_query,
-)
+from rlpanel.board_url import KEYS, MAX_QUERY, board_link, read_query
 from rlpanel.panels.session.context import Selection
-from rlpanel.store.snapshot import alignment, prompt_pairs
 
 selections = st.builds(
     dict,
@@ -109,11 +98,6 @@ def test_every_default_of_the_selection_is_left_out() -> None:
         name: Selection.param[name].default for name in Selection.param if name not in ("name", "follow")
     }
     assert {key.parameter: key.default for key in KEYS.values()} == defaults
-
-
-def test_choices_are_those_of_the_views() -> None:
-    assert tuple(alignment.ALIGNMENTS.values()) == (STEP, SAMPLES, TIME)
-    assert (NEWEST, BEST) == (prompt_pairs.NEWEST, prompt_pairs.BEST)
 
 
 def test_a_link_is_written_without_the_board() -> None:

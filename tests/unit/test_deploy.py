@@ -8,6 +8,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,15 @@ TOLD = [ROOT / "README.md", *sorted(FOLDER.glob("*.md")), *sorted((FOLDER / "dep
 ELSEWHERE = {"RLPANEL_ROOT", "RLPANEL_TOKEN", "RLPANEL_MCP_TOKEN"}
 
 
+@cache
+def command_line() -> Any:
+    """Return the group of all commands, which takes longer to make than to ask."""
+    return typer.main.get_command(cli.app)
+
+
 def accepts(arguments: list[str]) -> dict[str, Any]:
     """Return the settings of a command line of `rlpanel`; fail if the command would refuse it."""
-    group = typer.main.get_command(cli.app)
+    group = command_line()
     name, command, rest = group.resolve_command(
         group.make_context("rlpanel", [], resilient_parsing=True), arguments
     )

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from importlib import import_module
-from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
 from latex2mathml.converter import convert
 
 from docs import generate
@@ -18,12 +16,12 @@ from rlpanel.metrics.engine.definition import COLUMNS
 from rlpanel.recording import Options
 from rlpanel.store.query.filter import LABEL, NUMBER, TEXT, Filter
 
-PAGES = generate.pages()
 
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_a_generated_page_tells_what_the_code_declares(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == PAGES[path], "run `make docs`"
+def test_the_generated_pages_tell_what_the_code_declares() -> None:
+    pages = generate.pages()
+    assert len(pages) >= 13
+    for path, text in pages.items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: run `make docs`"
 
 
 def test_the_page_on_the_log_names_every_key_of_a_line() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ def room_of(package: Path, path: Path) -> str:
     return path.stem if folder == "." else folder
 
 
+@cache
 def imports_of(package: Path) -> Edges:
     """Return the imports of each module, including those for the type checker.
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import rlpanel
+from rlpanel.number_text import utc_text
 from rlpanel.queries.notes import notes
 from rlpanel.queries.runs import runs
 from rlpanel.store.query.sample_notes import FILE
-from rlpanel.time_text import utc_text
 from tests.factories import append, write_run
 
 YEAR_10000 = 253402300800

@@ -1,4 +1,7 @@
-"""Sends the findings of all live runs to the recipients, also while no page is open."""
+"""Checks all live runs by the rules, also while no page is open, and sends their findings to the recipients.
+
+The run list marks runs that nobody opened by the same checks.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,32 @@ from typing import Any
 
 import xxhash
 
-from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue
-from rlpanel.app.alerts.live_checks import LiveChecks
-from rlpanel.app.alerts.recipients import Recipient
+from rlpanel.app.alerts.alert_delivery import PAUSE, Alert, AlertQueue, Recipient
 from rlpanel.app.live_runs import LiveRun, LiveRuns
 from rlpanel.board_url import write_query
-from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.finding_dict import finding_dict
-from rlpanel.settings import Alerts
+from rlpanel.findings.check import cached_findings
+from rlpanel.findings.engine.finding import Finding, finding_dict
+from rlpanel.settings import Alerts, FindingSettings
 from rlpanel.sources.discovery.directory import RunInfo
+
+
+class LiveChecks:
+    """Listener of `LiveRuns`: computes the findings of each live run, which notes the run's mark."""
+
+    def __init__(self) -> None:
+        self._thresholds = FindingSettings.from_environment()
+
+    def check(self, runs: Sequence[LiveRun], now: float) -> None:
+        """Check all runs whose backlog is read."""
+        for run in runs:
+            self.findings_of(run, now)
+
+    def findings_of(self, run: LiveRun, now: float) -> list[Finding]:
+        """Return the findings of a run; none while its backlog is read, because a part would mislead."""
+        snapshot = run.index.snapshot
+        if not snapshot.version or not snapshot.progress.caught_up:
+            return []
+        return cached_findings(run.index, self._thresholds, now)
 
 
 class AlertWatcher:
@@ -31,10 +51,20 @@ class AlertWatcher:
     settings : Alerts
     board : str
         URL of the board, for links; the setting ``alert_board`` takes precedence.
+    pause : float
+        Seconds after a first failure of a recipient.
     """
 
-    def __init__(self, live: LiveRuns, recipients: Sequence[Recipient], settings: Alerts, board: str) -> None:
-        self._queues = [AlertQueue(recipient) for recipient in recipients]
+    def __init__(
+        self,
+        live: LiveRuns,
+        recipients: Sequence[Recipient],
+        settings: Alerts,
+        board: str,
+        *,
+        pause: float = PAUSE,
+    ) -> None:
+        self._queues = [AlertQueue(recipient, pause=pause) for recipient in recipients]
         self._severities = ("alarm",) if settings.alert_severity == "alarm" else ("alarm", "warning")
         self._board = (settings.alert_board or board).rstrip("/")
         self._checks = LiveChecks()

@@ -61,7 +61,7 @@ class Board:
     ) -> None:
         self._runtime = runtime or default_runtime()
         self._hub, self._reader = self._runtime.hub, self._runtime.reader
-        self.context = Context(self._runtime.threads, read_only=read_only)
+        self.context = Context(self._runtime.threads, self._runtime.summaries, read_only=read_only)
         self._root: Any = None
         self._session: Session | None = None
         self.pace: BrowserPace | None = None
@@ -106,7 +106,7 @@ class Board:
         context.infos = {run.name: run for run in runs}
         if [run.name for run in runs] != listed:
             context.runs = runs
-        useful = most_useful(runs, now)
+        useful = most_useful(runs, self._runtime.summaries, now)
         if not context.selection.run and useful is not None:
             context.selection.run = useful.name
 
@@ -154,7 +154,7 @@ class Board:
         context = self.context
         context.message = message
         notify(message)
-        useful = most_useful(context.runs, time.time())
+        useful = most_useful(context.runs, context.summaries, time.time())
         if useful is not None and context.selection.run not in {run.name for run in context.runs}:
             context.selection.run = useful.name
 
@@ -207,7 +207,7 @@ class Board:
     def _start_updates(self) -> None:
         if self._session is not None and not self._session.closed:
             self._hub.join(self._session)
-            self._apply_changes({None, self.context.index})
+            self.apply_changes({None, self.context.index})
             self._overlays.show()
             self._session.redraw()
 
@@ -217,10 +217,11 @@ class Board:
         The session gives them several turns if all at once would block the event loop for too long.
         """
         with self.context.collect_draws() as parts:
-            self._apply_changes(changed)
+            self.apply_changes(changed)
         return parts
 
-    def _apply_changes(self, changed: set[RunIndex | None]) -> None:
+    def apply_changes(self, changed: set[RunIndex | None]) -> None:
+        """Show what the reader found in these runs; None stands for the list of runs."""
         reader = self._reader
         clock = {"now": time.time(), "failure": reader.failure, "failing": reader.failing}
         with pn.io.hold():

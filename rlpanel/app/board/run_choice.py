@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rlpanel.panels.sidebar.run_state import LIVE_SECONDS
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.store.index.run_summary import SUMMARIES
+from rlpanel.store.index.run_summary import RunSummaries, RunSummary
 
 
 def newest_first(runs: Iterable[RunInfo], listed: Sequence[str], now: float) -> list[RunInfo]:
@@ -29,7 +29,7 @@ def newest_first(runs: Iterable[RunInfo], listed: Sequence[str], now: float) -> 
     return sorted(runs, key=key)
 
 
-def most_useful(runs: Sequence[RunInfo], now: float) -> RunInfo | None:
+def most_useful(runs: Sequence[RunInfo], summaries: RunSummaries, now: float) -> RunInfo | None:
     """Return the newest live run with rewards, else the newest run with rewards, else the newest run.
 
     Runs of training come before those whose folder is an evaluation's.
@@ -37,7 +37,7 @@ def most_useful(runs: Sequence[RunInfo], now: float) -> RunInfo | None:
     No run is read: the summary of a run that was read before decides, else the first lines of its files.
     """
     runs = [run for run in runs if not run.split] or runs
-    rewarded = [run for run in runs if _has_rewards(run)]
+    rewarded = [run for run in runs if _has_rewards(run, summaries.of(run.path))]
     live = [run for run in rewarded if _is_live(run, now)]
     return max(live or rewarded or runs, key=lambda run: run.modified, default=None)
 
@@ -46,6 +46,5 @@ def _is_live(run: RunInfo, now: float) -> bool:
     return now - run.modified <= LIVE_SECONDS
 
 
-def _has_rewards(run: RunInfo) -> bool:
-    summary = SUMMARIES.of(run.path)
+def _has_rewards(run: RunInfo, summary: RunSummary) -> bool:
     return summary.reward is not None or len(summary.trend) > 0 if summary.samples else run.rewarded

@@ -14,8 +14,8 @@ from rlpanel.app.board.board import Board
 from rlpanel.app.page.page_layout import Layout
 from rlpanel.app.page.page_template import apply_template, last_theme
 from rlpanel.app.page.part_queue import PartQueue
-from rlpanel.app.security import panel_guard
-from rlpanel.app.security.link_origin import comes_from_elsewhere
+from rlpanel.app.security import request_guard
+from rlpanel.app.security.host_and_origin import comes_from_elsewhere
 from rlpanel.panel_fixes import closed_pages
 from rlpanel.panels.first_view.first_view import first_view_html
 from rlpanel.panels.language.labels import set_document_language
@@ -100,5 +100,5 @@ def _language() -> str:
 
 def servable() -> None:
     """Serve the board from a script: ``panel serve dashboards/board.py [--args ROOT]``."""
-    panel_guard.install()
+    request_guard.install()
     session_page(sys.argv[1] if len(sys.argv) > 1 else None).servable(title="rlpanel")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from bokeh.document import Document
 from panel.io.resources import get_dist_path
 
-from rlpanel.display_settings import DARK_DEFAULT
+from rlpanel.board_url import DARK_DEFAULT
 from rlpanel.panels.language.labels import browser_labels, document_language
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -87,7 +87,7 @@ def apply_template(document: Document, first_view: str) -> None:
         rlpanel_view_script=read_assets(*_VIEW_SCRIPTS),
         rlpanel_language=document_language(document),
         rlpanel_labels=browser_labels(document_language(document)),
-        rlpanel_resources=_without_unused,
+        rlpanel_resources=without_unused_scripts,
         rlpanel_allowed=_with_nonce,
         rlpanel_nonce="",
     )
@@ -104,7 +104,7 @@ def _with_nonce(tags: str, nonce: str) -> str:
     return re.sub(begin, rf'\1<script nonce="{nonce}"', tags, flags=re.MULTILINE)
 
 
-def _without_unused(tags: str) -> str:
+def without_unused_scripts(tags: str) -> str:
     """Remove the ``<script>`` and ``<link>`` tags of `_UNUSED` files."""
     names = "|".join(map(re.escape, _UNUSED))
     tags = re.sub(rf'<script[^>]*src="[^"]*(?:{names})[^"]*"[^>]*></script>', "", tags)

@@ -4,11 +4,14 @@ Tornado accepts without a limit (``tornado.netutil.add_accept_handler``). When n
 ``accept`` fails with EMFILE, its handler logs a traceback, and the event loop calls it again at once. Tornado
 also believes ``X-Real-Ip`` and ``X-Scheme`` (``tornado.httpserver._HTTPRequestContext``), which most proxies
 pass on from the client.
+
+The network of a client: what is counted and limited as one client.
 """
 
 from __future__ import annotations
 
 import errno
+import ipaddress
 import logging
 import os
 import socket
@@ -23,7 +26,17 @@ from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine, ResponseStartLine
 from tornado.iostream import IOStream
 
-from rlpanel.app.security.client_network import network_of
+
+def network_of(address: str) -> str:
+    """Return the address, or the /64 network of an IPv6 address: one client owns all of it."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address[:64]
+    if parsed.version == 4:
+        return str(parsed)
+    return str(ipaddress.ip_network((parsed, 64), strict=False))
+
 
 try:
     import resource

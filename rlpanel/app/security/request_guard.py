@@ -2,6 +2,11 @@
 
 Panel and Bokeh add routes of their own, and some of them trust every client: ``/components`` imports the
 module that the address names. So each route has a decision in `ROUTES`. A route without one is closed.
+
+Under ``panel serve dashboards/board.py`` the guard is not active. Three security problems of Panel's own
+server are fixed there by `request_checks`, which changes the handlers. It takes effect when the first page is
+built, because Bokeh runs the script only then; with ``--warm`` that is at the start. On a shared machine use
+``rlpanel serve``.
 """
 
 from __future__ import annotations
@@ -13,15 +18,16 @@ from enum import Enum
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlencode
 
+from panel.io.server import WSHandler
 from tornado.httputil import HTTPServerRequest
 from tornado.routing import Matcher, PathMatches, Rule
 from tornado.web import RequestHandler
 
-from rlpanel.app.security import login_page
-from rlpanel.app.security.allowed_hosts import AllowedHosts
-from rlpanel.app.security.page_limit import RETRY_AFTER, PageLimit
-from rlpanel.app.security.page_sessions import names_session
-from rlpanel.app.security.token_auth import TokenAuth, bearer_of
+from rlpanel.app.security import login
+from rlpanel.app.security.host_and_origin import LOOPBACK_NAMES, AllowedHosts, host_name
+from rlpanel.app.security.login import TokenAuth, bearer_of
+from rlpanel.app.security.page_sessions import RETRY_AFTER, PageLimit, names_session
+from rlpanel.panel_fixes.request_checks import check_requests
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +194,7 @@ class RequestGuard(Matcher):
                 401, "A token is required: Authorization: Bearer …", **{"WWW-Authenticate": "Bearer"}
             )
         query = urlencode({"next": request.uri or "/"})
-        return _refuse(302, "", Location=f".{login_page.PATH}?{query}")
+        return _refuse(302, "", Location=f".{login.PATH}?{query}")
 
     def _crowded(self, request: HTTPServerRequest) -> Refusal | None:
         opens_page = request.path in ("", "/") and request.method == "GET"
@@ -239,3 +245,23 @@ def _chosen_session(request: HTTPServerRequest) -> Refusal | None:
 
 def _refuse(status: int, text: str, **headers: str) -> Refusal:
     return Refusal(status, f"{text}\n" if text else "", headers)
+
+
+def install() -> None:
+    """Let the handlers refuse what `request_guard` refuses; a second call does nothing."""
+    check_requests(names_session, lambda handler: _host_is_allowed(handler) and _origin_is_allowed(handler))
+
+
+def _host_is_allowed(handler: WSHandler) -> bool:
+    application: Any = handler.application
+    origins = application.websocket_origins
+    names = LOOPBACK_NAMES.union(map(host_name, origins))
+    return "*" in origins or host_name(handler.request.headers.get("Host", "")) in names
+
+
+def _origin_is_allowed(handler: WSHandler) -> bool:
+    headers = handler.request.headers
+    origin = headers.get("Origin")
+    if origin is None or origin.partition("://")[2].lower() == headers.get("Host", "").lower():
+        return True
+    return handler.check_origin(origin)

@@ -9,10 +9,11 @@ import socket
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from rlpanel.app.security import login_page
-from rlpanel.app.security.allowed_hosts import WILDCARDS
+from rlpanel.app.security import login
+from rlpanel.app.security.host_and_origin import WILDCARDS
+from rlpanel.app.security.login import check_length
 from rlpanel.app.security.security_headers import check_origins
-from rlpanel.app.security.token_auth import check_length
+from rlpanel.board_url import USUAL_PORT
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Access:
     """
 
     host: str = "127.0.0.1"
-    port: int = 5006
+    port: int = USUAL_PORT
     token: str = ""
     origins: tuple[str, ...] = ()
     show: bool = False
@@ -62,7 +63,7 @@ class Access:
     @property
     def login_path(self) -> str:
         """Path that opens the board, with the token; browsers do not send the part after ``#``."""
-        return f"{login_page.PATH}#{urlencode({'token': self.token})}" if self.token else "/"
+        return f"{login.PATH}#{urlencode({'token': self.token})}" if self.token else "/"
 
     @property
     def printed_urls(self) -> list[str]:
@@ -72,7 +73,7 @@ class Access:
     @property
     def login_urls(self) -> list[str]:
         """URLs of the page that asks for the token."""
-        return [f"{url}{login_page.PATH}" for url in self._hosts]
+        return [f"{url}{login.PATH}" for url in self._hosts]
 
     @property
     def _hosts(self) -> tuple[str, ...]:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from rlpanel.app.alerts.alert_watcher import AlertWatcher
-from rlpanel.app.alerts.live_checks import LiveChecks
-from rlpanel.app.alerts.recipients import from_settings
+from rlpanel.app.alerts.alert_delivery import from_settings
+from rlpanel.app.alerts.alert_watcher import AlertWatcher, LiveChecks
 from rlpanel.app.live_runs import LiveRuns
 from rlpanel.errors import SettingError
 from rlpanel.runtime import Runtime

@@ -18,8 +18,7 @@ from bokeh.util.token import (
 from panel.io.server import DocHandler, WSHandler
 
 from rlpanel.app.page.page_template import set_nonce
-from rlpanel.app.security.page_limit import PageLimit
-from rlpanel.app.security.page_sessions import SESSION_HEADER, PageSessions
+from rlpanel.app.security.page_sessions import SESSION_HEADER, PageLimit, PageSessions
 from rlpanel.app.security.security_headers import POLICY_HEADER, page_policy
 from rlpanel.app.server.page_messages import MessageFailures, MessageReader, WrongMessage, apply_message
 from rlpanel.panel_fixes.server_pages import BuildingSocket

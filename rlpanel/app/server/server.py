@@ -20,15 +20,13 @@ from tornado.web import RequestHandler
 
 from rlpanel.app.page.page import DEFAULT_ROOT, resolve_root, session_page
 from rlpanel.app.page.page_template import SYSTEM_COOKIE, THEME_COOKIE
-from rlpanel.app.security import login_page
-from rlpanel.app.security.allowed_hosts import AllowedHosts
+from rlpanel.app.security import login
 from rlpanel.app.security.bounded_server import bounded_servers, raise_descriptor_limit
-from rlpanel.app.security.link_origin import SITE_HEADER
-from rlpanel.app.security.page_limit import PageLimit
-from rlpanel.app.security.page_sessions import PageSessions
+from rlpanel.app.security.host_and_origin import SITE_HEADER, AllowedHosts
+from rlpanel.app.security.login import TokenAuth
+from rlpanel.app.security.page_sessions import PageLimit, PageSessions
 from rlpanel.app.security.request_guard import RefusalHandler, RequestGuard, guard_rule
 from rlpanel.app.security.security_headers import SafetyHeaders
-from rlpanel.app.security.token_auth import TokenAuth
 from rlpanel.app.server.access import Access
 from rlpanel.app.server.background_service import Service, service
 from rlpanel.app.server.compressed_files import compress_routes
@@ -125,7 +123,7 @@ def start(
     routes = [
         *health_routes(observed),
         *media_routes(runtime),
-        *(login_page.routes(auth, sessions.end) if auth else []),
+        *(login.routes(auth, sessions.end) if auth else []),
     ]
     with bounded_servers():
         server = pn.serve(

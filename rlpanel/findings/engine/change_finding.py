@@ -7,13 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from rlpanel.findings.engine.change import Change, number, span
-from rlpanel.findings.engine.changes import only_place
+from rlpanel.findings.engine.changes import PlaceTable, only_place
 from rlpanel.findings.engine.finding import Finding, Severity
-from rlpanel.findings.engine.place_table import PlaceTable
 from rlpanel.findings.engine.places import Place, codes_of
-from rlpanel.findings.engine.row_batch import RowBatch
 from rlpanel.findings.engine.rule import RuleContext
-from rlpanel.findings.engine.signal import column_signal
+from rlpanel.findings.engine.signal import RowBatch, column_signal
 
 #: A change that ended more than this share of the run ago, and at least this many steps, is history.
 _HISTORY_SHARE, _HISTORY_STEPS = 0.05, 3

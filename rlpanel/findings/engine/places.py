@@ -1,14 +1,21 @@
-"""Places in which a problem may hold: the whole run, each rank, and each category of each label."""
+"""Places in which a problem may hold, and the means of signals by place and step, with their errors.
+
+A place is the whole run, a rank, or a category of a label. Samples of one group share a prompt, so they are
+not independent: the error of a step's mean is computed from the groups' sums of residuals. Means are computed
+block by block; results of steps that did not change are reused.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from rlpanel.findings.engine.row_batch import RowBatch
+from rlpanel.findings.engine.signal import RowBatch, Signal, StepBlocks
 from rlpanel.store.query.filter_syntax import quote
+from rlpanel.store.snapshot.run_view import RunView
 
 #: A label with more values than this is an identifier, not a category.
 _MAX_VALUES = 20
@@ -110,3 +117,204 @@ def codes_of(rows: RowBatch, places: Sequence[Place]) -> np.ndarray:
     position = {place.value: code for code, place in enumerate(places)}
     table = np.array([*(position.get(name, -1) for name in names), -1])
     return table[logged[rows.rows]]
+
+
+#: Parts of a table.
+MEAN, VARIANCE, SAMPLES, GROUPS = range(4)
+#: With fewer groups in a place, the spread between groups of the whole step is used.
+_MIN_GROUPS = 3
+
+
+class BlockTables:
+    """Tables of signals for some steps; the clusters of all blocks are kept for the next signal.
+
+    Parameters
+    ----------
+    blocks : StepBlocks
+    places : sequence of Place
+        K places, the whole run first.
+    """
+
+    def __init__(self, blocks: StepBlocks, places: Sequence[Place]) -> None:
+        self._blocks, self._places = blocks, places
+
+    def table(self, signal: Signal) -> np.ndarray:
+        """Return mean, variance of the mean, number of samples and of groups, shape (4, K, S)."""
+        parts = []
+        for rows, clusters in zip(self._blocks.batches, self._clusters, strict=True):
+            parts.append(clusters.moments(np.asarray(signal.values(rows), np.float64)))
+        table = np.concatenate(parts, axis=2)
+        _borrow_spread(table)
+        if signal.kind == "share":
+            _floor_of_share(table, by_group=signal.by_group)
+        return table
+
+    @cached_property
+    def _clusters(self) -> list[_Clusters]:
+        return [_Clusters(rows, self._places) for rows in self._blocks.batches]
+
+
+class _Clusters:
+    """Clusters of a block's rows: those of one group in one place. A cell is one place at one step.
+
+    Each row belongs to one place of each dimension, so that it is counted once for each dimension.
+    """
+
+    def __init__(self, rows: RowBatch, places: Sequence[Place]) -> None:
+        self._rows, self._steps, self._group = rows, len(rows.steps), rows.group
+        self._dimensions = [
+            (members, *self._of_dimension([places[member] for member in members.tolist()]))
+            for members in rows_by_dimension(places).values()
+        ]
+
+    def _of_dimension(self, places: Sequence[Place]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the cluster of each row, and the cell of each cluster."""
+        rows, cells = self._rows, len(places) * self._steps
+        codes = codes_of(rows, places)
+        # Rows outside all places are counted in a last cell, which is dropped.
+        cell = np.where(codes >= 0, codes * self._steps + rows.position, cells)
+        cluster = self._group
+        if len(places) > 1 and rows.view.grouped:
+            apart = cluster.astype(np.int64) * (len(places) + 1) + codes
+            cluster = np.unique(apart, return_inverse=True)[1].astype(np.int32)
+        of = np.full(int(cluster.max()) + 1 if len(cluster) else 0, cells, np.int32)
+        of[cluster] = cell
+        return cluster, of
+
+    def moments(self, values: np.ndarray) -> np.ndarray:
+        """Return mean, variance of the mean, number of samples and of groups of each cell, (4, K, S)."""
+        places = sum(len(members) for members, *_ in self._dimensions)
+        table = np.empty((4, places, self._steps))
+        finite = np.isfinite(values)
+        known = None if finite.all() else finite.astype(np.float64)
+        values = values if known is None else np.where(finite, values, 0.0)
+        for members, cluster, cell_of in self._dimensions:
+            of = _moments(values, known, cluster, cell_of, len(members) * self._steps)
+            table[:, members] = of.reshape(4, len(members), self._steps)
+        return table
+
+
+def _moments(
+    values: np.ndarray, known: np.ndarray | None, cluster: np.ndarray, cell_of: np.ndarray, cells: int
+) -> np.ndarray:
+    """Return mean, variance of the mean, number of samples and of groups of each cell, shape (4, cells).
+
+    ``known`` is 1 for each row with a value and 0 for the others, whose value is 0; None if all have one.
+    """
+
+    def summed(by_cluster: np.ndarray) -> np.ndarray:
+        return np.bincount(cell_of, by_cluster, minlength=cells + 1)[:cells]
+
+    count = np.bincount(cluster, known, minlength=len(cell_of)).astype(np.float64)
+    total = np.bincount(cluster, values, minlength=len(cell_of))
+    samples, groups = summed(count), summed((count > 0).astype(np.float64))
+    with np.errstate(all="ignore"):
+        mean = summed(total) / samples
+        residual = total - count * np.append(mean, 0.0)[cell_of]
+        squares = summed(np.where(count > 0, residual, 0.0) ** 2)
+        variance = squares / samples**2 * groups / (groups - 1)
+    return np.stack([mean, variance, samples, groups])
+
+
+def _borrow_spread(table: np.ndarray) -> None:
+    """Use the spread between groups of the whole step, in row 0, where a place has too few groups."""
+    few = table[GROUPS, 1:] < _MIN_GROUPS
+    if not few.any():
+        return
+    with np.errstate(all="ignore"):
+        borrowed = table[VARIANCE, 0] * table[GROUPS, 0] / table[GROUPS, 1:]
+    own = table[VARIANCE, 1:]
+    table[VARIANCE, 1:] = np.where(few, np.fmax(borrowed, np.fmax(own, 0.0)), own)
+
+
+def independent_samples(table: np.ndarray, *, by_group: bool) -> np.ndarray:
+    """Return the number of independent samples of each place and step, shape (K, S).
+
+    Samples of a group are alike, so that they count less than independent ones: their number is taken to be
+    the geometric mean of samples and groups, or the number of groups if a number is one of groups.
+    """
+    samples, groups = table[SAMPLES], table[GROUPS]
+    return groups if by_group else np.sqrt(samples * groups)
+
+
+def _floor_of_share(table: np.ndarray, *, by_group: bool) -> None:
+    """Raise the variance of shares near 0 and 1, where few samples show no spread (add-half smoothing)."""
+    independent = independent_samples(table, by_group=by_group)
+    with np.errstate(all="ignore"):
+        smooth = (table[MEAN] * independent + 0.5) / (independent + 1)
+        table[VARIANCE] = np.fmax(table[VARIANCE], smooth * (1 - smooth) / np.maximum(independent, 1))
+
+
+class PlaceSeries:
+    """Means of signals by place and step, computed when they are first asked for.
+
+    Parameters
+    ----------
+    blocks : StepBlocks
+        All rows of the complete steps.
+    previous : PlaceSeries, optional
+        An earlier result of the same run and split; its numbers of unchanged steps are reused.
+
+    Attributes
+    ----------
+    places : tuple of Place
+        K places, the whole run first.
+    """
+
+    def __init__(self, blocks: StepBlocks, previous: PlaceSeries | None = None) -> None:
+        view, rows, self.steps = blocks.view, blocks.rows, blocks.steps
+        self.version = view.snapshot.version
+        self.places = places_of(RowBatch(view, rows, self.steps))
+        self._view: RunView | None = view
+        self._tables: dict[str, np.ndarray] = {}
+        self._position, self._stale = _stale_steps(view, self.steps, previous)
+        usable = previous is not None and previous.places == self.places
+        self._earlier = previous._tables if previous is not None and usable else {}
+        changed = StepBlocks(view, rows, self.steps[self._stale])
+        self._whole: BlockTables | None = BlockTables(blocks, self.places)
+        self._fresh: BlockTables | None = BlockTables(changed, self.places)
+
+    def available(self, signal: Signal) -> bool:
+        """Return True if the run has all columns that the signal needs."""
+        if self._view is None:
+            raise ValueError("the series were released")
+        snapshot = self._view.snapshot
+        return all(snapshot.has_number(need) for need in signal.needs)
+
+    def table(self, signal: Signal) -> np.ndarray:
+        """Return the means of a signal, shape (4, K, S).
+
+        Its parts are the mean, the variance of the mean, the number of samples and of groups.
+        """
+        if signal.name not in self._tables:
+            self._tables[signal.name] = self._compute(signal)
+        return self._tables[signal.name]
+
+    def release(self) -> PlaceSeries:
+        """Drop what only this check needs, and return the result for the next check.
+
+        A snapshot that is kept would keep its columns after the run has replaced them by larger ones.
+        """
+        self._view = self._fresh = self._whole = None
+        self._earlier = {}
+        return self
+
+    def _compute(self, signal: Signal) -> np.ndarray:
+        if self._fresh is None or self._whole is None:
+            raise ValueError("the series were released")
+        if signal.name not in self._earlier:
+            return self._whole.table(signal)
+        table = self._earlier[signal.name][:, :, self._position]
+        if self._stale.any():
+            table[:, :, self._stale] = self._fresh.table(signal)
+        return table
+
+
+def _stale_steps(
+    view: RunView, steps: np.ndarray, previous: PlaceSeries | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the position of each step in the previous result, and the mask of changed steps, shape (S,)."""
+    if previous is None or not len(previous.steps) or previous.version > view.snapshot.version:
+        return np.zeros(len(steps), int), np.ones(len(steps), bool)
+    position, stale = view.snapshot.steps.compare_steps(previous.steps, previous.version)
+    return position[: len(steps)], stale[: len(steps)]

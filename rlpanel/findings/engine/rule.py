@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from rlpanel.findings.engine.block_tables import PlaceSeries
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.places import RANK
-from rlpanel.findings.engine.row_batch import RowBatch, StepBlocks
-from rlpanel.findings.engine.signal import Signal
+from rlpanel.findings.engine.places import RANK, PlaceSeries
+from rlpanel.findings.engine.signal import RowBatch, Signal, StepBlocks
 from rlpanel.metrics.engine.column_info import describe, step_names
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.run_view import RunView

@@ -10,10 +10,9 @@ from rlpanel.findings.engine.change import at_place, compared, number, since, sp
 from rlpanel.findings.engine.change_finding import finding_of
 from rlpanel.findings.engine.changes import beyond
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.row_batch import RowBatch
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding
-from rlpanel.findings.engine.signal import mark, signal
+from rlpanel.findings.engine.signal import RowBatch, mark, signal
 
 #: Gain of correlation by a shift of one token that does not arise by chance.
 _SHIFTED = 0.4

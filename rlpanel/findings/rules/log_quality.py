@@ -1,4 +1,4 @@
-"""Rules on the quality of the log: invalid numbers, lengths of arrays, missing ranks, missing lines."""
+"""Rules on the quality of the log: invalid numbers, lengths of arrays, missing ranks, lines and rewards."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 from rlpanel.findings.engine.change import span
 from rlpanel.findings.engine.change_finding import finding_of_rows, severity_of
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.row_batch import RowBatch
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding
-from rlpanel.findings.engine.signal import mark, signal
+from rlpanel.findings.engine.signal import RowBatch, mark, signal
 from rlpanel.metrics.engine.ragged import UNSCORED
 from rlpanel.store.columns.step_stats import MAX
 
@@ -178,3 +177,36 @@ def quiet(context: RuleContext) -> Iterator[Finding]:
             ongoing=True,
             subject=f"after step {steps.values[-1]}",
         )
+
+
+@signal("missing_reward", "reward")
+def _missing(rows: RowBatch) -> np.ndarray:
+    missing = ~np.isfinite(rows.number("reward"))
+    return mark(missing, rows.has_outcome)
+
+
+@rule("Missing rewards", "missing_share", "change_z")
+def missing_rewards(context: RuleContext) -> Iterator[Finding]:
+    """The share of samples without a finite reward rises by more than this, or is above four times this.
+
+    A rise is tested by two windows of steps with errors clustered by group.
+    """
+    share = context.thresholds.missing_share
+    found = share_finding(
+        context,
+        ShareRule(
+            signal=_missing,
+            verb="have no reward",
+            noun="samples without a reward",
+            of="of the samples",
+            rise=share,
+            limit=4 * share,
+            harmful=4 * share,
+            column="reward",
+            where="missing(reward)",
+            advice="Read the reward function's errors and time-outs; these samples do not train the policy, "
+            "or train it on a default.",
+        ),
+    )
+    if found is not None:
+        yield found

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.analysis.change_sentences import sentences
-from rlpanel.analysis.step_change import explain_step
+from rlpanel.analysis.step_change import explain_step, sentences
 from rlpanel.findings.engine.change import at_place, number, percent, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of, reward_clause, severity_of
-from rlpanel.findings.engine.changes import beyond, sustained
+from rlpanel.findings.engine.changes import PlaceTable, beyond, sustained
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.place_table import PlaceTable
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import Kind, column_signal, long_stretches, running_median
-from rlpanel.findings.rules.response_repetition import duplicate_signal
+from rlpanel.findings.rules.responses import duplicate_signal
 
 #: Number of earlier steps with which a step is compared to find a spike.
 _LEAST = 5

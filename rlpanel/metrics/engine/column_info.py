@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from rlpanel import schema
 from rlpanel.metrics.engine import definition, trainer_names
-from rlpanel.metrics.engine.agent_columns import AGENT_COLUMNS
-from rlpanel.metrics.engine.definition import Definition
+from rlpanel.metrics.engine.definition import AGENT_COLUMNS, Definition
 from rlpanel.metrics.engine.metric import (
     LEVELS,
     METRICS,
+    STATISTICS,
     Good,
     Metric,
     get,
@@ -19,13 +19,13 @@ from rlpanel.metrics.engine.metric import (
     pooling_columns,
     reduced_columns,
     registry_cache,
+    split_statistic,
     step_names,
     token_mean_columns,
     unregister,
     zero_means_missing,
 )
 from rlpanel.metrics.engine.ragged import UNSCORED
-from rlpanel.metrics.engine.step_statistics import STATISTICS, split_statistic
 
 __all__ = [
     "ALIASES",

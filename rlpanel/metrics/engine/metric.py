@@ -15,6 +15,10 @@ A function whose name starts with an underscore serves step metrics only and is 
 
 The shapes: T tokens, N samples, G groups, S steps. `metric` appends parameters and result, with shapes and
 units, to a docstring that has none, so `help` shows them.
+
+Curves of a statistic of a column over each step's samples, such as ``reward:std``.
+
+A column's plain name stands for its mean.
 """
 
 from __future__ import annotations
@@ -319,3 +323,13 @@ def token_mean_columns() -> frozenset[str]:
 def step_names() -> tuple[str, ...]:
     """Return the names of the step metrics, in menu order."""
     return tuple(m.name for m in of_level("step"))
+
+
+#: Statistic → its description.
+STATISTICS = {"std": "standard deviation", "min": "minimum", "max": "maximum"}
+
+
+def split_statistic(curve: str) -> tuple[str, str]:
+    """Return the column and the statistic of a curve's name; the statistic of a plain column is empty."""
+    column, colon, statistic = curve.rpartition(":")
+    return (column, statistic) if colon and column and statistic in STATISTICS else (curve, "")

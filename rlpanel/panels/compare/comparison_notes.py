@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rlpanel.board_url import BEST
 from rlpanel.panels.language.labels import marked, tr, trn
-from rlpanel.store.snapshot.compared_reward import ComparedReward
-from rlpanel.store.snapshot.prompt_pairs import BEST, PromptPairs
+from rlpanel.store.snapshot.alignment import ComparedReward
+from rlpanel.store.snapshot.prompt_pairs import PromptPairs
 
 #: Maximum number of reward functions that a sentence names.
 _MAX_NAMED = 6
@@ -45,7 +46,7 @@ def comparison_notes(
     reward : ComparedReward
     pairs : PromptPairs
     at : tuple of str
-        Choice of the samples of either run (see `rlpanel.store.snapshot.prompt_pairs.NEWEST`).
+        Choice of the samples of either run (see `rlpanel.board_url.NEWEST`).
     labels : tuple of str
         Names of the two runs.
     """

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import panel as pn
 import param
+from markupsafe import Markup
 from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
@@ -18,7 +19,7 @@ from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.compare.related_samples import same_group, same_prompt
 from rlpanel.panels.compare.text_diff import DiffPiece, DiffUnit, diff, token_units, word_units
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
-from rlpanel.panels.language.labels import marked, tr, tr_html
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style
@@ -228,7 +229,8 @@ def diff_html(left: DiffSide, right: DiffSide, style: TextStyle) -> Iterator[str
     )
     summary = summary.format(share=result.shared)
     summary += "" if result.whole else tr("; a long passage was not aligned and is marked as different")
-    legend = tr_html("<ins>only on the left</ins> · <del>only on the right</del>")
+    sides = tr("only on the left"), tr("only on the right")
+    legend = Markup("<ins>{}</ins> · <del>{}</del>").format(*sides)
     body = "".join(_row_html(here, there) for here, there in result.rows)
     yield (
         f'<p class="note">{summary} · {legend}</p>'

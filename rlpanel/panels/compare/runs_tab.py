@@ -11,6 +11,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.analysis.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
+from rlpanel.board_url import BEST, NEWEST
 from rlpanel.metrics.reward import EQUAL_WITHIN
 from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.compare.comparison_notes import comparison_notes
@@ -31,7 +32,6 @@ from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import note_html
-from rlpanel.store.snapshot.prompt_pairs import BEST, NEWEST
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Runs with up to this many samples together are compared on the event loop, larger ones on a thread.
@@ -217,7 +217,7 @@ class RunsTab(Viewer):
         head += notes_html(comparison_notes(comparison.reward, pairs, at, labels))
         rate = comparison.rate
         self._show_summary(head + (win_rate_html(rate) if rate.prompts else ""), results=True)
-        self._bars.plot = _plot(pairs.difference[pairs.held_out])
+        self._bars.plot = difference_plot(pairs.difference[pairs.held_out])
         self._table.draw(comparison, text_style(self.context))
         self._keep_pair(before, comparison)
 
@@ -286,7 +286,7 @@ class _StepChoice(Viewer):
             setattr(self._selection, self._name, str(self._step.value))
 
 
-def _plot(differences: np.ndarray) -> dict[str, Any]:
+def difference_plot(differences: np.ndarray) -> dict[str, Any]:
     """Return the histogram by outcome; bars of won prompts include the ties, drawn on top."""
     bins = _from_zero(bins_of(differences))
     left, right = bins.bars(0, 1)

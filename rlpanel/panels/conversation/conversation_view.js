@@ -253,21 +253,12 @@ class ConversationView {
   }
 
   #listen() {
-    const tokenOf = (event) => event.target.closest?.("[data-i]")
-    this.list.addEventListener("pointerover", (event) => {
-      const span = tokenOf(event)
-      if (span)
-        this.tip.show(
-          describeToken(this.sample, Number(span.dataset.i), this.row?.name),
-          span.getBoundingClientRect(),
-        )
-      else this.tip.hide()
-    })
-    this.list.addEventListener("pointerleave", () => this.tip.hide())
-    this.list.addEventListener("scroll", () => this.tip.hide(), { passive: true })
-    this.list.addEventListener("click", (event) => {
-      const span = tokenOf(event)
-      if (span) this.model.token = Number(span.dataset.i) === this.model.token ? -1 : Number(span.dataset.i)
+    const hover = (i, event) => {
+      if (i < 0) this.tip.hide()
+      else this.tip.show(describeToken(this.sample, i, this.row?.name), boxAt(event))
+    }
+    listenTokens(this.list, hover, (i) => {
+      this.model.token = i === this.model.token ? -1 : i
     })
     this.list.addEventListener("keydown", (event) => {
       const by = { "[": -1, "]": 1 }[event.key]
@@ -307,39 +298,16 @@ class ImageDialog {
 
 export function render({ model }) {
   const view = new ConversationView(model)
-  const ifDrawn = (act) => () => view.palette && act()
-  model.on(
-    "data",
-    ifDrawn(() => view.show()),
-  )
-  model.on(
-    "traces",
-    ifDrawn(() => view.listTraces()),
-  )
-  model.on(
-    "mode",
-    ifDrawn(() => {
+  model.on("msg:custom", (event) => view.receive(event.data ?? event))
+  return attachView(view, {
+    data: () => view.show(),
+    traces: () => view.listTraces(),
+    mode: () => {
       view.color()
       view.showPin()
-    }),
-  )
-  model.on(
-    "metric",
-    ifDrawn(() => view.color()),
-  )
-  model.on(
-    "token",
-    ifDrawn(() => view.showPin()),
-  )
-  model.on(
-    "dark",
-    ifDrawn(() => view.theme()),
-  )
-  model.on("msg:custom", (event) => view.receive(event.data ?? event))
-  model.on("after_render", () => {
-    view.theme() // colours come from the style sheet, which applies only once the element is in the page
-    view.show()
+    },
+    metric: () => view.color(),
+    token: () => view.showPin(),
+    dark: () => view.theme(),
   })
-  model.on("remove", () => view.destroy())
-  return view.root
 }

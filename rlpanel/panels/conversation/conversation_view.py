@@ -24,7 +24,7 @@ from rlpanel.panels.tokens.token_view import token_theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium
-from rlpanel.store.query.playable_media import where_it_is
+from rlpanel.store.query.sample_media import where_it_is
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: How texts are shown: Markdown as HTML, the text as logged, or its tokens coloured by a metric.

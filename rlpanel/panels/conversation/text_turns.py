@@ -17,8 +17,7 @@ import numpy as np
 
 from rlpanel.schema import Sample
 from rlpanel.sources.records.messages import TOOL_ROLES, read_messages
-from rlpanel.texts.chat_templates import continued_turns, open_turn, turns_of
-from rlpanel.texts.turn import Turn
+from rlpanel.texts.chat_templates import Turn, continued_turns, open_turn, turns_of
 
 #: Most characters of a text in which markup is searched.
 _LONGEST = 4_000_000

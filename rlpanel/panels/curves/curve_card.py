@@ -6,6 +6,7 @@ import numpy as np
 import panel as pn
 from bokeh.events import Tap
 
+from rlpanel.board_url import TIME
 from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.curves import curve_points
 from rlpanel.panels.curves.curve_export import curve_export
@@ -24,7 +25,7 @@ from rlpanel.panels.plots.value_axis import fit_axis
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.store.snapshot.alignment import TIME, alignment_of, chosen_axis
+from rlpanel.store.snapshot.alignment import alignment_of, chosen_axis
 
 _CLASSES = ["rl-card", "rl-curve"]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlpanel.board_url import TIME
 from rlpanel.display_settings import Display
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.series import smooth
-from rlpanel.store.snapshot.alignment import AXIS_LABELS, TIME, RunAxis, chosen_axis
+from rlpanel.store.snapshot.alignment import AXIS_LABELS, RunAxis, chosen_axis
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 

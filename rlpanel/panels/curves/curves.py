@@ -44,7 +44,8 @@ class Curves(Viewer):
         self._linked = linked
         self._building = lazy  # whether the steps of `card_steps` are not done
         self._drawn: RunView | None = None  # the view that all cards have drawn
-        self._cards: dict[tuple[tuple[str, ...], bool], CurveCard] = {}
+        #: The cards by their columns, and whether the axis is logarithmic.
+        self.cards: dict[tuple[tuple[str, ...], bool], CurveCard] = {}
         self._window = self._new_window()
         #: The layout of the cards.
         self.row = pn.FlexBox(
@@ -90,9 +91,9 @@ class Curves(Viewer):
     def _create_card(self, curve: Curve) -> None:
         """Create the card of a curve unless it exists."""
         key = (curve.columns, curve.log)
-        if key not in self._cards:
+        if key not in self.cards:
             window = self._window if self._linked else None
-            self._cards[key] = CurveCard(self.context, curve, window)
+            self.cards[key] = CurveCard(self.context, curve, window)
 
     def _update_cards(self, *_: object) -> None:
         """Keep the cards that are still wanted and create the missing ones, unless steps create them."""
@@ -102,8 +103,8 @@ class Curves(Viewer):
         for curve in curves:
             self._create_card(curve)
         keys = [(curve.columns, curve.log) for curve in curves]
-        self._cards = {key: self._cards[key] for key in keys}
-        cards = [card.card for card in self._cards.values()]
+        self.cards = {key: self.cards[key] for key in keys}
+        cards = [card.card for card in self.cards.values()]
         if cards != list(self.row.objects):
             self.row.objects = cards
         self._redraw()
@@ -123,7 +124,7 @@ class Curves(Viewer):
 
     def _discard_cards(self) -> None:
         """Let all cards be created again: a zoom of another run or axis has no meaning."""
-        self._cards, self._window = {}, self._new_window()
+        self.cards, self._window = {}, self._new_window()
 
     def _new_window(self) -> CurveWindow:
         window = CurveWindow()
@@ -132,17 +133,17 @@ class Curves(Viewer):
 
     def _fit(self, *_: object) -> None:
         """Fit the value axes to the zoomed steps; a zoom that shows all steps is none."""
-        if self._window.zoomed is not None and all(card.is_whole for card in self._cards.values()):
+        if self._window.zoomed is not None and all(card.is_whole for card in self.cards.values()):
             self._window.zoomed = None
             return
         with theme.hold_changes():
-            for card in self._cards.values():
+            for card in self.cards.values():
                 card.fit()
 
     def _redraw(self, *_: object) -> None:
         self._drawn = self.context.view
         with theme.hold_changes():
-            for card in self._cards.values():
+            for card in self.cards.values():
                 card.draw()
 
     def _on_overlay(self, event: Any) -> None:
@@ -151,7 +152,7 @@ class Curves(Viewer):
             self._restyle()
             return
         with theme.hold_changes():
-            for card in self._cards.values():
+            for card in self.cards.values():
                 card.overlay.draw()
                 card.fit()
 
@@ -159,17 +160,17 @@ class Curves(Viewer):
         if not self._building and self._drawn is not self.context.view:
             return  # the newest step was followed; the cards are drawn next
         with theme.hold_changes():
-            for card in self._cards.values():
+            for card in self.cards.values():
                 card.move_cursor()
 
     def _shade(self, *_: object) -> None:
         with theme.hold_changes():
-            for card in self._cards.values():
+            for card in self.cards.values():
                 card.shade()
 
     def _reveal(self, *_: object) -> None:
         """Scroll to the card of the revealed column."""
-        shown = [columns[0] for columns, _ in self._cards]
+        shown = [columns[0] for columns, _ in self.cards]
         if self.context.revealed_column in shown:
             self._scroller._send_msg(
                 {"position": shown.index(self.context.revealed_column), "count": len(shown)}
@@ -177,5 +178,5 @@ class Curves(Viewer):
 
     def _restyle(self, *_: object) -> None:
         with theme.hold_changes():
-            for card in self._cards.values():
+            for card in self.cards.values():
                 card.restyle()

@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 
-from rlpanel.metrics.engine import trainer_facts
-from rlpanel.metrics.engine.step_statistics import split_statistic
+from rlpanel.metrics.engine import trainer_names
+from rlpanel.metrics.engine.metric import split_statistic
 from rlpanel.metrics.engine.trainer_names import TrainerScalar
 from rlpanel.store.columns.scalar_log import Series
 from rlpanel.store.columns.step_stats import COUNT
@@ -35,10 +35,10 @@ class LogWindows:
 
     def __init__(self, view: RunView, logged: Series, curve: str, row: TrainerScalar) -> None:
         facts, points = view.snapshot.constants.logged, len(logged.steps)
-        per_rollout = trainer_facts.steps_per_rollout(facts) or 1
+        per_rollout = trainer_names.steps_per_rollout(facts) or 1
         self.delay = per_rollout - 1 if row.last_pass else 0
         steps = view.snapshot.steps.values + self.delay
-        self.lengths = _window_lengths(logged, trainer_facts.count(facts, "logging_steps"))
+        self.lengths = _window_lengths(logged, trainer_names.count(facts, "logging_steps"))
         of_step = np.searchsorted(logged.steps, steps)
         inside = steps > np.append(logged.steps - self.lengths, _NEVER)[of_step]
         of_step = of_step[inside]

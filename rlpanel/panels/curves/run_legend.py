@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 import param
 from panel.viewable import Viewable, Viewer
 
+from rlpanel.board_url import STEP
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import OverlayRun, split_label
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.store.snapshot.alignment import AXIS_LABELS, STEP, alignment_of, axis_of
+from rlpanel.store.snapshot.alignment import AXIS_LABELS, alignment_of, axis_of
 
 
 class RunChips(Component):

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from bokeh.models import ColumnDataSource
 
+from rlpanel.board_url import STEP
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.export.plot_tables import density_frame, ridges_frame
 from rlpanel.panels.language.labels import tr
@@ -17,7 +18,7 @@ from rlpanel.panels.plots.ridge_plot import RidgePlot
 from rlpanel.panels.plots.value_axis import ValueRange
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
-from rlpanel.store.snapshot.alignment import STEP, RunAxis
+from rlpanel.store.snapshot.alignment import RunAxis
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Values of the setting *band* that replace the curve by a plot of the distribution.

@@ -9,8 +9,7 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.analysis.clustered_tests import MIN_EFFECT
-from rlpanel.analysis.difference import Difference, label_of
+from rlpanel.analysis.difference import MIN_EFFECT, Difference, label_of
 from rlpanel.analysis.selection_contrast import Contrast, contrast
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.column_info import describe

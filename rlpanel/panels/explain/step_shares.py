@@ -8,9 +8,8 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.analysis.change_sentences import HALF, sentences
 from rlpanel.analysis.curve_parts import can_split
-from rlpanel.analysis.step_change import ChangePart, StepChange, explain_step
+from rlpanel.analysis.step_change import HALF, ChangePart, StepChange, explain_step, sentences
 from rlpanel.analysis.token_change import TokenChange, explain_tokens, token_metric
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import METRICS, describe

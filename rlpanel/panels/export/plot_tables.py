@@ -7,11 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from rlpanel.board_url import STEP
 from rlpanel.display_settings import Display
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.plots.plot_elements import Ridges
 from rlpanel.panels.plots.series import Points
-from rlpanel.store.snapshot.alignment import AXIS_LABELS, STEP
+from rlpanel.store.snapshot.alignment import AXIS_LABELS
 from rlpanel.store.snapshot.value_density import Density
 
 

@@ -9,13 +9,12 @@ from typing import Any, get_args
 import panel as pn
 from panel.viewable import Viewer
 
-from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.findings_cache import cached_findings
+from rlpanel.findings.check import cached_findings
+from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.panels.curves.curve_selection import show_curve
 from rlpanel.panels.findings.finding_landing import StepChoice, show_affected, show_finding
 from rlpanel.panels.findings.findings_popup import (
     MAX_CURRENT,
-    SEVERITY_COLORS,
     CurrentFindings,
     FindingsPopup,
     OpenedFinding,
@@ -30,8 +29,6 @@ from rlpanel.store.index.run_index import RunIndex
 
 #: Minimum number of seconds between two checks of a growing run.
 EVERY = 3.0
-#: The worst first.
-_BY_SEVERITY = ("alarm", "warning", "info")
 
 
 class FindingsBadge(Viewer):
@@ -168,11 +165,11 @@ def _compute_findings(
 def _marked_curves(findings: Iterable[Finding]) -> dict[str, MarkedSteps]:
     """Return the steps of each column's worst finding."""
     marked: dict[str, MarkedSteps] = {}
-    for finding in sorted(findings, key=lambda each: _BY_SEVERITY.index(each.severity)):
+    for finding in sorted(findings, key=lambda each: SEVERITIES.index(each.severity)):
         if finding.column and finding.steps:
             marked.setdefault(finding.column, _marked(finding))
     return marked
 
 
 def _marked(finding: Finding) -> MarkedSteps:
-    return MarkedSteps(finding.steps, SEVERITY_COLORS[finding.severity], finding.column)
+    return MarkedSteps(finding.steps, theme.SEVERITY_COLORS[finding.severity], finding.column)

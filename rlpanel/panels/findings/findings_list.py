@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import panel as pn
+from markupsafe import Markup
 from panel.viewable import Viewer
 
 from rlpanel.findings.check import check
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.findings.findings_badge import EVERY
-from rlpanel.panels.language.labels import tr, tr_html
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -79,7 +80,7 @@ def _items(findings: Sequence[Finding]) -> str:
 
 def _finding_html(finding: Finding) -> str:
     evidence = "".join(f"<p>{safe_text(line)}</p>" for line in finding.evidence)
-    advice = tr_html("<p><b>Check next:</b> {advice}</p>", advice=finding.advice) if finding.advice else ""
+    advice = Markup("<p><b>{}</b> {}</p>").format(tr("Check next:"), finding.advice) if finding.advice else ""
     symptoms = "".join(
         f"<li>{_mark(symptom)} {safe_text(symptom.sentence)}</li>" for symptom in finding.symptoms
     )

@@ -13,8 +13,6 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Severity → name of its theme colour.
-SEVERITY_COLORS = {"alarm": "bad", "warning": "kl", "info": "muted"}
 #: Number of findings that stand above the curves; the badge lists all.
 MAX_CURRENT = 3
 

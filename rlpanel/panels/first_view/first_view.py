@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from rlpanel.findings.findings_cache import known_findings
+from rlpanel.findings.check import known_findings
 from rlpanel.number_text import number
 from rlpanel.panels.curves.curve_selection import curves_of
 from rlpanel.panels.first_view.static_curve import curve_html

@@ -198,15 +198,11 @@ def _fit_html(view: RunView, rows: np.ndarray) -> str:
     if not most or not view.snapshot.has_number("advantage"):
         return ""
     largest = Markup(", ").join(
-        tr_html(
-            '<span title="{tip}">{value} from {name}</span>',
-            tip=describe(FORMULAS[name]).tip,
-            value=number(value),
-            name=tr(_SHORT[name]),
+        Markup('<span title="{}">{}</span>').format(
+            describe(FORMULAS[name]).tip,
+            tr("{value} from {name}", value=number(value), name=tr(_SHORT[name])),
         )
         for name, value in sorted(most.items(), key=lambda pair: pair[1])
     )
-    return tr_html(
-        '<span class="note">Logged advantages of this step differ by at most {largest}.</span>',
-        largest=largest,
-    )
+    text = tr_html("Logged advantages of this step differ by at most {largest}.", largest=largest)
+    return Markup('<span class="note">{}</span>').format(text)

@@ -10,27 +10,19 @@ from typing import Any, Protocol
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.event_loop import SessionLoop, current_loop
 from rlpanel.panels.session.session import Session
+from rlpanel.queries.run_data import RunData
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.snapshot.run_view import RunView
 
 #: Seconds after which the newest step may count as complete if no sample was added.
 _COMPLETE_AFTER = 1.1
 
 
 class FollowedRun(Protocol):
-    """The part of a `Run` that is needed here."""
+    """The part of a `Run` that is needed here: `rlpanel.api` draws plots, so panels cannot import it."""
 
     @property
-    def name(self) -> str:
-        """Name of the run."""
-
-    @property
-    def index(self) -> RunIndex:
-        """Index of the run."""
-
-    @property
-    def view(self) -> RunView:
-        """The newest snapshot with what is computed from it."""
+    def data(self) -> RunData:
+        """The newest snapshot."""
 
     def listen(self, listener: Callable[[RunIndex | None], None]) -> Callable[[], None]:
         """Subscribe to changes, and return the function that ends the subscription."""
@@ -48,8 +40,9 @@ def context_of(run: FollowedRun, **selected: Any) -> Context:
     given = {name: value for name, value in selected.items() if value is not None}
     if "step" in given:
         given["follow"] = False
-    context = Context(selection=Selection(run=run.name, **given))
-    context.param.update(index=run.index, view=run.view)
+    data = run.data
+    context = Context(selection=Selection(run=data.name, **given))
+    context.param.update(index=data.index, view=data.view)
     loop = current_loop()
     if loop is not None:
         _follow(run, context, loop)
@@ -63,12 +56,13 @@ def _follow(run: FollowedRun, context: Context, loop: SessionLoop) -> None:
     def draw(_: object = None) -> None:
         current = reference()
         if current is not None:
-            current.param.update(view=run.view, now=time.time())
+            current.param.update(view=run.data.view, now=time.time())
 
     def on_change(_: object) -> None:
         draw()
         loop.call_later(_COMPLETE_AFTER, draw)  # the newest step may be complete by then
 
+    index = run.data.index
     session = Session(loop, on_change)
-    stop_listening = run.listen(lambda changed: session.notify(changed) if changed is run.index else None)
+    stop_listening = run.listen(lambda changed: session.notify(changed) if changed is index else None)
     loop.on_gone(stop_listening)

@@ -12,8 +12,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Medium
-from rlpanel.store.query.playable_media import media_bytes, where_it_is
-from rlpanel.store.query.sample_media import MediumTooLarge
+from rlpanel.store.query.sample_media import MediumTooLarge, media_bytes, where_it_is
 from rlpanel.texts.display_text import escape_invisible
 
 #: Most bytes of one medium, of all media of a report, and most media of a report that are read.

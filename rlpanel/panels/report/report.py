@@ -126,15 +126,11 @@ def _data(context: Context, tokens: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _style() -> str:
     """Return the CSS: colours for the light and dark theme of the reader's system, and the layout."""
-
-    def variables(colors: dict[str, str]) -> str:
-        return "".join(f"--rl-{name}:{value};" for name, value in colors.items())
-
     fonts = {"font": theme.FONT, "mono": theme.MONO}
     return "\n".join(
         (
-            f":root {{{variables(theme.LIGHT | fonts)}}}",
-            f"@media (prefers-color-scheme: dark) {{ :root {{{variables(theme.DARK)}}} }}",
+            f":root {{{theme.variables(theme.LIGHT | fonts)}}}",
+            f"@media (prefers-color-scheme: dark) {{ :root {{{theme.variables(theme.DARK)}}} }}",
             theme.CSS.replace(":host", "body"),
             f".numbers {{ {read_assets('panels/step/step_summary.css')} }}",
             read_assets("panels/findings/findings_list.css"),

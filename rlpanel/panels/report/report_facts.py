@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlpanel import __version__
+from rlpanel.board_url import STEP
+from rlpanel.number_text import utc_text
 from rlpanel.panels.report.carried_samples import ReportSamples
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.query.query import QueryResult, parse_order
-from rlpanel.store.snapshot.alignment import STEP
 from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.time_text import utc_text
 
 
 def facts_html(

@@ -19,8 +19,7 @@ from rlpanel.panels.ui.safe_image import FULL, THUMBNAIL, BadImage, image_url
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.playable_media import PlayableMedium, playable
-from rlpanel.store.query.sample_media import image_bytes
+from rlpanel.store.query.sample_media import PlayableMedium, image_bytes, playable
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.display_text import escape_invisible
 

@@ -16,6 +16,7 @@ from rlpanel.panels.samples.visible_rows import attempt_column
 from rlpanel.panels.texts.sample_texts import MAX_CACHED, RowTexts
 from rlpanel.panels.texts.text_style import style_of
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.filter_columns import POSITION_COLUMNS
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
@@ -23,9 +24,6 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 from rlpanel.texts.prompt_parts import Place, TextStyle, answer_cell, prompt_cell
 from rlpanel.texts.shorten import shorten
-
-#: Columns with a fixed position.
-_POSITIONED = ("step", "rank", "line")
 
 
 def frame_of(
@@ -52,7 +50,7 @@ def frame_of(
     """
     snapshot = view.snapshot
     usual = grid_columns(snapshot, display.kl_estimator)
-    queried = [name for name in dict.fromkeys(outcome.columns) if name not in (*usual, *_POSITIONED)]
+    queried = [name for name in dict.fromkeys(outcome.columns) if name not in (*usual, *POSITION_COLUMNS)]
     cells = view.row_columns(rows, [*usual, *queried])
     cells |= _texts(rows, texts, outcome.tests, style)
     cells |= {name: values[: len(rows)] for name, values in outcome.extra.items()}

@@ -77,7 +77,7 @@ def _column(name: str, values: pd.Series) -> DataColumn:
         name,
         title=title_of(name),
         tip=column_info.describe(name).tip,
-        width=_width(name, values),
+        width=column_width(name, values),
         align="right" if number else "left",
         filter="" if name == COLUMN else "number" if number else "text",
         filter_label=filtered,
@@ -104,7 +104,8 @@ def _is_number(values: pd.Series) -> bool:
 _WIDEST = 146
 
 
-def _width(name: str, values: pd.Series) -> int:
+def column_width(name: str, values: pd.Series) -> int:
+    """Return the width of a column in pixels, from its title and its values."""
     if name in ("prompt", "response"):
         return 128
     if name == COLUMN:

@@ -14,7 +14,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.safe_image import BadImage, image_url
-from rlpanel.sources.records.agent_fields import AgentFields
+from rlpanel.sources.records.field_values import AgentFields
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.sample_media import image_bytes
@@ -93,10 +93,11 @@ def _read(index: RunIndex, snapshot: Snapshot, uids: Sequence[str]) -> Iterator[
 
     Samples of different runs may have the same uid, so the key names the run as well.
     """
-    yield {(snapshot.name, uid): _thumbnail(index, snapshot, uid) for uid in uids}
+    yield {(snapshot.name, uid): thumbnail_of(index, snapshot, uid) for uid in uids}
 
 
-def _thumbnail(index: RunIndex, snapshot: Snapshot, uid: str) -> str:
+def thumbnail_of(index: RunIndex, snapshot: Snapshot, uid: str) -> str:
+    """Return the first image of a sample as a data URL, else a sign of its audio or video."""
     try:
         row = snapshot.row(uid)
         reader, locator = index.reader(snapshot.file(row)), snapshot.locator(row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from markupsafe import Markup
 
 from rlpanel.display_settings import Display
 from rlpanel.panels.language.labels import tr, tr_html, trn
@@ -32,12 +33,12 @@ def subset_html(snapshot: Snapshot, step: int, display: Display) -> str:
     if total <= display.max_samples:
         return ""
     tip = tr("A reproducible random subset; the side panel sets the maximum number of samples.")
-    return tr_html(
-        '<span title="{tip}">{max_samples:,} of {total:,} shown, statistics over all</span>',
-        tip=tip,
+    text = tr(
+        "{max_samples:,} of {total:,} shown, statistics over all",
         max_samples=display.max_samples,
         total=total,
     )
+    return Markup('<span title="{}">{}</span>').format(tip, text)
 
 
 def attempt_column(snapshot: Snapshot, rows: np.ndarray) -> dict[str, list[str]]:
@@ -54,27 +55,26 @@ def excluded_html(snapshot: Snapshot) -> str:
         reasons.append(tr("restarts"))
         steps = ", ".join(f"{step:,}" for step in snapshot.restarts[:8])
         more = ", …" if len(snapshot.restarts) > 8 else ""
+        count = tr("{samples} of older attempts", samples=_samples(snapshot.older))
+        switch = tr("Older attempts")
         parts.append(
             tr_html(
-                "<b>{samples} of older attempts</b>: the job was restarted at step "
-                "{steps}{more}, and only the newest attempt counts. <i>Older attempts</i> in the "
-                "side panel shows them in the grid.",
-                samples=_samples(snapshot.older),
+                "{samples}: the job was restarted at step {steps}{more}, and only the newest attempt counts. "
+                "{switch} in the side panel shows them in the grid.",
+                samples=Markup("<b>{}</b>").format(count),
+                switch=Markup("<i>{}</i>").format(switch),
                 steps=steps,
                 more=more,
             )
         )
     if snapshot.duplicates:
         reasons.append(tr("duplicates"))
+        count = trn("{count:,} duplicate left out", "{count:,} duplicates left out", snapshot.duplicates)
         parts.append(
-            trn(
-                "<b>{count:,} duplicate left out</b>: the same step has an identical line, and "
-                "sampling cannot have produced its response twice by chance, or the trainer logged its last "
-                "samples again.",
-                "<b>{count:,} duplicates left out</b>: the same step has an identical line, and "
-                "sampling cannot have produced its response twice by chance, or the trainer logged its last "
-                "samples again.",
-                snapshot.duplicates,
+            tr_html(
+                "{duplicates}: the same step has an identical line, and sampling cannot have produced its "
+                "response twice by chance, or the trainer logged its last samples again.",
+                duplicates=Markup("<b>{}</b>").format(count),
             )
         )
     if not parts:

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import numpy as np
 import param
 
-from rlpanel.board_url import NEWEST, write_query
-from rlpanel.display_settings import DARK_DEFAULT, MAX_SMOOTHING, Display
+from rlpanel.board_url import DARK_DEFAULT, MAX_SMOOTHING, NEWEST, STEP, write_query
+from rlpanel.display_settings import Display
 from rlpanel.errors import RLPanelError, SampleNotFound
 from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.session.overlay_run import OverlayRun
@@ -23,10 +23,11 @@ from rlpanel.sources.discovery.diagnose import Diagnosis
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import Unread
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.index.run_summary import RunSummaries
 from rlpanel.store.query.fetch_sample import fetch
-from rlpanel.store.query.playable_media import PlayableMedium
+from rlpanel.store.query.sample_media import PlayableMedium
 from rlpanel.store.query.sample_notes import Notes
-from rlpanel.store.snapshot.alignment import ALIGNMENTS, STEP
+from rlpanel.store.snapshot.alignment import ALIGNMENTS
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 from rlpanel.store.snapshot.snapshot_cache import cached_on
@@ -96,6 +97,8 @@ class Context(param.Parameterized):
     ----------
     threads : Threads, optional
         Threads for the views' work; those of the runtime on a board, by default the session's own.
+    summaries : RunSummaries, optional
+        What lists say about runs; on a board, those of the runtime.
     **params
     """
 
@@ -163,8 +166,11 @@ class Context(param.Parameterized):
     )
     display = param.ClassSelector(class_=Display, default=Display(), doc="The display settings.")
 
-    def __init__(self, threads: Threads | None = None, **params: object) -> None:
+    def __init__(
+        self, threads: Threads | None = None, summaries: RunSummaries | None = None, **params: object
+    ) -> None:
         self.threads = threads or Threads()
+        self.summaries = summaries or RunSummaries()
         super().__init__(**{"selection": Selection(), "display": Display(), **params})
         self._notes: Notes | None = None
         self._parts: dict[Callable[[], object], None] | None = None

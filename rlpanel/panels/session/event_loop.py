@@ -4,10 +4,13 @@ Any thread may schedule callbacks with `SessionLoop.call_soon`. They run on the 
 document locked. With Bokeh's own `Document.add_next_tick_callback` neither is certain:
 
 - While a document is held (`panel.io.hold`), scheduled callbacks are queued together with the held changes.
-  A callback that another thread adds just as the hold ends is silently lost
-  (https://github.com/holoviz/panel/issues/8691, https://github.com/bokeh/bokeh/issues/13642).
+  A callback that another thread adds just as the hold ends is silently lost, also by Bokeh 3.10
+  (docs/upstream/bokeh-held-callbacks.md). Panel mended another loss in 1.9.4
+  (https://github.com/holoviz/panel/issues/8691).
 - From version 3.10 on, Bokeh builds pages and runs callbacks on worker threads, which have no event loop.
   Only coroutines run on the loop, as everything does in earlier versions.
+
+`add_next_tick_callback` with a coroutine can replace `_run_callback` once Bokeh locks its held changes.
 """
 
 from __future__ import annotations

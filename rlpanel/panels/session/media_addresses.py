@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from rlpanel.store.query.playable_media import PlayableMedium
+from rlpanel.store.query.sample_media import PlayableMedium
 
 #: Path of the server's route, and of the addresses below the page's own.
 PATH = "media"

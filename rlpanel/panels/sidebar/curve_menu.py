@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rlpanel.metrics.engine import column_info
-from rlpanel.metrics.engine.step_statistics import STATISTICS
+from rlpanel.metrics.engine.metric import STATISTICS
 from rlpanel.store.snapshot.run_view import RunView
 
 

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import panel as pn
+from markupsafe import Markup
 from panel.viewable import Viewer
 
 from rlpanel.panel_fixes.html_pane import HtmlPane
@@ -108,8 +109,8 @@ def _pill_text(state: str, contents: str, newest: str) -> str:
 def _sample_count(snapshot: Snapshot) -> str:
     if snapshot.has_splits:
         count = tr_html(
-            "<b>{split}</b> {samples:,} of {all_samples:,} samples",
-            split=snapshot.split,
+            "{split} {samples:,} of {all_samples:,} samples",
+            split=Markup("<b>{}</b>").format(snapshot.split),
             samples=snapshot.samples,
             all_samples=snapshot.all_samples,
         )

@@ -23,7 +23,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.columns.splits import TRAIN
-from rlpanel.store.index.run_summary import SUMMARIES, RunSummary
+from rlpanel.store.index.run_summary import RunSummary
 
 #: Minimum seconds between two updates of the list while no run is added or removed.
 UPDATE_EVERY = 1.0
@@ -92,8 +92,9 @@ class RunList(Viewer):
         """Show the runs, and read their saved summaries or last lines in the background."""
         self._draw()
         runs = self.context.runs[:MAX_SAVED]
-        saved = SUMMARIES.read_saved([info.path for info in runs])
-        self._saved.start(chain(saved, SUMMARIES.read_last_lines(runs)))
+        summaries = self.context.summaries
+        saved = summaries.read_saved([info.path for info in runs])
+        self._saved.start(chain(saved, summaries.read_last_lines(runs)))
 
     def _on_clock(self, *_: Any) -> None:
         if time.monotonic() - self._updated >= UPDATE_EVERY:
@@ -124,7 +125,7 @@ class RunList(Viewer):
         known, self._known = self._known, {}
         for listed in context.runs:
             info = context.infos.get(listed.name, listed)
-            summary, label = SUMMARIES.of(info.path), labels[info.name]
+            summary, label = context.summaries.of(info.path), labels[info.name]
             problem = context.failing.get(info.path, "")
             before = known.get(info.name)
             if before is None or before[:3] != (info, summary, problem) or before[3]["label"] != label:

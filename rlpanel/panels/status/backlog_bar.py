@@ -13,7 +13,7 @@ from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.store.snapshot.read_progress import Progress, describe
+from rlpanel.store.snapshot.snapshot import Progress, describe
 
 #: From this fraction on the bar is hidden, so that it does not flicker for short backlogs.
 NEARLY = 0.99

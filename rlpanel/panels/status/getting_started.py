@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from markupsafe import Markup
+
 from rlpanel.panels.language.labels import tr, tr_html, trn
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.adapters import accepted
@@ -21,7 +23,8 @@ def getting_started_html(root: str, diagnosis: Diagnosis | None) -> str:
     if not root or diagnosis is None:
         reason = tr("Nothing to show yet") if root else tr("No folder was given")
         title = tr("No runs yet")
-        text = tr_html("{reason}: <code>rlpanel serve FOLDER</code>.", reason=reason)
+        command = Markup("<code>rlpanel serve FOLDER</code>")
+        text = tr_html("{reason}: {command}.", reason=reason, command=command)
         return f"<h2>{title}</h2><p>{text}</p>{_LINE}{_formats()}"
     head = (
         f"<h2>{safe_text(diagnosis.title)}</h2><p><code>{safe_text(root)}</code></p>"

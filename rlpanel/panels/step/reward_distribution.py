@@ -148,7 +148,7 @@ class RewardGap(Viewer):
         )
         tip = tr("reward minus the reference's reward, sorted")
         notes = [[tr("sorted, {share}", share=share), ""]]
-        self._card.draw({"title": tr("Gap to reference"), "tip": tip, "notes": notes}, _gap_plot(gap))
+        self._card.draw({"title": tr("Gap to reference"), "tip": tip, "notes": notes}, gap_plot(gap))
         self._export = CardExport(
             name=f"{file_name(snapshot.name)}-reward_gap-step-{step}",
             title="Gap to reference",
@@ -182,7 +182,7 @@ def _distribution_plot(bins: Bins, counted: dict[str, np.ndarray]) -> dict[str, 
     return bar_plot(layers, tips=tips_of(bins.edges[:-1], bins.edges[1:], where | counted))
 
 
-def _gap_plot(gap: np.ndarray) -> dict[str, Any]:
+def gap_plot(gap: np.ndarray) -> dict[str, Any]:
     """Return bars of the sorted gaps; of many samples, each bar stands for equally many and shows one."""
     starts = np.unique(np.linspace(0, len(gap), min(len(gap), MAX_GAP_BARS) + 1).astype(int))
     left, right = starts[:-1].astype(float), starts[1:].astype(float)

@@ -16,8 +16,7 @@ from rlpanel.panels.texts.sample_texts import READ_NOW, read_texts, unread_bytes
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.snapshot_cache import cached_on
-from rlpanel.texts.prompt_parts import TextStyle, question_of
-from rlpanel.texts.shared_beginnings import MIN_IN_CELLS, shared_beginnings
+from rlpanel.texts.prompt_parts import MIN_IN_CELLS, TextStyle, question_of, shared_beginnings
 
 #: Names of the settings that change the style.
 STYLE_SETTINGS = ("pad_token", "system_end", "fold_templates")

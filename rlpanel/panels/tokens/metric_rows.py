@@ -13,14 +13,14 @@ from typing import Literal
 
 import numpy as np
 
-from rlpanel import schema
+from rlpanel import display_settings, schema
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.compute import token_values
 from rlpanel.number_text import number
 from rlpanel.panels.language.labels import tr
 
 #: Estimators of KL. Only one of them has a row; ``log_ratio``, which is k1, always has one as well.
-KL_ESTIMATORS = ("kl_k3", "kl_k2", "log_ratio", "kl_rllb")
+KL_ESTIMATORS = tuple(display_settings.KL_ESTIMATORS.values())
 
 _FIRST = ("token_reward", "log_ratio")
 _THEN = (

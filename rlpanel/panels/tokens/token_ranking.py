@@ -25,7 +25,7 @@ from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.tables.data_table import DataColumn, DataTable
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.store.query.token_reader import (
+from rlpanel.store.query.fetch_sample import (
     VALUE_ERROR,
     TallyProgress,
     TokenReader,

@@ -50,7 +50,7 @@ class TokenView {
     this.pinned.setAttribute("aria-live", "polite")
     this.resizing = new ResizeObserver(() => this.#onResize())
     this.resizing.observe(this.root)
-    this.#listen(toggle)
+    listenTokens(this.textBox, hover, toggle)
     listenKeys(this)
   }
 
@@ -148,19 +148,6 @@ class TokenView {
     this.resizing.disconnect()
   }
 
-  #listen(toggle) {
-    const indexOf = (event) => Number(event.target.closest?.("[data-i]")?.dataset.i ?? -1)
-    this.textBox.addEventListener("pointerover", (event) => {
-      const i = indexOf(event)
-      this.hover(i, i < 0 ? null : boxAt(event))
-    })
-    this.textBox.addEventListener("pointerleave", () => this.hover(-1))
-    this.textBox.addEventListener("scroll", () => this.hover(-1), { passive: true })
-    this.textBox.addEventListener("click", (event) => {
-      if (indexOf(event) >= 0) toggle(indexOf(event))
-    })
-  }
-
   /** Move the zoomed range to the pinned token. */
   #scrollToPin() {
     const [from, to] = this.strip.range
@@ -217,43 +204,16 @@ function listenKeys(view) {
   })
 }
 
-/** The box that the tooltip is placed beside: the token's line under the pointer, or the pointer itself. */
-function boxAt(event) {
-  const span = event.target.closest?.("[data-i]")
-  if (span) {
-    const boxes = [...span.getClientRects()]
-    return boxes.find((box) => event.clientY <= box.bottom) ?? span.getBoundingClientRect()
-  }
-  return { left: event.clientX + 12, top: event.clientY - 12, bottom: event.clientY + 12 }
-}
-
 function rowNotes(rows) {
   return rows.filter((row) => row.note).map((row) => `${row.label}: ${row.note}`)
 }
 
 export function render({ model }) {
   const view = new TokenView(model)
-  const ifDrawn = (act) => () => view.sample && act()
-  model.on(
-    "data",
-    ifDrawn(() => view.show()),
-  )
-  model.on(
-    "metric",
-    ifDrawn(() => view.color()),
-  )
-  model.on(
-    "token",
-    ifDrawn(() => view.showPin()),
-  )
-  model.on(
-    "dark",
-    ifDrawn(() => view.theme()),
-  )
-  model.on("after_render", () => {
-    view.theme() // colours come from the style sheet, which applies only once the element is in the page
-    view.show()
+  return attachView(view, {
+    data: () => view.show(),
+    metric: () => view.color(),
+    token: () => view.showPin(),
+    dark: () => view.theme(),
   })
-  model.on("remove", () => view.destroy())
-  return view.root
 }

@@ -36,6 +36,42 @@ function describeToken(sample, i, chosen) {
   return card
 }
 
+/** The box that the tooltip is placed beside: the token's line under the pointer, or the pointer itself. */
+function boxAt(event) {
+  const span = event.target.closest?.("[data-i]")
+  if (span) {
+    const boxes = [...span.getClientRects()]
+    return boxes.find((box) => event.clientY <= box.bottom) ?? span.getBoundingClientRect()
+  }
+  return { left: event.clientX + 12, top: event.clientY - 12, bottom: event.clientY + 12 }
+}
+
+/** Pass the token under the pointer, or -1, and the token that is clicked. */
+function listenTokens(node, hover, toggle) {
+  const indexOf = (event) => Number(event.target.closest?.("[data-i]")?.dataset.i ?? -1)
+  node.addEventListener("pointerover", (event) => {
+    const i = indexOf(event)
+    hover(i, i < 0 ? null : event)
+  })
+  node.addEventListener("pointerleave", () => hover(-1))
+  node.addEventListener("scroll", () => hover(-1), { passive: true })
+  node.addEventListener("click", (event) => {
+    if (indexOf(event) >= 0) toggle(indexOf(event))
+  })
+}
+
+/** Draw a view of tokens once it is in the page, and again as its model changes. */
+function attachView(view, changes) {
+  const { model } = view
+  for (const [name, draw] of Object.entries(changes)) model.on(name, () => view.palette && draw())
+  model.on("after_render", () => {
+    view.theme() // colours come from the style sheet, which applies only once the element is in the page
+    view.show()
+  })
+  model.on("remove", () => view.destroy())
+  return view.root
+}
+
 /** The tooltip. It is in the browser's top layer, so no surrounding element clips it. */
 class Tip {
   constructor(root) {

@@ -62,7 +62,12 @@ def palette(dark: bool) -> dict[str, str]:
     return DARK if dark else LIGHT
 
 
-def _variables(colors: dict[str, str]) -> str:
+#: Severity of a finding → name of its colour.
+SEVERITY_COLORS = {"alarm": "bad", "warning": "kl", "info": "muted"}
+
+
+def variables(colors: dict[str, str]) -> str:
+    """Return colours or fonts as variables of CSS."""
     return "".join(f"--rl-{name}:{value};" for name, value in colors.items())
 
 
@@ -85,7 +90,7 @@ def theme_variables(host: str = "{}") -> str:
         Selector of these elements with ``{}`` in place of the class: ``:host({})`` inside a shadow root.
     """
     return "\n".join(
-        f"{host.format(name)} {{{_variables(colors)}{SHARED_VARIABLES}color-scheme:{scheme};}}"
+        f"{host.format(name)} {{{variables(colors)}{SHARED_VARIABLES}color-scheme:{scheme};}}"
         for name, colors, scheme in ((".rl-dark", DARK, "dark"), (".rl-light", LIGHT, "light"))
     )
 

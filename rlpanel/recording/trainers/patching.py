@@ -1,4 +1,4 @@
-"""Monkey patches of a trainer's methods, and a guard that keeps errors of recording out of training."""
+"""Hooks into a trainer: replaced methods, a callback, and a guard against errors of recording in training."""
 
 from __future__ import annotations
 
@@ -6,6 +6,31 @@ import functools
 import logging
 from collections.abc import Callable
 from typing import Any
+
+Handler = Callable[..., None]
+
+
+class RecordingCallback:
+    """Callback for a transformers trainer; handles every event, because its base class is not imported.
+
+    Parameters
+    ----------
+    **events
+        Handlers by name of the event; each gets the event's arguments. Other events are ignored.
+    """
+
+    def __init__(self, **events: Handler) -> None:
+        self._events = events
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("on_"):
+            raise AttributeError(name)
+        return self._events.get(name, _ignore)
+
+
+def _ignore(*_: Any, **__: Any) -> None:
+    """Handler of events that have no handler."""
+
 
 log = logging.getLogger("rlpanel.recording")
 

@@ -1,4 +1,6 @@
-"""Adapters: one trainer's file format each; the first that accepts a file reads it.
+"""Adapters: one file format each, of trainers, environments and evaluations; the first that fits reads it.
+
+Samples of environments and evaluations, which know no training step, have step 0.
 
 To add one, write a module with a class that follows `record_types.Adapter`, and add it to `ADAPTERS`.
 """
@@ -6,7 +8,11 @@ To add one, write a module with a class that follows `record_types.Adapter`, and
 from __future__ import annotations
 
 from rlpanel.sources.adapters.areal import Areal
+from rlpanel.sources.adapters.atif import Atif
+from rlpanel.sources.adapters.atropos import Atropos
 from rlpanel.sources.adapters.columnar import Columnar
+from rlpanel.sources.adapters.harbor import HarborResults
+from rlpanel.sources.adapters.inspect_log import InspectLog
 from rlpanel.sources.adapters.miles import MilesColumns, MilesTrajectories
 from rlpanel.sources.adapters.ms_swift import SwiftRay, SwiftTables
 from rlpanel.sources.adapters.native import Native
@@ -14,17 +20,13 @@ from rlpanel.sources.adapters.nemo_gym import NemoGym
 from rlpanel.sources.adapters.nemo_rl import NemoRL
 from rlpanel.sources.adapters.open_instruct import OpenInstruct
 from rlpanel.sources.adapters.openpipe_art import OpenPipeArt
+from rlpanel.sources.adapters.ragen import Ragen
 from rlpanel.sources.adapters.rllm import RLLM
 from rlpanel.sources.adapters.roll_agentic import RollAgentic
 from rlpanel.sources.adapters.skyrl import SkyRL
 from rlpanel.sources.adapters.tinker_cookbook import TinkerCookbook
 from rlpanel.sources.adapters.trl import Trl
 from rlpanel.sources.adapters.verl import Verl
-from rlpanel.sources.environments.atropos import Atropos
-from rlpanel.sources.environments.ragen import Ragen
-from rlpanel.sources.evaluations.atif import Atif
-from rlpanel.sources.evaluations.harbor import HarborResults
-from rlpanel.sources.evaluations.inspect_log import InspectLog
 from rlpanel.sources.prime.prime_rl import PrimeRL
 from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens
 from rlpanel.sources.records.record_types import Adapter

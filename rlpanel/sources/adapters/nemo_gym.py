@@ -16,7 +16,7 @@ from typing import Any
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.adapters.responses_api import chat_messages, join_snapshots
-from rlpanel.sources.records.fields import build_record
+from rlpanel.sources.records.fields import build_record, require_keys
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record, step_from_path
 
@@ -102,7 +102,12 @@ def _outcome(rollout: Mapping[str, Any], response: Mapping[str, Any]) -> Fields:
     if masked:
         split = rollout.get("split") or "train"
         yield "split", "discarded" if split == "train" else f"discarded {split}"
-    limit = (response.get("incomplete_details") or {}).get("reason")
+    if failure is None:
+        require_keys(response, "response", "incomplete_details")
+    details = response.get("incomplete_details")
+    if details is not None:
+        require_keys(details, "response.incomplete_details", "reason")
+    limit = details["reason"] if details is not None else None
     if failure is None:
         yield "finish_reason", limit
         yield "truncated", int(limit == "max_output_tokens")

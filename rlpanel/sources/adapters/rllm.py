@@ -17,7 +17,7 @@ from typing import Any
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.adapters.responses_api import Message, join_snapshots
-from rlpanel.sources.records.fields import build_record
+from rlpanel.sources.records.fields import build_record, require_keys
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
 
@@ -56,6 +56,8 @@ class RLLM:
         trajectories = episode.get("trajectories")
         if not isinstance(trajectories, list) or not all(isinstance(each, dict) for each in trajectories):
             raise LineError("'trajectories' is not a list of objects")
+        for trajectory in trajectories:
+            require_keys(trajectory, "trajectories[]", "name", "steps")
         step = _step(episode, path)
         shared = list(_episode_fields(episode, path))
         names = Counter(each.get("name") for each in trajectories)

@@ -17,8 +17,7 @@ from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.discovery.file_names import display_name, is_hidden_name, is_rollout_name
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.discovery.folder_walk import MAX_DEPTH, FolderWalk, is_file
-from rlpanel.sources.discovery.format_detection import FormatCache, first_lines
-from rlpanel.sources.discovery.known_formats import lacking_key
+from rlpanel.sources.discovery.format_detection import FormatCache, first_lines, lacking_key
 from rlpanel.sources.files.file_access import AnyPath, is_remote, reason_of, scan, stat
 from rlpanel.sources.readers import eval_archive, parquet, whole_file
 from rlpanel.sources.records.json_parser import parse, to_python

@@ -1,8 +1,6 @@
 """Finds the runs below a root: a run is a folder that holds rollout files, those of all ranks.
 
-A file's name and first lines decide whether it is a rollout file, so scalars and checkpoints in the same
-folder are ignored. Links are followed inside the root, and out of it only if the settings allow it (see
-`rlpanel.sources.discovery.links`).
+A rollout file is opened by its suffix: as lines, parquet, a zip file or a JSON document.
 """
 
 from __future__ import annotations
@@ -16,16 +14,24 @@ from rlpanel.errors import RunNotFound, describe_error
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery import step_folders
 from rlpanel.sources.discovery.file_names import (
+    in_folder,
     is_checkpoint_folder,
     is_rollout_name,
     relative_name,
+    split_of_folder,
     without_compressed_copies,
 )
 from rlpanel.sources.discovery.folder_config import FolderConfigs, from_settings
-from rlpanel.sources.discovery.folder_split import in_folder, split_of_folder
-from rlpanel.sources.discovery.folder_walk import FolderTree, FolderWalk, ListedFolder, is_file
+from rlpanel.sources.discovery.folder_walk import (
+    FolderTree,
+    FolderWalk,
+    ListedFolder,
+    is_file,
+    skipped_link,
+    target_of,
+)
 from rlpanel.sources.discovery.format_detection import FormatCache
-from rlpanel.sources.discovery.links import skipped_link, target_of
+from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import (
     AnyPath,
     Unread,
@@ -35,6 +41,10 @@ from rlpanel.sources.files.file_access import (
     scan,
     too_many_open,
 )
+from rlpanel.sources.readers import eval_archive, parquet, whole_file
+from rlpanel.sources.readers.compressed import CompressedFile
+from rlpanel.sources.readers.jsonl import JsonlFile
+from rlpanel.sources.readers.whole_file import DocumentFile
 from rlpanel.sources.records.record_types import Adapter, for_file
 
 log = logging.getLogger(__name__)
@@ -306,3 +316,17 @@ def discover(root: str | os.PathLike[str]) -> list[RunInfo]:
     if not path.is_dir():
         raise RunNotFound(f"{path} is not a folder; give one that holds runs, for example ./rollout_samples")
     return Directory(path).runs()
+
+
+def open_file(file: RolloutFileInfo, reading: Reading) -> JsonlFile:
+    """Return the reader of a rollout file without reading anything yet."""
+    reader_class: type[JsonlFile] = JsonlFile
+    if file.name.endswith(parquet.SUFFIX):
+        reader_class = parquet.ParquetFile
+    elif file.name.endswith(eval_archive.SUFFIX):
+        reader_class = eval_archive.EvalArchive
+    elif file.name.endswith(whole_file.SUFFIX):
+        reader_class = DocumentFile
+    elif file.name.endswith(SUFFIXES):
+        reader_class = CompressedFile
+    return reader_class(file.path, file.name, file.adapter, reading.line_bytes)

@@ -30,9 +30,18 @@ from typing import Any
 from rlpanel.errors import RemoteError, SettingError, describe_error
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters.key_mapping import MappedAdapter, create_mapping, parse_mapping
-from rlpanel.sources.discovery.links import is_below, is_trusted_above, named_target
-from rlpanel.sources.files.file_access import AnyPath, Unread, is_remote, path_of, reason_of, too_many_open
-from rlpanel.sources.files.small_files import Stamp, read_small, stamp_of
+from rlpanel.sources.discovery.folder_walk import is_below, is_trusted_above, named_target
+from rlpanel.sources.files.file_access import (
+    AnyPath,
+    Stamp,
+    Unread,
+    is_remote,
+    path_of,
+    read_small,
+    reason_of,
+    stamp_of,
+    too_many_open,
+)
 from rlpanel.sources.records.detokenize import DetokenizingAdapter, load_tokenizer
 from rlpanel.sources.records.record_types import Adapter
 

@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
+from rlpanel.sources.adapters.atif import Atif
+from rlpanel.sources.adapters.harbor import holds_trial, join_result, repeated_results
 from rlpanel.sources.adapters.miles import repeated_columns
 from rlpanel.sources.adapters.openpipe_art import OpenPipeArt
 from rlpanel.sources.adapters.skyrl import SkyRL, join_steps
 from rlpanel.sources.discovery.file_names import is_searchable_name
-from rlpanel.sources.evaluations.atif import Atif
-from rlpanel.sources.evaluations.harbor import holds_trial, join_result, repeated_results
 from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of, scan
 from rlpanel.sources.prime.prime_rl import STEP, PlacedTraces, PrimeRL, place_above, superseded

@@ -1,29 +1,115 @@
 """Reads prime-rl's ``rollouts/step_{N}/{train,eval}/{all,effective}/traces.jsonl``, one line per episode.
 
-An episode holds traces. A trace is a graph of messages, and each path from a root to a leaf is a sample (see
-`prime_rl_branches`). Only tokens that the policy sampled belong to the response's arrays. Other parts (tool
-answers, templates) are in its text without numbers. Lines are appended.
+An episode holds traces. A trace is a graph of messages. Each path from a root to a leaf is a branch, and one
+training sample. As in prime-rl, a message that several branches share is trained in the first of them that is
+trained. A summary that the agent attempted and did not continue from is not trained (verifiers'
+``compaction_attempt``). Only tokens that the policy sampled belong to the response's arrays. Other parts
+(tool answers, templates) are in its text without numbers. Lines are appended.
 
 ``all`` holds every episode that arrived, ``effective`` those that were trained on, written when the batch is
-final; see `prime_rl_discarded` for the difference of the two. An episode or trace that failed has no reward:
-its status and the error say what happened. Traces of agents that are not trained, and branches that are not,
-are in the split discarded. ``traces.jsonl`` of verifiers' evaluations has the same lines and no step.
+final; see `prime_rl_stream` for the difference of the two. An episode or trace that failed has no reward: its
+status and the error say what happened. Traces of agents that are not trained, and branches that are not, are
+in the split discarded. ``traces.jsonl`` of verifiers' evaluations has the same lines and no step.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
-from rlpanel.sources.prime.prime_rl_branches import Branch, Node, branches
 from rlpanel.sources.records.adapter_calls import WrappedAdapter
-from rlpanel.sources.records.fields import build_record
+from rlpanel.sources.records.fields import build_record, require_keys
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
+
+Node = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A path from a root to a leaf.
+
+    Attributes
+    ----------
+    index : int
+        Number of the leaf among all leaves of the trace.
+    nodes : list of Node
+    trainable : bool
+        False for a summary that was not used, and if earlier branches train all sampled tokens.
+    trained : list of bool
+        For each node, whether its sampled tokens are trained in this branch.
+    """
+
+    index: int
+    nodes: list[Node]
+    trainable: bool
+    trained: list[bool]
+
+    @property
+    def loss_mask(self) -> list[int] | None:
+        """1 for each sampled token that is trained in this branch, else 0; None if all are."""
+        if all(self.trained):
+            return None
+        sampled = (sum(map(bool, node.get("mask") or ())) for node in self.nodes)
+        return [int(own) for own, count in zip(self.trained, sampled, strict=True) for _ in range(count)]
+
+
+def branches(nodes: list[Node]) -> list[Branch]:
+    """Return the branches that contain a message of the policy, or else all messages as one branch.
+
+    Raises
+    ------
+    LineError
+        If a node's parent is not an earlier node.
+    """
+    ways = paths(nodes)
+    if not any(node.get("sampled") for node in nodes):
+        return [Branch(0, nodes, True, [True] * len(nodes))]
+    used = {link.get("node") for node in nodes for link in _links(node) if link.get("type") == "compaction"}
+    found: list[Branch] = []
+    earlier: set[int] = set()  # sampled nodes that a branch before trains
+    for index, path in enumerate(ways):
+        attempt = any(link.get("type") == "compaction_attempt" for link in _links(nodes[path[-1]]))
+        sampled = {at for at in path if nodes[at].get("sampled") and any(nodes[at].get("mask") or ())}
+        trainable = (not attempt or path[-1] in used) and not (sampled and sampled <= earlier)
+        if any(nodes[at].get("sampled") for at in path):
+            own = [at not in earlier for at in path]
+            found.append(Branch(index, [nodes[at] for at in path], trainable, own))
+        if trainable:
+            earlier |= sampled
+    return found
+
+
+def paths(nodes: Sequence[Node]) -> list[list[int]]:
+    """Return the nodes from a root to each leaf, in the order of the leaves.
+
+    Raises
+    ------
+    LineError
+        If a node's parent is not an earlier node.
+    """
+    parents = [node.get("parent") for node in nodes]
+    for index, parent in enumerate(parents):
+        if parent is not None and not (isinstance(parent, int) and 0 <= parent < index):
+            raise LineError("a message's 'parent' is not an earlier message")
+    found = []
+    for leaf in sorted(set(range(len(parents))) - set(parents)):
+        path: list[int] = []
+        at: int | None = leaf
+        while at is not None:
+            path.append(at)
+            at = parents[at]
+        found.append(path[::-1])
+    return found
+
+
+def _links(node: Node) -> list[Mapping[str, Any]]:
+    return [link for link in node.get("semantic_parents") or () if isinstance(link, Mapping)]
+
 
 #: Split of samples that were not trained on.
 DISCARDED = "discarded"
@@ -162,7 +248,17 @@ def traces_of(episode: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: str) -> Iterator[Field]:
-    """Yield the fields that all samples of a trace share."""
+    """Yield the fields that all samples of a trace share.
+
+    Raises
+    ------
+    LineError
+        If the trace lacks a key that decides its reward, its split or its branches.
+    """
+    if trace:
+        require_keys(trace, "traces[]", "ok", "nodes")
+    for node in trace.get("nodes") or ():
+        require_keys(node, "traces[].nodes[]", "sampled", "message")
     run = episode.get("run") or {}
     work = run.get("work") or {}
     env, agent = episode.get("env") or {}, trace.get("agent") or {}
@@ -262,9 +358,11 @@ def _status(error: Mapping[str, Any] | None, *, late: bool, truncated: bool) -> 
 
 def _reward_fields(rewards: Mapping[str, Any]) -> Iterator[Field]:
     scored = {name: reward for name, reward in rewards.items() if reward}
-    yield "rewards", {name: reward.get("score") for name, reward in scored.items()}
+    for name, reward in scored.items():
+        require_keys(reward, f"traces[].rewards.{name}", "score", "weight")
+    yield "rewards", {name: reward["score"] for name, reward in scored.items()}
     if scored:
-        yield "reward", sum(reward["score"] * reward.get("weight", 1.0) for reward in scored.values())
+        yield "reward", sum(reward["score"] * reward["weight"] for reward in scored.values())
 
 
 def _texts(nodes: list[Node]) -> Iterator[Field]:

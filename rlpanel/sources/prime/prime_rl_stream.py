@@ -27,12 +27,12 @@ from rlpanel.sources.prime.prime_rl import (
     Field,
     PrimeRL,
     branch_record,
+    branches,
     episode_fields,
     step_of,
     traces_of,
 )
 from rlpanel.sources.prime.prime_rl_annotations import Mark, annotations_at, annotations_of
-from rlpanel.sources.prime.prime_rl_branches import branches
 from rlpanel.sources.records.json_parser import parse, to_python
 from rlpanel.sources.records.record_types import Adapter, BesideFile, Record
 

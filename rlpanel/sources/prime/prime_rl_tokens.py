@@ -18,8 +18,7 @@ import xxhash
 
 from rlpanel.errors import LineError
 from rlpanel.sources.files.file_access import AnyPath, path_of, read, stream
-from rlpanel.sources.prime.prime_rl import PrimeRL, traces_of
-from rlpanel.sources.prime.prime_rl_branches import branches
+from rlpanel.sources.prime.prime_rl import PrimeRL, branches, traces_of
 from rlpanel.sources.records.field_values import whole_numbers
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse, to_float_array, to_python

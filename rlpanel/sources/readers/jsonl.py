@@ -114,7 +114,7 @@ class JsonlFile:
             if block.generation != self.generation:
                 self.generation, self.lines = block.generation, 0
                 chunk = Chunk(block.generation)  # lines read before are invalid
-            self._add_block(block, chunk)
+            self.add_block(block, chunk)
             if not chunk.more:
                 break
             if len(chunk) >= CHUNK_RECORDS:
@@ -252,7 +252,7 @@ class JsonlFile:
         """Return the bytes at ``offset``, fewer at the end of the file."""
         return file_access.read(self.path, length, offset)
 
-    def _add_block(self, block: Block, chunk: Chunk) -> None:
+    def add_block(self, block: Block, chunk: Chunk) -> None:
         """Add the lines of a block to the chunk."""
         if block.skipped:
             self.lines += 1

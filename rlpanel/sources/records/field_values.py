@@ -1,15 +1,29 @@
-"""Checks and converts the values of a sample's fields; a wrong type raises an error with its reason."""
+"""Checks and converts the values of a sample's fields; a wrong type raises an error with its reason.
+
+Also what a log says about an agent's rollout: rewards of turns, versions, times, judges, media.
+"""
 
 from __future__ import annotations
 
 import math
 import reprlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from rlpanel import schema
 from rlpanel.errors import LineError
+from rlpanel.sources.records.embedded_media import (
+    Image,
+    Medium,
+    count_media,
+    read_image,
+    read_medium,
+    without_embedded,
+)
 from rlpanel.sources.records.json_parser import to_float_array, to_python
 
 #: From 2^53 on, a float cannot distinguish neighbouring integers.
@@ -85,3 +99,153 @@ def _message(item: Any) -> str:
     if isinstance(item, dict) and "content" in item:
         return f"[{item.get('role', '?')}] {item['content']}"
     return str(item)
+
+
+#: Phases of a rollout whose seconds are columns.
+PHASES = ("generation", "tool", "environment", "queue", "score")
+#: Most spans and versions that are kept of a sample.
+_MOST = 100_000
+#: Times from here on are Unix seconds, smaller ones count from the rollout's start.
+_UNIX = 1e8
+
+Span = tuple[str, float, float]
+#: Version of the policy, and the number of tokens that it sampled; -1 if unknown.
+Version = tuple[int, int]
+
+
+@dataclass(slots=True)
+class AgentFields:
+    """Fields of an agent's rollout; see `rlpanel.schema.Sample`."""
+
+    turn_rewards: np.ndarray | None = None
+    policy_versions: tuple[Version, ...] = ()
+    timing: dict[str, float] = field(default_factory=dict)
+    spans: tuple[Span, ...] = ()
+    judge: dict[str, str] = field(default_factory=dict)
+    images: list[Image] = field(default_factory=list)
+    media: list[Medium] = field(default_factory=list)
+
+    def columns(self) -> dict[str, float]:
+        """Return the numbers that become sample columns, apart from those that messages give."""
+        numbers: dict[str, float] = {}
+        if self.turn_rewards is not None:
+            numbers["turns"] = float(len(self.turn_rewards))
+        if self.policy_versions:
+            versions = [version for version, _ in self.policy_versions]
+            numbers["policy_version_min"] = float(min(versions))
+            numbers["policy_version_max"] = float(max(versions))
+        if self.timing:
+            numbers |= {f"{phase}_seconds": self.timing[phase] for phase in PHASES if phase in self.timing}
+            numbers |= {"start_time": self.timing["start"]} if "start" in self.timing else {}
+            seconds = total_seconds(self.timing, self.spans)
+            numbers |= {"seconds": seconds} if math.isfinite(seconds) else {}
+        return numbers | count_media(self.images, self.media)
+
+
+def read_turn_rewards(fields: AgentFields, value: Any) -> None:
+    """Store one reward per turn; null becomes NaN."""
+    fields.turn_rewards = to_float_array(value)
+
+
+def read_versions(fields: AgentFields, value: Any) -> None:
+    """Store policy versions: a number, ``[first, last]``, ``[[version, tokens], …]``, or one per token.
+
+    Two numbers are the first and the last version; more are those of the tokens.
+
+    Raises
+    ------
+    ValueError
+        If a version is not a whole number.
+    """
+    value = to_python(value)
+    if not isinstance(value, list):
+        fields.policy_versions = ((_version(value), -1),)
+    elif value and isinstance(value[0], list):
+        if any(not isinstance(pair, list) or len(pair) != 2 for pair in value):
+            raise ValueError("is not a list of [version, tokens]")
+        fields.policy_versions = tuple((_version(v), _version(tokens)) for v, tokens in value[:_MOST])
+    elif len(value) <= 2:
+        fields.policy_versions = tuple((version, -1) for version in dict.fromkeys(map(_version, value)))
+    else:
+        runs = ((version, len(list(run))) for version, run in groupby(map(_version, value)))
+        fields.policy_versions = tuple(runs)
+
+
+def read_timing(fields: AgentFields, value: Any) -> None:
+    """Store an object of seconds by phase, with ``start``, ``total`` and ``spans`` where they are logged.
+
+    A span is ``[phase, start, end]`` or an object with these keys, in Unix seconds or in seconds since the
+    rollout's start. The seconds of a phase that are not logged are the sum of its spans.
+
+    Raises
+    ------
+    ValueError
+        If the value is not an object, or one of its numbers is none.
+    """
+    value = to_python(value)
+    if not isinstance(value, Mapping):
+        raise ValueError("is not a JSON object")
+    spans = [_span(item) for item in (value.get("spans") or ())[:_MOST]]
+    timing = {str(name): _number(seconds) for name, seconds in value.items() if name != "spans"}
+    timing = {name: seconds for name, seconds in timing.items() if math.isfinite(seconds)}
+    if spans and min(start for _, start, _ in spans) >= _UNIX:
+        begin = timing.setdefault("start", min(start for _, start, _ in spans))
+        spans = [(phase, start - begin, end - begin) for phase, start, end in spans]
+    fields.spans = tuple(sorted(spans, key=lambda span: span[1]))
+    sums: dict[str, float] = {}
+    for phase, start, end in fields.spans:
+        sums[phase] = sums.get(phase, 0.0) + end - start
+    fields.timing = sums | timing
+
+
+def read_judge(fields: AgentFields, value: Any) -> None:
+    """Store the texts of judges by name; a single text is that of ``judge``."""
+    value = to_python(value)
+    texts = value if isinstance(value, Mapping) else {"judge": value}
+    fields.judge = {
+        str(name): without_embedded(str(text)) for name, text in texts.items() if text is not None
+    }
+
+
+def read_images(fields: AgentFields, value: Any) -> None:
+    """Store the images that were logged beside the messages."""
+    value = to_python(value)
+    fields.images = [read_image(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def read_media(fields: AgentFields, value: Any, kind: str) -> None:
+    """Store audio or video that was logged beside the messages."""
+    value = to_python(value)
+    fields.media += [read_medium(item, kind) for item in (value if isinstance(value, list) else [value])]
+
+
+def total_seconds(timing: Mapping[str, float], spans: Iterable[Span]) -> float:
+    """Return the seconds of a rollout: as logged, else until the last span's end, else the phases' sum."""
+    if "total" in timing:
+        return timing["total"]
+    if {"start", "end"} <= timing.keys():
+        return timing["end"] - timing["start"]
+    ends = [end for _, _, end in spans]
+    phases = [timing[phase] for phase in PHASES if phase in timing]
+    return max(ends) if ends else sum(phases) if phases else math.nan
+
+
+def _span(item: Any) -> Span:
+    parts = [item.get(key) for key in ("phase", "start", "end")] if isinstance(item, Mapping) else item
+    if not isinstance(parts, list) or len(parts) != 3:
+        raise ValueError("has a span that is not [phase, start, end]")
+    return str(parts[0]), _number(parts[1]), _number(parts[2])
+
+
+def _version(value: Any) -> int:
+    number = _number(value)
+    if not number.is_integer():
+        raise ValueError("holds a version that is not a whole number")
+    return int(number)
+
+
+def _number(value: Any) -> float:
+    try:
+        return math.nan if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("holds something that is not a number") from None

@@ -7,7 +7,7 @@ Each further scalar becomes a sample column. ``rewards`` (an object) becomes one
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from rlpanel import schema
-from rlpanel.sources.records import agent_fields
+from rlpanel.errors import LineError
+from rlpanel.sources.records import field_values
 from rlpanel.sources.records.conversation import join_conversation
 from rlpanel.sources.records.embedded_media import without_embedded, without_embedded_values
 from rlpanel.sources.records.field_values import (
@@ -80,6 +81,28 @@ def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, ful
     if record.agent is not None:
         _add_agent_columns(record)
     return record
+
+
+def require_keys(document: Mapping[str, Any], place: str, *keys: str) -> None:
+    """Check that a part of a line has keys that its format always writes.
+
+    Without such a key, a value that is shown would be wrong.
+
+    Parameters
+    ----------
+    document : mapping
+    place : str
+        The part's own keys in the line, such as ``traces[]``.
+    *keys : str
+
+    Raises
+    ------
+    LineError
+        If a key is missing; the message names it.
+    """
+    for key in keys:
+        if key not in document:
+            raise LineError(f"no '{place}.{key}'")
 
 
 def build_texts(fields: Iterable[tuple[str, Any]]) -> dict[str, str]:
@@ -241,7 +264,7 @@ def _ids(record: Record, value: Any) -> None:
     _take_ids(record, value)
 
 
-def _agent_field(read: Callable[[agent_fields.AgentFields, Any], None]) -> Taker:
+def _agent_field(read: Callable[[field_values.AgentFields, Any], None]) -> Taker:
     def take(record: Record, value: Any) -> None:
         if value is not None:
             read(record.agent_fields(), value)
@@ -290,14 +313,14 @@ def _unknown(record: Record, key: str, value: Any, *, full: bool) -> None:
         record.extra[key] = without_embedded_values(to_python(value))
 
 
-_AGENT_FIELDS: dict[str, Callable[[agent_fields.AgentFields, Any], None]] = {
-    "turn_rewards": agent_fields.read_turn_rewards,
-    "policy_version": agent_fields.read_versions,
-    "timing": agent_fields.read_timing,
-    "judge": agent_fields.read_judge,
-    "images": agent_fields.read_images,
-    "audios": partial(agent_fields.read_media, kind="audio"),
-    "videos": partial(agent_fields.read_media, kind="video"),
+_AGENT_FIELDS: dict[str, Callable[[field_values.AgentFields, Any], None]] = {
+    "turn_rewards": field_values.read_turn_rewards,
+    "policy_version": field_values.read_versions,
+    "timing": field_values.read_timing,
+    "judge": field_values.read_judge,
+    "images": field_values.read_images,
+    "audios": partial(field_values.read_media, kind="audio"),
+    "videos": partial(field_values.read_media, kind="video"),
 }
 _MAKERS = {"array": _array, "number": _number, "label": _label, "text": _text}
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rlpanel.sources.records.agent_fields import AgentFields
+from rlpanel.sources.records.field_values import AgentFields
 from rlpanel.sources.records.messages import Message
 
 #: Most samples in one line: a row stores the sample's index in its line in 16 bits.

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from rlpanel.sources.discovery.file_names import display_name
-from rlpanel.sources.discovery.links import is_trusted_above
+from rlpanel.sources.discovery.folder_walk import is_trusted_above
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of
 from rlpanel.sources.scalars import tensorboard
-from rlpanel.sources.scalars.json_scalars import ScalarLines, TrainerState
-from rlpanel.sources.scalars.scalar_source import ScalarFile
+from rlpanel.sources.scalars.scalar_files import ScalarFile, ScalarLines, TrainerState
 from rlpanel.sources.scalars.tensorboard import EventFile
 
 STATE = "trainer_state.json"

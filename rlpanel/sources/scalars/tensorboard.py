@@ -16,7 +16,7 @@ from typing import Any
 from rlpanel.errors import LineError
 from rlpanel.sources.files import file_access
 from rlpanel.sources.records.record_types import BadLine
-from rlpanel.sources.scalars.scalar_source import NAME_CHARS, Points
+from rlpanel.sources.scalars.scalar_files import NAME_CHARS, Points
 
 _LENGTH, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 _FRAME = _LENGTH.size + 2 * _CHECKSUM.size
@@ -32,7 +32,7 @@ def available() -> bool:
 
 
 class EventFile:
-    """One ``events.out.tfevents.*`` file; see `scalar_source.ScalarFile`."""
+    """One ``events.out.tfevents.*`` file; see `scalar_files.ScalarFile`."""
 
     def __init__(self, path: str, name: str) -> None:
         self.path = path

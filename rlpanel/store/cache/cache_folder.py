@@ -2,8 +2,7 @@
 
 The cache is in the run's folder if that belongs to this user, else in the user's cache folder. The cache
 folder and each column folder in it carry a marker (`rlpanel.safe_files.MARKER`): only marked folders are ever
-deleted. A folder without a marker is adopted if rlpanel 0.1.0 may have written every name in it, and a column
-folder in it if it holds numbered files only.
+deleted. A folder that holds files but no marker is left alone.
 
 The user's cache folder, for files that cannot be written into a run's folder.
 
@@ -30,7 +29,7 @@ import xxhash
 
 from rlpanel.errors import UnsafePath
 from rlpanel.file_rights import FileRights
-from rlpanel.safe_files import SafeFolder
+from rlpanel.safe_files import MARKER, SafeFolder
 from rlpanel.sources.discovery.file_names import OWN_FOLDER
 from rlpanel.sources.files.file_access import AnyPath, reason_of
 
@@ -123,10 +122,8 @@ except ImportError:  # pragma: no cover - Windows: nothing is saved there
 
 #: Names of column folders.
 COLUMN_FOLDER_NAME = re.compile(r"data-[0-9a-f]{32}")
-#: Names that rlpanel 0.1.0 wrote into a cache folder, and the temporary file of a marker.
-_OLD_NAMES = re.compile(
-    rf"lock|manifest|manifest\.new|alerts|{COLUMN_FOLDER_NAME.pattern}|\.CACHEDIR\.TAG\.[0-9a-f]+"
-)
+#: Names of a marker's temporary file, which a killed process leaves.
+_UNFINISHED_MARKER = re.compile(rf"\.{re.escape(MARKER)}\.[0-9a-f]+")
 
 
 @dataclass(frozen=True)
@@ -251,23 +248,16 @@ def _claim(parent: SafeFolder, name: str, mode: int) -> SafeFolder:
     try:
         folder.require_own()
         if not folder.is_marked:
-            _mark_folder(folder)
+            if not all(_UNFINISHED_MARKER.fullmatch(name) for name in folder.names()):
+                raise UnsafePath(
+                    errno.EPERM, "holds files that rlpanel did not write", os.fspath(folder.path)
+                )
+            folder.mark()
         folder.narrow()
     except BaseException:
         folder.close()
         raise
     return folder
-
-
-def _mark_folder(folder: SafeFolder) -> None:
-    names = folder.names()
-    if not all(_OLD_NAMES.fullmatch(name) for name in names):
-        raise UnsafePath(errno.EPERM, "holds files that rlpanel did not write", os.fspath(folder.path))
-    folder.mark()
-    for name in filter(COLUMN_FOLDER_NAME.fullmatch, names):
-        with suppress(OSError), folder.subfolder(name) as columns:
-            if columns.is_own and all(file.isdecimal() for file in columns.names()):
-                columns.mark()
 
 
 def _open_or_none(opening: Callable[[], SafeFolder]) -> SafeFolder | None:

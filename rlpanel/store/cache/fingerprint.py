@@ -17,7 +17,7 @@ import xxhash
 
 import rlpanel
 from rlpanel.metrics.engine import column_info
-from rlpanel.sources.discovery import open_file
+from rlpanel.sources.discovery import directory
 from rlpanel.store.columns import row_builder
 
 _PACKAGE = Path(rlpanel.__file__).parent
@@ -51,7 +51,7 @@ def _hash_metric(m: column_info.Metric) -> str:
 
 @cache
 def _reading_code() -> frozenset[Path]:
-    return imported_modules(Path(open_file.__file__)) | imported_modules(Path(row_builder.__file__))
+    return imported_modules(Path(directory.__file__)) | imported_modules(Path(row_builder.__file__))
 
 
 def _hash_of(files: Iterable[Path]) -> str:
@@ -76,12 +76,12 @@ def imported_modules(path: Path) -> frozenset[Path]:
     while stack:
         if (file := stack.pop()) not in visited:
             visited.add(file)
-            stack += _imported_by(file)
+            stack += imported_by(file)
     return frozenset(visited)
 
 
 @cache
-def _imported_by(path: Path) -> frozenset[Path]:
+def imported_by(path: Path) -> frozenset[Path]:
     """Return the files that a module imports, including imports inside functions."""
     return frozenset(chain.from_iterable(map(_imported_files, _IMPORT.finditer(_content(path)))))
 

@@ -3,11 +3,14 @@
 The cache is disposable: if anything is inconsistent, it is discarded and rebuilt from the logs. A folder
 holds append-only raw columns, and a manifest with the valid length of each. The manifest is replaced
 atomically after the columns were written, so a process that is killed in between loses only the last save.
-One process writes, any number read. Files are opened through `rlpanel.safe_files`, because other users may
-be able to place links in the run's folder.
+One process writes, any number read. Files are opened through `rlpanel.safe_files`, because other users may be
+able to place links in the run's folder.
 
-Row states and statistics are not saved, because they are derived from the rows. That no line repeats
-another one is saved, because looking for repeats takes longest.
+Row states and statistics are not saved, because they are derived from the rows. That no line repeats another
+one is saved, because looking for repeats takes longest.
+
+Beside the columns are small files for what is shown before the run is opened. The first line of such a file
+is a checksum of the rest: a damaged file counts as missing.
 """
 
 from __future__ import annotations
@@ -36,8 +39,10 @@ from rlpanel.store.cache.cache_folder import (
     read_saved,
 )
 from rlpanel.store.cache.fingerprint import column_fingerprints, reading_fingerprint
-from rlpanel.store.cache.saved_columns import (
+from rlpanel.store.cache.saved_state import (
     AppendFile,
+    FileState,
+    SavedRun,
     drop_outdated,
     map_column,
     new_parts,
@@ -45,7 +50,6 @@ from rlpanel.store.cache.saved_columns import (
     restore_column,
     saved_columns,
 )
-from rlpanel.store.cache.saved_state import FileState, SavedRun
 from rlpanel.store.columns.columns import MAP_BYTES, Columns
 from rlpanel.store.columns.page_memory import release_mapped
 
@@ -177,7 +181,7 @@ class RunCache:
     def _map_columns(self, columns: Columns, *, moved: bool) -> None:
         """Let large columns share the memory of their files, which the manifest has now.
 
-        ``moved`` tells whether these are other files than before, which were deleted.
+        ``moved`` is True if these files replace earlier ones, which were deleted.
         """
         disk = self._disk
         assert self._lock is not None
@@ -279,3 +283,47 @@ def _age(location: CacheFolder) -> float:
         return -(location.path / MANIFEST).lstat().st_mtime
     except OSError:
         return 0.0
+
+
+#: Maximum number of bytes of such a file.
+MAX_TEXT = 1 << 16
+#: Files of older versions, which are removed.
+_OLD_FILES = ("facts", "findings", "checks")
+
+
+def read_saved_text(run: AnyPath, name: str) -> str:
+    """Return the text of a file in a run's cache folder; empty if it is missing, damaged or too long."""
+    for location in find_cache_folders(run):
+        with suppress(OSError), location.open() as folder:
+            checksum, _, body = read_saved(folder, name, MAX_TEXT).decode("utf-8", "replace").partition("\n")
+            if checksum == _checksum(body):
+                return body
+    return ""
+
+
+def save_text(run: AnyPath, name: str, text: str) -> bool:
+    """Write a small file beside the saved columns of a run; False if no columns are saved.
+
+    No folder is created: a run that is too small to be saved stays as it is. A file of more than
+    `MAX_TEXT` is not written. Files of older versions are removed.
+    """
+    body = text.encode("utf-8", "replace").decode()
+    data = f"{_checksum(body)}\n{body}".encode()
+    for location in find_cache_folders(run):
+        with suppress(OSError), location.open() as folder:
+            if len(data) <= MAX_TEXT and _holds_columns(folder):
+                folder.replace(name, data)
+                for old in _OLD_FILES:
+                    with suppress(OSError):
+                        folder.remove(old)
+                return True
+    return False
+
+
+def _checksum(body: str) -> str:
+    return xxhash.xxh3_64_hexdigest(body.encode())
+
+
+def _holds_columns(folder: SafeFolder) -> bool:
+    """Return True if rlpanel, run by this user, saved columns in a folder."""
+    return folder.is_marked and folder.status(MANIFEST) is not None

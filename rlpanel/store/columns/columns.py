@@ -38,7 +38,8 @@ class Column:
         self._data = np.empty(0, dtype)
         self._written = 0
         self._is_allocated = False  # whether `_data` comes from `allocate`
-        self._mapped = 0  # bytes of `_data` that are pages of a file
+        #: Bytes of its memory that are pages of a file.
+        self.mapped = 0
 
     def write(self, start: int, values: np.ndarray) -> None:
         """Write ``values`` from row ``start`` on; no snapshot may cover these rows yet."""
@@ -50,7 +51,7 @@ class Column:
     def adopt(self, saved: SavedBytes) -> None:
         """Start from the saved bytes of all rows."""
         self._data, self._written = saved.room.view(self.dtype), len(saved.content) // self.dtype.itemsize
-        self._is_allocated, self._mapped = saved.is_allocated, saved.mapped
+        self._is_allocated, self.mapped = saved.is_allocated, saved.mapped
 
     def map_saved(self, rows: int, descriptor: int, *, anew: bool = False) -> None:
         """Exchange the memory of the first ``rows`` rows for pages of the file that they are saved in.
@@ -59,14 +60,14 @@ class Column:
         last time, unless ``anew`` tells that the file is another one.
         """
         saved = rows * self.dtype.itemsize
-        is_worthwhile = anew or saved - self._mapped >= max(MAP_BYTES, self._mapped * _MAP_SHARE)
+        is_worthwhile = anew or saved - self.mapped >= max(MAP_BYTES, self.mapped * _MAP_SHARE)
         if self._is_allocated and is_worthwhile:
             # From the beginning: a mapping of its own for each save would exceed the system's limit.
-            self._mapped = map_file(self._data, descriptor, saved)
+            self.mapped = map_file(self._data, descriptor, saved)
 
     def release(self) -> None:
         """Release the memory of mapped rows; the next access reads them from the file."""
-        release_mapped(self._data, self._mapped)
+        release_mapped(self._data, self.mapped)
 
     def view(self, rows: int) -> np.ndarray:
         """Return the first ``rows`` rows, read-only."""
@@ -83,10 +84,10 @@ class Column:
     def _copy_to(self, capacity: int, *, writable: bool = False) -> None:
         """Copy the column into a new array; rows that are pages of a file stay such, unless ``writable``."""
         copy = allocate(capacity, self.dtype)
-        mapped = 0 if writable else share_mapped(self._data, copy, self._mapped)
+        mapped = 0 if writable else share_mapped(self._data, copy, self.mapped)
         copied = slice(mapped // self.dtype.itemsize, self._written)
         copy[copied] = self._data[copied]
-        self._data, self._is_allocated, self._mapped = copy, True, mapped
+        self._data, self._is_allocated, self.mapped = copy, True, mapped
 
     def _fill_to(self, rows: int, end: int) -> None:
         """Write the fill value up to ``rows`` and grow the capacity to ``end``."""

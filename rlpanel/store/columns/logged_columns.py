@@ -26,13 +26,17 @@ Texts = Sequence[str | None]
 TEXTS_AT_ONCE = 1024
 
 
-def text_columns(prompts: Texts, responses: Texts) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+def text_columns(
+    prompts: Texts, responses: Texts, *, at_once: int = TEXTS_AT_ONCE
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Return the columns of N samples that their texts give, and the texts' hashes.
 
     Parameters
     ----------
     prompts, responses : sequences of str or None, length N
         None if the text was not logged.
+    at_once : int
+        Number of samples that are counted at a time.
 
     Returns
     -------
@@ -42,8 +46,8 @@ def text_columns(prompts: Texts, responses: Texts) -> tuple[dict[str, np.ndarray
     hashes : dict of str to ndarray of uint64, shape (N,)
         ``prompt_hash`` and ``response_hash``; equal texts have equal hashes. None has that of an empty text.
     """
-    starts = range(0, len(responses), TEXTS_AT_ONCE) or [0]
-    slices = [slice(start, start + TEXTS_AT_ONCE) for start in starts]
+    starts = range(0, len(responses), at_once) or [0]
+    slices = [slice(start, start + at_once) for start in starts]
     parts = [_read_texts(prompts[part], responses[part]) for part in slices]
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     hashes = {name: joined.pop(name) for name in ("prompt_hash", "response_hash")}

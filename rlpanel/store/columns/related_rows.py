@@ -25,7 +25,7 @@ from rlpanel.store.columns.page_memory import allocate
 from rlpanel.store.columns.splits import TRAIN_CODE, RowSelector, split_codes
 
 #: New keys are collected in a Python set of at most this size, then merged into the sorted array.
-_MAX_RECENT = 65_536
+MAX_RECENT = 65_536
 
 
 def mix(keys: np.ndarray) -> np.ndarray:
@@ -44,8 +44,9 @@ class HashSet:
         Whether any added key was a repeat.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_recent: int = MAX_RECENT) -> None:
         self.has_repeats = False
+        self._max_recent = max_recent
         self._sorted = np.empty(0, np.uint64)
         self._recent: set[int] = set()
         self._later: Callable[[], np.ndarray] | None = None
@@ -64,7 +65,7 @@ class HashSet:
         return repeats
 
     def _add(self, keys: np.ndarray) -> np.ndarray:
-        if len(keys) > _MAX_RECENT:
+        if len(keys) > self._max_recent:
             return self._take_many(keys)
         before = self._in_sorted(keys)
         recent, new = self._recent, keys.tolist()
@@ -74,7 +75,7 @@ class HashSet:
             for position, key in enumerate(new):
                 before[position] |= key in recent
                 recent.add(key)
-        if len(recent) > _MAX_RECENT:
+        if len(recent) > self._max_recent:
             self._merge_recent()
         return before
 

@@ -18,7 +18,7 @@ from rlpanel.errors import describe_error
 from rlpanel.sources.files.file_access import AnyPath, Unread, reason_of
 from rlpanel.sources.records.record_types import BadLine
 from rlpanel.sources.scalars.find_scalars import FoundScalars, find_scalars
-from rlpanel.sources.scalars.scalar_source import Points, ScalarFile
+from rlpanel.sources.scalars.scalar_files import Points, ScalarFile
 from rlpanel.store.columns.columns import Column
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ separate throughout: for duplicates, for older attempts and for step statistics.
 
 Steps are stored in chunks; a chunk that a snapshot may see is copied before it is written (copy on write).
 Rows that come from the cache are only counted; the statistics of a column are computed when they are first
-needed (`deferred_columns`).
+needed (`step_stats`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ import numpy as np
 
 from rlpanel.metrics.engine.column_info import is_outcome
 from rlpanel.store.columns.columns import Labels
-from rlpanel.store.columns.deferred_columns import (
+from rlpanel.store.columns.step_stats import (
     PART_ROWS,
     DeferredColumns,
     OutcomeColumn,
     RowsByStep,
+    Steps,
+    merge,
+    summarize,
 )
-from rlpanel.store.columns.step_stats import Steps, merge, summarize
 
 #: Steps per chunk: a commit that changes one step copies this many.
 CHUNK = 64

@@ -15,6 +15,7 @@ from rlpanel.store.backlog.workers import Workers
 from rlpanel.store.index.faults import Faults
 from rlpanel.store.index.folder_watches import FolderWatches, IntervalTimer, RescanTimer, WatchedRoot
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.index.run_summary import RunSummaries
 from rlpanel.store.index.text_cache import MAX_CHARS, TextCache
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -38,6 +39,8 @@ class Reader:
     reading : Reading, optional
         By default the settings of the environment.
     limits : StoreLimits, optional
+    summaries : RunSummaries, optional
+        Where the summaries of its runs are noted for lists.
 
     Attributes
     ----------
@@ -51,10 +54,16 @@ class Reader:
         Processes that help with backlogs.
     """
 
-    def __init__(self, reading: Reading | None = None, limits: StoreLimits | None = None) -> None:
+    def __init__(
+        self,
+        reading: Reading | None = None,
+        limits: StoreLimits | None = None,
+        summaries: RunSummaries | None = None,
+    ) -> None:
         self.reading = reading or Reading.from_environment()
         self._limits = limits or StoreLimits()
         self._texts = TextCache(MAX_CHARS)
+        self._summaries = summaries or RunSummaries()
         self.failure = ""
         self.failing: dict[AnyPath, str] = {}
         self.lines = self.bytes = self.rounds = 0
@@ -96,7 +105,14 @@ class Reader:
                 above = (watched for watched in self._roots if folder.is_relative_to(watched))
                 root = root or next(above, folder)
                 index = self._runs[folder] = RunIndex(
-                    folder, name or folder.name, self.reading, root, self.workers, self._limits, self._texts
+                    folder,
+                    name or folder.name,
+                    self.reading,
+                    root,
+                    self.workers,
+                    self._limits,
+                    self._texts,
+                    self._summaries,
                 )
                 self._new_runs.add(folder)
             self._users[folder] = self._users.get(folder, 0) + 1

@@ -6,7 +6,7 @@ import os
 
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import Directory, RolloutFileInfo
-from rlpanel.sources.discovery.folder_split import split_of_folder
+from rlpanel.sources.discovery.file_names import split_of_folder
 from rlpanel.sources.files.file_access import AnyPath, Unread, is_remote, reason_of
 from rlpanel.sources.records.record_types import BesideFile, files_beside
 from rlpanel.store.snapshot.remarks import Remark

@@ -14,9 +14,8 @@ from dataclasses import replace
 
 from rlpanel.metrics.engine.constants import gather_constants
 from rlpanel.settings import Reading, StoreLimits, Training
-from rlpanel.sources.discovery.directory import RolloutFileInfo
+from rlpanel.sources.discovery.directory import RolloutFileInfo, open_file
 from rlpanel.sources.discovery.folder_config import RunJson
-from rlpanel.sources.discovery.open_file import open_file
 from rlpanel.sources.files.file_access import Unread, path_of
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.backlog.backlog import Backlog
@@ -26,12 +25,11 @@ from rlpanel.store.cache.run_cache import RunCache
 from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
-from rlpanel.store.index.backlog_ranges import BacklogRanges
-from rlpanel.store.index.lines_again import LinesAgain
+from rlpanel.store.index.older_lines import BacklogRanges, LinesAgain
 from rlpanel.store.index.run_content import RunContent
 from rlpanel.store.index.run_files import RunFile, RunFiles
 from rlpanel.store.index.run_folder import RunFolder
-from rlpanel.store.index.run_summary import SUMMARIES, summarize
+from rlpanel.store.index.run_summary import RunSummaries, summarize
 from rlpanel.store.index.saved_rows import SavedRows
 from rlpanel.store.index.snapshot_builder import SnapshotBuilder
 from rlpanel.store.index.text_cache import MAX_CHARS, TextCache
@@ -60,6 +58,8 @@ class RunIndex:
     limits : StoreLimits, optional
     texts : TextCache, optional
         Texts of samples that queries have read; the runs of a reader share one cache.
+    summaries : RunSummaries, optional
+        Where the run's summary is noted for lists.
 
     Attributes
     ----------
@@ -76,12 +76,14 @@ class RunIndex:
         workers: WorkerPool | None = None,
         limits: StoreLimits | None = None,
         texts: TextCache | None = None,
+        summaries: RunSummaries | None = None,
     ) -> None:
         self.path = path_of(path)
         self.name = name
         self.reading = reading or Reading()
         self.limits = limits or StoreLimits()
         self.texts = texts or TextCache(MAX_CHARS)
+        self.summaries = summaries or RunSummaries()
         self._root, self._workers = path_of(root or self.path), workers
         self._training = Training.from_environment().given()
         self._former: dict[str, RunFile] = {}  # files from before the last `restart`
@@ -226,7 +228,7 @@ class RunIndex:
         self.view = RunView(self._builder.build(), self._memories, self._table.columns.release)
         self._content.commit()
         self._committed_at = time.monotonic()
-        SUMMARIES.note(self.path, summarize(self.snapshot, time.time()))
+        self.summaries.note(self.path, summarize(self.snapshot, time.time()))
         caught_up = self.snapshot.progress.caught_up and not before.progress.caught_up
         if caught_up and self.bytes_read - self._trimmed_at >= TRIM_AFTER_BYTES:
             self._trimmed_at = self.bytes_read
@@ -242,7 +244,7 @@ class RunIndex:
             if self._content.changed:
                 self.commit()
             if self._saved.save(self.version):
-                SUMMARIES.save(self.path)
+                self.summaries.save(self.path)
         if last:
             self._saved.release()
 

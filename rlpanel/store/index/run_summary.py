@@ -23,13 +23,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rlpanel.settings import Reading
-from rlpanel.sources.discovery.directory import Directory, RunInfo
-from rlpanel.sources.discovery.open_file import open_file
+from rlpanel.sources.discovery.directory import Directory, RunInfo, open_file
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.backlog.range_reader import first_line_start, last_line_start
-from rlpanel.store.cache.saved_text import read_saved_text, save_text
+from rlpanel.store.cache.run_cache import read_saved_text, save_text
 from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN
 from rlpanel.store.columns.step_stats import MEAN
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
@@ -164,7 +163,7 @@ def summarize(snapshot: Snapshot, now: float) -> RunSummary:
 
 
 class RunSummaries:
-    """The summaries that this process knows, by the run's folder. Thread-safe."""
+    """The summaries that are known, by the run's folder. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -212,10 +211,6 @@ class RunSummaries:
         due = (run for run in runs[:MAX_RUNS] if self._is_due(run))
         return _in_batches(lambda run: self._look(run, reading), due)
 
-    def forget(self) -> None:
-        """Forget all runs, as if the process began."""
-        self.__init__()  # type: ignore[misc]
-
     # -- internals -------------------------------------------------------------------------------
 
     def _load(self, run: AnyPath) -> None:
@@ -244,10 +239,6 @@ class RunSummaries:
         with self._lock:
             if not self.of(run.path).samples:
                 self._known[str(run.path)] = replace(self.of(run.path), step=step, reward=reward)
-
-
-#: The summaries of all runs that this process has seen.
-SUMMARIES = RunSummaries()
 
 
 def _in_batches(read: Callable[[_Run], None], runs: Iterable[_Run]) -> Iterator[int]:

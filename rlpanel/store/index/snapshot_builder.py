@@ -18,9 +18,8 @@ from rlpanel.store.columns.step_stats import Steps
 from rlpanel.store.index.run_content import RunContent
 from rlpanel.store.index.run_folder import RunFolder
 from rlpanel.store.index.saved_rows import SavedRows
-from rlpanel.store.snapshot.read_progress import Progress
 from rlpanel.store.snapshot.sample_places import BadLineAt
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot import Progress, Snapshot
 
 #: Length of the sliding window in seconds.
 WINDOW = 5.0

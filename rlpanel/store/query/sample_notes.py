@@ -18,22 +18,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xxhash
 
 from rlpanel.errors import SettingError, UnsafePath
 from rlpanel.safe_files import SafeFolder
-from rlpanel.sources.files.file_access import AnyPath, reason_of
-from rlpanel.sources.files.small_files import SmallFile, Stamp, read_in, read_remote_end, stamp_of
+from rlpanel.sources.files.file_access import (
+    AnyPath,
+    SmallFile,
+    Stamp,
+    read_in,
+    read_remote_end,
+    reason_of,
+    stamp_of,
+)
 from rlpanel.store.cache.cache_folder import cache_folders, log_rights, open_cache, warn_once
 from rlpanel.store.columns.run_table import DEAD
 from rlpanel.store.query.filter import Labels
 from rlpanel.store.snapshot.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FILE = ".rlpanel-notes.jsonl"
 _FOLDER = "notes"  # subfolder of the cache folder
@@ -158,13 +161,6 @@ class Notes:
     def all(self) -> list[Note]:
         """Return the tags and notes of all samples that have one, in the order in which they were written."""
         return [note for note in self._notes.values() if note.tag or note.note]
-
-    def frame(self) -> pd.DataFrame:
-        """Return a table of the samples with a tag or note: ``uid``, ``tag``, ``note``, ``time``."""
-        import pandas as pd
-
-        rows = [asdict(note) for note in self.all()]
-        return pd.DataFrame(rows, columns=["uid", "tag", "note", "time"])
 
     def labels(self, snapshot: Snapshot) -> dict[str, Labels]:
         """Return the columns ``tag`` and ``note`` of a snapshot; filters need them even without notes."""

@@ -92,7 +92,7 @@ class ExportPart(NamedTuple):
 
 
 def export_parts(
-    index: RunIndex, view: RunView, rows: np.ndarray, notes: Notes, kind: str
+    index: RunIndex, view: RunView, rows: np.ndarray, notes: Notes, kind: str, piece_rows: int = PIECE_ROWS
 ) -> Iterator[ExportPart]:
     """Yield the file of these samples in chunks: position, labels, numbers, notes, texts and text metrics.
 
@@ -100,13 +100,15 @@ def export_parts(
     ----------
     kind : str
         A key of `FORMATS`.
+    piece_rows : int
+        Number of samples whose texts are read at a time.
     """
     read = 0
 
     def frames() -> Iterator[pd.DataFrame]:
         nonlocal read
-        for start in range(0, max(len(rows), 1), PIECE_ROWS):
-            part = rows[start : start + PIECE_ROWS]
+        for start in range(0, max(len(rows), 1), piece_rows):
+            part = rows[start : start + piece_rows]
             read += len(part)
             yield _frame(index, view, part, notes)
 

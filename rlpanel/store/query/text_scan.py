@@ -19,6 +19,7 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from rlpanel.errors import RLPanelError
+from rlpanel.settings import SearchLimits
 from rlpanel.sources.files import file_access
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.detokenize import DetokenizingAdapter
@@ -28,18 +29,12 @@ from rlpanel.store.query.search_pattern import ByteSearch, fold_bytes
 from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Number of bytes searched at a time: a block fits the CPU cache and takes too little time to notice.
-BLOCK = 3 << 18
 #: Number of blocks that a thread searches before it reports.
 BLOCKS_AT_ONCE = 8
 #: Number of threads that read and search blocks: both release Python's lock.
 THREADS = 2
-#: Number of samples that a search from the newest ones on tests first, and the growth of later portions.
-FIRST_PORTION, PORTION_GROWTH = 1024, 4
-#: Gap in bytes between two wanted lines up to which reading on is better than seeking.
-GAP = 64 << 10
-#: Seconds between two yielded batches.
-PAUSE = 0.2
+#: Growth of the portions of a search from the newest samples on.
+PORTION_GROWTH = 4
 
 #: Characters that some writers escape, or that adapters insert between strings that they join.
 _ODD_ASCII = frozenset("\"\\/<>&'\x7f[]{}:,()")
@@ -70,7 +65,7 @@ class ScannedRows:
 def scan(
     index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[TextPredicate]
 ) -> Iterator[ScannedRows]:
-    """Test samples, file by file in byte order; yields a batch about every `PAUSE` seconds.
+    """Test samples, file by file in byte order; yields a batch about every ``pause_seconds``.
 
     Raises
     ------
@@ -81,7 +76,7 @@ def scan(
     rows = rows[file_order(snapshot, rows)]
     sizes = np.where(column("part")[rows] == 0, column("length")[rows], 0).astype(np.int64)
     passed = {test: np.zeros(len(rows), bool) for test in tests}
-    sent = unread = 0
+    sent, unread, pause = 0, 0, index.limits.search.pause_seconds
     last = time.monotonic()
     for end, is_candidate in _progress(_candidate_blocks(index, snapshot, rows, tests)):
         if is_candidate:
@@ -92,7 +87,7 @@ def scan(
             else:
                 for test in tests:
                     passed[test][end - 1] = test.passes_sample(texts)
-        if end > sent and (end == len(rows) or time.monotonic() - last > PAUSE):
+        if end > sent and (end == len(rows) or time.monotonic() - last > pause):
             batch = slice(sent, end)
             results = {test: mask[batch] for test, mask in passed.items()}
             yield ScannedRows(rows[batch], results, int(sizes[:end].sum()), int(sizes.sum()), unread)
@@ -108,18 +103,18 @@ def scan_newest_first(
     """
     sizes = np.where(snapshot.metadata("part")[rows] == 0, snapshot.metadata("length")[rows], 0)
     done, unread, total = 0, 0, int(sizes.sum(dtype=np.int64))
-    for portion in _newest_portions(snapshot.metadata("step")[rows]):
+    for portion in _newest_portions(snapshot.metadata("step")[rows], index.limits.search.first_samples):
         *_, last = batches = list(scan(index, snapshot, rows[portion], tests))
         done, unread = done + last.bytes_done, unread + last.unread
         results = {test: np.concatenate([batch.texts[test] for batch in batches]) for test in tests}
         yield ScannedRows(np.concatenate([batch.rows for batch in batches]), results, done, total, unread)
 
 
-def _newest_portions(steps: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield positions of samples in portions of whole steps, the newest first."""
+def _newest_portions(steps: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """Yield positions of samples in portions of whole steps, the newest first; ``most`` in the first one."""
     values, counts = np.unique(steps, return_counts=True)
     values, samples = values[::-1], np.cumsum(counts[::-1])
-    start, most = 0, FIRST_PORTION
+    start = 0
     while start < len(values):
         before = int(samples[start - 1]) if start else 0
         stop = max(start + 1, int(np.searchsorted(samples, before + most, "right")))
@@ -159,7 +154,7 @@ def _candidate_blocks(
         offsets = snapshot.metadata("offset")[rows[start:end]]
         ends = offsets + snapshot.metadata("length")[rows[start:end]]
         needles = _byte_search(literals) if _holds_texts(reader) and all(literals) else None
-        for block in _LineSearch(reader.path, offsets, ends, needles):
+        for block in _LineSearch(reader.path, offsets, ends, needles, index.limits.search):
             yield _Block(start + block.end, [start + position for position in block.candidates])
 
 
@@ -171,9 +166,9 @@ def _holds_texts(reader: JsonlFile) -> bool:
 class _BlockReader:
     """Reads blocks of a file into one buffer."""
 
-    def __init__(self, file: io.BufferedReader) -> None:
+    def __init__(self, file: io.BufferedReader, size: int) -> None:
         self._file = file
-        self._buffer = bytearray(BLOCK)
+        self._buffer = bytearray(size)
 
     def read(self, start: int, size: int) -> np.ndarray:
         """Return the bytes from an offset on; the next call overwrites them."""
@@ -187,8 +182,15 @@ class _BlockReader:
 class _LineSearch:
     """Searches the lines of one file for needles; without needles every line is a candidate."""
 
-    def __init__(self, path: str, offsets: np.ndarray, ends: np.ndarray, needles: ByteSearch | None) -> None:
-        self._path, self._needles = path, needles
+    def __init__(
+        self,
+        path: str,
+        offsets: np.ndarray,
+        ends: np.ndarray,
+        needles: ByteSearch | None,
+        limits: SearchLimits,
+    ) -> None:
+        self._path, self._needles, self._limits = path, needles, limits
         self._offsets, self._ends = offsets, ends
 
     def __iter__(self) -> Iterator[_Block]:
@@ -197,11 +199,12 @@ class _LineSearch:
                 yield _Block(end, range(start, end))
             return
         blocks = list(self._blocks())
+        size = self._limits.block_bytes
         tasks = [blocks[at : at + BLOCKS_AT_ONCE] for at in range(0, len(blocks), BLOCKS_AT_ONCE)]
         try:
             with ExitStack() as stack:
                 readers = [
-                    _BlockReader(stack.enter_context(file_access.stream(self._path, BLOCK)))
+                    _BlockReader(stack.enter_context(file_access.stream(self._path, size)), size)
                     for _ in range(min(THREADS, len(tasks)))  # most files of one step have one block
                 ]
                 pool = stack.enter_context(ThreadPoolExecutor(THREADS, "rlpanel-search"))
@@ -242,12 +245,12 @@ class _LineSearch:
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
         """Yield ranges of positions: adjacent lines that fit into a block, or a single longer line."""
-        offsets, ends = self._offsets, self._ends
-        breaks = [*(np.flatnonzero(offsets[1:] - ends[:-1] > GAP) + 1).tolist(), len(offsets)]
+        offsets, ends, limits = self._offsets, self._ends, self._limits
+        breaks = [*(np.flatnonzero(offsets[1:] - ends[:-1] > limits.gap_bytes) + 1).tolist(), len(offsets)]
         start = 0
         for stop in breaks:
             while start < stop:
-                end = int(np.searchsorted(ends, offsets[start] + BLOCK, "right"))
+                end = int(np.searchsorted(ends, offsets[start] + limits.block_bytes, "right"))
                 # Keep all samples of one line in the same block.
                 end = int(np.searchsorted(offsets, offsets[min(max(end, start + 1), stop) - 1], "right"))
                 yield start, end

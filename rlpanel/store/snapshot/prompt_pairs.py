@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
+from rlpanel.board_url import BEST, NEWEST
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Fewest prompts of either half at the chosen step, if the run has steps with so many.
@@ -62,10 +63,6 @@ def best_step(steps: np.ndarray, keys: np.ndarray, reward: np.ndarray, half: np.
     means = np.divide(total, choosing, out=np.full(len(values), -np.inf), where=allowed)
     return int(values[np.argmax(means)])
 
-
-#: Choice of the samples that represent a run: each prompt's samples at its newest step, or the samples of the
-#: best step (see `rlpanel.store.snapshot.prompt_pairs`). A number selects the samples of that step.
-NEWEST, BEST = "newest", "best"
 
 _NO_PROMPT = np.uint64(xxh3_64_intdigest(b""))
 #: Markers that chat templates and tokenizers put around a prompt.
@@ -172,7 +169,7 @@ def run_side(snapshot: Snapshot, at: str, reward: np.ndarray, keys: Keys = exact
     at : str
         `NEWEST`, `BEST` or a step's number.
     reward : ndarray of float, shape (rows,)
-        The number by which runs are compared (see `rlpanel.store.snapshot.compared_reward`).
+        The number by which runs are compared (see `rlpanel.store.snapshot.alignment`).
     keys : callable, optional
         Keys by which prompts are matched; by default their text as logged.
     """

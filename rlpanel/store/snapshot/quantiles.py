@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 
 from rlpanel.store.columns.step_stats import MAX, MIN, Steps
-from rlpanel.store.snapshot.step_batches import step_batches
+from rlpanel.store.snapshot.step_metric_cache import step_batches
 
 #: Number of rows that are sorted at a time.
 _BATCH = 128 << 10

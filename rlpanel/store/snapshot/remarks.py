@@ -77,7 +77,7 @@ class LoggedRows(Protocol):
 
     @property
     def once_per_step(self) -> Mapping[int, str]:
-        """What is logged once per step in a file, by its number."""
+        """A file's number → ``line`` or the column whose values are logged once per step."""
 
     @property
     def labels(self) -> tuple[str, ...]:

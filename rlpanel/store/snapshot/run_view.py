@@ -13,7 +13,7 @@ import numpy as np
 
 from rlpanel.metrics.engine.column_info import ALIASES, pooling_columns, step_names, token_mean_columns
 from rlpanel.metrics.engine.constants import Constants
-from rlpanel.metrics.engine.step_statistics import STATISTICS, split_statistic
+from rlpanel.metrics.engine.metric import STATISTICS, split_statistic
 from rlpanel.store.snapshot import step_metric_cache
 from rlpanel.store.snapshot.quantiles import Histogram, Histograms, Quantiles, Values
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -270,38 +270,60 @@ class RunView:
             "rank": snapshot.metadata("rank")[rows],
             "line": snapshot.lines(rows),
         }
-        aliases = [alias for alias, name in ALIASES.items() if snapshot.is_stored(name)]
-        numbers = [*snapshot.numbers, *self.derived]
-        wanted = set(columns) if columns is not None else {*numbers, *snapshot.labels, *aliases}
-        for name in snapshot.labels:
-            if name in wanted:
-                data[f"{name}_text" if snapshot.is_stored(name) else name] = snapshot.label(name, rows)
-        for name in [*numbers, *aliases]:
-            if name in wanted:
+        wanted = None if columns is None else set(columns)
+        for shown, name in self.label_names.items():
+            if wanted is None or name in wanted:
+                data[shown] = snapshot.label(name, rows)
+        for name in self.number_names:
+            if wanted is None or name in wanted:
                 data[name] = self.values(name, rows)
         return data
+
+    @property
+    def label_names(self) -> dict[str, str]:
+        """The label columns by their names in tables of samples: ``<key>_text`` if numbers have the name."""
+        snapshot = self.snapshot
+        return {f"{name}_text" if snapshot.is_stored(name) else name: name for name in snapshot.labels}
+
+    @property
+    def number_names(self) -> list[str]:
+        """Names of the number columns in tables of samples: stored ones, computed ones, second names."""
+        aliases = [alias for alias, name in ALIASES.items() if self.snapshot.is_stored(name)]
+        return [*self.snapshot.numbers, *self.derived, *aliases]
 
     def step_frame(self) -> pd.DataFrame:
         """Return a table with one row per step: step, samples, step metrics, and statistics of every column.
 
         ``episodes`` is there if an episode has several samples.
-
-        The statistics are ``<column>_mean``, ``_std``, ``_min`` and ``_max``. The mean of a column that is
-        itself a mean over tokens keeps its name: ``kl_k3_mean`` is the mean of the samples' ``kl_k3_mean``.
         """
         import pandas as pd
 
         steps = self.snapshot.steps
-        data: dict[str, np.ndarray] = {"step": steps.values, "samples": steps.samples}
-        data |= {"episodes": steps.episodes} if self.snapshot.has_episodes else {}
-        aliases = {alias: name for alias, name in ALIASES.items() if name in steps.columns}
-        for column, name in {**{c: c for c in steps.columns}, **aliases}.items():
-            if name in pooling_columns() or not self.snapshot.has_number(name):
-                continue
-            for statistic in ("mean", *STATISTICS):
-                data[step_name(column, statistic)] = steps.statistic(name, statistic)
+        head = {"step": steps.values, "samples": steps.samples}
+        head |= {"episodes": steps.episodes} if self.snapshot.has_episodes else {}
+        return pd.DataFrame(head | self.step_columns())
+
+    def step_columns(self) -> dict[str, np.ndarray]:
+        """Return all statistics and step metrics that have a value at some step by name, shape (S,) each."""
         metrics = [name for name in step_names() if name in self.step_metrics]
-        return pd.DataFrame(data | self.step_metrics_of(metrics))
+        statistics = {name: self.step_values(curve) for name, curve in self.step_statistics().items()}
+        return statistics | self.step_metrics_of(metrics)
+
+    def step_statistics(self) -> dict[str, str]:
+        """Return the names of statistics of number columns in tables of steps, and the curve behind each.
+
+        They are ``<column>_mean``, ``_std``, ``_min`` and ``_max``. The mean of a column that is itself a
+        mean over tokens keeps its name: ``kl_k3_mean`` is the mean of the samples' ``kl_k3_mean``.
+        """
+        snapshot, found = self.snapshot, {}
+        snapshot.steps.compute_all()
+        for column in [*snapshot.steps.columns, *ALIASES]:
+            name = ALIASES.get(column, column)
+            if name not in pooling_columns() and snapshot.has_number(name):
+                for statistic in ("mean", *STATISTICS):
+                    curve = column if statistic == "mean" else f"{name}:{statistic}"
+                    found[step_name(column, statistic)] = curve
+        return found
 
 
 def step_name(column: str, reduction: str) -> str:

@@ -1,7 +1,4 @@
-"""Immutable data of a run at one version: columns, statistics by step, and the state of its files.
-
-`rlpanel.store.snapshot.run_view.RunView` computes what is not stored.
-"""
+"""Immutable data of a run at one version: columns, statistics by step, state of files, progress."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ import numpy as np
 
 from rlpanel.metrics.engine.column_info import ALIASES, is_outcome, pooling_columns, zero_means_missing
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
+from rlpanel.number_text import size_text
 from rlpanel.sources.files.file_access import Unread
 from rlpanel.store.columns.related_rows import FurtherRows
 from rlpanel.store.columns.run_table import DEAD, DUPLICATE, OLDER, REPEATED, counts
@@ -26,9 +24,58 @@ from rlpanel.store.columns.splits import (
     split_code,
 )
 from rlpanel.store.columns.step_stats import Steps
-from rlpanel.store.snapshot.read_progress import Progress
 from rlpanel.store.snapshot.remarks import Remark, attempt_remarks, evaluation_remarks, group_remarks
 from rlpanel.store.snapshot.sample_places import BadLineAt, SamplePlaces
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Reading progress of a run.
+
+    Attributes
+    ----------
+    bytes_read, bytes_total : int
+        Bytes on disk, summed over all files that exist. They stay different while a file's last line has no
+        newline, since an unfinished line is not read.
+    caught_up : bool
+        True if all complete lines found at the last check were read, or if the user stopped the backlog.
+    halted : bool
+        True if the user stopped the reading of a backlog.
+    rate : float
+        Bytes per second over the last seconds; 0 if it is not known yet.
+    """
+
+    bytes_read: int = 0
+    bytes_total: int = 0
+    caught_up: bool = False
+    halted: bool = False
+    rate: float = field(default=0.0, compare=False)
+
+    @property
+    def waiting(self) -> int:
+        """Number of unread bytes: the backlog, and unfinished lines at the ends of files."""
+        return self.bytes_total - self.bytes_read
+
+    @property
+    def fraction(self) -> float:
+        """Share of bytes that were read, between 0 and 1; 1 if there are no bytes."""
+        return self.bytes_read / self.bytes_total if self.bytes_total else 1.0
+
+
+def describe(done: int, total: int, rate: float) -> str:
+    """Return the progress as text: ``34% of 10.2 GB · 512 MB/s · 13 s left``."""
+    share = done / total if total else 1.0
+    words = [f"{min(share, 1.0):.0%} of {size_text(total)}"]
+    if rate > 0:
+        words += [f"{size_text(rate)}/s", f"{_duration((total - done) / rate)} left"]
+    return " · ".join(words)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(seconds, 0.0):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
 
 #: Number of steps whose rows are remembered.
 MAX_KNOWN = 8
@@ -199,7 +246,7 @@ class Snapshot(SamplePlaces):
 
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:
-        """What this split's numbers depend on and the files do not tell, such as mixed-in evaluations."""
+        """Notes on what this split's numbers depend on and the log lacks, such as mixed-in evaluations."""
         found = (*self.own_remarks, *evaluation_remarks(self), *attempt_remarks(self), *group_remarks(self))
         return tuple(remark for remark in found if remark.split == self.split)
 

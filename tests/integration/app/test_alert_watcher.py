@@ -20,10 +20,16 @@ from prometheus_client import generate_latest
 
 import rlpanel
 from docs import generate
-from rlpanel.app.alerts import alert_delivery
-from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue
+from rlpanel.app.alerts.alert_delivery import (
+    Alert,
+    AlertQueue,
+    Command,
+    NotDelivered,
+    Recipient,
+    Webhook,
+    from_settings,
+)
 from rlpanel.app.alerts.alert_watcher import AlertWatcher
-from rlpanel.app.alerts.recipients import Command, NotDelivered, Recipient, Webhook, from_settings
 from rlpanel.app.live_runs import LiveRuns
 from rlpanel.app.server.background_service import Service
 from rlpanel.app.server.health_endpoint import Observed, health, registry_of
@@ -36,12 +42,8 @@ from tests.factories import append, line, write_run
 from tests.waiting import wait_until
 
 SECRET = "Bearer s3cret"
-
-
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the intervals between checks and between attempts."""
-    monkeypatch.setattr(alert_delivery, "PAUSE", 0.01)
+#: Seconds until a recipient that failed is tried again.
+SOON = 0.01
 
 
 class Hook(ThreadingHTTPServer):
@@ -123,7 +125,8 @@ class watching:
 
     def __init__(self, reader: Reader, run: Path, *recipients: Recipient, **settings: str) -> None:
         self._live = LiveRuns(reader, run.parent, LiveRunLimits(interval=0.02))
-        self._watcher = AlertWatcher(self._live, recipients, Alerts(**settings), "http://board:5006")
+        alerts = Alerts(**settings)
+        self._watcher = AlertWatcher(self._live, recipients, alerts, "http://board:5006", pause=SOON)
 
     def __enter__(self) -> Service:
         self._live.start()
@@ -340,13 +343,10 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_alerts_that_wait_are_bounded_and_come_in_the_end(
-    hook: Hook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(alert_delivery, "ROOM", 5)
+def test_alerts_that_wait_are_bounded_and_come_in_the_end(hook: Hook) -> None:
     made = [Alert(str(number), json.dumps({"number": number}).encode()) for number in range(12)]
     hook.go_on.clear()
-    channel = AlertQueue(Webhook(hook.url))
+    channel = AlertQueue(Webhook(hook.url), room=5)
     for alert in made:
         channel.offer(alert)
     hook.go_on.set()
@@ -363,7 +363,7 @@ def test_alerts_that_wait_are_bounded_and_come_in_the_end(
 def test_one_that_is_refused_does_not_hold_the_others_back(hook: Hook) -> None:
     hook.answers = [400]
     hook.go_on.clear()
-    channel = AlertQueue(Webhook(hook.url))
+    channel = AlertQueue(Webhook(hook.url), pause=SOON)
     for number in range(3):
         channel.offer(Alert(str(number), json.dumps({"number": number}).encode()))
     hook.go_on.set()

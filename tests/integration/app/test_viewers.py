@@ -148,9 +148,8 @@ def test_what_is_drawn_while_a_browser_draws_its_document_is_sent_afterwards(tmp
     async def look(served: Served) -> list[str]:
         viewer = Viewer(served.url + "?run=run")
         await viewer.load()
-        session = served._server.get_session("/", viewer.session_id)
-        server_loop = served._server.io_loop.asyncio_loop
-        page, other = SessionLoop(server_loop, session.document), SessionLoop(server_loop)
+        [session] = (page for page in served.pages if page.id == viewer.session_id)
+        page, other = SessionLoop(served.loop, session.document), SessionLoop(served.loop)
         turn = threading.Event()
         for name in ("first", "second", "third"):
             draw_in_turn(page, partial(drawn.append, name))

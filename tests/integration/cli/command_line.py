@@ -6,16 +6,16 @@ import io
 import os
 import pty
 import shlex
-import subprocess
-import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
 from rlpanel.cli import main
+from tests.integration.forked import start_module
 
-CHECKOUT = Path(__file__).parents[3]
+#: Variables of a terminal without colours.
+PLAIN = {"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"}
 
 
 @dataclass(frozen=True)
@@ -32,21 +32,12 @@ class _Terminal(io.StringIO):
         return True
 
 
-def environment() -> dict[str, str]:
-    """Return the variables of a process that runs the code under test at a terminal without colours."""
-    plain = {"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb", "PYTHONPATH": str(CHECKOUT)}
-    return os.environ | plain
-
-
 def shown_at_terminal(folder: Path, line: str) -> str:
     """Run a command line in a process of its own at a real terminal, and return all that appears there."""
     words = shlex.split(line)
     assert words[0] == "rlpanel"
     reading, terminal = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "rlpanel", *words[1:]],
-        cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal,
-    ):  # fmt: skip
+    with start_module(*words, cwd=folder, env=PLAIN, stdout=terminal, stderr=terminal):
         os.close(terminal)
         shown = b""
         with open(reading, "rb", buffering=0) as screen, suppress(OSError):  # an error at its end
@@ -74,8 +65,7 @@ def run_in(folder: Path, line: str, *more: str, terminal: bool = False, columns:
     assert words[0] == "rlpanel"
     out = _Terminal(newline="") if terminal else io.StringIO(newline="")
     errors, code = io.StringIO(), 0
-    plain = {"NO_COLOR": "1", "COLUMNS": str(columns), "TERM": "dumb"}
-    environment = patch.dict(os.environ, plain)
+    environment = patch.dict(os.environ, PLAIN | {"COLUMNS": str(columns)})
     with environment, patch("sys.argv", words), chdir(folder), redirect_stdout(out), redirect_stderr(errors):
         try:
             main()

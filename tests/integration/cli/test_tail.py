@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.factories import append, line, write_run
+from tests.integration.forked import Forked, start_module
 
 
 @contextmanager
-def tailing(run: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+def tailing(run: Path, *options: str) -> Iterator[Forked | subprocess.Popen[str]]:
     """Run the command until the end of the block; its lines can be read as they are printed."""
-    command = [sys.executable, "-m", "rlpanel", "tail", str(run), *options]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    with start_module("rlpanel", "tail", run, *options, stdout=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
-def read_line(process: subprocess.Popen[str]) -> str:
+def read_line(process: Forked | subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline()
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from tests.factories import write_run
-from tests.integration.cli.command_line import environment, run_in, shown_at_terminal
+from tests.integration.cli.command_line import PLAIN, run_in, shown_at_terminal
+from tests.integration.forked import run_module, start_module
 
 #: Escape sequences, a bell, a C1 control character, text in reverse order, a carriage return, markup of rich.
 HOSTILE = (
@@ -92,13 +92,10 @@ def test_no_text_of_a_log_controls_a_real_terminal(hostile: Path, command: str) 
 
 @pytest.mark.slow
 def test_an_export_into_a_pipe_is_exact(hostile: Path) -> None:
-    command = [sys.executable, "-m", "rlpanel", "export", "run", "--jsonl", "-"]
-    done = subprocess.run(command, cwd=hostile, capture_output=True, check=True, env=environment())
+    done = run_module("rlpanel", "export", "run", "--jsonl", "-", cwd=hostile, env=PLAIN)
     assert HOSTILE in {json.loads(line)["response"] for line in done.stdout.splitlines()}
-    done = subprocess.run(
-        [*command[:-2], "--csv", "-"], cwd=hostile, capture_output=True, check=True, env=environment()
-    )
-    assert HOSTILE.encode() in done.stdout
+    done = run_module("rlpanel", "export", "run", "--csv", "-", cwd=hostile, env=PLAIN)
+    assert HOSTILE in done.stdout
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv"])
@@ -143,15 +140,14 @@ def test_steps_have_sparklines_of_the_whole_run(grpo_run: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a file that is always full")
 def test_a_full_disk_is_one_line_of_error(grpo_run: Path) -> None:
     with Path("/dev/full").open("wb") as full:
-        command = [sys.executable, "-m", "rlpanel", "steps", str(grpo_run)]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = run_module("rlpanel", "steps", grpo_run, stdout=full)
     assert done.returncode == 2
     assert done.stderr == "rlpanel: the output cannot be written: No space left on device\n"
 
 
 def test_a_reader_that_stops_early_is_no_error(grpo_run: Path) -> None:
-    command = [sys.executable, "-m", "rlpanel", "samples", str(grpo_run), "--limit", "0", "--jsonl"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+    options = ("--limit", "0", "--jsonl")
+    with start_module("rlpanel", "samples", grpo_run, *options, stdout=PIPE, stderr=PIPE) as started:
         assert started.stdout is not None
         assert started.stderr is not None
         assert json.loads(started.stdout.readline())["step"] == 1

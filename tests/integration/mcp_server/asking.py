@@ -11,14 +11,13 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import httpx2
-from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
+from typing import TYPE_CHECKING, Any
 
 from tests.ui.board import free_port
 from tests.waiting import run_alone, wait_until
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 #: The checkout, so that the child imports the code under test and not another installation.
 CHECKOUT = Path(__file__).parents[3]
@@ -58,6 +57,8 @@ Script = Callable[[Answers], Awaitable[None]]
 
 def ask(root: Path, script: Script, *options: str) -> None:
     """Run a script against a server over its standard input and output."""
+    from mcp import Client, StdioServerParameters  # takes a second, also of tests that are left out
+
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "XDG_CACHE_HOME": str(root.parent / "cache")}
     server = StdioServerParameters(
         command=sys.executable, args=[*COMMAND, str(root), *options], env=environment, cwd=root.parent
@@ -91,6 +92,9 @@ def http_server(root: Path, *options: str) -> Iterator[tuple[int, str]]:
 
 def ask_http(port: int, token: str, script: Script) -> None:
     """Run a script against a server over HTTP."""
+    import httpx2
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
 
     async def run() -> None:
         headers = {"Authorization": f"Bearer {token}"}

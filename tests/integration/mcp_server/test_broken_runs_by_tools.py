@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("mcp")
-pytest.importorskip("duckdb")
-
 from tests.bench.broken_runs.kinds import broken_run
 from tests.bench.broken_runs.run_files import RunFiles
 from tests.integration.mcp_server.asking import Answers, ask
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not all(map(find_spec, ("mcp", "duckdb"))), reason="needs mcp and duckdb"),
+]
 
 Finding = dict[str, Any]
 Proof = Callable[[Answers, str, Finding], Awaitable[None]]

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import http.client
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("mcp")
-
 from tests.factories import write_run
-from tests.integration.mcp_server.asking import CHECKOUT, Answers, ask_http, http_server
+from tests.integration.forked import run_module
+from tests.integration.mcp_server.asking import Answers, ask_http, http_server
 from tests.integration.mcp_server.hostile_names import CALLS, ORDER, check_refusal, write_hostile
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("mcp") is None, reason="needs mcp")]
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -116,15 +114,13 @@ def test_another_origin_is_refused_even_with_the_token(server: tuple[int, str], 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1", "example.org"])
 def test_it_listens_on_this_machine_only(tmp_path: Path, host: str) -> None:
     write_run(tmp_path / "exp")
-    command = [sys.executable, "-m", "rlpanel", "mcp", str(tmp_path), "--http", "5999", "--host", host]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT, timeout=120, check=False)
+    done = run_module("rlpanel", "mcp", tmp_path, "--http", "5999", "--host", host)
     assert done.returncode == 2
     assert "this machine only" in done.stderr
 
 
 def test_a_short_token_is_refused(tmp_path: Path) -> None:
     write_run(tmp_path / "exp")
-    command = [sys.executable, "-m", "rlpanel", "mcp", str(tmp_path), "--http", "5999", "--token", "short"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT, timeout=120, check=False)
+    done = run_module("rlpanel", "mcp", tmp_path, "--http", "5999", "--token", "short")
     assert done.returncode == 2
     assert "could be guessed" in done.stderr

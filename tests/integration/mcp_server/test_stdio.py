@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("mcp")
-
 from rlpanel.mcp_server.answer import NOTICE, estimated_tokens
-from rlpanel.mcp_server.table_tools import READING, WRITING
+from rlpanel.mcp_server.tool_server import WRITING
 from tests.factories import append, line, write_run
 from tests.integration.mcp_server.asking import Answers, ask
 from tests.integration.mcp_server.hostile_names import CALLS, ORDER, check_refusal, write_hostile
+from tests.mcp_tools import READING
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("mcp") is None, reason="needs mcp")]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 def test_each_tool_answers(root: Path) -> None:
     async def script(answers: Answers) -> None:
         tools = (await answers.client.list_tools()).tools
-        assert [tool.name for tool in tools] == list(READING)
+        assert [tool.name for tool in tools] == READING
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
         assert {row["run"] for row in await answers.rows("runs")} == {"exp", "other"}
         [first, *_] = samples = await answers.rows("samples", run="exp", sort="-reward", text=True)

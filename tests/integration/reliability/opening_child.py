@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import rlpanel
-from rlpanel.cli.resource_usage import peak_memory
-from rlpanel.store.index.run_summary import SUMMARIES
+from rlpanel.cli.file_commands import peak_memory
+from rlpanel.store.index.run_summary import RunSummaries
 from rlpanel.store.query.sample_notes import Notes
 from tests.limits import small_runtime
 
@@ -40,8 +40,9 @@ def opened(folder: Path, logged: Messages) -> dict[str, Any]:
     faulthandler.dump_traceback_later(SECONDS, exit=True)
     logged.texts.clear()
     began = time.process_time()
-    *_, listed = [*SUMMARIES.read_saved([folder]), rlpanel.discover(folder)]
-    summary = SUMMARIES.of(folder)
+    summaries = RunSummaries()
+    *_, listed = [*summaries.read_saved([folder]), rlpanel.discover(folder)]
+    summary = summaries.of(folder)
     run = rlpanel.open_run(folder, follow=False, jobs=0, runtime=small_runtime(min_log_bytes=0))
     notes = Notes(run.path)
     notes.labels(run.snapshot)
@@ -52,7 +53,7 @@ def opened(folder: Path, logged: Messages) -> dict[str, Any]:
         "megabytes": (peak_memory() or 0) >> 20,
         "rows": run.snapshot.samples,
         "listed": len(listed),
-        "notes": len(notes.frame()),
+        "notes": len(notes.all()),
         "findings": found,
         "summary": [summary.samples, summary.checked],
         "said": [

@@ -18,15 +18,16 @@ from tokenizers import models
 
 from rlpanel.safe_files import MARKER
 from tests.factories import append, line, write_run
+from tests.integration.forked import CHECKOUT, run_module
 from tests.integration.http_client import ask
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.server_process import ServerProcess
 from tests.waiting import wait_until
 
 ROWS = 16
 #: Upper bounds of one opening; the megabytes are those of the whole process.
 MAX_SECONDS, MAX_MEGABYTES = 2.0, 200
 SECRET, NOBODY = "SECRET_NAME", 65534
-_CHILD = [sys.executable, "-m", "tests.integration.reliability.opening_child"]
+_CHILD = "tests.integration.reliability.opening_child"
 
 
 def tokenizer() -> str:
@@ -114,16 +115,25 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if content is not None:
             (folder / name).write_text(content)
     (folder / "rlpanel.toml").write_text(f'tokenizer = "tokenizer.json"\n{FILES["rlpanel.toml"]}')
-    openings([folder])
+    openings(folder)
     assert [name for name in FILES if not (folder / name).exists()] == []
     return folder
 
 
-def openings(runs: list[Path]) -> list[dict[str, Any]]:
+def openings(*runs: Path) -> list[dict[str, Any]]:
     """Open runs in a child process, and return what each said."""
-    done = subprocess.run(
-        [*_CHILD, *map(str, runs)], cwd=CHECKOUT, capture_output=True, text=True, timeout=300, check=False
+    return said_by(run_module(_CHILD, *runs, cwd=CHECKOUT, timeout=300))
+
+
+def measured_openings(*runs: Path) -> list[dict[str, Any]]:
+    """Open runs in a child process that has imported nothing else, so that its memory can be measured."""
+    command = [sys.executable, "-m", _CHILD, *runs]
+    return said_by(
+        subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=300, check=False)
     )
+
+
+def said_by(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads(text) for text in done.stdout.splitlines()]
 
@@ -140,7 +150,7 @@ def planted(whole: Path, name: str, kind: str, folder: Path) -> Path:
 
 
 def test_a_whole_run_says_nothing_and_uses_everything(whole: Path) -> None:
-    (found,) = openings([whole])
+    (found,) = openings(whole)
     assert found["said"] == []
     assert [found[key] for key in ("rows", "listed", "notes", "summary")] == [ROWS, 1, 1, [ROWS, 4]]
 
@@ -150,7 +160,7 @@ def test_whatever_is_in_the_place_of_a_small_file_is_named_and_costs_little(
 ) -> None:
     cases = [(name, kind) for name in FILES for kind in KINDS]
     runs = [planted(whole, name, kind, tmp_path) for name, kind in cases]
-    found = dict(zip(cases, openings(runs), strict=True))
+    found = dict(zip(cases, measured_openings(*runs), strict=True))
     assert {case: (one["rows"], one["listed"]) for case, one in found.items()} == dict.fromkeys(
         cases, (ROWS, 1)
     )
@@ -174,7 +184,7 @@ def test_a_summary_that_was_changed_is_not_shown(whole: Path, tmp_path: Path) ->
     saved = Path(shutil.copytree(whole, tmp_path / "run")) / ".rlpanel" / "summary"
     assert '"samples": 16' in saved.read_text()
     saved.write_text(saved.read_text().replace('"samples": 16', '"samples": 99'))
-    (found,) = openings([tmp_path / "run"])
+    (found,) = openings(tmp_path / "run")
     assert found["summary"] == [0, -1]
 
 
@@ -234,11 +244,4 @@ def test_the_list_of_runs_has_those_beside_pipes(tmp_path: Path) -> None:
 
 
 def rlpanel_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rlpanel", *arguments],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_module("rlpanel", *arguments, cwd=CHECKOUT, timeout=60)

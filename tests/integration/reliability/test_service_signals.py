@@ -14,7 +14,8 @@ import pytest
 
 from rlpanel.app.server.forced_end import GRACE
 from tests.factories import write_run
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.forked import CHECKOUT
+from tests.integration.server_process import ServerProcess
 from tests.waiting import wait_until
 
 #: Blocks a thread for ever, without letting Python handle signals: it locks a mutex of C twice.

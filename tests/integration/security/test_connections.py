@@ -15,15 +15,14 @@ import pytest
 
 from rlpanel.app.security.bounded_server import most_connections
 from tests.factories import write_run
+from tests.integration.forked import CHECKOUT
 from tests.integration.http_client import ask
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.server_process import ServerProcess
 from tests.ui.board import PATIENCE
 from tests.waiting import wait_until
 
 TOKEN = "a-token-of-thirty-two-characters"
 DESCRIPTORS = 220
-#: Runs the server with few descriptors.
-FEW = ("bash", "-c", f'ulimit -n {DESCRIPTORS}; exec "$0" "$@"', sys.executable, "-m", "rlpanel", "serve")
 HALF = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 HALF_BODY = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\ntoken="
 
@@ -33,7 +32,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A board with a token and few descriptors."""
     folder = tmp_path_factory.mktemp("root")
     write_run(folder / "run", steps=2, ranks=1, samples=3)
-    with ServerProcess(folder, command=FEW, env={"RLPANEL_TOKEN": TOKEN}) as server:
+    few = (DESCRIPTORS, DESCRIPTORS)
+    with ServerProcess(folder, env={"RLPANEL_TOKEN": TOKEN}, descriptors=few) as server:
         yield server
 
 
@@ -70,8 +70,8 @@ def test_half_a_request_is_given_up(small: ServerProcess) -> None:
 
 
 def test_the_server_raises_its_limit_of_descriptors(root: Path) -> None:
-    command = ("bash", "-c", 'ulimit -S -n 200; exec "$0" "$@"', *FEW[3:])
-    with ServerProcess(root, command=command) as server:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with ServerProcess(root, descriptors=(200, most)) as server:
         limits = Path(f"/proc/{server.pid}/limits").read_text()
     soft, hard = next(line.split()[3:5] for line in limits.splitlines() if line.startswith("Max open files"))
     assert int(soft) == min(int(hard), 65_536)
@@ -95,8 +95,8 @@ async def serve():
     with bounded_servers():
         server = HTTPServer(lambda request: request.connection.finish())
     sockets = bind_sockets(0, "127.0.0.1")
+    port = sockets[0].getsockname()[1]
     server.add_sockets(sockets)
-    port = next(iter(server._sockets.values())).getsockname()[1]
     files = []
     try:
         while True:

@@ -18,7 +18,8 @@ from rlpanel.sources.discovery.directory import Directory
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.forked import CHECKOUT
+from tests.integration.server_process import ServerProcess
 from tests.unit.sources.readers.faults import public_folder
 from tests.waiting import wait_until
 

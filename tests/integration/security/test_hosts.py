@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,9 +15,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.factories import write_run
+from tests.integration.forked import CHECKOUT
 from tests.integration.http_client import ask, upgrade
 from tests.integration.security.page_client import page_token
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.server_process import ServerProcess
 from tests.ui.board import PATIENCE, BoardPage
 from tests.waiting import wait_until
 
@@ -137,20 +138,16 @@ def test_listening_on_all_addresses_the_address_itself_is_a_name(root: Path) -> 
         assert found == ours
 
 
-@pytest.fixture(scope="module")
-def rebinding_browser(launch: Callable[..., Browser]) -> Browser:
-    """A browser in which evil.example is this machine, as after DNS rebinding."""
-    return launch("--host-resolver-rules=MAP evil.example 127.0.0.1")
-
-
-def test_a_rebound_name_shows_no_sample(served: ServerProcess, rebinding_browser: Browser) -> None:
-    page = rebinding_browser.new_page()
+def test_a_rebound_name_shows_no_sample(served: ServerProcess, browser: Browser) -> None:
+    page = browser.new_page()
     answer = page.goto(f"http://evil.example:{served.port}/")
     assert answer is not None
     assert answer.status == 403
     expect(page.locator("body")).to_contain_text("evil.example")
-    board = BoardPage(rebinding_browser.new_page(), served.url).open()
+    board = BoardPage(browser.new_page(), served.url).open()
     expect(board.rows.first).to_be_visible()
+    for opened in (page, board.page):
+        opened.close()
 
 
 _ATTACK = """<!doctype html><title>attack</title><body><script>

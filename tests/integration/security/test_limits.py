@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.factories import write_run
+from tests.integration.forked import CHECKOUT
 from tests.integration.security.limits_child import NO_NAMESPACE
-from tests.integration.server_process import CHECKOUT
 from tests.unit.sources.readers.faults import public_folder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits are those of inotify")

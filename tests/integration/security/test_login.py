@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import http.client
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +16,7 @@ from playwright.sync_api import BrowserContext, expect
 
 from rlpanel.app.server.access import Access
 from tests.factories import write_run
+from tests.integration.forked import run_module
 from tests.integration.http_client import Answer, ask
 from tests.integration.server_process import ServerProcess
 from tests.ui.board import PATIENCE, free_port
@@ -237,10 +236,8 @@ def peak_memory(pid: int) -> int:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_a_short_token_is_refused_with_a_better_one(root: Path, host: str) -> None:
-    command = [sys.executable, "-m", "rlpanel", "serve", str(root), "--host", host, "--token", "abc123"]
-    done = subprocess.run(
-        [*command, "--port", str(free_port())], capture_output=True, text=True, timeout=2 * PATIENCE
-    )
+    options = ("--host", host, "--token", "abc123", "--port", str(free_port()))
+    done = run_module("rlpanel", "serve", root, *options)
     assert done.returncode == 2
     (suggested,) = re.findall(r"RLPANEL_TOKEN=(\S+)", done.stderr)
     assert len(suggested) >= 16

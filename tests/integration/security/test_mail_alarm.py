@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 
-from rlpanel.app.alerts.recipients import Command, NotDelivered
+from rlpanel.app.alerts.alert_delivery import Command, NotDelivered
 from tests.factories import write_run
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.forked import CHECKOUT
+from tests.integration.server_process import ServerProcess
 from tests.ui.board import PATIENCE
 from tests.waiting import wait_until
 

@@ -16,8 +16,7 @@ from rlpanel.app.server.media_endpoint import CHUNK
 from rlpanel.panels.session.media_addresses import PageMedia
 from rlpanel.runtime import default_runtime
 from rlpanel.sources.records.embedded_media import Medium
-from rlpanel.store.query.playable_media import HEAD, PlayableMedium, playable
-from rlpanel.store.query.sample_media import OpenMedium
+from rlpanel.store.query.sample_media import HEAD, OpenMedium, PlayableMedium, playable
 from tests.conversations import write_agent_run
 from tests.integration.http_client import Answer, ask
 from tests.media import CLIP, IMPOSTORS, in_base64, polyglot, sound

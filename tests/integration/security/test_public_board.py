@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,8 +11,9 @@ import pytest
 
 from rlpanel.app.board.board import Board
 from rlpanel.panels.sample.sample_actions import SampleActions
+from tests.integration.forked import run_module
 from tests.integration.http_client import Answer, ask
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.server_process import ServerProcess
 from tests.viewer import Viewer
 from tests.waiting import wait_until
 
@@ -105,14 +103,5 @@ def test_the_named_origin_may_embed_the_board(public: ServerProcess, root: Path)
     "origin", ["*", "https://a.example; script-src *", "evil.example", "https://a.example/x"]
 )
 def test_what_is_no_origin_is_refused_at_the_start(root: Path, origin: str) -> None:
-    command = ["rlpanel", "serve", os.fspath(root), "--embed-in", origin]
-    environment = {**os.environ, "PYTHONPATH": os.fspath(CHECKOUT)}
-    done = subprocess.run(
-        [sys.executable, "-m", *command],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_module("rlpanel", "serve", root, "--embed-in", origin)
     assert (done.returncode, "is no origin" in done.stderr) == (2, True)

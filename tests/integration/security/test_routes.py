@@ -19,9 +19,11 @@ from tornado.routing import PathMatches, Rule
 from rlpanel.app.security.request_guard import ROUTES, RouteAccess, access_of
 from rlpanel.app.server.access import Access
 from rlpanel.app.server.server import start
+from rlpanel.panel_fixes.server_pages import tornado_application
+from tests.integration.forked import CHECKOUT
 from tests.integration.http_client import ask, upgrade
 from tests.integration.security.page_client import page_token
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.server_process import ServerProcess
 from tests.ui.board import free_port
 from tests.waiting import wait_until
 
@@ -48,7 +50,7 @@ def routes_of_a_server() -> list[str]:
     with closing(loop), ExitStack() as stack:
         stack.callback(asyncio.set_event_loop, None)  # no later test gets the closed loop
         server = start(None, Access(port=free_port(), token=TOKEN))
-        rules = server._tornado.wildcard_router.rules
+        rules = tornado_application(server).wildcard_router.rules
         server.stop(wait=False)
         assert all(isinstance(rule.matcher, PathMatches) for rule in rules)
         return [rule.matcher.regex.pattern for rule in rules]

@@ -9,7 +9,7 @@ from tests.integration.server_process import ServerProcess
 
 
 def test_a_server_process_answers_and_ends(root: Path) -> None:
-    with ServerProcess(root) as server:
+    with ServerProcess(root, fresh=True) as server:
         with urllib.request.urlopen(f"{server.url}health", timeout=30) as answer:
             assert answer.status == 200
         assert server.alive

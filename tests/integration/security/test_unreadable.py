@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.factories import write_run
-from tests.integration.server_process import CHECKOUT
+from tests.integration.forked import CHECKOUT, run_module
 from tests.unit.sources.readers.faults import public_folder
 
-#: Permissions only apply to ordinary users, and such a user may be unable to import root's packages.
-_AS_USER = """
-import os, sys
-import pyarrow.parquet
-import rlpanel.app.run_export, rlpanel.api.open_run
-from rlpanel.cli import main
-if os.geteuid() == 0:
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
-main()
-"""
+#: Permissions only apply to ordinary users.
+NOBODY = 65534
 RANK1 = "rollout_data_rank_1.jsonl"
 
 
@@ -39,15 +27,8 @@ def run() -> Iterator[Path]:
 
 def index(*arguments: str | Path, command: str = "index") -> subprocess.CompletedProcess[str]:
     """Run ``rlpanel index`` or another command as an ordinary user."""
-    return subprocess.run(
-        [sys.executable, "-c", _AS_USER, command, *map(str, arguments)],
-        env=os.environ | {"NO_COLOR": "1", "COLUMNS": "200", "RLPANEL_CACHE": "0", "RLPANEL_JOBS": "0"},
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    env = {"NO_COLOR": "1", "COLUMNS": "200", "RLPANEL_CACHE": "0", "RLPANEL_JOBS": "0"}
+    return run_module("rlpanel", command, *arguments, cwd=CHECKOUT, env=env, user=NOBODY)
 
 
 def test_a_whole_run_ends_well(run: Path) -> None:

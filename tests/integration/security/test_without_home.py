@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.factories import write_run
-from tests.integration.server_process import CHECKOUT, ServerProcess
+from tests.integration.forked import CHECKOUT
+from tests.integration.server_process import ServerProcess
 from tests.unit.sources.readers.faults import public_folder
 
 pytestmark = pytest.mark.slow

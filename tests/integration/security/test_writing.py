@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from rlpanel.sources.slime_convert import convert
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.sample_notes import Notes
 from tests.factories import append, line, write_run
+from tests.integration.forked import run_module, start_parent
 from tests.limits import SAVED, small_runtime
 
 #: Seconds after which a writer counts as hanging.
@@ -478,17 +478,18 @@ def test_the_command_leaves_a_linked_folder_alone(scene: Scene) -> None:
     """A run that is large enough for an index, with the command that a user runs."""
     write_run(scene.run, steps=1, samples=1, response="x" * (5 << 20), file_name="rollout_data_rank_1.jsonl")
     (scene.run / ".rlpanel").symlink_to(scene.victim)
-    command = [sys.executable, "-m", "rlpanel", "index", str(scene.run)]
+    start_parent()  # its imports are no part of the command's time
     with untouched(scene.victim):
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=4 * PATIENCE)
+        done = run_module("rlpanel", "index", scene.run)
+    assert done.returncode == 0
     assert done.stderr.count("is a link") == 1
     assert list((scene.base / "home").glob("rlpanel/*/manifest"))
 
 
 @pytest.mark.parametrize("target", ["-", "/dev/stdout"])
 def test_an_export_to_stdout_is_the_page_alone(scene: Scene, target: str) -> None:
-    command = [sys.executable, "-m", "rlpanel", "export", str(scene.run), "--html", target]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=4 * PATIENCE)
+    done = run_module("rlpanel", "export", scene.run, "--html", target)
+    assert done.returncode == 0
     assert done.stdout.startswith("<!")
     assert done.stdout.rstrip().endswith("</html>")
     assert done.stderr.startswith(f"{target}: ")
@@ -497,7 +498,7 @@ def test_an_export_to_stdout_is_the_page_alone(scene: Scene, target: str) -> Non
 def test_an_export_says_that_its_target_is_a_link(scene: Scene) -> None:
     report = scene.out / "report.html"
     report.symlink_to(scene.victim / "keep")
-    command = [sys.executable, "-m", "rlpanel", "export", str(scene.run), "--html", str(report)]
+    start_parent()
     with untouched(scene.victim):
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=4 * PATIENCE)
+        done = run_module("rlpanel", "export", scene.run, "--html", report)
     assert (done.returncode, done.stderr) == (2, f"rlpanel: {report} is a link; name the file itself\n")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from rlpanel.analysis.clustered_tests import TwoSets, likelihood_root, normal_of_t, threshold
+from rlpanel.analysis.difference import TwoSets, likelihood_root, normal_of_t, threshold
 from rlpanel.metrics.win_rate import t95
 
 

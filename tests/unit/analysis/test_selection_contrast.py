@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.analysis import column_contrast
+from rlpanel.analysis import selection_contrast
 from rlpanel.analysis.difference import MAX_UIDS, ContrastSide, Difference, label_of
 from rlpanel.analysis.selection_contrast import Contrast, contrast
 from rlpanel.errors import SettingError
@@ -198,7 +198,7 @@ def test_a_script_is_compared_by_its_share_of_the_letters(tmp_path: Path) -> Non
 def test_of_long_texts_fewer_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of(tmp_path)
     chars = run.snapshot.number("response_chars").mean()
-    monkeypatch.setattr("rlpanel.analysis.text_contrast.MAX_TEXT_CHARS", int(50.5 * chars))
+    monkeypatch.setattr("rlpanel.analysis.text_features.MAX_TEXT_CHARS", int(50.5 * chars))
     found = compared(run, *halves(run))
     assert (found.is_sampled, found.texts_total) == (True, pytest.approx(101, abs=4))
 
@@ -276,4 +276,4 @@ def test_the_shown_samples_are_those_with_the_largest_values_in_their_order(valu
     order = rng.integers(0, values, 3000).astype(float)
     positions = np.sort(rng.choice(3000, count, replace=False))
     ranked = sorted(positions.tolist(), key=lambda position: -order[position])  # stable
-    assert column_contrast._first(positions, order).tolist() == ranked[:MAX_UIDS]
+    assert selection_contrast.largest_first(positions, order).tolist() == ranked[:MAX_UIDS]

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.analysis.change_sentences import sentences
 from rlpanel.analysis.curve_parts import can_split, curve_parts
-from rlpanel.analysis.step_change import explain_step
+from rlpanel.analysis.step_change import explain_step, sentences
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import METRICS
 from rlpanel.metrics.engine.segments import Segments
@@ -161,8 +160,8 @@ def test_what_cannot_be_explained_gets_a_message(
         explain_step(view, column, step, since)
 
 
-def test_parts_of_step_metrics_give_the_metric(grpo_run: Path) -> None:
-    view = rlpanel.open_run(grpo_run, follow=False).view
+def test_parts_of_step_metrics_give_the_metric(grpo: rlpanel.Run) -> None:
+    view = grpo.view
     snapshot = view.snapshot
     rows = snapshot.rows_of(46)
     position = snapshot.steps.position(46)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
-from rlpanel.findings.check import _CAUSES, merged
+from rlpanel.findings.check import CAUSES, merged
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RULES
 
@@ -62,4 +62,4 @@ def test_findings_of_two_ranks_or_categories_stay_alone() -> None:
 
 def test_every_rule_has_a_place_between_causes_and_symptoms() -> None:
     clock = {rule.name for rule in RULES.values() if rule.clock}
-    assert {each.partition(":")[0] for each in _CAUSES} == set(RULES) - clock
+    assert {each.partition(":")[0] for each in CAUSES} == set(RULES) - clock

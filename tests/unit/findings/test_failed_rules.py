@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 import rlpanel
-from rlpanel.findings.check import FAILED, check
+from rlpanel.findings.check import FAILED, check, worst_finding
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RULES, Rule, RuleContext
-from rlpanel.findings.findings_cache import worst_finding
 from rlpanel.mcp_server.answer import AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
-from rlpanel.mcp_server.table_tools import tool_of
+from rlpanel.mcp_server.tool_server import tool_of
 from rlpanel.panels.findings.findings_list import list_html
 from rlpanel.queries.findings import findings
 from rlpanel.settings import FindingSettings

@@ -7,9 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from rlpanel.api.run import FINDING_TYPES
-from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.finding_dict import finding_dict
+from rlpanel.findings.engine.finding import Finding, finding_dict
 from rlpanel.queries.findings import findings
 
 COLUMNS = [
@@ -39,7 +37,7 @@ WHOLE_RUN = Finding(severity="info", sentence="A field is odd.", rule="odd_field
 def table_of(*found: Finding) -> pd.DataFrame:
     """Return the data frame that `Run.findings` makes of findings."""
     rows = [{**finding_dict(finding), "finding": finding} for finding in found]
-    return findings.table(rows).frame().astype(FINDING_TYPES)
+    return findings.table(rows).frame(typed=True)
 
 
 def test_the_table_has_one_row_per_finding_and_the_object_behind_it() -> None:

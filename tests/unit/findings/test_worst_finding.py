@@ -8,24 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from rlpanel.findings.check import cached_findings, worst_finding
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.findings_cache import cached_findings, worst_finding
 from rlpanel.settings import FindingSettings, Reading
-from rlpanel.store.cache.saved_text import read_saved_text
+from rlpanel.store.cache.run_cache import read_saved_text
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.run_summary import FILE, SUMMARIES
+from rlpanel.store.index.run_summary import FILE, RunSummaries
 from tests.factories import write_run
 from tests.limits import SAVED
 
 ALARM = Finding(severity="alarm", sentence="It broke.")
 WARNING = Finding(severity="warning", sentence="It may break.")
 OLD = Finding(severity="info", sentence="It broke long ago.")
-
-
-@pytest.fixture(autouse=True)
-def _new_process() -> None:
-    """Forget all runs."""
-    SUMMARIES.forget()
 
 
 def opened(folder: Path) -> RunIndex:
@@ -54,9 +48,9 @@ def test_the_worst_finding_is_no_history(findings: list[Finding], worst: Finding
 
 def test_the_summary_of_a_checked_run_has_its_worst_finding(tmp_path: Path) -> None:
     index = opened(tmp_path / "run")
-    assert SUMMARIES.of(index.path).severity is None
+    assert index.summaries.of(index.path).severity is None
     check(index)
-    summary = SUMMARIES.of(index.path)
+    summary = index.summaries.of(index.path)
     assert (summary.severity, summary.checked) == ("alarm", 30)
     assert summary.finding.startswith("From step 20 on")
 
@@ -64,17 +58,16 @@ def test_the_summary_of_a_checked_run_has_its_worst_finding(tmp_path: Path) -> N
 def test_a_run_that_is_fine_has_no_severity(tmp_path: Path) -> None:
     index = opened(write_run(tmp_path / "run", steps=range(1, 20), truncated=0, tokens=False))
     check(index)
-    assert (SUMMARIES.of(index.path).severity, SUMMARIES.of(index.path).checked) == ("", 19)
+    assert (index.summaries.of(index.path).severity, index.summaries.of(index.path).checked) == ("", 19)
 
 
 def test_the_finding_of_a_run_whose_columns_are_saved_survives_a_restart(tmp_path: Path) -> None:
     index = opened(tmp_path / "run")
     index.save(last=True)
     check(index)
-    before = SUMMARIES.of(index.path)
-    SUMMARIES.forget()
-    assert list(SUMMARIES.read_saved([index.path])) == [1]
-    assert SUMMARIES.of(index.path) == before
+    restarted = RunSummaries()
+    assert list(restarted.read_saved([index.path])) == [1]
+    assert restarted.of(index.path) == index.summaries.of(index.path)
 
 
 def test_nothing_is_written_into_a_run_whose_columns_are_not_saved(tmp_path: Path) -> None:
@@ -91,7 +84,7 @@ def test_no_finding_is_saved_if_the_index_on_disk_is_turned_off(tmp_path: Path) 
     while index.read():
         pass
     check(index)
-    assert SUMMARIES.of(index.path).severity is not None
+    assert index.summaries.of(index.path).severity is not None
     assert (index.path / ".rlpanel" / FILE).read_bytes() == saved
 
 
@@ -102,7 +95,7 @@ def test_a_finding_is_saved_again_if_its_severity_changes_or_after_a_minute(tmp_
     def saved_after(findings: list[Finding], now: float) -> str:
         worst = worst_finding(findings)
         assert worst is not None
-        SUMMARIES.note_finding(index.path, worst.severity, worst.sentence, 30, now, save=True)
+        index.summaries.note_finding(index.path, worst.severity, worst.sentence, 30, now, save=True)
         return str(json.loads(read_saved_text(index.path, FILE))["finding"])
 
     assert saved_after([WARNING], 1000.0) == "It may break."
@@ -117,9 +110,8 @@ def test_a_finding_is_saved_again_if_its_severity_changes_or_after_a_minute(tmp_
 def test_a_command_that_checks_right_after_saving_saves_the_new_finding(tmp_path: Path) -> None:
     index = opened(tmp_path / "run")
     index.save(last=True)
-    SUMMARIES.note_finding(index.path, "alarm", "It broke.", 30, 1000.0, save=True)
-    SUMMARIES.forget()
+    index.summaries.note_finding(index.path, "alarm", "It broke.", 30, 1000.0, save=True)
     index = opened(tmp_path / "run")
-    SUMMARIES.save(index.path)
-    SUMMARIES.note_finding(index.path, "alarm", "It is broken.", 30, 1001.0, save=True)
+    index.summaries.save(index.path)
+    index.summaries.note_finding(index.path, "alarm", "It is broken.", 30, 1001.0, save=True)
     assert json.loads(read_saved_text(index.path, FILE))["finding"] == "It is broken."

@@ -14,7 +14,8 @@ from rlpanel.errors import SettingError
 from rlpanel.mcp_server.answer import AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.mcp_server.server_setup import PAGES, create_server, read_page
-from rlpanel.mcp_server.table_tools import READING, WRITING
+from rlpanel.mcp_server.tool_server import WRITING
+from tests.mcp_tools import READING
 
 ROOT = Path(__file__).parents[3]
 

@@ -16,10 +16,11 @@ from mcp import Client
 from rlpanel.mcp_server.answer import AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.mcp_server.server_setup import create_server
-from rlpanel.mcp_server.table_tools import READING, WRITING
+from rlpanel.mcp_server.tool_server import WRITING
 from rlpanel.runtime import default_runtime
 from tests.integration.mcp_server.asking import Answers
 from tests.integration.mcp_server.hostile_names import CALLS, ORDER, check_refusal, write_hostile
+from tests.mcp_tools import READING
 
 Script = Callable[[Answers], Awaitable[None]]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.metrics.engine.compute import derive_columns, reduce_tokens, token_values
 from rlpanel.metrics.engine.constants import gather_constants
-from rlpanel.metrics.engine.step_compute import StepRows
+from rlpanel.metrics.engine.segments import StepRows
 from rlpanel.metrics.kl_divergence import kl_k2, kl_k3, kl_rllb, log_ratio
 from tests import textbook
 
@@ -131,7 +131,7 @@ def test_tokens_that_the_engine_could_not_score_are_left_out(samples: list[list[
     rows = step(arrays)
     if together:
         means = [textbook.mean(gaps) if gaps else np.nan for gaps in scored]
-        assert rows._column("engine_log_ratio_mean") == pytest.approx(means, abs=1e-9, nan_ok=True)
+        assert rows.column("engine_log_ratio_mean") == pytest.approx(means, abs=1e-9, nan_ok=True)
         wanted = textbook.mean([math.exp(abs(gap)) for gap in together])
         assert value(rows, "engine_mismatch") == pytest.approx(wanted, rel=1e-9)
         wanted = textbook.effective_sample_size([math.exp(gap) for gap in together]) / len(together)
@@ -140,7 +140,7 @@ def test_tokens_that_the_engine_could_not_score_are_left_out(samples: list[list[
     kept = [[-p for p, _, kept in tokens if kept] for tokens in samples]
     if any(kept):
         sums = [sum(values) if values else np.nan for values in kept]
-        assert rows._column("surprisal_sum") == pytest.approx(sums, abs=1e-9, nan_ok=True)
+        assert rows.column("surprisal_sum") == pytest.approx(sums, abs=1e-9, nan_ok=True)
 
 
 @given(st.lists(st.lists(st.tuples(sometimes_scored, sometimes_scored), min_size=1), min_size=1, max_size=5))
@@ -155,7 +155,7 @@ def test_means_over_a_steps_tokens_leave_out_those_without_a_logprob(
             wanted = textbook.mean([formula(*pair) for pair in both])
             assert value(rows, name) == pytest.approx(wanted, rel=1e-9, abs=1e-9)
         whole = [np.isfinite(each).all() for each in samples]
-        assert np.isfinite(rows._column("kl_k3_sum")).tolist() == whole
+        assert np.isfinite(rows.column("kl_k3_sum")).tolist() == whole
     finite = [-p for each in samples for p, _ in each if math.isfinite(p)]
     if finite:
         assert value(rows, "surprisal_pooled") == pytest.approx(textbook.mean(finite), rel=1e-9, abs=1e-9)
@@ -251,8 +251,8 @@ def test_advantages_without_a_mask(samples: list[dict[str, Tokens]]) -> None:
 def test_a_score_on_a_token_outside_the_loss_belongs_to_the_reward() -> None:
     sample = {"token_rewards": [-0.05, 0.0, 1.0], "loss_mask": [1.0, 1.0, 0.0]}
     rows = step([sample], {"reward": [1.0]})
-    assert rows._column("non_score_reward")[0] == pytest.approx(-0.05)
-    assert rows._column("rlhf_reward")[0] == pytest.approx(0.95)
+    assert rows.column("non_score_reward")[0] == pytest.approx(-0.05)
+    assert rows.column("rlhf_reward")[0] == pytest.approx(0.95)
 
 
 @pytest.mark.parametrize("missing", ["logprobs", "ref_logprobs", "token_rewards"])

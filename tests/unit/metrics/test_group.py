@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.metrics.engine.constants import gather_constants
-from rlpanel.metrics.engine.step_compute import StepRows
+from rlpanel.metrics.engine.segments import StepRows
 
 
 def rows(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.metrics.engine.step_compute import NO_GROUP
+from rlpanel.metrics.engine.segments import NO_GROUP
 from tests.unit.metrics.test_group import TWO, rows
 
 #: A group with a missing reward, a single sample, and a sample without a group.

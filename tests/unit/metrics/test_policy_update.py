@@ -7,7 +7,7 @@ import pytest
 
 from rlpanel.metrics.engine.compute import reduce_tokens, token_values
 from rlpanel.metrics.engine.constants import gather_constants
-from rlpanel.metrics.engine.step_compute import StepRows
+from rlpanel.metrics.engine.segments import StepRows
 
 #: Ratios of 2 and 0.5, and 1.
 NEW, OLD = np.log([0.4, 0.2, 0.5]), np.log([0.2, 0.4, 0.5])

@@ -114,10 +114,10 @@ def test_shares_are_those_of_a_loop() -> None:
             draw.choice(draw.choice(letters)) for _ in range(draw.choice([0, 3, 40, 1700])) if letters
         )
 
-    prompts, responses = ([text() for _ in range(1500)] for _ in range(2))
+    prompts, responses = ([text() for _ in range(300)] for _ in range(2))
     found = foreign_shares(prompts, responses)
     np.testing.assert_allclose(found, [expected(*pair) for pair in zip(prompts, responses, strict=True)])
-    assert 100 < (found > 0.5).sum() < 1400
+    assert 20 < (found > 0.5).sum() < 280
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.metrics import special_tokens
 from rlpanel.metrics.special_tokens import ENDS, TOKENS, last_between_special_tokens, special_token_counts
 
 
@@ -89,8 +88,6 @@ some_texts = st.lists(words, max_size=5).map("".join)
 
 @given(st.lists(some_texts | st.none(), max_size=9), st.integers(1, 40))
 def test_many_texts_are_searched_as_one_is(texts: list[str | None], size: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(special_tokens, "_SLICE", size)
-        found = special_token_counts(texts)
-    expected = [np.nan if text is None else special_tokens._count(text) for text in texts]
+    found = special_token_counts(texts, at_once=size)
+    expected = [special_token_counts([text])[0] for text in texts]
     np.testing.assert_array_equal(found, expected)

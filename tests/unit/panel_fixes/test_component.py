@@ -13,12 +13,14 @@ from panel.io.state import set_curdoc
 
 from rlpanel.panel_fixes.component import Component
 
+SCRIPT = "export function render() { return document.createElement('span') }"
+
 
 class Numbers(Component):
     rows = param.List(default=[])
     label = param.String(default="")
 
-    _esm = "export function render() { return document.createElement('span') }"
+    _esm = SCRIPT
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def test_style_and_visibility_are_those_of_the_model(shown: tuple[Numbers, Any])
 class PanelsOwn(JSComponent):
     rows = param.List(default=[])
 
-    _esm = Numbers._esm
+    _esm = SCRIPT
 
 
 def test_a_value_of_the_browser_goes_the_way_of_panels_own_components(shown: tuple[Numbers, Any]) -> None:
@@ -74,7 +76,7 @@ def test_a_value_of_the_browser_goes_the_way_of_panels_own_components(shown: tup
 
 def test_components_with_the_same_script_share_it_in_the_browser() -> None:
     """The name of a bundle is the key of the browser's cache; without one, Panel parses each script there."""
-    scripts = [type("Other", (Numbers,), {"_esm": Numbers._esm + " // other"}), Numbers, Numbers]
+    scripts = [type("Other", (Numbers,), {"_esm": SCRIPT + " // other"}), Numbers, Numbers]
     other, *same = [each().get_root().bundle for each in scripts]
     assert other
     assert same[0] == same[1] != other

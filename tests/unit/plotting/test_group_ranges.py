@@ -15,10 +15,9 @@ from tests.drawn import options_of
 from tests.factories import append, line, write_run
 
 
-def test_groups_are_those_of_the_table_sorted_by_mean(grpo_run: Path) -> None:
-    run = rlpanel.open_run(grpo_run, follow=False)
-    segments, marks = run.plot.groups(17)
-    table = run.groups(17).sort_values("reward_mean", kind="stable")
+def test_groups_are_those_of_the_table_sorted_by_mean(grpo: rlpanel.Run) -> None:
+    segments, marks = grpo.plot.groups(17)
+    table = grpo.groups(17).sort_values("reward_mean", kind="stable")
     np.testing.assert_array_equal(marks["reward_mean"], table.reward_mean)
     np.testing.assert_array_equal(segments["reward_min"], table.reward_min)
     np.testing.assert_array_equal(segments["reward_max"], table.reward_max)
@@ -26,9 +25,8 @@ def test_groups_are_those_of_the_table_sorted_by_mean(grpo_run: Path) -> None:
     assert options_of(marks)["title"].startswith("couplets-grpo, step 17: 8 groups")
 
 
-def test_the_newest_step_is_shown_by_default(grpo_run: Path) -> None:
-    run = rlpanel.open_run(grpo_run, follow=False)
-    assert "step 60" in options_of(run.plot.groups().get(1))["title"]
+def test_the_newest_step_is_shown_by_default(grpo: rlpanel.Run) -> None:
+    assert "step 60" in options_of(grpo.plot.groups().get(1))["title"]
 
 
 def test_groups_without_signal_have_the_colours_of_the_board(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import holoviews as hv
@@ -14,8 +13,8 @@ import pytest
 from holoviews.streams import SelectionXY
 
 import rlpanel
-from rlpanel.plotting import linked_samples
-from rlpanel.plotting.linked_samples import GROUP, SAMPLE, sample_table
+from rlpanel.plotting import plotted_run
+from rlpanel.plotting.plotted_run import GROUP, SAMPLE, sample_table
 
 pytestmark = pytest.mark.slow
 
@@ -28,8 +27,8 @@ def _no_links_left() -> Iterator[None]:
 
 
 @pytest.fixture
-def run(grpo_run: Path) -> rlpanel.Run:
-    return rlpanel.open_run(grpo_run, follow=False)
+def run(grpo: rlpanel.Run) -> rlpanel.Run:
+    return grpo
 
 
 def selected(plot: Any, links: Any, expression: Any) -> list[Any]:
@@ -119,7 +118,7 @@ def test_a_large_table_has_only_the_columns_of_its_plot(
 ) -> None:
     rows = run.snapshot.alive_rows
     assert len(sample_table(run.view, rows, ["reward"]).vdims) > 20
-    monkeypatch.setattr(linked_samples, "LINKED_VALUES", 1000)
+    monkeypatch.setattr(plotted_run, "LINKED_VALUES", 1000)
     assert [each.name for each in sample_table(run.view, rows, ["reward"]).dimensions()] == [
         *("step", "rank", GROUP, SAMPLE),
         "reward",

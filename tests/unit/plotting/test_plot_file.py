@@ -14,8 +14,8 @@ from rlpanel.panels.ui import theme
 
 
 @pytest.fixture
-def run(grpo_run: Path) -> rlpanel.Run:
-    return rlpanel.open_run(grpo_run, follow=False)
+def run(grpo: rlpanel.Run) -> rlpanel.Run:
+    return grpo
 
 
 def test_html_contains_its_scripts_and_forbids_to_load_others(run: rlpanel.Run, tmp_path: Path) -> None:

@@ -35,15 +35,14 @@ def html_of(shown: object) -> str:
     return shown._repr_html_()  # type: ignore[attr-defined,no-any-return]
 
 
-def test_a_run_shows_its_size_its_curve_and_its_findings(grpo_run: Path) -> None:
-    run = rlpanel.open_run(grpo_run, follow=False)
-    found = Tags(html_of(run))
+def test_a_run_shows_its_size_its_curve_and_its_findings(grpo: rlpanel.Run) -> None:
+    found = Tags(html_of(grpo))
     assert "60 steps (1–60) · 3,840 samples · 1 rank" in found.text
-    rewards = run.steps.reward_mean
+    rewards = grpo.steps.reward_mean
     assert f"{number(rewards.iloc[0])} → {number(rewards.iloc[-1])}" in found.text
     assert {"svg", "polyline", "polygon"} <= found.names
-    assert run.findings.sentence[0] in found.text
-    assert run.findings.severity[0] in found.text
+    assert grpo.findings.sentence[0] in found.text
+    assert grpo.findings.severity[0] in found.text
 
 
 def test_a_run_without_samples_or_rewards_shows_its_name(tmp_path: Path) -> None:
@@ -59,9 +58,8 @@ def test_the_name_of_a_run_stays_text(tmp_path: Path) -> None:
     assert "<img src=x" in Tags(html).text
 
 
-def test_a_sample_shows_its_numbers_and_folds_its_texts(grpo_run: Path) -> None:
-    run = rlpanel.open_run(grpo_run, follow=False)
-    sample = run.sample(run.samples(30).uid[0])
+def test_a_sample_shows_its_numbers_and_folds_its_texts(grpo: rlpanel.Run) -> None:
+    sample = grpo.sample(grpo.samples(30).uid[0])
     html = html_of(sample)
     found = Tags(html)
     assert re.findall(r"<summary><b>([^<]*)</b>", html) == ["prompt", "response", "ground truth"]

@@ -11,14 +11,14 @@ from bokeh.models import ColumnDataSource
 
 import rlpanel
 from rlpanel.errors import SettingError
-from rlpanel.plotting import sample_scatter
+from rlpanel.plotting import sample_plots
 from tests.drawn import options_of
 from tests.factories import append, line
 
 
 @pytest.fixture
-def run(grpo_run: Path) -> rlpanel.Run:
-    return rlpanel.open_run(grpo_run, follow=False)
+def run(grpo: rlpanel.Run) -> rlpanel.Run:
+    return grpo
 
 
 def test_every_sample_is_a_point(run: rlpanel.Run) -> None:
@@ -37,13 +37,13 @@ def test_samples_without_one_of_the_numbers_are_left_out_and_counted(tmp_path: P
 
 
 def test_many_samples_are_counted_exactly(run: rlpanel.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample_scatter, "MAX_POINTS", 3000)
+    monkeypatch.setattr(sample_plots, "MAX_POINTS", 3000)
     drawn = run.plot.scatter("response_tokens", "reward")
     assert isinstance(drawn, hv.Image)
     counts = np.nan_to_num(drawn.dimension_values("samples", flat=False))
     assert counts.sum() == len(run.samples()) == 3840
     columns = run.samples().response_tokens.value_counts().sort_index()  # whole numbers: cells of 1
-    rows = run.histogram("reward", sample_scatter.CELLS).sum()
+    rows = run.histogram("reward", sample_plots.CELLS).sum()
     by_length = counts.sum(axis=0)
     np.testing.assert_array_equal(by_length[by_length > 0], columns)
     np.testing.assert_array_equal(counts.sum(axis=1), rows)
@@ -52,7 +52,7 @@ def test_many_samples_are_counted_exactly(run: rlpanel.Run, monkeypatch: pytest.
 
 def test_an_image_lies_where_the_points_lie(run: rlpanel.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     sample = run.samples(30).iloc[0]
-    monkeypatch.setattr(sample_scatter, "MAX_POINTS", 0)
+    monkeypatch.setattr(sample_plots, "MAX_POINTS", 0)
     drawn = run.plot.scatter("response_tokens", "reward", 30)
     here = (run.samples(30).response_tokens == sample.response_tokens) & (
         run.samples(30).reward == sample.reward
@@ -68,7 +68,7 @@ def test_the_browser_gets_cells_and_not_the_samples(tmp_path: Path) -> None:
     sources = hv.render(drawn).select({"type": ColumnDataSource})
     columns = [column for source in sources for column in source.data.values()]
     sent = [sum(np.size(value) for value in column) for column in columns]
-    assert max(sent) <= sample_scatter.CELLS**2
+    assert max(sent) <= sample_plots.CELLS**2
 
 
 def test_a_column_that_is_not_logged_is_an_error(run: rlpanel.Run) -> None:

@@ -18,8 +18,8 @@ from tests.factories import append, line
 
 
 @pytest.fixture
-def run(grpo_run: Path) -> rlpanel.Run:
-    return rlpanel.open_run(grpo_run, follow=False)
+def run(grpo: rlpanel.Run) -> rlpanel.Run:
+    return grpo
 
 
 def test_the_line_is_the_mean_of_the_table_of_steps(run: rlpanel.Run) -> None:

@@ -11,17 +11,16 @@ import pytest
 
 import rlpanel
 from rlpanel.errors import SettingError
-from rlpanel.plotting import token_stems
+from rlpanel.plotting import rollout_plots
 from tests.drawn import options_of
 from tests.factories import append, line, write_run
 
 
 @pytest.mark.parametrize("metric", ["kl_k3", "surprisal", "token_entropy"])
-def test_values_are_those_of_the_table(grpo_run: Path, metric: str) -> None:
-    run = rlpanel.open_run(grpo_run, follow=False)
-    uid = run.samples(30).uid[3]
-    stems, marks = run.plot.tokens(uid, metric)
-    table = run.tokens(uid)
+def test_values_are_those_of_the_table(grpo: rlpanel.Run, metric: str) -> None:
+    uid = grpo.samples(30).uid[3]
+    stems, marks = grpo.plot.tokens(uid, metric)
+    table = grpo.tokens(uid)
     for drawn in (stems, marks):
         np.testing.assert_array_equal(drawn["position"], table.position)
         np.testing.assert_array_equal(drawn[metric], table[metric])
@@ -38,10 +37,10 @@ def test_a_long_response_is_thinned_to_its_outliers() -> None:
     values = np.zeros(9000)
     values[[0, 4501, 8999]] = 5.0, -7.0, 3.0
     table = pd.DataFrame({"position": np.arange(9000), "kl_k3": values})
-    shown, size = token_stems.thinned(table, "kl_k3")
+    shown, size = rollout_plots.thinned(table, "kl_k3")
     assert (size, len(shown)) == (3, 3000)
     assert shown[shown.kl_k3 != 0].position.tolist() == [0, 4501, 8999]
-    assert token_stems.thinned(table[:4000], "kl_k3")[1] == 1
+    assert rollout_plots.thinned(table[:4000], "kl_k3")[1] == 1
 
 
 def test_a_token_does_not_end_the_script_of_a_notebook(tmp_path: Path) -> None:
@@ -55,7 +54,6 @@ def test_a_token_does_not_end_the_script_of_a_notebook(tmp_path: Path) -> None:
     assert "<!--" not in data["text/html"].partition("<script")[2]
 
 
-def test_a_metric_that_is_not_logged_is_an_error_that_lists_the_others(grpo_run: Path) -> None:
-    run = rlpanel.open_run(grpo_run, follow=False)
+def test_a_metric_that_is_not_logged_is_an_error_that_lists_the_others(grpo: rlpanel.Run) -> None:
     with pytest.raises(SettingError, match=r"no token metric 'value' in .*; available: .*kl_k3"):
-        run.plot.tokens(run.samples(30).uid[0], "value")
+        grpo.plot.tokens(grpo.samples(30).uid[0], "value")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import holoviews as hv
 import numpy as np
 import pandas as pd
@@ -15,8 +13,8 @@ from tests.drawn import options_of
 
 
 @pytest.fixture
-def run(grpo_run: Path) -> rlpanel.Run:
-    return rlpanel.open_run(grpo_run, follow=False)
+def run(grpo: rlpanel.Run) -> rlpanel.Run:
+    return grpo
 
 
 def counted(row: pd.Series) -> dict[tuple[float, float], int]:

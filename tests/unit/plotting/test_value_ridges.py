@@ -13,12 +13,11 @@ from tests.drawn import options_of
 from tests.factories import write_run
 
 
-def test_ridges_are_those_of_the_board(grpo_run: Path) -> None:
-    run = rlpanel.open_run(grpo_run, follow=False)
-    counted = density(run.snapshot, "kl_k3_mean", log=False)
+def test_ridges_are_those_of_the_board(grpo: rlpanel.Run) -> None:
+    counted = density(grpo.snapshot, "kl_k3_mean", log=False)
     assert counted is not None
     board = ridges(counted)
-    drawn = run.plot.ridge("kl_k3_mean")
+    drawn = grpo.plot.ridge("kl_k3_mean")
     assert len(drawn) == len(board.heights) == 7
     for ridge, area in enumerate(drawn):
         np.testing.assert_array_equal(area["kl_k3_mean"], board.values)

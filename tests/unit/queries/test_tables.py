@@ -13,13 +13,12 @@ import pytest
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.errors import FilterError, RunNotFound, SampleNotFound, SettingError
-from rlpanel.queries.catalogue import QUESTIONS, question_of
+from rlpanel.queries.catalogue import QUESTIONS, document_schema, question_of, row_schema
 from rlpanel.queries.compare import compare
 from rlpanel.queries.differences import contrast
 from rlpanel.queries.explain import clusters, explain
 from rlpanel.queries.findings import findings
 from rlpanel.queries.groups import groups
-from rlpanel.queries.json_schema import document_schema, row_schema
 from rlpanel.queries.notes import annotate, notes
 from rlpanel.queries.prompt_list import prompts
 from rlpanel.queries.question_options import selection_of
@@ -33,18 +32,6 @@ from rlpanel.queries.table import Table
 from rlpanel.queries.tokens import tokens
 from rlpanel.texts.shorten import TextLimit
 from tests.factories import write_run
-
-
-@pytest.fixture(scope="module")
-def grpo(grpo_run: Path) -> Iterator[Run]:
-    with rlpanel.open_run(grpo_run, follow=False) as run:
-        yield run
-
-
-@pytest.fixture(scope="module")
-def ppo(ppo_run: Path) -> Iterator[Run]:
-    with rlpanel.open_run(ppo_run, follow=False) as run:
-        yield run
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from rlpanel.queries.terminal_progress import TerminalProgress
-from rlpanel.store.snapshot.read_progress import Progress
+from rlpanel.queries.read_whole_run import TerminalProgress
+from rlpanel.store.snapshot.snapshot import Progress
 
 
 class Terminal(io.StringIO):

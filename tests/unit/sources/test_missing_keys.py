@@ -19,6 +19,7 @@ import rlpanel
 from rlpanel.schema import Sample
 
 DATA = Path(__file__).parents[2] / "data"
+RLLM_EPISODE = "episodes/train_step_3_epoch_0/episode_hash76b25b3d_id17_0.json"
 INSPECT, TINKER = "upstream/inspect-0.3.285/json", "upstream/tinker-cookbook-9dfcc3a2"
 #: Format as it is named, and a file of it below a folder of `DATA`.
 FILES = (
@@ -39,7 +40,7 @@ FILES = (
     ("open-instruct", "upstream/open-instruct-e6c3044aa", "demo__1_rollouts_000000.jsonl"),
     ("prime-rl", "upstream/prime-rl-559b44772", "rollouts/step_2/train/all/traces.jsonl"),
     ("prime-rl", "upstream/verifiers-0.4.0/evaluation", "traces.jsonl"),
-    ("rLLM", "upstream/rllm-9beb6e0f", "episodes/train_step_3_epoch_0/episode_hash76b25b3d_id17_0.json"),
+    ("rLLM", "upstream/rllm-9beb6e0f", RLLM_EPISODE),
     ("ROLL", "upstream/roll-8eb27cc2/rlvr", "rollout_dump_data.step_3.jsonl"),
     ("ROLL, agentic", "upstream/roll-8eb27cc2/agentic_native", "rollout_dump_data.step_3.jsonl"),
     ("SkyRL", "upstream/skyrl-a9564572e", "dumped_evals/global_step_5_evals/openai_gsm8k.jsonl"),
@@ -62,6 +63,19 @@ LINES: tuple[tuple[str, dict[str, Any]], ...] = (
         {"step": 1, "token_ids": [1, 2], "loss_mask": [0, 1], "trainer_logprobs": [0.0, -0.5]},
     ),
 )
+#: Keys inside a record without which another value would be shown: folder, file, and keys from the line's on.
+INSIDE = (
+    *(
+        ("upstream/prime-rl-559b44772", "rollouts/step_2/train/all/traces.jsonl", f"traces[].{key}")
+        for key in ("ok", "nodes", "nodes[].sampled", "nodes[].message")
+    ),
+    ("upstream/verifiers-0.4.0/evaluation", "traces.jsonl", "traces[].rewards.correct.score"),
+    ("upstream/verifiers-0.4.0/evaluation", "traces.jsonl", "traces[].rewards.correct.weight"),
+    ("upstream/rllm-9beb6e0f", RLLM_EPISODE, "trajectories[].name"),
+    ("upstream/rllm-9beb6e0f", RLLM_EPISODE, "trajectories[].steps"),
+    ("upstream/gym-0.7.0", "rollouts.jsonl", "response.incomplete_details"),
+    ("upstream/gym-0.7.0", "rollouts.jsonl", "response.incomplete_details.reason"),
+)
 #: Samples of a file that are compared.
 MOST = 4
 #: Keys that trainers write only sometimes, so their absence means something else.
@@ -82,23 +96,24 @@ MEANT = {
 }
 
 
-def samples(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
-    """The samples by file, the first ones with what is shown of them, and why files are not read."""
+def samples(folder: Path, file: str) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+    """The samples by file, the first ones of one file with what is shown, and why files are not read."""
     with rlpanel.open_run(folder, follow=False) as run:
         reasons: list[str] = [*run.unread["reason"]] if len(run.unread) else []
         reasons += [*run.errors["reason"]] if len(run.errors) else []
         places: dict[str, list[tuple[int, int, str, str]]] = {}
         for split in run.splits:
-            for uid in run.split(split).samples()["uid"]:
-                file, _, place = uid.rpartition(":")
+            shown = run.split(split).snapshot
+            for uid in map(shown.uid, shown.alive_rows.tolist()):
+                name, _, place = uid.rpartition(":")
                 offset, _, part = place.partition("/")
-                places.setdefault(file, []).append((int(offset), int(part or 0), split, uid))
+                places.setdefault(name, []).append((int(offset), int(part or 0), split, uid))
         return {
-            file: [
-                values(run.split(split).sample(uid), split) if number < MOST else {}
+            name: [
+                values(run.split(split).sample(uid), split) if name == file and number < MOST else {}
                 for number, (_, _, split, uid) in enumerate(sorted(found))
             ]
-            for file, found in places.items()
+            for name, found in places.items()
         }, reasons
 
 
@@ -136,12 +151,12 @@ def faults(name: str, folder: Path, file: str) -> Iterator[str]:
     """Yield what is wrong after each key was removed in turn."""
     beside = {"step": 0, "prompt": "p", "response": "r"}  # so that the folder remains a run
     (folder / "beside.jsonl").write_text(json.dumps(beside) + "\n")
-    whole = samples(folder)[0]
+    whole = samples(folder, file)[0]
     assert whole[file]
     keys, write = documents(folder / file)
     for key in keys:
         write(key, folder / file)
-        found, reasons = samples(folder)
+        found, reasons = samples(folder, file)
         named = [reason for reason in reasons if f"'{key}" in reason]
         if file not in found:
             unread = [reason for reason in named if reason.startswith("is not read")]
@@ -175,3 +190,36 @@ def test_a_line_that_lacks_a_key_is_named_or_shows_no_other_value(
     file = "rank_0.jsonl"
     (folder / file).write_text(json.dumps(line) + "\n")
     assert list(faults(name, folder, file)) == []
+
+
+def without(part: Any, keys: list[str]) -> Any:
+    """Return a part of a document without a key, in each element of lists on the way."""
+    if not isinstance(part, dict) or not keys:
+        return part
+    name, inner = keys[0].removesuffix("[]"), keys[1:]
+    if not inner:
+        return {key: value for key, value in part.items() if key != name}
+    return {
+        key: value
+        if key != name
+        else [without(each, inner) for each in value]
+        if isinstance(value, list)
+        else without(value, inner)
+        for key, value in part.items()
+    }
+
+
+@pytest.mark.parametrize(("below", "file", "key"), INSIDE, ids=[each[2] for each in INSIDE])
+def test_a_record_that_lacks_a_key_inside_is_named(tmp_path: Path, below: str, file: str, key: str) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(DATA / below, folder)
+    whole, reasons = samples(folder, file)
+    assert whole[file]
+    assert not [reason for reason in reasons if key in reason]
+    path = folder / file
+    texts = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+    cut = [json.dumps(without(json.loads(text), key.split("."))) for text in texts]
+    path.write_text("".join(f"{line}\n" for line in cut))
+    found, reasons = samples(folder, file)
+    assert f"no '{key}'" in reasons
+    assert len(found.get(file, [])) < len(whole[file])

@@ -135,7 +135,7 @@ def test_network_file_systems_are_polled(tmp_path: Path, root: str, reason: str)
         "/dev/sda / ext4 rw 0 0\nserver:/x /data nfs4 rw 0 0\no@tcp:/l /my\\040data lustre rw 0 0\n"
         "tmpfs /data/here tmpfs rw 0 0\n"
     )
-    assert watchdog_observer._unreachable(root, str(mounts)) == reason
+    assert watchdog_observer.unreachable(root, str(mounts)) == reason
 
 
 def test_a_folder_that_cannot_be_watched_costs_no_thread_and_no_file(tmp_path: Path) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from rlpanel.errors import QueryError
-from rlpanel.sql.array_messages import receive, send
-from rlpanel.sql.column_bytes import column_from_arrays, column_to_arrays
+from rlpanel.sql.column_messages import column_from_arrays, column_to_arrays, receive, send
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -37,12 +37,16 @@ def there_and_back(values: pd.Series) -> pd.Series:
     return pd.Series(column_from_arrays(head["column"], arrays), name=values.name)
 
 
+@pytest.fixture(scope="module")
+def connection() -> Any:
+    return duckdb.connect()
+
+
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("rows", ["({})", "({}), (null)"])
-def test_a_column_stays_equal(value: str, rows: str) -> None:
+def test_a_column_stays_equal(connection: Any, value: str, rows: str) -> None:
     query = f"select * from (values {rows.format(value)}) as t(x)"
-    with duckdb.connect() as connection:
-        values = connection.execute(query).fetch_df_chunk(1).x
+    values = connection.execute(query).fetch_df_chunk(1).x
     found = there_and_back(values)
     pd.testing.assert_series_equal(found, values)
     assert repr(found.tolist()) == repr(values.tolist())

@@ -14,6 +14,7 @@ from rlpanel.api.run import Run
 from rlpanel.errors import QueryError
 from rlpanel.queries.findings import findings
 from rlpanel.queries.groups import groups
+from rlpanel.queries.notes import annotate
 from rlpanel.queries.question import QUESTIONS
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import Table
@@ -137,7 +138,7 @@ def test_a_metric_of_tokens_that_was_not_logged_is_null(run: Run) -> None:
 
 
 def test_tokens_of_too_many_lines_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlpanel.sql.step_tokens.MAX_BYTES", 1000)
+    monkeypatch.setattr("rlpanel.sql.run_query.MAX_BYTES", 1000)
     with pytest.raises(QueryError, match="choose fewer steps"):
         run.sql("from tokens(1, 3)")
 
@@ -149,6 +150,37 @@ def test_findings_are_a_table(tmp_path: Path) -> None:
     assert len(found)
     assert found.sentence.tolist() == opened.findings.sentence.tolist()
     assert not (found.select_dtypes(exclude="number") == "").to_numpy().any()
+
+
+def test_prompts_of_both_kinds_are_a_table(tmp_path: Path) -> None:
+    for step in (1, 2, 3):
+        rewards = (0.0, 0.0, float(step == 2), 0.0)
+        lines = [
+            line(step, index=at, prompt=f"p{at // 2}", reward=reward) for at, reward in enumerate(rewards)
+        ]
+        append(tmp_path / "log.jsonl", *lines)
+    opened = rlpanel.open_run(tmp_path, follow=False)
+    found = opened.sql("select kind, prompt_key, steps, target, spread from prompts")
+    wanted = [
+        (kind, row["prompt_key"], row["steps"], row["target"], row["spread"])
+        for kind in ("unsolved", "variable")
+        for row in opened.ask("prompts", kind).rows
+    ]
+    rows = found.astype(object).where(found.notna(), None).itertuples(index=False, name=None)
+    assert list(rows) == wanted
+    assert {kind for kind, *_ in wanted} == {"unsolved", "variable"}
+
+
+def test_clusters_and_notes_are_tables(tmp_path: Path) -> None:
+    lines = [line(1, index=at, response="the same words again and again") for at in range(5)]
+    append(tmp_path / "log.jsonl", *lines)
+    opened = rlpanel.open_run(tmp_path, follow=False)
+    assert opened.sql("select size, texts, first from clusters").to_numpy().tolist() == [[5, 1, 1]]
+    assert len(opened.sql("from notes")) == 0
+    uid = opened.samples().uid[0]
+    annotate(opened.data, uid, tag="odd")
+    found = opened.sql("select n.tag, n.note, s.step from notes n join samples s using (uid)")
+    assert found.astype(object).where(found.notna(), None).to_numpy().tolist() == [["odd", None, 1]]
 
 
 def test_tables_can_be_joined(run: Run) -> None:

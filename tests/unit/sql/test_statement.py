@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -10,12 +11,14 @@ import pytest
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.errors import QueryError
-from rlpanel.sql.locked_database import connect, lock
 from rlpanel.sql.sql_limits import SqlLimits
+from rlpanel.sql.sql_worker import connect, lock
 from rlpanel.sql.statement import parse
 from tests.factories import write_run
 
 duckdb = pytest.importorskip("duckdb")
+
+TABLES = ("samples", "steps")
 
 #: Variables by the names of which no query may read.
 secret = pd.DataFrame({"secret": [1]})
@@ -110,6 +113,12 @@ CHANGING = [
 
 
 @pytest.fixture(scope="module")
+def connection() -> Any:
+    """A connection that only parses."""
+    return connect(SqlLimits())
+
+
+@pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return rlpanel.open_run(write_run(tmp_path_factory.mktemp("run")), follow=False)
 
@@ -159,8 +168,8 @@ def test_the_connection_alone_keeps_its_settings(query: str) -> None:
         ("summarize samples", None),
     ],
 )
-def test_the_columns_that_a_query_reads(query: str, names: set[str] | None) -> None:
-    assert parse(connect(SqlLimits()), query).names == names
+def test_the_columns_that_a_query_reads(connection: Any, query: str, names: set[str] | None) -> None:
+    assert parse(connection, query, TABLES).names == names
 
 
 @pytest.mark.parametrize(
@@ -171,16 +180,18 @@ def test_the_columns_that_a_query_reads(query: str, names: set[str] | None) -> N
         ("from tokens(-3, 5), tokens(7)", ((-3, 5), (7, 7))),
     ],
 )
-def test_the_steps_whose_tokens_a_query_reads(query: str, steps: tuple[tuple[int, int], ...]) -> None:
-    assert parse(connect(SqlLimits()), query).steps == steps
+def test_the_steps_whose_tokens_a_query_reads(
+    connection: Any, query: str, steps: tuple[tuple[int, int], ...]
+) -> None:
+    assert parse(connection, query, TABLES).steps == steps
 
 
 @pytest.mark.parametrize(
     "query", ["from tokens()", "from tokens('a')", "from tokens(1, 2, 3)", "from tokens(1.5)"]
 )
-def test_steps_are_whole_numbers(query: str) -> None:
+def test_steps_are_whole_numbers(connection: Any, query: str) -> None:
     with pytest.raises(QueryError, match="tokens"):
-        parse(connect(SqlLimits()), query)
+        parse(connection, query, TABLES)
 
 
 @pytest.mark.parametrize(

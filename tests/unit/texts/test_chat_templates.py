@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from rlpanel.texts import plain_dialogues
+from rlpanel.texts import chat_templates
 from rlpanel.texts.chat_templates import TEMPLATES, open_turn, turns_of
 from tests.unit.texts.prompts import PROMPTS, QUESTION, ROLES, SYSTEM, USUAL
 
@@ -70,7 +70,7 @@ def test_markup_of_another_template_inside_a_turn_is_content() -> None:
 
 
 PATTERNS = {name: template.header for name, template in TEMPLATES.items()} | {
-    style.header.pattern: style.header for style in plain_dialogues._STYLES
+    style.header.pattern: style.header for style in chat_templates.STYLES
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlpanel.texts.shared_beginnings import MIN_IN_CELLS, shared_beginnings
+from rlpanel.texts.prompt_parts import MIN_IN_CELLS, shared_beginnings
 
 TASK = "Solve the problem step by step, and write the final answer between the tags <answer> and </answer>.\n"
 OTHER = "Write a function in Python that passes the given tests. Answer with a single block of code. Task: "

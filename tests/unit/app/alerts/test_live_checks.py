@@ -9,14 +9,8 @@ import pytest
 from rlpanel.app.server.background_service import service
 from rlpanel.runtime import Runtime
 from rlpanel.settings import Limits, LiveRunLimits, Reading
-from rlpanel.store.index.run_summary import SUMMARIES
 from tests.factories import write_run
 from tests.waiting import wait_until
-
-
-@pytest.fixture(autouse=True)
-def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    SUMMARIES.forget()
 
 
 def test_a_followed_run_gets_a_mark_and_a_newer_one_when_it_breaks(
@@ -29,6 +23,6 @@ def test_a_followed_run_gets_a_mark_and_a_newer_one_when_it_breaks(
         Runtime(reading, Limits(live_runs=LiveRunLimits(interval=0.02))) as runtime,
         service(runtime, tmp_path, "http://127.0.0.1"),
     ):
-        wait_until(lambda: SUMMARIES.of(run).severity == "")
+        wait_until(lambda: runtime.summaries.of(run).severity == "")
         write_run(run, steps=range(20, 31), truncated=1, tokens=False)
-        wait_until(lambda: SUMMARIES.of(run).severity == "alarm")
+        wait_until(lambda: runtime.summaries.of(run).severity == "alarm")

@@ -12,7 +12,7 @@ import pytest
 import rlpanel
 from rlpanel.app.board.board import Board
 from rlpanel.errors import SettingError
-from rlpanel.findings.findings_cache import cached_findings
+from rlpanel.findings.check import cached_findings
 from rlpanel.panels.sidebar.run_badge import badge_html
 from rlpanel.settings import FindingSettings
 from rlpanel.store.columns.splits import MAX_SPLITS, REST
@@ -53,7 +53,7 @@ def at(board: Board, query: str) -> None:
     board.read_url(query)
 
     def caught_up() -> bool:
-        board._apply_changes({None, board.context.index, *(other.index for other in board.context.overlays)})
+        board.apply_changes({None, board.context.index, *(other.index for other in board.context.overlays)})
         shown = [board.context.snapshot, *(other.snapshot for other in board.context.overlays)]
         return all(snapshot.version and snapshot.progress.caught_up for snapshot in shown)
 
@@ -126,7 +126,7 @@ def test_an_overlaid_split_grows_with_its_log(board: Board, root: Path) -> None:
     append(root / "a" / LOG, *of("eval", 4, 4.0))
 
     def grown() -> bool:
-        board._apply_changes({board.context.index})
+        board.apply_changes({board.context.index})
         return len(board.context.overlays[0].snapshot.steps.values) == 3
 
     assert wait_until(grown)

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from rlpanel.app.board.board import Board
+from rlpanel.panels.inputs.form import Form
 from rlpanel.panels.plots.density_plot import density
 from rlpanel.panels.session.context import watch_step
 from rlpanel.panels.sidebar.run_badge import badge_html
 from rlpanel.panels.sidebar.settings_form import SettingsForm
 from rlpanel.panels.step.reward_distribution import RewardDistribution
-from rlpanel.panels.step.step_bar import StepBar
+from rlpanel.panels.step.step_bar import StepBar, StepControls
 from rlpanel.store.columns.step_stats import COUNT
 from tests.factories import append, write_run
+from tests.page_parts import part_of
 from tests.waiting import wait_until
 
 
@@ -50,7 +52,7 @@ def at(board: Board, query: str) -> None:
     board.read_url(query)
 
     def caught_up() -> bool:
-        board._apply_changes({None, board.context.index, *(other.index for other in board.context.overlays)})
+        board.apply_changes({None, board.context.index, *(other.index for other in board.context.overlays)})
         shown = [board.context.snapshot, *(other.snapshot for other in board.context.overlays)]
         return all(snapshot.version and snapshot.progress.caught_up for snapshot in shown)
 
@@ -110,7 +112,9 @@ def test_a_density_of_episodes_is_not_continued_with_rows(board: Board) -> None:
 def test_the_field_is_there_where_it_matters(board: Board) -> None:
     def names() -> set[str]:
         return {
-            field["name"] for group in SettingsForm(board.context)._form.groups for field in group["fields"]
+            field["name"]
+            for group in part_of(SettingsForm(board.context), Form).groups
+            for field in group["fields"]
         }
 
     at(board, "?run=a")
@@ -122,6 +126,6 @@ def test_the_field_is_there_where_it_matters(board: Board) -> None:
 def test_the_number_of_episodes_is_beside_that_of_samples(board: Board) -> None:
     at(board, "?run=a")
     assert "8 of 16 samples, 4 episodes" in re.sub("<.*?>", "", badge_html(board.context.snapshot, 0.0, "a"))
-    assert StepBar(board.context)._controls.note == "of 2, 4 samples, 2 episodes"
+    assert part_of(StepBar(board.context), StepControls).note == "of 2, 4 samples, 2 episodes"
     at(board, "?run=plain")
-    assert StepBar(board.context)._controls.note == "of 2, 2 samples"
+    assert part_of(StepBar(board.context), StepControls).note == "of 2, 2 samples"

@@ -9,9 +9,11 @@ import pytest
 
 from rlpanel.app.board.board import Board
 from rlpanel.panels.first_view.first_view import first_view_html
+from rlpanel.panels.samples.query_bar import QueryBar
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.status.link_notice import LinkNotice, notice_html
 from tests.factories import write_run
+from tests.page_parts import part_of
 
 LINK = "?run=a&step=1&search=/(a%2B)%2B$/&filter=reward > 0&scope=run&over=b&metric=kl_k3"
 
@@ -70,7 +72,7 @@ def test_the_viewer_runs_it_or_leaves_it_out(board: Board) -> None:
     assert waiting(board) == {}
     board.read_url(LINK, foreign=True)
     assert notice.__panel__().visible
-    assert grid._query.bar.filter == ""
+    assert part_of(grid, QueryBar).filter == ""
     run.clicks += 1
     assert (board.context.selection.search, board.context.selection.filter) == ("/(a+)+$/", "reward > 0")
     assert not notice.__panel__().visible

@@ -34,7 +34,7 @@ def keys(board: Board) -> list[str]:
 
 
 def caught_up(board: Board) -> bool:
-    board._apply_changes({None, *(other.index for other in board.context.overlays)})
+    board.apply_changes({None, *(other.index for other in board.context.overlays)})
     return all(other.snapshot.progress.caught_up for other in board.context.overlays)
 
 
@@ -78,7 +78,7 @@ def test_a_run_that_is_not_there_is_said_once(board: Board, monkeypatch: pytest.
     said: list[str] = []
     monkeypatch.setattr(board._overlays, "_say", said.append)
     board.read_url("?run=a&over=b,gone")
-    board._apply_changes({None})
+    board.apply_changes({None})
     board.context.selection.overlay_runs = ["gone", "b"]
     assert said == [f"no run 'gone' below {Path(board.context.root).name}"]
     assert keys(board) == ["b"]

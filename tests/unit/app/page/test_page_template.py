@@ -13,9 +13,9 @@ from bokeh.resources import Resources
 from rlpanel.app.page.page_template import (
     SYSTEM_COOKIE,
     THEME_COOKIE,
-    _without_unused,
     apply_template,
     last_theme,
+    without_unused_scripts,
 )
 
 
@@ -36,12 +36,12 @@ def test_unused_scripts_are_left_out_and_all_others_stay() -> None:
         "es-module-shims.min.js",
     )
     tags = "".join(f'<script type="text/javascript" src="static/js/{name}?v=1"></script>' for name in names)
-    assert re.findall(r"js/([^?]+)", _without_unused(tags)) == ["bokeh.min.js", "bokeh-widgets.min.js"]
+    assert re.findall(r"js/([^?]+)", without_unused_scripts(tags)) == ["bokeh.min.js", "bokeh-widgets.min.js"]
 
 
 def test_inline_scripts_stay() -> None:
     resources = Resources(mode="inline", components=["bokeh"])
-    tags = _without_unused(resources.render_js())
+    tags = without_unused_scripts(resources.render_js())
     assert resources.js_raw
     assert all(script in tags for script in resources.js_raw)
 

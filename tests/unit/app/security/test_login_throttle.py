@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlpanel.app.security.login_throttle import FREE, LONGEST, MOST, REMEMBERED, WINDOW, LoginThrottle
+from rlpanel.app.security.login import FREE, LONGEST, MOST, REMEMBERED, WINDOW, LoginThrottle
 
 
 class Clock:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from rlpanel.app.security import page_limit
-from rlpanel.app.security.page_limit import PageLimit
+from rlpanel.app.security.page_sessions import PageLimit
 
 HERE, THERE = "10.0.0.1", "10.0.0.2"
 
@@ -35,12 +32,11 @@ def test_a_page_that_closes_while_another_is_built_makes_room_for_one() -> None:
     assert [limit.admit(HERE), limit.admit(HERE)] == [True, False]
 
 
-def test_a_place_whose_page_never_opens_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_whose_page_never_opens_is_given_up() -> None:
     limit = PageLimit(1, list)
-    assert limit.admit(HERE)
-    assert not limit.admit(HERE)
-    monkeypatch.setattr(page_limit, "HELD", -1.0)  # longer ago than a place is held
-    assert limit.admit(HERE)
+    assert [limit.admit(HERE), limit.admit(HERE)] == [True, False]
+    impatient = PageLimit(1, list, held=-1.0)  # each place was held longer ago
+    assert [impatient.admit(HERE), impatient.admit(HERE)] == [True, True]
 
 
 def test_a_place_is_given_up_by_the_address_that_holds_it() -> None:

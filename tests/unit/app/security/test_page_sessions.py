@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
-from rlpanel.app.security.page_limit import PageLimit
-from rlpanel.app.security.page_sessions import PageSessions
+from rlpanel.app.security.page_sessions import PageLimit, PageSessions
 
 ADDRESS = "10.0.0.1"
 

@@ -47,6 +47,7 @@ def look(hub: SessionHub, clock: Clock) -> Iterator[Callable[[], None]]:
     with exclude_old_objects(hub, clock) as look:
         yield look
     assert gc.get_freeze_count() == 0
+    gc.freeze()  # as tests/conftest.py does
 
 
 def page() -> Session:

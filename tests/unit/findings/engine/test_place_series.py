@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from rlpanel.api.open_run import open_run
-from rlpanel.findings.engine.block_tables import GROUPS, MEAN, SAMPLES, VARIANCE, PlaceSeries
+from rlpanel.findings.engine.places import GROUPS, MEAN, SAMPLES, VARIANCE, PlaceSeries
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import SIGNALS, column_signal
-from rlpanel.findings.rules import response_text  # noqa: F401
+from rlpanel.findings.rules import responses  # noqa: F401
 from rlpanel.settings import FindingSettings
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView

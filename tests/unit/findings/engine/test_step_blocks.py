@@ -10,10 +10,9 @@ import pytest
 
 from rlpanel.api.open_run import open_run
 from rlpanel.findings import check  # noqa: F401  (importing the rules registers their signals)
-from rlpanel.findings.engine.block_tables import BlockTables
-from rlpanel.findings.engine.row_batch import StepBlocks
+from rlpanel.findings.engine.places import BlockTables
 from rlpanel.findings.engine.rule import RuleContext
-from rlpanel.findings.engine.signal import SIGNALS, column_signal
+from rlpanel.findings.engine.signal import SIGNALS, StepBlocks, column_signal
 from rlpanel.settings import FindingSettings
 from tests.factories import append, line, write_run
 

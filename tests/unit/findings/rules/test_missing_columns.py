@@ -17,7 +17,8 @@ from rlpanel.findings.check import FAILED, findings
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.settings import FindingSettings
 
-Row = dict[str, Any]
+#: Keys of a line → each with its value, as JSON.
+Row = dict[str, str]
 #: Samples of a step that are kept, so that a run is read and checked in a tenth of a second.
 MOST = 8
 #: Keys without which a line is no sample.
@@ -25,8 +26,12 @@ REQUIRED = ("step", "prompt", "response")
 RECORDINGS = get_args(Recording)
 
 
+def encoded(row: dict[str, Any]) -> Row:
+    return {key: f"{json.dumps(key)}: {json.dumps(value)}" for key, value in row.items()}
+
+
 @cache
-def rows_of(name: Recording) -> tuple[Row, ...]:
+def rows_of(name: Recording) -> tuple[tuple[int, Row], ...]:
     """Return some samples of each step of a recorded run, with the columns of all of its kinds."""
     counts: dict[int, int] = {}
     rows = []
@@ -34,13 +39,13 @@ def rows_of(name: Recording) -> tuple[Row, ...]:
         row = json.loads(line)
         counts[row["step"]] = counts.get(row["step"], 0) + 1
         if counts[row["step"]] <= MOST:
-            rows.append(row)
+            rows.append((row["step"], encoded(row)))
     return tuple(rows)
 
 
 def columns_of(name: Recording) -> list[str]:
     """Return the keys of a recording that may be missing."""
-    return [key for key in dict.fromkeys(key for row in rows_of(name) for key in row) if key != "step"]
+    return [key for key in dict.fromkeys(key for _, row in rows_of(name) for key in row) if key != "step"]
 
 
 def failed(folder: Path, rows: Iterator[Row]) -> list[str]:
@@ -50,25 +55,25 @@ def failed(folder: Path, rows: Iterator[Row]) -> list[str]:
 
 def found_in(folder: Path, rows: Iterator[Row]) -> list[Finding]:
     folder.mkdir(exist_ok=True)
-    (folder / "rollout.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (folder / "rollout.jsonl").write_text("".join(f"{{{', '.join(row.values())}}}\n" for row in rows))
     with rlpanel.open_run(folder, follow=False) as run:
         assert run.snapshot.samples
         return findings(run.view, FindingSettings(), time.time() + 86400)
 
 
 def without(name: Recording, *columns: str) -> Iterator[Row]:
-    return ({key: value for key, value in row.items() if key not in columns} for row in rows_of(name))
+    return ({key: value for key, value in row.items() if key not in columns} for _, row in rows_of(name))
 
 
 def only(name: Recording, column: str) -> Iterator[Row]:
-    return ({key: row[key] for key in (*REQUIRED, column) if key in row} for row in rows_of(name))
+    return ({key: row[key] for key in (*REQUIRED, column) if key in row} for _, row in rows_of(name))
 
 
 def half(name: Recording, column: str, *, first: bool) -> Iterator[Row]:
     """Log a column in the first or the second half of the steps only."""
-    middle = sorted({row["step"] for row in rows_of(name)})[-1] // 2
-    for row in rows_of(name):
-        kept = (row["step"] <= middle) == first
+    middle = max(step for step, _ in rows_of(name)) // 2
+    for step, row in rows_of(name):
+        kept = (step <= middle) == first
         yield {key: value for key, value in row.items() if kept or key != column}
 
 
@@ -104,13 +109,13 @@ def test_a_collapse_is_found_if_only_parts_of_the_reward_are_logged(tmp_path: Pa
         for step in range(1, 41):
             for index in range(8):
                 good = step < 20
-                yield {
+                yield encoded({
                     "step": step,
                     "prompt": f"prompt {index // 4}",
                     "response": "a long answer with its steps " * (8 if good else 1) + f"{step} {index}",
                     "rewards": {"acc": float((step * 7 + index) % (7 if good else 12) != 0) if good
                                 else float((step * 7 + index) % 12 == 0)},
-                }  # fmt: skip
+                })  # fmt: skip
 
     found = [each for lead in found_in(tmp_path, rows()) for each in (lead, *lead.symptoms)]
     assert {"response_chars falls", "rewards/acc"} <= {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 import statistics
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +51,18 @@ def rank_of(index: int) -> int:
 
 
 def healthy(step: int, index: int) -> dict[str, Any]:
-    """A sample of a run that nothing is wrong with."""
+    """A sample of a run that nothing is wrong with; a new object, which a test may change."""
+    return dict(pickle.loads(_healthy(step, index)[1]))
+
+
+@cache
+def _healthy(step: int, index: int) -> tuple[str, bytes]:
+    """Return the line of a healthy sample without its end, and its pickled object."""
     chance = random.Random(f"{step}-{index}")
     count = chance.randint(10, 16)
     logprobs = [-chance.uniform(0.5, 1.5) for _ in range(count)]
     returns = [chance.gauss(0.5, 0.3) for _ in range(count)]
-    return {
+    row = {
         "step": step,
         "prompt": f"Write down as many numbers of the list as you like, then their sum: list {index // 4}",
         "response": "sum " + " ".join(str(chance.randint(0, 99)) for _ in range(count)),
@@ -72,6 +80,7 @@ def healthy(step: int, index: int) -> dict[str, Any]:
         "finish_reason": "stop",
         "lang": "zh" if index >= SAMPLES // 2 else "en",
     }
+    return json.dumps(row)[:-1], pickle.dumps(row)
 
 
 def look(folder: Path, change: Change | None = None, *, now: float | None = None) -> list[Finding]:
@@ -81,10 +90,14 @@ def look(folder: Path, change: Change | None = None, *, now: float | None = None
     files = [(folder / f"rollout_data_rank_{rank}.jsonl").open("w") for rank in (0, 1)]
     for step in range(1, STEPS + 1):
         for index in range(SAMPLES):
-            row = healthy(step, index) | {"time": begun + step * PACE}
+            text, data = _healthy(step, index)
+            before = pickle.loads(data) | {"time": begun + step * PACE}
+            row = pickle.loads(data) | {"time": before["time"]}
             if change is not None:
                 change(step, index, row)
-            if row:
+            if row == before:
+                files[rank_of(index)].write(f'{text}, "time": {row["time"]!r}}}\n')
+            elif row:
                 files[rank_of(index)].write(json.dumps(row) + "\n")
     for file in files:
         file.close()

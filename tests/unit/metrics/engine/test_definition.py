@@ -14,7 +14,7 @@ from rlpanel.metrics.engine.compute import derive_columns, reduce_tokens, token_
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS
 from rlpanel.metrics.engine.definition import COLUMNS, Definition
 from rlpanel.metrics.engine.ragged import UNSCORED
-from rlpanel.metrics.engine.step_compute import StepRows
+from rlpanel.metrics.engine.segments import StepRows
 
 ARRAYS = tuple(
     name for name in schema.ARRAYS if name not in ("response_token_ids", "token_rewards", "loss_mask")

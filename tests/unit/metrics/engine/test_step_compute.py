@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from rlpanel.metrics.engine.compute import derive_columns, reduce_tokens
 from rlpanel.metrics.engine.constants import gather_constants
-from rlpanel.metrics.engine.segments import Segments, SubSegments
-from rlpanel.metrics.engine.step_compute import StepRows
+from rlpanel.metrics.engine.segments import Segments, StepRows, SubSegments
 from rlpanel.metrics.reward import wilson
 
 STEP = [1, 1, 2, 2, 2]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlpanel.metrics.engine import column_info, trainer_facts, trainer_names
+from rlpanel.metrics.engine import column_info, trainer_names
 from rlpanel.metrics.engine.trainer_names import TABLE, names_of, rows_of
 
 
@@ -77,26 +77,26 @@ def test_scalars_that_are_other_numbers_have_no_row(scalar: str) -> None:
 @pytest.mark.parametrize(
     ("condition", "facts", "holds"),
     [
-        (trainer_facts.GRPO, {"algo": "GRPO"}, True),
-        (trainer_facts.GRPO, {"trainer": "RLOOTrainer"}, False),
-        (trainer_facts.GRPO, {"algo": 3}, None),
-        (trainer_facts.GRPO, {}, None),
-        (trainer_facts.trl_since("1.9"), {"versions": {"trl": "1.16.0"}}, True),
-        (trainer_facts.trl_since("1.9"), {"versions": {"trl": "1.9.0.dev0"}}, True),
-        (trainer_facts.trl_since("0.27"), {"versions": {"trl": "0.19.1"}}, False),
-        (trainer_facts.trl_since("0.27"), {"versions": "1.2"}, None),
-        (trainer_facts.trl_since("0.27"), {"versions": {"trl": "9" * 5000}}, True),
-        (trainer_facts.POOLED_OVER_RANKS, {"processes": 2, "versions": {"trl": "1.2.0"}}, False),
-        (trainer_facts.POOLED_OVER_RANKS, {"processes": 2}, None),
-        (trainer_facts.POOLED_OVER_RANKS, {"processes": 1}, True),
-        (trainer_facts.WHOLE_ROLLOUT, {"gradient_accumulation_steps": 2, "steps_per_generation": 2}, True),
-        (trainer_facts.WHOLE_ROLLOUT, {"gradient_accumulation_steps": 2, "steps_per_generation": 4}, False),
-        (trainer_facts.WHOLE_ROLLOUT, {"gradient_accumulation_steps": 3, "steps_per_generation": 2}, False),
-        (trainer_facts.WHOLE_ROLLOUT, {"gradient_accumulation_steps": 2}, None),
+        (trainer_names.GRPO, {"algo": "GRPO"}, True),
+        (trainer_names.GRPO, {"trainer": "RLOOTrainer"}, False),
+        (trainer_names.GRPO, {"algo": 3}, None),
+        (trainer_names.GRPO, {}, None),
+        (trainer_names.trl_since("1.9"), {"versions": {"trl": "1.16.0"}}, True),
+        (trainer_names.trl_since("1.9"), {"versions": {"trl": "1.9.0.dev0"}}, True),
+        (trainer_names.trl_since("0.27"), {"versions": {"trl": "0.19.1"}}, False),
+        (trainer_names.trl_since("0.27"), {"versions": "1.2"}, None),
+        (trainer_names.trl_since("0.27"), {"versions": {"trl": "9" * 5000}}, True),
+        (trainer_names.POOLED_OVER_RANKS, {"processes": 2, "versions": {"trl": "1.2.0"}}, False),
+        (trainer_names.POOLED_OVER_RANKS, {"processes": 2}, None),
+        (trainer_names.POOLED_OVER_RANKS, {"processes": 1}, True),
+        (trainer_names.WHOLE_ROLLOUT, {"gradient_accumulation_steps": 2, "steps_per_generation": 2}, True),
+        (trainer_names.WHOLE_ROLLOUT, {"gradient_accumulation_steps": 2, "steps_per_generation": 4}, False),
+        (trainer_names.WHOLE_ROLLOUT, {"gradient_accumulation_steps": 3, "steps_per_generation": 2}, False),
+        (trainer_names.WHOLE_ROLLOUT, {"gradient_accumulation_steps": 2}, None),
     ],
 )
 def test_a_condition_holds_does_not_or_is_unknown(
-    condition: trainer_facts.Condition, facts: dict[str, Any], holds: bool | None
+    condition: trainer_names.Condition, facts: dict[str, Any], holds: bool | None
 ) -> None:
     assert condition.holds(facts) is holds
 
@@ -116,4 +116,4 @@ def test_a_condition_holds_does_not_or_is_unknown(
 def test_the_optimizer_steps_of_a_rollout_follow_from_the_batch_sizes(
     facts: dict[str, Any], steps: int | None
 ) -> None:
-    assert trainer_facts.steps_per_rollout(facts) == steps
+    assert trainer_names.steps_per_rollout(facts) == steps

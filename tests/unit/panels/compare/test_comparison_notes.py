@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rlpanel.board_url import BEST, NEWEST
 from rlpanel.panels.compare.comparison_notes import comparison_notes
 from rlpanel.panels.compare.runs_summary import notes_html
-from rlpanel.store.snapshot.compared_reward import ComparedReward
-from rlpanel.store.snapshot.prompt_pairs import BEST, NEWEST, PromptPairs, RunSide
+from rlpanel.store.snapshot.alignment import ComparedReward
+from rlpanel.store.snapshot.prompt_pairs import PromptPairs, RunSide
 
 LABELS = ("<a>", "b")
 

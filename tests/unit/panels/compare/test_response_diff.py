@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from panel.widgets import Select
 
 from rlpanel.api.open_run import open_run
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.compare.response_diff import ResponseDiff
 from rlpanel.panels.session.context import Context
 from tests.factories import append, sample
+from tests.page_parts import part_of
 
 LINES = [
     sample(1, index=0, prompt="p", group="a", response="one", reward=0.25),
@@ -25,16 +28,24 @@ LINES = [
 def opened(folder: Path, lines: list[dict[str, Any]], at: int = 0) -> ResponseDiff:
     folder.mkdir(exist_ok=True)
     append(folder / "rollout_data_rank_0.jsonl", *(json.dumps(line).encode() + b"\n" for line in lines))
-    index = open_run(folder, follow=False)._index
+    index = open_run(folder, follow=False).index
     context = Context()
     context.param.update(index=index, view=index.view)
     context.choose_sample(index.snapshot.uids(index.snapshot.alive_rows)[at])
     return ResponseDiff(context, active=True)
 
 
+def kind(view: ResponseDiff) -> Select:
+    return part_of(view, Select, label="Compare with")
+
+
+def other(view: ResponseDiff) -> Select:
+    return part_of(view, Select, label="Other sample")
+
+
 def offered(view: ResponseDiff) -> dict[str, str]:
     view.param.trigger("active")
-    return view._kind.options
+    return kind(view).options
 
 
 def test_only_what_exists_is_offered(tmp_path: Path) -> None:
@@ -65,33 +76,33 @@ def test_samples_without_a_prompt_have_no_others(tmp_path: Path) -> None:
 def test_the_step_before_is_the_first_choice(tmp_path: Path) -> None:
     view = opened(tmp_path, LINES, 3)
     offered(view)
-    view._kind.value = "step"
-    assert list(view._other.options) == ["step 1 · reward 0.25", "step 4 · reward 1"]
-    assert view._other.value == view._other.options["step 1 · reward 0.25"]
-    assert "Step 1" in view._pane.object
+    kind(view).value = "step"
+    assert list(other(view).options) == ["step 1 · reward 0.25", "step 4 · reward 1"]
+    assert other(view).value == other(view).options["step 1 · reward 0.25"]
+    assert "Step 1" in part_of(view, HtmlPane).object
 
 
 def test_the_chosen_comparison_is_kept_for_the_next_sample(tmp_path: Path) -> None:
     view = opened(tmp_path, LINES, 0)
     offered(view)
-    view._kind.value = "truth"
+    kind(view).value = "truth"
     uids = view.context.snapshot.uids(view.context.snapshot.alive_rows)
     view.context.choose_sample(uids[1])
-    assert view._kind.value == "truth"
+    assert kind(view).value == "truth"
 
 
 def test_nothing_is_read_before_the_tab_is_in_sight(tmp_path: Path) -> None:
     view = opened(tmp_path, LINES)
     view.active = False
     view.context.choose_sample(view.context.snapshot.uids(view.context.snapshot.alive_rows)[2])
-    assert "alone" not in view._pane.object
+    assert "alone" not in part_of(view, HtmlPane).object
 
 
 def test_nothing_to_compare_with_is_said(tmp_path: Path) -> None:
     lines = [sample(1, drop=["ref_response", "ground_truth", "group"])]
     view = opened(tmp_path, lines)
     offered(view)
-    assert "Nothing to compare with" in view._pane.object
+    assert "Nothing to compare with" in part_of(view, HtmlPane).object
 
 
 @pytest.mark.parametrize("text", ["<img src=x onerror=alert(1)>", "a & b <b>c</b>"])
@@ -99,6 +110,6 @@ def test_markup_is_escaped_on_both_sides(tmp_path: Path, text: str) -> None:
     line = sample(1, response=f"{text} here", ground_truth=f"{text} there", drop=["ref_response"])
     view = opened(tmp_path, [line])
     offered(view)
-    assert "<img" not in view._pane.object
-    assert "<b>c" not in view._pane.object
-    assert "&lt;" in view._pane.object
+    assert "<img" not in part_of(view, HtmlPane).object
+    assert "<b>c" not in part_of(view, HtmlPane).object
+    assert "&lt;" in part_of(view, HtmlPane).object

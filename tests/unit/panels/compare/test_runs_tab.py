@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.analysis import run_comparison
 from rlpanel.analysis.run_comparison import (
     BY_WORDS,
     EXACT,
@@ -18,11 +17,11 @@ from rlpanel.analysis.run_comparison import (
     Prompts,
     compare_runs,
 )
+from rlpanel.board_url import BEST
 from rlpanel.metrics.win_rate import win_rate_of
 from rlpanel.panels.compare.runs_export import comparison_export
 from rlpanel.panels.compare.runs_summary import win_rate_html, win_rate_text
-from rlpanel.panels.compare.runs_tab import _plot
-from rlpanel.store.snapshot.prompt_pairs import BEST
+from rlpanel.panels.compare.runs_tab import difference_plot
 from rlpanel.texts.prompt_parts import TextStyle
 from tests.factories import append, line
 
@@ -32,7 +31,7 @@ def seat(folder: Path, rewards: dict[str, float]) -> ComparedRun:
     rows = [line(1, index=at, prompt=text, reward=rewards[text]) for at, text in enumerate(rewards)]
     append(folder / "rollout_data_rank_0.jsonl", *rows)
     run = rlpanel.open_run(folder, follow=False)
-    return ComparedRun(run._index, run.view)
+    return ComparedRun(run.index, run.view)
 
 
 @pytest.fixture
@@ -58,19 +57,15 @@ def test_a_run_against_itself_is_matched_by_the_text_as_logged(
     assert (found.how, len(found.pairs)) == (EXACT, 3)
 
 
-def test_many_prompts_are_not_read(
-    seats: tuple[ComparedRun, ComparedRun], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_comparison, "MAX_READ", 2)
-    found = next(compare_runs(*seats, Prompts(TextStyle())))
+def test_many_prompts_are_not_read(seats: tuple[ComparedRun, ComparedRun]) -> None:
+    found = next(compare_runs(*seats, Prompts(TextStyle(), max_read=2)))
     assert (found.how, len(found.pairs)) == (TOO_MANY, 1)
 
 
-def test_of_many_pairs_both_ends_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_comparison, "MAX_LISTED", 4)
+def test_of_many_pairs_both_ends_are_listed(tmp_path: Path) -> None:
     rewards = {f"prompt {at}": float(at) for at in range(9)}
     seats = seat(tmp_path / "here", rewards), seat(tmp_path / "there", dict.fromkeys(rewards, 0.0))
-    found = next(compare_runs(*seats, Prompts(TextStyle())))
+    found = next(compare_runs(*seats, Prompts(TextStyle()), max_listed=4))
     assert found.pairs.difference[found.listed].tolist() == [0.0, 1.0, 7.0, 8.0]
 
 
@@ -90,19 +85,16 @@ def test_the_file_has_a_row_a_prompt_with_its_text(seats: tuple[ComparedRun, Com
     assert "mean difference −0.2 ± 9.5 (95 %, Student's t over 2 prompts)" in taken.words
 
 
-def test_the_file_leaves_prompts_out_that_are_too_many(
-    seats: tuple[ComparedRun, ComparedRun], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prompts = Prompts(TextStyle())
-    found = next(compare_runs(*seats, prompts))
-    monkeypatch.setattr(run_comparison, "MAX_READ", 1)
-    assert "prompt" not in comparison_export(found, prompts, ("here", "there")).rows()
+def test_the_file_leaves_prompts_out_that_are_too_many(seats: tuple[ComparedRun, ComparedRun]) -> None:
+    found = next(compare_runs(*seats, Prompts(TextStyle())))
+    few = Prompts(TextStyle(), max_read=1)
+    assert "prompt" not in comparison_export(found, few, ("here", "there")).rows()
 
 
 def test_no_bar_holds_lost_and_won_prompts() -> None:
     differences = np.linspace(-1.03, 2.17, 100)
     differences[40] = 0.0
-    layers = {layer["color"]: layer for layer in _plot(differences)["layers"]}
+    layers = {layer["color"]: layer for layer in difference_plot(differences)["layers"]}
     for name, won in (("good", True), ("bad", False)):
         left, right, count = (np.array(layers[name][key]) for key in ("left", "right", "top"))
         filled = count > 0
@@ -151,7 +143,7 @@ def functions_run(folder: Path, steps: int, bonus: float | None) -> ComparedRun:
     ]  # fmt: skip
     append(folder / "rollout_data_rank_0.jsonl", *rows)
     run = rlpanel.open_run(folder, follow=False)
-    return ComparedRun(run._index, run.view)
+    return ComparedRun(run.index, run.view)
 
 
 def test_the_whole_tab_uses_the_shared_reward_functions(tmp_path: Path) -> None:

@@ -6,15 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bokeh.models import VArea
 
 import rlpanel
 from rlpanel.display_settings import Display
 from rlpanel.panels.curves.curve_card import CurveCard
 from rlpanel.panels.curves.curve_selection import Curve
+from rlpanel.panels.curves.curve_window import CurveWindow
+from rlpanel.panels.export.export_menu import ExportMenu
 from rlpanel.panels.plots.series import POINTS
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
 from tests.factories import append, line, write_run
+from tests.page_parts import part_of, send
 
 
 def subtitle(run: Path, **display: object) -> str:
@@ -45,8 +49,8 @@ def test_a_band_that_fills_the_plot_is_faded(tmp_path: Path, change: float, alph
         for at, sign in enumerate((1.0, -1.0))
     )
     append(folder / "rollout_data_rank_0.jsonl", *lines)
-    [band] = [renderer for kind, _, renderer in card(folder, "reward").plot._glyphs if kind == "band"]
-    assert band.glyph.fill_alpha == pytest.approx(alpha)
+    band = card(folder, "reward").plot.figure.select_one(VArea)
+    assert band.fill_alpha == pytest.approx(alpha)
 
 
 def test_a_legend_does_not_cover_the_lines(tmp_path: Path) -> None:
@@ -54,14 +58,17 @@ def test_a_legend_does_not_cover_the_lines(tmp_path: Path) -> None:
     assert [legend in plot.above for legend in plot.legend] == [True]
 
 
-def card(run: Path, *columns: str, log: bool = False, **display: object) -> CurveCard:
+def card(
+    run: Path, *columns: str, log: bool = False, window: CurveWindow | None = None, **display: object
+) -> CurveCard:
     context = Context(view=rlpanel.open_run(run, follow=False).view, display=Display(**display))
-    return CurveCard(context, Curve(columns[0], "Title", columns, log))
+    return CurveCard(context, Curve(columns[0], "Title", columns, log), window)
 
 
 def test_the_band_stays_within_the_values_of_the_step(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", steps=4, samples=8)
-    shown = card(run, "kl_k3_mean", band="std")._points()
+    drawn = card(run, "kl_k3_mean", band="std").plot.sources["kl_k3_mean"].data
+    shown = {name: np.asarray(drawn[name]) for name in ("lo", "hi")}
     assert (shown["lo"] >= 0).all(), "a KL k3 is never negative"
     values = rlpanel.open_run(run, follow=False).samples().groupby("step").kl_k3_mean
     assert shown["lo"].tolist() == pytest.approx(
@@ -77,15 +84,16 @@ def test_the_axis_follows_the_line_and_the_zoom(tmp_path: Path) -> None:
     run.mkdir()
     for step in range(30):
         append(run / "rollout_data_rank_0.jsonl", line(step, reward=float(step), tokens=False))
-    shown = card(run, "reward")
+    window = CurveWindow()
+    shown = card(run, "reward", window=window)
     whole = shown.plot.figure.y_range.start, shown.plot.figure.y_range.end
     assert whole[0] < 0 < 29 < whole[1]
-    shown._window.zoomed = (10.0, 12.0)
+    window.zoomed = (10.0, 12.0)
     shown.fit()
     assert 9 < shown.plot.figure.y_range.start < 10
     assert 12 < shown.plot.figure.y_range.end < 13
     assert not shown.is_whole
-    shown._window.zoomed = (-1.0, 40.0)
+    window.zoomed = (-1.0, 40.0)
     assert shown.is_whole
 
 
@@ -96,7 +104,7 @@ def test_a_logarithmic_card_draws_only_values_above_zero(tmp_path: Path) -> None
         for index in range(3):
             append(run / "rollout_data_rank_0.jsonl", line(step, index=index, reward=reward, tokens=False))
     shown = card(run, "reward", log=True)
-    assert np.isnan(shown._points()["y"]).tolist() == [True, True, False, False]
+    assert np.isnan(shown.plot.sources["reward"].data["y"]).tolist() == [True, True, False, False]
     assert 0 < shown.plot.figure.y_range.start < 0.001
     assert shown.plot.figure.y_range.end > 100
     export = shown.export()
@@ -106,12 +114,12 @@ def test_a_logarithmic_card_draws_only_values_above_zero(tmp_path: Path) -> None
 
 def test_the_menu_switches_the_scale(tmp_path: Path) -> None:
     shown = card(write_run(tmp_path / "run", tokens=False), "reward")
-    menu = shown._menu()
+    menu = part_of(shown.card, ExportMenu)
     assert menu.entries == ["Log scale"]
-    menu._handle_msg("Log scale")
+    send(menu, "Log scale")
     assert shown.context.selection.log_curves == ["reward"]
     logarithmic = CurveCard(shown.context, Curve("reward", "Reward", ("reward",), log=True))
-    logarithmic._menu()._handle_msg("Linear scale")
+    send(part_of(logarithmic.card, ExportMenu), "Linear scale")
     assert shown.context.selection.log_curves == []
 
 

@@ -23,7 +23,7 @@ from tests.factories import append, line, write_run
 
 
 def other(run: Run, slot: int) -> OverlayRun:
-    return OverlayRun(run.name, run.name, slot, run._index, run.view)
+    return OverlayRun(run.name, run.name, slot, run.index, run.view)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from tests.factories import write_run
+from tests.page_parts import parts_of, send
 
 STEPS = [2, 5, 9]
 
@@ -50,11 +51,7 @@ def context_of(run: Run, display: dict[str, Any] | None = None, **selected: Any)
 
 def asked(view: Any, kind: str) -> dict[str, Any]:
     """Return the message that the first card's export menu sends to the browser."""
-    take = view.__panel__().select(Exporter)[0]
-    answers: list[dict[str, Any]] = []
-    take._send_msg = take._csv_task._show = answers.append
-    take._handle_msg(kind)
-    [answer] = answers
+    [answer] = send(parts_of(view, Exporter)[0], kind)
     return answer
 
 

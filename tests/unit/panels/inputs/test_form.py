@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from rlpanel.panels.inputs.form import Form
+from tests.page_parts import send
 
 
 def test_each_change_is_answered_by_its_number() -> None:
     changes: list[Any] = []
     form = Form(lambda *change: changes.append((*change, form.answered)))
-    form._handle_msg(["band", "sem", 1])
-    form._handle_msg(["curves", ["reward"], 2])
+    send(form, ["band", "sem", 1])
+    send(form, ["curves", ["reward"], 2])
     assert changes == [("band", "sem", 0), ("curves", ["reward"], 1)]
     assert form.answered == 2
 
@@ -24,7 +25,7 @@ def test_a_change_that_fails_is_answered() -> None:
 
     form = Form(fail)
     with pytest.raises(OSError, match="band"):
-        form._handle_msg(["band", "sem", 1])
+        send(form, ["band", "sem", 1])
     assert form.answered == 1
 
 
@@ -37,6 +38,6 @@ def test_a_change_that_fails_is_answered() -> None:
 def test_a_message_of_another_shape_is_ignored(message: Any) -> None:
     changes: list[Any] = []
     form = Form(lambda *change: changes.append(change))
-    form._handle_msg(message)
+    send(form, message)
     assert not changes
     assert form.answered == 0

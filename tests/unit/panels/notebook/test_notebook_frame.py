@@ -13,6 +13,7 @@ from panel.io.resources import CDN_DIST, DIST_DIR
 
 from rlpanel.panels.notebook import notebook_frame
 from rlpanel.panels.notebook.notebook_frame import DelayedComm, NotebookFrame
+from tests.page_parts import send
 
 URL = f"{CDN_DIST}css/loading.css?v=1"
 
@@ -84,7 +85,7 @@ def test_delayed_messages_reach_every_page_once_the_view_is_drawn() -> None:
     here.channels = [DelayedComm(comm) for comm in comms]
     for comm in comms:
         comm.send("one")
-    here._handle_msg("here")
+    send(here, "here")
     assert [comm.sent for comm in comms] == [["one"], ["one"]]
 
 

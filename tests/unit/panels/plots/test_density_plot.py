@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bokeh.document import Document
-from bokeh.document.events import ColumnsPatchedEvent
+from bokeh.document.events import ColumnDataChangedEvent, ColumnsPatchedEvent, ColumnsStreamedEvent
 from bokeh.events import Tap
 from bokeh.models import ColumnDataSource
 
@@ -23,7 +23,9 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.filter import NUMBER, Filter
 from rlpanel.store.snapshot.value_density import density
 from tests.factories import append, line, write_run
+from tests.page_parts import receive
 
+DATA_EVENTS = (ColumnDataChangedEvent, ColumnsPatchedEvent, ColumnsStreamedEvent)
 NO_POINTS = {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n")}
 
 
@@ -67,11 +69,11 @@ def test_a_sample_more_sends_one_column(tmp_path: Path) -> None:
     index, shown = index_of(folder), plot()
     shown.draw(index.snapshot)
     document, events = Document(), []
-    document.add_root(shown._image)
+    document.add_root(shown.pane.object)
     document.on_change(events.append)
     append(folder / "rollout_data_rank_0.jsonl", line(13, reward=0.0))
     shown.draw(look(index).snapshot)
-    (event,) = events
+    (event,) = (event for event in events if isinstance(event, DATA_EVENTS))
     assert isinstance(event, ColumnsPatchedEvent)
     ((place, values),) = event.patches["image"]
     assert (place[2].start, values.max()) == (12, SHADES - 1)
@@ -82,7 +84,7 @@ def test_a_click_gives_the_step_and_the_range(tmp_path: Path) -> None:
     shown = plot(picked)
     shown.draw(index_of(write_run(tmp_path / "run", steps=3, samples=8)).snapshot)
     assert shown.density is not None
-    shown._plot._trigger_event(Tap(shown._plot, x=2.2, y=0.5))
+    receive(shown.pane.object, Tap, x=2.2, y=0.5)
     ((step, within),) = picked
     assert (step, within.column, within.low < 0.6, within.high > 0.4) == (2.2, "reward", True, True)
 

@@ -40,6 +40,13 @@ def page_of(folder: Path, *lines: dict[str, Any]) -> str:
     return report_of(open_run(write_agent_run(folder, *lines), follow=False), step=1).decode()
 
 
+def sample_page_of(folder: Path, *lines: dict[str, Any]) -> str:
+    """Return the page of the first sample, which is made in a tenth of the report's time."""
+    run = open_run(write_agent_run(folder, *lines), follow=False)
+    context = frozen(Context(index=run.index, view=run.view), step=1)
+    return sample_html(context, run.snapshot.uid(0)).decode()
+
+
 def policy_of(page: str) -> str:
     return re.search(r'Content-Security-Policy" content="(.*?)"', page)[1]
 
@@ -70,9 +77,7 @@ def test_a_report_without_players_allows_none(tmp_path: Path) -> None:
 
 
 def test_the_report_of_one_sample_has_its_players(tmp_path: Path) -> None:
-    run = open_run(write_agent_run(tmp_path, line(spoken(sound()))), follow=False)
-    context = frozen(Context(index=run.index, view=run.view), step=1)
-    page = sample_html(context, run.snapshot.uid(0)).decode()
+    page = sample_page_of(tmp_path, line(spoken(sound())))
     assert len(_SOURCES.findall(page)) == 1
     assert "media-src data:;" in policy_of(page)
 
@@ -116,7 +121,7 @@ def test_the_budget_bounds_the_files_that_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", IMPOSTORS)
 def test_what_is_no_audio_or_video_is_not_embedded(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(IMPOSTORS[name])
-    page = page_of(tmp_path, line(seen(name), spoken(IMPOSTORS[name] + bytes(100))))
+    page = sample_page_of(tmp_path, line(seen(name), spoken(IMPOSTORS[name] + bytes(100))))
     assert not _SOURCES.findall(page)
     assert [("in none of the containers" in note) for note in notes_of(page)] == [True, True]
 
@@ -127,7 +132,7 @@ def test_nothing_outside_of_the_run_is_embedded(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "link.webm").symlink_to(tmp_path / "secret.webm")
     outside = ["../secret.webm", str(tmp_path / "secret.webm"), "link.webm", "http://outside.invalid/a.webm"]
-    page = page_of(folder, line(*map(seen, outside)))
+    page = sample_page_of(folder, line(*map(seen, outside)))
     assert not _SOURCES.findall(page)
     assert len(notes_of(page)) == 4
 
@@ -135,7 +140,7 @@ def test_nothing_outside_of_the_run_is_embedded(tmp_path: Path) -> None:
 def test_types_and_names_of_the_log_never_become_html(tmp_path: Path) -> None:
     """A polyglot is named by its container, whatever type its data URL claims."""
     claimed = f"data:text/html;base64,{in_base64(polyglot())}"
-    page = page_of(
+    page = sample_page_of(
         tmp_path, line({"type": "audio_url", "audio_url": {"url": claimed}}, seen('"><img src=x>'))
     )
     assert [of for _, of, _ in _SOURCES.findall(page)] == ["audio/wav"]

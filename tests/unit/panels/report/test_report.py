@@ -30,6 +30,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     )
 
 
+@pytest.fixture(scope="module")
+def page(run: Run) -> bytes:
+    """The report of a step, which takes half a second."""
+    return report_of(run, step=2)
+
+
 def context_of(run: Run, **selected: object) -> Context:
     return frozen(Context(index=run.index, view=run.view), **selected)
 
@@ -110,9 +116,8 @@ def test_a_report_says_that_densities_stand_for_ridges(run: Run) -> None:
         assert '"name": "density"' in json.dumps(data_of(page)["plots"])
 
 
-def test_a_report_shows_each_curve_once(run: Run) -> None:
-    page = report_of(run, step=2).decode()
-    titles = re.findall(r'<div class="card"><div class="head" title="([^(:]+)', page)
+def test_a_report_shows_each_curve_once(page: bytes) -> None:
+    titles = re.findall(r'<div class="card"><div class="head" title="([^(:]+)', page.decode())
     assert "reward " in titles
     assert len(titles) == len(set(titles))
 
@@ -127,8 +132,8 @@ def test_a_sample_whose_line_is_gone_is_counted(tmp_path: Path) -> None:
     assert (len(carried.samples), carried.unread) == (1, 1)
 
 
-def test_a_report_holds_what_both_themes_differ_in(run: Run) -> None:
-    data = data_of(report_of(run, step=2, samples=1))
+def test_a_report_holds_what_both_themes_differ_in(page: bytes) -> None:
+    data = data_of(page)
     assert '["#ff9d5c", "#b84c0a"]' in json.dumps(data["colors"])
     models = re.findall(r'"id": "(p\d+)"', json.dumps(data["plots"]))
     assert set(data["colors"]) <= set(models)

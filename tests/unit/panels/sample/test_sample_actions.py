@@ -12,12 +12,13 @@ from rlpanel.panels.sample.sample_actions import SampleActions
 from rlpanel.panels.session.context import Context
 from rlpanel.store.query.sample_notes import FILE, MAX_NOTE, MAX_TAG, Notes
 from tests.factories import write_run
+from tests.page_parts import send
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     run = rlpanel.open_run(write_run(tmp_path / "run", steps=1, samples=4), follow=False)
-    made = Context(index=run._index)
+    made = Context(index=run.index)
     made.view = run.view
     made.choose_sample(run.snapshot.uid(0))
     return made
@@ -25,7 +26,7 @@ def context(tmp_path: Path) -> Context:
 
 def leave(actions: SampleActions, uid: object, tag: object = "odd", note: object = "") -> None:
     """Send what the fields of a sample send."""
-    actions._handle_msg({"do": "leave", "uid": uid, "tag": tag, "note": note})
+    send(actions, {"do": "leave", "uid": uid, "tag": tag, "note": note})
 
 
 def test_the_shown_sample_and_the_one_before_get_notes(context: Context) -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from bokeh.document import Document
 from panel.io.state import set_curdoc
+from panel.widgets import Button
 
 import rlpanel
 from rlpanel.api.run import Run
+from rlpanel.panel_fixes.html_pane import HtmlPane
+from rlpanel.panels.samples.query_bar import QueryBar
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
 from tests.factories import append, line, write_run
+from tests.page_parts import part_of, send
 from tests.waiting import let_loop_run_until
 
 
@@ -26,7 +31,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def context(run: Run) -> Context:
-    made = Context(index=run._index)
+    made = Context(index=run.index)
     made.view = run.view
     return made
 
@@ -34,6 +39,16 @@ def context(run: Run) -> Context:
 @pytest.fixture
 def grid(context: Context) -> SampleGrid:
     return SampleGrid(context)
+
+
+def bar(grid: SampleGrid) -> QueryBar:
+    return part_of(grid, QueryBar)
+
+
+def exported(grid: SampleGrid) -> pd.DataFrame:
+    """The samples of the file that the export menu makes."""
+    answers = send(bar(grid), {"do": "take", "what": "JSONL"})
+    return pd.read_json(io.BytesIO(b"".join(each.get("piece", b"") for each in answers)), lines=True)
 
 
 def shown(grid: SampleGrid) -> list[str]:
@@ -54,11 +69,11 @@ def test_a_filter_leaves_what_passes_and_tells_other_views(grid: SampleGrid, run
 
 def test_a_filter_that_is_none_says_so_and_hides_nothing(grid: SampleGrid, run: Run) -> None:
     grid.context.selection.filter = "rewad > 1"
-    assert "did you mean reward" in grid._query.bar.error
+    assert "did you mean reward" in bar(grid).error
     assert shown(grid) == run.samples(3).uid.tolist()
     assert grid.context.filtered_uids is None
     grid.context.selection.filter = ""
-    assert grid._query.bar.error == ""
+    assert bar(grid).error == ""
 
 
 def test_all_steps_are_asked_and_come_sorted(grid: SampleGrid, run: Run) -> None:
@@ -72,21 +87,21 @@ def test_a_run_that_fills_while_it_is_searched_is_searched_again(context: Contex
     log = tmp_path / "other" / "rollout_data_rank_0.jsonl"
     log.parent.mkdir()
     append(log, b"")
-    index = rlpanel.open_run(log.parent, follow=False)._index
+    index = rlpanel.open_run(log.parent, follow=False).index
 
     async def look() -> str:
         with set_curdoc(Document()):
             grid = SampleGrid(context)
             context.selection.param.update(scope="run", search="/prom.t/")
-            await let_loop_run_until(lambda: not grid._query.busy)
+            await let_loop_run_until(lambda: bar(grid).progress < 0)
             context.param.update(index=index, view=index.view)  # its search runs on a thread
             append(log, *(line(1, index=at) for at in range(99)))
             index.rescan()
             while index.read():
                 pass
             context.view = index.view
-            await let_loop_run_until(lambda: not grid._query.busy)
-            return grid._head.object
+            await let_loop_run_until(lambda: bar(grid).progress < 0)
+            return part_of(grid, HtmlPane).object
 
     assert "99 of 99 match" in asyncio.run(look())
 
@@ -98,7 +113,7 @@ def test_equal_samples_keep_their_order(tmp_path: Path) -> None:
         *(line(1, index=at, reward=at % 2) for at in range(24)),
     )
     run = rlpanel.open_run(tmp_path / "even", follow=False)
-    made = Context(index=run._index)
+    made = Context(index=run.index)
     made.view = run.view
     grid = SampleGrid(made)
     made.selection.sort = "-reward"
@@ -117,8 +132,8 @@ def test_of_more_than_fit_the_first_are_shown(grid: SampleGrid, run: Run) -> Non
     grid.context.display.max_samples = 8
     grid.context.selection.param.update(scope="run", sort="reward")
     assert shown(grid) == run.samples().sort_values("reward", kind="stable").uid.tolist()[:8]
-    assert "48 of all steps · 8 shown" in grid._head.object
-    assert len(grid._rows_to_export()[1]) == 48
+    assert "48 of all steps · 8 shown" in part_of(grid, HtmlPane).object
+    assert len(exported(grid)) == 48
 
 
 def test_of_all_steps_those_of_the_step_pass_for_other_views(grid: SampleGrid, run: Run) -> None:
@@ -128,7 +143,7 @@ def test_of_all_steps_those_of_the_step_pass_for_other_views(grid: SampleGrid, r
 
 def test_head_filters_narrow_what_is_taken_away(grid: SampleGrid, run: Run) -> None:
     grid.table.filters = {"reward": "1"}
-    assert run.snapshot.uids(grid._rows_to_export()[1]) == run.samples(3).query("reward >= 1").uid.tolist()
+    assert exported(grid).uid.tolist() == run.samples(3).query("reward >= 1").uid.tolist()
 
 
 def test_what_a_query_names_is_shown(grid: SampleGrid, run: Run) -> None:
@@ -160,18 +175,18 @@ def test_a_tag_that_a_log_has_is_another_column(tmp_path: Path) -> None:
 def test_new_samples_of_all_steps_wait_behind_the_pill(grid: SampleGrid, run: Run) -> None:
     grid.context.selection.param.update(scope="run", filter="reward > -99")
     append(run.path / "rollout_data_rank_0.jsonl", line(4), line(4, index=1))
-    run._index.rescan()
-    while run._index.read():
+    run.index.rescan()
+    while run.index.read():
         pass
     grid.context.view = run.view
     assert len(shown(grid)) == 48
-    assert grid._pill.label == "↻ 2 new"
+    assert part_of(grid, Button).label == "↻ 2 new"
     grid.load()
     assert len(shown(grid)) == 50
 
 
 def test_a_file_that_is_too_large_is_not_made(grid: SampleGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlpanel.panels.samples.query_runner.MAX_EXPORT_BYTES", 100)
-    grid._query._on_action("take", "JSONL")
-    assert "export fewer samples" in grid._query.bar.error
-    assert grid._query.bar.note == ""
+    send(bar(grid), {"do": "take", "what": "JSONL"})
+    assert "export fewer samples" in bar(grid).error
+    assert bar(grid).note == ""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rlpanel
-from rlpanel.panels.samples.thumbnails import NONE, SIGNS, _thumbnail
+from rlpanel.panels.samples.thumbnails import NONE, SIGNS, thumbnail_of
 from rlpanel.sources.readers.jsonl import JsonlFile
 from tests.conversations import data_url, picture, write_agent_run
 
@@ -21,7 +21,7 @@ def thumbnail(folder: Path, *content: Any) -> str:
         folder, {"step": 1, "messages": [{"role": "user", "content": list(content)}], "response": "r"}
     )
     with rlpanel.open_run(folder, follow=False) as run:
-        return _thumbnail(run.index, run.snapshot, run.snapshot.uid(0))
+        return thumbnail_of(run.index, run.snapshot, run.snapshot.uid(0))
 
 
 @pytest.mark.parametrize(

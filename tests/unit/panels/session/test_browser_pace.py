@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from rlpanel.panels.session.browser_pace import LOOK_AGAIN, MAX_PAUSE, SHARE, BrowserPace
+from tests.page_parts import send
 
 
 def drawn_once(busy: float) -> BrowserPace:
     """Return the pace of a browser that was busy for some milliseconds with its first redraw."""
     pace = BrowserPace()
     pace.end()
-    pace._handle_msg([1, busy])
+    send(pace, [1, busy])
     return pace
 
 
@@ -38,9 +39,9 @@ def test_the_next_redraw_waits_until_the_last_one_is_drawn() -> None:
     assert pace.wait == 0
     pace.end()
     assert pace.wait == LOOK_AGAIN
-    pace._handle_msg([1, 900])
+    send(pace, [1, 900])
     assert pace.wait == LOOK_AGAIN
-    pace._handle_msg([2, 0])
+    send(pace, [2, 0])
     assert pace.wait == 0
 
 
@@ -50,5 +51,7 @@ def test_the_next_redraw_waits_until_the_last_one_is_drawn() -> None:
 def test_messages_that_no_browser_of_ours_sends_are_ignored(message: Any) -> None:
     pace = BrowserPace()
     pace.end()
-    pace._handle_msg(message)
-    assert (pace.wait, pace._drawn) == (0, 0)
+    send(pace, message)
+    assert pace.wait == 0
+    send(pace, [1, 500])  # this redraw was not reported before
+    assert pace.wait > 1.0

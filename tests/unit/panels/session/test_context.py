@@ -16,7 +16,7 @@ from tests.factories import append, line, write_run
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     run = rlpanel.open_run(write_run(tmp_path / "run", steps=[0, 100, 200], samples=4), follow=False)
-    made = Context(index=run._index)
+    made = Context(index=run.index)
     made.view = run.view
     return made
 

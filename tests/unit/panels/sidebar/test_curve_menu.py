@@ -14,8 +14,8 @@ def found(options: dict[str, str], text: str) -> list[str]:
     return [name for label, name in options.items() if text in label]
 
 
-def test_a_number_is_found_under_the_trainers_name(ppo_run: Path) -> None:
-    options = curve_menu.options(rlpanel.open_run(ppo_run, follow=False).view)
+def test_a_number_is_found_under_the_trainers_name(ppo: rlpanel.Run) -> None:
+    options = curve_menu.options(ppo.view)
     names = ("objective/kl", "objective/rlhf_reward", "critic/values/mean", "reward_std")
     assert [found(options, name) for name in names] == [
         ["log_ratio_sum", "kl_k3_sum"], ["rlhf_reward"], ["value_pooled"], ["reward:std"],
@@ -32,8 +32,8 @@ def test_no_two_numbers_have_one_label(ppo_run: Path, grpo_run: Path) -> None:
         assert set(options.values()) == RunView(snapshot).step_metrics | columns | statistics
 
 
-def test_constants_are_listed_if_a_metric_uses_them(ppo_run: Path, tmp_path: Path) -> None:
-    view = rlpanel.open_run(ppo_run, follow=False).view
+def test_constants_are_listed_if_a_metric_uses_them(ppo: rlpanel.Run, tmp_path: Path) -> None:
+    view = ppo.view
     told = training_constants.constant_rows(view)
     assert [row["label"] for row in told] == [
         "KL coefficient β", "discount γ", "GAE λ", "pass threshold",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.status.backlog_bar import BacklogBar, bar_html
-from rlpanel.store.snapshot.read_progress import Progress
 from rlpanel.store.snapshot.run_view import RunView
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot import Progress, Snapshot
 
 
 def shown(*reads: Progress) -> list[str]:

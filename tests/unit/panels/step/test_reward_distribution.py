@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.panels.step.reward_distribution import BINS, MAX_GAP_BARS, _gap_plot, bins_of
+from rlpanel.panels.step.reward_distribution import BINS, MAX_GAP_BARS, bins_of, gap_plot
 
 floats = st.lists(st.floats(-1e6, 1e6), max_size=60)
 
@@ -42,7 +42,7 @@ def test_nothing_finite_is_no_crash() -> None:
 
 def test_many_gaps_share_bars_that_keep_their_order_and_cover_all_samples() -> None:
     gap = np.sort(np.random.default_rng(0).normal(size=100_003))
-    good, bad = _gap_plot(gap)["layers"]
+    good, bad = gap_plot(gap)["layers"]
     assert len(good["left"]) == MAX_GAP_BARS
     assert (good["left"][0], good["right"][-1]) == (0, len(gap))
     assert good["left"][1:] == good["right"][:-1]
@@ -52,5 +52,5 @@ def test_many_gaps_share_bars_that_keep_their_order_and_cover_all_samples() -> N
 
 
 def test_few_gaps_get_a_bar_each() -> None:
-    good, bad = _gap_plot(np.array([-1.0, 0.0, 2.0]))["layers"]
+    good, bad = gap_plot(np.array([-1.0, 0.0, 2.0]))["layers"]
     assert (good["top"], bad["bottom"]) == ([0, 0, 2], [-1, 0, 0])

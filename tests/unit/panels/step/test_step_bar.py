@@ -6,13 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from panel.models.esm import DataEvent
 
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.step.step_bar import StepBar
+from rlpanel.panels.step.step_bar import StepBar, StepControls
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from tests.factories import write_run
+from tests.page_parts import part_of, send
 from tests.property.test_invariants import follow
 from tests.unit.store.snapshot.test_remarks import EVALUATED, write_trl
 
@@ -30,57 +30,56 @@ def bar(context: Context) -> StepBar:
     return StepBar(context)
 
 
-def send(bar: StepBar, *message: object) -> None:
-    """Send a message as the browser does."""
-    post(bar, list(message))
+def controls(bar: StepBar) -> StepControls:
+    return part_of(bar, StepControls)
 
 
-def post(bar: StepBar, data: object) -> None:
-    bar._controls._process_event(DataEvent(None, data=data))
+def do(bar: StepBar, *message: object) -> None:
+    send(controls(bar), list(message))
 
 
 def shown(bar: StepBar) -> SimpleNamespace:
-    return SimpleNamespace(**{name: getattr(bar._controls, name) for name in ("steps", "position", "label")})
+    return SimpleNamespace(**{name: getattr(controls(bar), name) for name in ("steps", "position", "label")})
 
 
 def test_without_steps_it_says_so() -> None:
     bar = StepBar(Context())
-    assert (bar._controls.label, bar._controls.note, bar._controls.steps) == ("", "no steps yet", 0)
-    send(bar, "move", 1)
-    send(bar, "select", 0.5)
+    assert (controls(bar).label, controls(bar).note, controls(bar).steps) == ("", "no steps yet", 0)
+    do(bar, "move", 1)
+    do(bar, "select", 0.5)
     assert bar.context.selection.step is None
 
 
 def test_it_shows_the_selected_step(bar: StepBar, context: Context) -> None:
     context.choose_step(7)
     assert vars(shown(bar)) == {"steps": 40, "position": 6, "label": "Step 7"}
-    assert bar._controls.note.startswith("of 40, ")
-    assert not bar._controls.follow
+    assert controls(bar).note.startswith("of 40, ")
+    assert not controls(bar).follow
 
 
 @pytest.mark.parametrize(("share", "step"), [(0, 1), (1, 40), (1.0, 40), (6 / 39, 7), (0.5, 21)])
 def test_a_drag_shows_its_step_and_the_release_selects_it(
     bar: StepBar, context: Context, share: float, step: int
 ) -> None:
-    send(bar, "show", share)
+    do(bar, "show", share)
     assert shown(bar).label == f"Step {step}"
     assert context.selection.step == 40
-    send(bar, "select", share)
+    do(bar, "select", share)
     assert context.selection.step == step
     assert shown(bar).position == step - 1
 
 
 def test_a_release_at_the_selected_step_restores_its_label(bar: StepBar, context: Context) -> None:
     """The drag ended where it began."""
-    send(bar, "show", 0.2)
-    send(bar, "select", 1)
+    do(bar, "show", 0.2)
+    do(bar, "select", 1)
     assert (shown(bar).label, context.selection.step) == ("Step 40", 40)
 
 
 def test_buttons_and_switch(bar: StepBar, context: Context) -> None:
-    send(bar, "move", -1)
+    do(bar, "move", -1)
     assert (context.selection.step, context.selection.follow) == (39, False)
-    send(bar, "follow", True)
+    do(bar, "follow", True)
     assert context.selection.step == 40
 
 
@@ -105,7 +104,7 @@ def test_buttons_and_switch(bar: StepBar, context: Context) -> None:
 )
 def test_other_messages_change_nothing(bar: StepBar, context: Context, message: object) -> None:
     before = dict(context.selection.param.values())
-    post(bar, message)
+    send(controls(bar), message)
     assert dict(context.selection.param.values()) == before
 
 
@@ -115,6 +114,6 @@ def test_a_step_that_may_hold_an_evaluation_says_so(tmp_path: Path) -> None:
     context.view = RunView(follow(RunIndex(tmp_path, "run")))
     bar = StepBar(context)
     context.selection.step = 4
-    doubts = [bar._controls.doubts]
+    doubts = [controls(bar).doubts]
     context.selection.step = 3
-    assert [*doubts, bar._controls.doubts] == ["may hold evaluation samples", ""]
+    assert [*doubts, controls(bar).doubts] == ["may hold evaluation samples", ""]

@@ -56,7 +56,8 @@ def test_seconds_in_each_cell_are_those_of_a_loop(
     np.testing.assert_allclose(found, by_loop(of, window, columns, rows), atol=1e-6)
 
 
-@pytest.mark.parametrize("datashader", [False, True])
+# Datashader compiles for four seconds; a plot of many rollouts is drawn by it in each run of the unit tests.
+@pytest.mark.parametrize("datashader", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_cell_has_the_name_that_prevails(datashader: bool) -> None:
     if datashader:
         pytest.importorskip("datashader")

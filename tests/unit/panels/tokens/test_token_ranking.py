@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+from bokeh.document import Document
+from panel.io.state import set_curdoc
+from panel.widgets import Button, Select
 
 from rlpanel.api.open_run import open_run
+from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.tokens.token_ranking import TokenRanking
-from rlpanel.store.query import token_reader
-from rlpanel.store.query.token_reader import TallyProgress
+from rlpanel.panels.session.threads import Threads
+from rlpanel.panels.tokens.token_ranking import READ_NOW, TokenRanking
 from tests.factories import append, sample
+from tests.page_parts import part_of
 
 
-def opened(folder: Path, *lines: dict[str, Any], pad_token: str = "<|pad|>") -> TokenRanking:
+def opened(
+    folder: Path, *lines: dict[str, Any], pad_token: str = "<|pad|>", threads: Threads | None = None
+) -> TokenRanking:
     write(folder, *lines)
-    index = open_run(folder, follow=False)._index
-    context = Context()
+    index = open_run(folder, follow=False).index
+    context = Context(threads)
     context.display.pad_token = pad_token
     context.param.update(index=index, view=index.view)
     context.choose_step(1)
@@ -45,6 +55,18 @@ def logged(tokens: list[str], logprobs: list[float], **fields: Any) -> dict[str,
     return sample(1, tokens=False, response_tokens=tokens, logprobs=logprobs, **fields)
 
 
+def field(view: TokenRanking, label: str) -> Select:
+    return part_of(view, Select, label=label)
+
+
+def table(view: TokenRanking) -> pd.DataFrame:
+    return view.table.frame
+
+
+def note(view: TokenRanking) -> HtmlPane:
+    return part_of(view, HtmlPane)
+
+
 def shown(view: TokenRanking, least: int = 1) -> dict[str, str]:
     view._least.value = least
     return dict(zip(view.table.frame["token"], view.table.frame["mean"], strict=True))
@@ -53,7 +75,7 @@ def shown(view: TokenRanking, least: int = 1) -> dict[str, str]:
 def test_tokens_stand_by_their_mean_surprisal(tmp_path: Path) -> None:
     view = opened(tmp_path, logged(["a", " b"], [-1.0, -3.0]), logged(["a"], [-2.0], index=1))
     assert shown(view) == {"“ b”": "3", "“a”": "1.5"}
-    assert list(view._measure.options) == ["Highest mean surprisal (nats)"]
+    assert list(field(view, "Measure").options) == ["Highest mean surprisal (nats)"]
 
 
 def test_pads_and_tokens_outside_the_loss_do_not_count(tmp_path: Path) -> None:
@@ -75,7 +97,7 @@ def test_byte_level_pieces_read_as_text_and_halves_as_logged(tmp_path: Path) -> 
 def test_tokens_that_are_all_seen_too_rarely_leave_an_empty_table(tmp_path: Path) -> None:
     view = opened(tmp_path, logged(["a"], [-1.0]))
     assert shown(view, least=1000) == {}
-    assert "no token is seen that often" in view._note.object
+    assert "no token is seen that often" in note(view).object
 
 
 def test_another_step_is_read_when_it_is_chosen(tmp_path: Path) -> None:
@@ -100,13 +122,11 @@ def test_a_click_selects_sample_and_token_at_once(tmp_path: Path) -> None:
     assert (selection.uid, selection.token, selection.follow, view.picks) == (uid, 0, False, 1)
 
 
-def test_samples_that_come_later_are_added_and_nothing_is_read_twice(tmp_path: Path) -> None:
+def test_samples_that_come_later_are_added_and_none_counts_twice(tmp_path: Path) -> None:
     view = opened(tmp_path, logged(["a"], [-1.0]))
-    before = view._shown
     grow(view, logged(["a", "b"], [-3.0, -1.5], index=1), {**logged(["z"], [-9.0]), "step": 2})
     assert shown(view) == {"“a”": "2", "“b”": "1.5"}
-    assert view._shown.samples[:1] == before.samples
-    assert before.tally.tokens == 1
+    assert table(view)["count"].tolist() == ["2", "1"]
 
 
 def test_only_samples_that_pass_the_grids_filter_count(tmp_path: Path) -> None:
@@ -114,27 +134,33 @@ def test_only_samples_that_pass_the_grids_filter_count(tmp_path: Path) -> None:
     second = view.context.snapshot.uids(view.context.snapshot.rows_of(1))[1]
     view.context.filtered_uids = frozenset({second})
     assert shown(view) == {"“a”": "3", "“b”": "1.5"}
-    assert "2 tokens in 1 of 2 samples that match the grid" in view._note.object
+    assert "2 tokens in 1 of 2 samples that match the grid" in note(view).object
     view.context.filtered_uids = None
     assert shown(view) == {"“a”": "2", "“b”": "1.5"}
 
 
-def test_a_reading_tells_how_far_it_is_and_can_be_stopped_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(token_reader, "PULSE", 0.0)
-    view = opened(tmp_path, *(logged(["a"], [-float(n)], index=n) for n in range(4)))
-    snapshot, reader = view.context.snapshot, view._reader
-    assert reader is not None
-    rows = snapshot.rows_of(1)
-    readings = list(reader.read(snapshot, rows, TallyProgress()))
-    assert [reading.read for reading in readings] == [0, 1, 2, 3, 4]
-    assert [reading.tally.tokens for reading in readings] == [0, 1, 2, 3, 4]
-    view._on_progress(readings[2])
-    assert view._stop.visible
-    assert "Reading 2 of 4 samples" in view._note.object
-    view._stop.clicks += 1
+def test_a_reading_tells_how_far_it_is_and_can_be_stopped_there(tmp_path: Path) -> None:
+    long = "word " * (READ_NOW // 5)
+    lines = [logged(["a"], [-float(n)], index=n, prompt=long if n > 1 else "") for n in range(4)]
+
+    async def look() -> TokenRanking:
+        begin, threads = threading.Event(), Threads()
+        with ThreadPoolExecutor(1) as threads.views:
+            threads.views.submit(begin.wait, 30)  # the reading waits behind it
+            view = opened(tmp_path, *lines[:2], threads=threads)
+            grow(view, *lines[2:])
+            assert "Reading 2 of 4 samples" in note(view).object
+            stop = part_of(view, Button)
+            assert stop.visible
+            stop.clicks += 1
+            assert not stop.visible
+            begin.set()
+        await asyncio.sleep(0)
+        return view
+
+    with set_curdoc(Document()):
+        view = asyncio.run(look())
     assert shown(view) == {"“a”": "0.5"}
-    assert view._note.object.endswith("2 tokens in 2 of 4 samples; stopped</span>")
+    assert note(view).object.endswith("2 tokens in 2 of 4 samples; stopped</span>")
     grow(view, logged(["a"], [-9.0], index=5))
     assert shown(view) == {"“a”": "0.5"}

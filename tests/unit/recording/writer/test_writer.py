@@ -157,7 +157,7 @@ def test_a_disk_that_takes_half_a_line_gets_the_rest_first(
         return whole(descriptor, data[:answer])
 
     file = sink.PlainSink(tmp_path / "log")
-    monkeypatch.setattr(sink.os, "write", narrow)
+    monkeypatch.setattr(os, "write", narrow)
     with pytest.raises(OSError, match="No space"):
         file.write(b"first line\n")
     file.write(b"second\n")

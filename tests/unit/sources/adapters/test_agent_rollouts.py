@@ -310,7 +310,7 @@ def gym(output: Any, **fields: Any) -> dict[str, Any]:
     """A rollout with an output."""
     return {
         "responses_create_params": {"input": "2 + 2?", "instructions": "Be brief."},
-        "response": {"output": output}, "reward": 1.0,
+        "response": {"output": output, "incomplete_details": None}, "reward": 1.0,
         "_ng_task_index": 3, "_ng_rollout_index": 1, "agent_ref": {"name": "calc"},
     } | fields  # fmt: skip
 

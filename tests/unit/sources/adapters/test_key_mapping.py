@@ -31,14 +31,14 @@ COLUMNS = {
 def read(
     folder: Path, *documents: dict[str, Any], mapping: Mapping[str, str | int] = MAP, name: str = "log.jsonl"
 ) -> tuple[pd.DataFrame, list[Sample], pd.DataFrame]:
-    """Read documents as lines with a mapping; returns the samples twice, and the bad lines."""
+    """Read documents as lines with a mapping; returns the frame, its first samples, and the bad lines."""
     keys = "".join(f"{json.dumps(name)} = {json.dumps(key)}\n" for name, key in mapping.items())
     (folder / "rlpanel.toml").write_text(f"[map]\n{keys}")
     if documents:
         append(folder / name, *(json.dumps(each).encode() + b"\n" for each in documents))
     with rlpanel.open_run(folder, follow=False) as run:
         frame = run.samples(text=True)
-        return frame, [run.sample(uid) for uid in frame["uid"]], run.errors
+        return frame, [run.sample(uid) for uid in frame["uid"][:100]], run.errors
 
 
 def rows(frame: pd.DataFrame, *columns: str) -> list[list[Any]]:

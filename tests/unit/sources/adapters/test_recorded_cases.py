@@ -75,7 +75,8 @@ def read(index: RunIndex) -> int:
 def test_a_gym_failure_that_was_tried_again_does_not_enter_the_mean(tmp_path: Path) -> None:
     """The sidecar keeps the failure; the main file has the rollout of the second try."""
     line: dict[str, Any] = {
-        "responses_create_params": {"input": "2 + 2?"}, "response": {"output": []}, "reward": 1.0,
+        "responses_create_params": {"input": "2 + 2?"}, "reward": 1.0,
+        "response": {"output": [], "incomplete_details": None},
         "_ng_task_index": 3, "_ng_rollout_index": 1,
     }  # fmt: skip
     failed = {"_ng_task_index": 3, "_ng_rollout_index": 1, "_ng_failure_class": "agent_run_error"}

@@ -12,7 +12,7 @@ from rlpanel.errors import RunNotFound
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory
-from rlpanel.sources.discovery.links import target_of
+from rlpanel.sources.discovery.folder_walk import target_of
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
 

@@ -99,6 +99,7 @@ def episode(*traces: list[dict[str, Any]], reward: float = 1.0, **fields: Any) -
         "traces": [
             {
                 "nodes": nodes,
+                "ok": True,
                 "rewards": {
                     "correct": {"score": reward, "weight": 2.0},
                     "style": {"score": 0.5, "weight": 0.1},

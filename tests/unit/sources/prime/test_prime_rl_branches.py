@@ -14,7 +14,7 @@ import pytest
 
 import rlpanel
 from rlpanel.schema import Sample
-from rlpanel.sources.prime.prime_rl_branches import Node, branches
+from rlpanel.sources.prime.prime_rl import Node, branches
 
 UPSTREAM = Path(__file__).parents[3] / "data" / "upstream" / "verifiers-0.4.0"
 
@@ -99,7 +99,8 @@ def test_an_evaluation_of_verifiers_has_step_0() -> None:
 def test_the_end_of_a_trace_gives_its_status(
     tmp_path: Path, fields: dict[str, Any], expected: tuple[str, str | None, float]
 ) -> None:
-    trace = {"nodes": [{"message": {"role": "assistant", "content": "a"}, "sampled": True}]} | fields
+    nodes = [{"message": {"role": "assistant", "content": "a"}, "sampled": True}]
+    trace = {"nodes": nodes, "ok": True} | fields
     line = {"task": {}, "run": {"work": {"type": "train", "step": 3}}, "traces": [trace]}
     (tmp_path / "traces.jsonl").write_text(json.dumps(line) + "\n")
     with rlpanel.open_run(tmp_path, follow=False) as run:

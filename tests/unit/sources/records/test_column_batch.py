@@ -46,9 +46,9 @@ def read(*rows: dict[str, Any] | bytes, name: str = LOG) -> Chunk:
     file, chunk = JsonlFile(name, name, Native()), Chunk()
     offset = 0
     for row in rows:
-        line = row if isinstance(row, bytes) else json.dumps(row).encode()
-        file._add_line(line, offset, chunk)
-        offset += len(line) + 1
+        line = (row if isinstance(row, bytes) else json.dumps(row).encode()) + b"\n"
+        file.add_block(Block(0, offset, line, len(line)), chunk)
+        offset += len(line)
     return chunk
 
 
@@ -141,7 +141,7 @@ def read_block(*rows: dict[str, Any], adapter: Adapter, name: str) -> Chunk:
     """Read the lines as one block, so that those without lists are parsed in one call."""
     data = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
     file, chunk = JsonlFile(name, name, adapter), Chunk()
-    file._add_block(Block(0, 0, data, len(data)), chunk)
+    file.add_block(Block(0, 0, data, len(data)), chunk)
     return chunk
 
 

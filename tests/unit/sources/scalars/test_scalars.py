@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from rlpanel.sources.scalars.find_scalars import find_scalars
-from rlpanel.sources.scalars.json_scalars import ScalarLines, TrainerState
-from rlpanel.sources.scalars.scalar_source import Points, Row, ScalarFile
+from rlpanel.sources.scalars.scalar_files import Points, Row, ScalarFile, ScalarLines, TrainerState
 from rlpanel.sources.scalars.tensorboard import EventFile
 
 DATA = Path(__file__).parents[3] / "data" / "scalars"

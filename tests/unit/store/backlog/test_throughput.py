@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from rlpanel.store.index.snapshot_builder import Throughput
-from rlpanel.store.snapshot.read_progress import describe
+from rlpanel.store.snapshot.snapshot import describe
 
 
 def noted(pace: Throughput, now: float, done: int) -> float:

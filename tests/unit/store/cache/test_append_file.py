@@ -12,9 +12,8 @@ import pytest
 
 import rlpanel
 from rlpanel.api.run import Run
-from rlpanel.store.query import samples_export
 from rlpanel.store.query.sample_notes import Notes
-from rlpanel.store.query.samples_export import export_parts
+from rlpanel.store.query.samples_export import PIECE_ROWS, export_parts
 from tests.factories import append, line, write_run
 
 READ: dict[str, Callable[[io.BytesIO], pd.DataFrame]] = {
@@ -39,20 +38,18 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return rlpanel.open_run(folder, follow=False)
 
 
-def taken(run: Run, rows: np.ndarray, kind: str) -> bytes:
-    return b"".join(piece.data for piece in export_parts(run._index, run.view, rows, Notes(run.path), kind))
+def taken(run: Run, rows: np.ndarray, kind: str, at_once: int = PIECE_ROWS) -> bytes:
+    parts = export_parts(run.index, run.view, rows, Notes(run.path), kind, at_once)
+    return b"".join(part.data for part in parts)
 
 
 @pytest.mark.parametrize("kind", READ)
 @pytest.mark.parametrize("at_once", [2, 500])
-def test_a_file_holds_the_samples_in_their_order(
-    run: Run, kind: str, at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(samples_export, "PIECE_ROWS", at_once)
+def test_a_file_holds_the_samples_in_their_order(run: Run, kind: str, at_once: int) -> None:
     rows = run.snapshot.alive_rows[::-1]
     whole = run.samples(text=True).iloc[::-1].reset_index(drop=True)
     Notes(run.path).write(whole.uid[3], "odd", "a note")
-    found = READ[kind](io.BytesIO(taken(run, rows, kind)))
+    found = READ[kind](io.BytesIO(taken(run, rows, kind, at_once)))
     assert set(whole.columns) <= set(found.columns)
     for name in whole.columns:
         expected = whole[name]
@@ -81,7 +78,7 @@ def test_the_first_csv_is_safe_to_open_and_every_other_file_is_exact(run: Run) -
 def test_the_last_piece_is_the_whole_of_it(run: Run) -> None:
     done = [
         piece.done
-        for piece in export_parts(run._index, run.view, run.snapshot.alive_rows, Notes(run.path), "CSV")
+        for piece in export_parts(run.index, run.view, run.snapshot.alive_rows, Notes(run.path), "CSV")
     ]
     assert done[-1] == 1.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.store.cache.saved_columns import AppendFile, new_parts, restore_column
+from rlpanel.store.cache.saved_state import AppendFile, new_parts, restore_column
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.page_memory import SavedBytes
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlpanel.store.cache.cache_folder import open_writable_folders
-from rlpanel.store.cache.saved_text import MAX_BYTES, read_saved_text, save_text
+from rlpanel.store.cache.run_cache import MAX_TEXT, read_saved_text, save_text
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import write_run
 from tests.limits import SAVED
@@ -57,6 +57,6 @@ def test_a_changed_text_counts_as_missing(saved: Path) -> None:
 
 
 def test_a_file_that_is_too_long_is_ignored(saved: Path) -> None:
-    assert not save_text(saved, "summary", "x" * (MAX_BYTES + 1))
-    (saved / ".rlpanel" / "summary").write_text("x" * (MAX_BYTES + 1))
+    assert not save_text(saved, "summary", "x" * (MAX_TEXT + 1))
+    (saved / ".rlpanel" / "summary").write_text("x" * (MAX_TEXT + 1))
     assert read_saved_text(saved, "summary") == ""

@@ -71,14 +71,14 @@ def test_saved_rows_stay_pages_of_their_file_while_the_column_grows(tmp_path: Pa
     column.map_saved(rows, descriptor)
     os.close(descriptor)
     (tmp_path / "values").unlink()
-    mapped = column._mapped
+    mapped = column.mapped
     column.write(rows, np.full(10 * rows, -1.0))
-    assert column._mapped == mapped > 0
+    assert column.mapped == mapped > 0
     column.release()
     np.testing.assert_array_equal(column.view(rows), values)
     np.testing.assert_array_equal(before, values)
     assert (column.view(11 * rows)[rows:] == -1).all()
     shared = column.view(rows)
     column.rewrite(np.array([1, rows]), np.array([7.0, 8.0]))  # rows of the file are read-only
-    assert (column.view(rows + 1)[[1, rows]].tolist(), column._mapped) == ([7, 8], 0)
+    assert (column.view(rows + 1)[[1, rows]].tolist(), column.mapped) == ([7, 8], 0)
     np.testing.assert_array_equal(shared, values)

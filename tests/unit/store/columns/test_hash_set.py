@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from rlpanel.store.columns import related_rows
 from rlpanel.store.columns.related_rows import HashSet, mix
 
 
-def test_a_key_is_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(related_rows, "_MAX_RECENT", 10)
-    draw, seen, known = np.random.default_rng(0), HashSet(), set[int]()
+def test_a_key_is_new_once() -> None:
+    draw, seen, known = np.random.default_rng(0), HashSet(max_recent=10), set[int]()
     for _ in range(40):
         keys = draw.integers(0, 200, 7).astype(np.uint64)
         before = []
@@ -21,9 +18,8 @@ def test_a_key_is_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert seen.add(keys).tolist() == before
 
 
-def test_the_greatest_key_is_a_key_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(related_rows, "_MAX_RECENT", 0)
-    seen, keys = HashSet(), np.array([0, 2**64 - 1], np.uint64)
+def test_the_greatest_key_is_a_key_like_others() -> None:
+    seen, keys = HashSet(max_recent=0), np.array([0, 2**64 - 1], np.uint64)
     assert (seen.add(keys).tolist(), seen.add(keys).tolist()) == ([False, False], [True, True])
 
 

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rlpanel.store.columns.deferred_columns import DeferredColumns, RowsByStep
 from rlpanel.store.columns.splits import CHUNK, StepTable
-from rlpanel.store.columns.step_stats import COUNT, MAX, MIN, Steps
+from rlpanel.store.columns.step_stats import COUNT, MAX, MIN, DeferredColumns, RowsByStep, Steps
 from tests.waiting import wait_until
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.settings import Reading
-from rlpanel.store.index.column_backfill import ColumnBackfill
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.index.saved_rows import ColumnBackfill
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, rewrite, write_run

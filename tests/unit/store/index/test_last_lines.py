@@ -9,15 +9,10 @@ import pytest
 from rlpanel.sources.discovery.directory import RunInfo, discover
 from rlpanel.sources.files import file_access
 from rlpanel.store.index import run_summary
-from rlpanel.store.index.run_summary import SUMMARIES, RunSummary
+from rlpanel.store.index.run_summary import RunSummaries, RunSummary
 from tests.factories import append, line, write_run
 
 LOG = "rollout_data_rank_0.jsonl"
-
-
-@pytest.fixture(autouse=True)
-def _new_process() -> None:
-    SUMMARIES.forget()
 
 
 def run_with(folder: Path, *lines: bytes) -> RunInfo:
@@ -26,9 +21,10 @@ def run_with(folder: Path, *lines: bytes) -> RunInfo:
     return discover(folder)[0]
 
 
-def looked(run: RunInfo) -> tuple[int | None, float | None]:
-    list(SUMMARIES.read_last_lines([run]))
-    summary = SUMMARIES.of(run.path)
+def looked(run: RunInfo, summaries: RunSummaries | None = None) -> tuple[int | None, float | None]:
+    summaries = summaries or RunSummaries()
+    list(summaries.read_last_lines([run]))
+    summary = summaries.of(run.path)
     return summary.step, summary.reward
 
 
@@ -71,17 +67,17 @@ def test_a_line_that_is_being_written_tells_nothing(tmp_path: Path) -> None:
 def test_a_run_is_looked_at_once_until_it_has_grown_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = run_with(tmp_path / "run", line(1, reward=1.0))
-    assert looked(run) == (1, 1.0)
+    run, summaries = run_with(tmp_path / "run", line(1, reward=1.0)), RunSummaries()
+    assert looked(run, summaries) == (1, 1.0)
     append(tmp_path / "run" / LOG, line(2, reward=2.0))
     grown = discover(run.path)[0]
-    assert looked(grown) == (1, 1.0)
+    assert looked(grown, summaries) == (1, 1.0)
     monkeypatch.setattr(run_summary, "AGAIN", 0.0)
-    assert looked(grown) == (2, 2.0)
-    assert list(SUMMARIES.read_last_lines([grown])) == []
+    assert looked(grown, summaries) == (2, 2.0)
+    assert list(summaries.read_last_lines([grown])) == []
 
 
 def test_a_run_that_was_read_is_not_looked_at(tmp_path: Path) -> None:
-    run = run_with(tmp_path / "run", line(1, reward=1.0))
-    SUMMARIES.note(run.path, RunSummary(1, 7, 2.0))
-    assert looked(run) == (7, 2.0)
+    run, summaries = run_with(tmp_path / "run", line(1, reward=1.0)), RunSummaries()
+    summaries.note(run.path, RunSummary(1, 7, 2.0))
+    assert looked(run, summaries) == (7, 2.0)

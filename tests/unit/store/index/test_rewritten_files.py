@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlpanel.settings import Reading
-from rlpanel.store.index import rewritten_files
+from rlpanel.store.index import run_content
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, rewrite
@@ -164,7 +164,7 @@ def test_a_file_that_is_deleted_while_it_is_rewritten_is_gone(tmp_path: Path) ->
 
 
 def test_what_is_held_back_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rewritten_files, "MAX_ROWS", 50)
+    monkeypatch.setattr(run_content, "MAX_ROWS", 50)
     (tmp_path / NAME).write_bytes(step_of_verl(0.0))
     index = opened(tmp_path)
     look(index)

@@ -10,20 +10,14 @@ import numpy as np
 import pytest
 
 from rlpanel.settings import Reading
-from rlpanel.store.cache.saved_text import save_text
+from rlpanel.store.cache.run_cache import save_text
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.run_summary import FILE, SUMMARIES, TREND_POINTS, VERSION, RunSummary, summarize
+from rlpanel.store.index.run_summary import FILE, TREND_POINTS, VERSION, RunSummaries, RunSummary, summarize
 from tests.factories import append, line, write_run
 from tests.limits import SAVED
 
 LOG = "rollout_data_rank_0.jsonl"
 LATER = 4e9
-
-
-@pytest.fixture(autouse=True)
-def _new_process() -> None:
-    """Forget all runs."""
-    SUMMARIES.forget()
 
 
 def read(folder: Path, reading: Reading | None = None) -> RunIndex:
@@ -32,6 +26,13 @@ def read(folder: Path, reading: Reading | None = None) -> RunIndex:
     while index.read():
         pass
     return index
+
+
+def saved_summary(index: RunIndex) -> RunSummary:
+    """Return what the next process knows of a run before it reads it."""
+    restarted = RunSummaries()
+    list(restarted.read_saved([index.path]))
+    return restarted.of(index.path)
 
 
 def rewards(folder: Path, *by_step: float | None) -> Path:
@@ -44,7 +45,7 @@ def rewards(folder: Path, *by_step: float | None) -> Path:
 def test_a_summary_is_that_of_the_files(tmp_path: Path) -> None:
     folder = rewards(tmp_path / "run", 0.25, 1.5, -3.0)
     index = read(folder)
-    summary = SUMMARIES.of(index.path)
+    summary = index.summaries.of(index.path)
     status = (folder / LOG).stat()
     assert (summary.samples, summary.bytes, summary.complete) == (6, status.st_size, True)
     assert summary.newest_line == pytest.approx(status.st_mtime, abs=0.01)
@@ -57,7 +58,7 @@ def test_a_summary_follows_the_run(tmp_path: Path) -> None:
     append(index.path / LOG, line(2, reward=2.0))
     index.rescan()
     index.read()
-    summary = SUMMARIES.of(index.path)
+    summary = index.summaries.of(index.path)
     assert summary.samples == 3
 
 
@@ -93,23 +94,22 @@ def test_samples_of_all_splits_are_counted(tmp_path: Path) -> None:
 def test_a_run_without_samples_has_an_empty_summary(tmp_path: Path) -> None:
     folder = rewards(tmp_path / "run", 1.0)
     index = read(folder)
-    assert SUMMARIES.of(index.path).samples
+    assert index.summaries.of(index.path).samples
     (folder / LOG).unlink()
     index.rescan()
     index.read()
-    assert SUMMARIES.of(index.path) == RunSummary()
+    assert index.summaries.of(index.path) == RunSummary()
 
 
 def test_summaries_are_saved_beside_the_columns_and_read_by_the_next_process(tmp_path: Path) -> None:
     index = read(rewards(tmp_path / "run", 0.25, 1.5), Reading(cache=True))
     index.save(last=True)
-    before = SUMMARIES.of(index.path)
-    SUMMARIES.forget()
-    assert SUMMARIES.of(index.path) == RunSummary()
-    assert list(SUMMARIES.read_saved([index.path, tmp_path / "other"])) == [2]
+    before, restarted = index.summaries.of(index.path), RunSummaries()
+    assert restarted.of(index.path) == RunSummary()
+    assert list(restarted.read_saved([index.path, tmp_path / "other"])) == [2]
     assert before.samples
-    assert SUMMARIES.of(index.path) == before
-    assert SUMMARIES.of(tmp_path / "other") == RunSummary()
+    assert restarted.of(index.path) == before
+    assert restarted.of(tmp_path / "other") == RunSummary()
 
 
 def test_a_run_that_is_not_saved_gets_no_folder(tmp_path: Path) -> None:
@@ -150,26 +150,21 @@ def test_a_damaged_summary_is_ignored(tmp_path: Path, text: str) -> None:
     index = read(rewards(tmp_path / "run", 1.0), Reading(cache=True))
     index.save(last=True)
     assert save_text(index.path, FILE, text)
-    SUMMARIES.forget()
-    list(SUMMARIES.read_saved([index.path]))
-    assert SUMMARIES.of(index.path) == RunSummary()
+    assert saved_summary(index) == RunSummary()
 
 
 def test_a_saved_summary_is_read_whole(tmp_path: Path) -> None:
     index = read(rewards(tmp_path / "run", 1.0), Reading(cache=True))
     index.save(last=True)
     assert save_text(index.path, FILE, json.dumps(GOOD))
-    SUMMARIES.forget()
-    list(SUMMARIES.read_saved([index.path]))
-    assert SUMMARIES.of(index.path) == CHECKED
+    assert saved_summary(index) == CHECKED
 
 
 def test_a_run_that_is_read_keeps_the_saved_finding(tmp_path: Path) -> None:
     index = read(rewards(tmp_path / "run", 1.0), Reading(cache=True))
     index.save(last=True)
     assert save_text(index.path, FILE, json.dumps(GOOD))
-    SUMMARIES.forget()
-    summary = SUMMARIES.of(read(index.path).path)
+    summary = read(index.path).summaries.of(index.path)
     assert (summary.samples, summary.severity, summary.finding, summary.checked) == (2, "alarm", "x", 3)
 
 
@@ -191,8 +186,8 @@ def test_files_of_older_versions_are_removed(tmp_path: Path) -> None:
 def test_what_the_process_knows_is_not_replaced_by_what_was_saved(tmp_path: Path) -> None:
     index = read(rewards(tmp_path / "run", 1.0), Reading(cache=True))
     index.save(last=True)
-    summary = SUMMARIES.of(index.path)
+    summary = index.summaries.of(index.path)
     newer = replace(summary, samples=99)
-    SUMMARIES.note(index.path, newer)
-    list(SUMMARIES.read_saved([index.path]))
-    assert SUMMARIES.of(index.path) == newer
+    index.summaries.note(index.path, newer)
+    list(index.summaries.read_saved([index.path]))
+    assert index.summaries.of(index.path) == newer

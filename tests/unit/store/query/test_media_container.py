@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlpanel.store.query.playable_media import HEAD, content_type
+from rlpanel.store.query.sample_media import HEAD, content_type
 from tests.media import CLIP, IMPOSTORS, polyglot, sound
 
 

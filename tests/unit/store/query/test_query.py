@@ -16,6 +16,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.query import Query, QueryResult, QuerySpec
 from rlpanel.store.query.sample_notes import Notes
 from tests.factories import append, line, write_run
+from tests.limits import store_limits
 
 
 @pytest.fixture
@@ -32,11 +33,15 @@ def index(tmp_path: Path) -> RunIndex:
     append(
         run / "rollout_data_rank_1.jsonl", line(4, prompt="another", response="alone", reward=9.0, group=None)
     )
-    made = RunIndex(run, "run", Reading())
-    made.rescan()
-    while made.read():
+    return opened(run)
+
+
+def opened(run: Path, **limits: float) -> RunIndex:
+    index = RunIndex(run, "run", Reading(), limits=store_limits(**limits))
+    index.rescan()
+    while index.read():
         pass
-    return made
+    return index
 
 
 def ask(index: RunIndex, **question: object) -> QueryResult:
@@ -153,9 +158,8 @@ def test_older_attempts_are_asked_where_wanted(tmp_path: Path) -> None:
         ask(index, step=2, filter='attempt == "older"')
 
 
-def test_bits_of_an_answer_add_up_to_it(index: RunIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlpanel.store.query.text_scan.PAUSE", -1.0)
-    monkeypatch.setattr("rlpanel.store.query.text_scan.BLOCK", 64)
+def test_bits_of_an_answer_add_up_to_it(index: RunIndex) -> None:
+    index = opened(index.path, pause_seconds=-1.0, block_bytes=64)
     query = Query(
         index, index.snapshot, QuerySpec(filter='reward > 0 or response contains "e"', sort="-reward")
     )

@@ -49,7 +49,7 @@ def test_the_last_word_counts_and_the_file_keeps_all(run: Path) -> None:
     for tag in ("one", "two", ""):
         notes.write("a.jsonl:0", tag, "")
     assert notes.of("a.jsonl:0").tag == ""
-    assert len(notes.frame()) == 0
+    assert notes.all() == []
     lines = (run / FILE).read_text().splitlines()
     assert [json.loads(line)["tag"] for line in lines] == ["one", "two", ""]
 
@@ -58,7 +58,7 @@ def test_two_who_write_at_once_lose_nothing(run: Path) -> None:
     one, other = Notes(run), Notes(run)
     one.write("a.jsonl:0", "x", "")
     other.write("a.jsonl:9", "y", "")
-    assert Notes(run).frame().uid.tolist() == ["a.jsonl:0", "a.jsonl:9"]
+    assert [note.uid for note in Notes(run).all()] == ["a.jsonl:0", "a.jsonl:9"]
 
 
 def test_a_folder_that_cannot_be_written_leaves_them_in_the_cache(run: Path, cache: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_line_that_is_no_note_is_left_out_and_counted(tmp_path: Path, bad: byt
     append(folder / FILE, bad + b"\n\n", bad + b"\n")
     Notes(folder).write(uids[1], "after", "")
     notes = Notes(folder)
-    assert notes.frame().uid.tolist() == uids.tolist()
+    assert [note.uid for note in notes.all()] == uids.tolist()
     assert notes.labels(run.snapshot)["tag"][1] == ["before", "after"]
     assert notes.problems == (f"{FILE}: 2 lines hold no valid note and are skipped, the first is line 2",)
 
@@ -100,7 +100,7 @@ def test_only_the_newest_notes_of_a_very_large_file_are_read(run: Path) -> None:
     append(run / FILE, b"\n")
     Notes(run).write("a.jsonl:0", "kept", "")
     notes = Notes(run)
-    assert notes.frame().uid.tolist() == ["a.jsonl:0"]
+    assert [note.uid for note in notes.all()] == ["a.jsonl:0"]
     (problem,) = notes.problems
     assert problem.endswith("bytes: only the last 8 MB are read")
     assert problem.startswith(f"{FILE} has 8,388,")
@@ -139,9 +139,19 @@ def test_the_tags_are_counted_again_only_after_a_change(run: Path) -> None:
     assert notes.tags() == ["a", "b"]
 
 
+@pytest.fixture(scope="module")
+def noted(tmp_path_factory: pytest.TempPathFactory) -> tuple[rlpanel.Run, rlpanel.Run]:
+    """A run with few notes, and one with four times as many."""
+    folder = tmp_path_factory.mktemp("noted")
+    few, many = (noted_run(folder / str(count), count) for count in (4_000, 16_000))
+    return rlpanel.open_run(few, follow=False), rlpanel.open_run(many, follow=False)
+
+
 @pytest.mark.parametrize("what", ["tags", "labels"])
-def test_the_time_of_many_notes_grows_with_their_number(tmp_path: Path, what: str) -> None:
-    few, many = (seconds_of(what, noted_run(tmp_path / str(count), count)) for count in (4_000, 16_000))
+def test_the_time_of_many_notes_grows_with_their_number(
+    noted: tuple[rlpanel.Run, rlpanel.Run], what: str
+) -> None:
+    few, many = (seconds_of(what, run) for run in noted)
     assert many / max(few, 0.01) < 9  # 4 if the time is linear, 16 if it is quadratic
 
 
@@ -160,8 +170,7 @@ def noted_run(folder: Path, count: int) -> Path:
     return folder
 
 
-def seconds_of(what: str, folder: Path) -> float:
-    run = rlpanel.open_run(folder, follow=False)
+def seconds_of(what: str, run: rlpanel.Run) -> float:
     notes = Notes(run.path)
     work: dict[str, Callable[[], object]] = {
         "tags": notes.tags,
@@ -173,7 +182,6 @@ def seconds_of(what: str, folder: Path) -> float:
     taken = time.thread_time() - started
     codes, texts = notes.labels(run.snapshot)["note"]
     assert [texts[code] for code in codes[-2:]] == [note.note for note in notes.all()[-2:]]
-    run.close()
     return taken
 
 

@@ -34,7 +34,7 @@ def of_step(run: Run, step: int) -> StepGroups:
 
 
 def uids(run: Run, question: QuerySpec) -> list[str]:
-    outcome = list(Query(run._index, run.snapshot, question).results())[-1]
+    outcome = list(Query(run.index, run.snapshot, question).results())[-1]
     return run.snapshot.uids(outcome.rows)
 
 

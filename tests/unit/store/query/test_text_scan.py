@@ -14,10 +14,10 @@ from tokenizers.models import WordLevel
 
 from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query import text_scan
 from rlpanel.store.query.fetch_sample import fetch_record
 from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.query.text_scan import ScannedRows, encodings, longest_literal, scan, scan_newest_first
+from tests.limits import store_limits
 
 TEXTS = [
     "The quick brown fox",
@@ -36,15 +36,15 @@ SOUGHT = [
 ]  # fmt: skip
 
 
-def opened(folder: Path) -> RunIndex:
-    index = RunIndex(folder, folder.name, Reading())
+def opened(folder: Path, **limits: float) -> RunIndex:
+    index = RunIndex(folder, folder.name, Reading(), limits=store_limits(**limits))
     index.rescan()
     while index.read():
         pass
     return index
 
 
-def write(folder: Path, *, ascii_only: bool = False) -> RunIndex:
+def write(folder: Path, *, ascii_only: bool = False, **limits: float) -> RunIndex:
     folder.mkdir()
     for rank in (0, 1):
         lines = [
@@ -52,7 +52,7 @@ def write(folder: Path, *, ascii_only: bool = False) -> RunIndex:
             for at, text in enumerate(TEXTS)
         ]
         (folder / f"rollout_data_rank_{rank}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return opened(folder)
+    return opened(folder, **limits)
 
 
 def passing(index: RunIndex, test: TextPredicate, rows: np.ndarray | None = None) -> list[int]:
@@ -76,12 +76,8 @@ def test_a_scan_finds_what_reading_everything_finds(tmp_path: Path, ascii_only: 
 
 
 @pytest.mark.parametrize("block", [64, 200, 1 << 20])
-def test_blocks_of_any_size_find_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
-) -> None:
-    monkeypatch.setattr(text_scan, "BLOCK", block)
-    monkeypatch.setattr(text_scan, "GAP", 1)
-    index = write(tmp_path / "run")
+def test_blocks_of_any_size_find_the_same(tmp_path: Path, block: int) -> None:
+    index = write(tmp_path / "run", block_bytes=block, gap_bytes=1)
     some = index.snapshot.alive_rows[[0, 1, 5, 8, 9, 17]]
     assert passing(index, TextPredicate("", "contains", "quick"), some) == [0, 1, 8, 9, 17]
 
@@ -201,20 +197,18 @@ def test_lines_that_are_gone_are_counted_and_pass_nothing(tmp_path: Path) -> Non
     assert passing(index, test) == [0, 1, 8]
 
 
-def test_slow_texts_are_told_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_scan, "PAUSE", -1.0)
-    index = write(tmp_path / "run")
+def test_slow_texts_are_told_one_by_one(tmp_path: Path) -> None:
+    index = write(tmp_path / "run", pause_seconds=-1.0)
     tests = [TextPredicate("", "matches", "x")]
     batches = scan(index, index.snapshot, index.snapshot.alive_rows, tests)
     assert [len(batch.rows) for batch in batches] == [1] * 18
 
 
-def test_the_newest_steps_are_searched_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_scan, "FIRST_PORTION", 6)
+def test_the_newest_steps_are_searched_first(tmp_path: Path) -> None:
     for rank in (0, 1):
         rows = [{"step": step, "response": f"answer {step % 5}"} for step in range(30) for _ in range(2)]
         (tmp_path / f"rollout_data_rank_{rank}.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in rows))
-    index = opened(tmp_path)
+    index = opened(tmp_path, first_samples=6)
     snapshot, test = index.snapshot, TextPredicate("response", "contains", "answer 3")
     batches = list(scan_newest_first(index, snapshot, snapshot.alive_rows, [test]))
     steps = [snapshot.metadata("step")[batch.rows] for batch in batches]

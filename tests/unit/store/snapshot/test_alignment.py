@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import rlpanel
+from rlpanel.board_url import SAMPLES, STEP, TIME
 from rlpanel.display_settings import Display
 from rlpanel.panels.curves import curve_points
 from rlpanel.panels.plots.series import smooth
-from rlpanel.store.snapshot.alignment import SAMPLES, STEP, TIME, alignment_of, axis_of, chosen_axis
+from rlpanel.store.snapshot.alignment import alignment_of, axis_of, chosen_axis
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run

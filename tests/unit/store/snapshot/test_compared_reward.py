@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.store.snapshot.compared_reward import ComparedReward, compared_reward
+from rlpanel.store.snapshot.alignment import ComparedReward, compared_reward
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rlpanel.api.open_run import open_run
+from rlpanel.api.run import Run
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot import quantiles
 from rlpanel.store.snapshot.quantiles import shared_bins
@@ -36,12 +36,11 @@ def by_pandas(frame: pd.DataFrame, column: str, intervals: pd.IntervalIndex) -> 
     return pd.crosstab(frame["step"], cut, dropna=False).reindex(columns=intervals, fill_value=0)
 
 
-def test_a_run_counts_what_pandas_counts(ppo_run: Path) -> None:
-    run = open_run(ppo_run, follow=False)
+def test_a_run_counts_what_pandas_counts(ppo: Run) -> None:
     for column in ("reward", "kl_k3_mean", "response_tokens", "kl_k1_sum"):
-        found = run.histogram(column, 16)
+        found = ppo.histogram(column, 16)
         assert 4 <= found.shape[1] <= 16
-        expected = by_pandas(run.samples(), column, found.columns)
+        expected = by_pandas(ppo.samples(), column, found.columns)
         np.testing.assert_array_equal(found, expected)
         assert found.index.tolist() == expected.index.tolist()
 

@@ -11,10 +11,9 @@ import pytest
 from xxhash import xxh3_64_intdigest
 
 import rlpanel
-from rlpanel.store.snapshot.compared_reward import ComparedReward
+from rlpanel.board_url import BEST, NEWEST
+from rlpanel.store.snapshot.alignment import ComparedReward
 from rlpanel.store.snapshot.prompt_pairs import (
-    BEST,
-    NEWEST,
     Keys,
     RunSide,
     choosing_half,

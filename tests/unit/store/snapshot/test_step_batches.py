@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.store.snapshot import step_batches as module
-from rlpanel.store.snapshot.step_batches import step_batches
+from rlpanel.store.snapshot import step_metric_cache as module
+from rlpanel.store.snapshot.step_metric_cache import step_batches
 
 DRAW = np.random.default_rng(0)
 STEP = DRAW.choice([1, 2, 5, 6, 9], 200)
@@ -35,7 +35,7 @@ def test_a_batch_is_not_closed_before_it_is_full() -> None:
 
 
 def test_rows_of_several_chunks_stay_in_their_order() -> None:
-    step = np.arange(module._CHUNK + 10) % 7
+    step = np.arange(module.CHUNK + 10) % 7
     batches = step_batches(step, None, np.arange(7), len(step))
     np.testing.assert_array_equal(batches[0].rows, np.arange(len(step)))
 

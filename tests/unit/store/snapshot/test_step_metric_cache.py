@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from rlpanel.api.open_run import open_run
+from rlpanel.api.run import Run
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.run_view import RunView
@@ -186,8 +187,8 @@ def test_a_run_file_that_makes_no_sense_is_as_good_as_none(tmp_path: Path, text:
     assert "kl_coef" not in scratch(run).constants
 
 
-def test_the_coefficient_is_inferred_and_says_how_well(ppo_run: Path) -> None:
-    known = open_run(ppo_run, follow=False).view.constants.by_name["kl_coef"]
+def test_the_coefficient_is_inferred_and_says_how_well(ppo: Run) -> None:
+    known = ppo.view.constants.by_name["kl_coef"]
     assert (round(known.value, 6), known.origin) == (0.03, "inferred")
     assert "R² ≥ 1.0000 in 59 of 60 steps" in str(known)
 

@@ -1,0 +1,224 @@
+"""The commands ``sample | tag | note | check | tail | link | schema``, which are not made of questions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rlpanel.board_url import USUAL_ADDRESS
+from rlpanel.cli import completion, shared_options
+from rlpanel.cli.reader_settings import say_unread, set_reader_environment
+from rlpanel.cli.shared_options import (
+    Chars,
+    FailLevel,
+    FailOn,
+    FollowLinks,
+    Jobs,
+    Json,
+    Map,
+    RunFolder,
+    Scheduler,
+    SplitOption,
+    Tokenizer,
+    TokenLimit,
+    Uid,
+    names,
+    none_if_zero,
+)
+from rlpanel.cli.table_command import run_command
+from rlpanel.cli.tail_command import tail
+from rlpanel.cli.terminal_messages import FOUND, INCOMPLETE
+from rlpanel.errors import SettingError
+
+if TYPE_CHECKING:
+    from rlpanel.api.run import Run
+    from rlpanel.queries.table import Table
+
+
+@run_command
+def sample(
+    run: Run,
+    uid: Uid,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Print the response's tokens with their metrics instead.")
+    ] = False,
+    metric: Annotated[
+        str,
+        typer.Option(
+            help="Token metrics, separated by commas, with --tokens.",
+            show_default="all",
+            autocompletion=completion.token_metrics,
+        ),
+    ] = "",
+    limit: TokenLimit = 0,
+    offset: Annotated[int, typer.Option(min=0, help="Number of tokens, or of characters, to skip.")] = 0,
+    chars: Chars = 0,
+) -> Table:
+    """Print one sample with its texts and numbers, or its tokens."""
+    from rlpanel.queries.sample import sample, sample_tokens
+
+    if tokens or metric:
+        return sample_tokens(run.data, uid, metrics=names(metric), limit=none_if_zero(limit), offset=offset)
+    return sample(run.data, uid, chars=none_if_zero(chars), start=offset)
+
+
+@run_command
+def tag(
+    run: Run,
+    uid: Uid,
+    tag: Annotated[str, typer.Argument(help="The tag; an empty text removes it.", metavar="TAG")],
+) -> Table:
+    """Tag a sample, as on the board; every viewer of the run sees it."""
+    from rlpanel.queries.notes import annotate
+
+    return annotate(run.data, uid, tag=tag)
+
+
+@run_command
+def note(
+    run: Run,
+    uid: Uid,
+    note: Annotated[str, typer.Argument(help="The note; an empty text removes it.", metavar="TEXT")],
+) -> Table:
+    """Write a note for a sample, as on the board; every viewer of the run sees it."""
+    from rlpanel.queries.notes import annotate
+
+    return annotate(run.data, uid, note=note)
+
+
+#: Severities for which `check` exits with 1.
+_FAILING: dict[FailOn, Sequence[str]] = {
+    FailOn.ALARM: ("alarm",),
+    FailOn.WARNING: ("alarm", "warning"),
+    FailOn.NEVER: (),
+}
+
+
+def check(
+    run: RunFolder,
+    as_json: Json = False,
+    fail_on: FailLevel = FailOn.ALARM,
+    split: SplitOption = "",
+    jobs: Jobs = None,
+    scheduler: Scheduler = "",
+    keys: Map = None,
+    tokenizer: Tokenizer = None,
+    follow_links: FollowLinks = False,
+) -> None:
+    """Read a run once and print what the rules find in its complete steps, for scripts and CI.
+
+    The exit code is 1 if a finding is at least as severe as --fail-on, 2 after an error, and 3 if there is no
+    such finding but a file of the run was not read, or a rule failed; otherwise it is 0.
+    """
+    set_reader_environment(keys, tokenizer, follow_links)
+    from rlpanel.api.open_run import open_run
+    from rlpanel.cli.table_output import json_text
+    from rlpanel.cli.terminal_text import print_findings
+    from rlpanel.findings.check import FAILED
+    from rlpanel.queries.findings import findings
+
+    with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
+        table = findings(opened.split(split).data if split else opened.data)
+        unread = opened.snapshot.unread
+    if as_json:
+        about: dict[str, Any] = {name: table.about[name] for name in ("run", "path", "split", "steps")}
+        document = about | {"findings": table.rows, "unread": table.about["unread"]}
+        typer.echo(json_text(document, ascii_only=True))
+    else:
+        print_findings(table)
+    say_unread(unread)
+    # A rule that failed may have hidden anything, but it found nothing.
+    failed = [finding for finding in table.rows if finding["rule"] == FAILED]
+    if any(finding["severity"] in _FAILING[fail_on] for finding in table.rows if finding not in failed):
+        raise typer.Exit(FOUND)
+    if unread or failed:
+        raise typer.Exit(INCOMPLETE)
+
+
+def link(
+    run: shared_options.Run,
+    step: shared_options.Step = None,
+    sample: Annotated[str, typer.Option(help="Uid of a sample.")] = "",
+    token: Annotated[int, typer.Option(min=-1, help="Position of a token; -1 for none.")] = -1,
+    metric: Annotated[
+        str,
+        typer.Option(
+            help="Token metric that colours the text.",
+            show_default="log_ratio",
+            autocompletion=completion.token_metrics,
+        ),
+    ] = "",
+    filter: shared_options.FilterBy = "",
+    search: Annotated[str, typer.Option(help="Text to find in prompts and responses.")] = "",
+    sort: shared_options.Sort = "",
+    split: shared_options.Split = "",
+    against: Annotated[str, typer.Option(help="Folder of a run to compare with.")] = "",
+    root: Annotated[
+        str, typer.Option(help="The folder that the board serves.", show_default="the run's parent folder")
+    ] = "",
+    url: Annotated[str, typer.Option(help="Address of the board.")] = USUAL_ADDRESS,
+) -> None:
+    """Print the board's address of a run, step, sample, filter or search; nothing is read."""
+    from pathlib import Path
+
+    from rlpanel.board_url import board_link
+
+    folder = Path(run).resolve()
+    base = Path(root).resolve() if root else folder.parent
+    address = board_link(
+        _below(base, folder),
+        step=step,
+        sample=sample,
+        token=token,
+        metric=metric,
+        filter=filter,
+        search=search,
+        sort=sort,
+        split=split,
+        against=_below(base, Path(against).resolve()) if against else "",
+        url=url,
+    )
+    typer.echo(address)
+
+
+def _below(root: object, folder: object) -> str:
+    """Return the name of a run as the board has it: its path below the root."""
+    from pathlib import Path
+
+    root, folder = Path(str(root)), Path(str(folder))
+    if not folder.is_relative_to(root):
+        raise SettingError(f"{folder} is not below {root}; give the folder that the board serves with --root")
+    return folder.relative_to(root).as_posix()
+
+
+def schema(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Name of a table.", metavar="TABLE", autocompletion=completion.table_names),
+    ] = None,
+    row: Annotated[bool, typer.Option("--row", help="The schema of one row, as --jsonl prints it.")] = False,
+) -> None:
+    """Print the JSON schema of a table, as --json prints it; without a name, list the tables."""
+    from rlpanel.queries.catalogue import QUESTIONS, document_schema, question_of, row_schema
+
+    if name is None:
+        for question in QUESTIONS.values():
+            typer.echo(f"{question.name:<14} {question.description}")
+        return
+    found = question_of(name).spec
+    typer.echo(json.dumps(row_schema(found) if row else document_schema(found), indent=2))
+
+
+#: Each command and an example of its use, in the order of the help.
+COMMANDS = {
+    sample: "rlpanel sample runs/exp1 rollout_data_rank_0.jsonl:0 --tokens --metric kl_k3 --limit 10",
+    tag: "rlpanel tag runs/exp1 rollout_data_rank_0.jsonl:0 odd",
+    note: 'rlpanel note runs/exp1 rollout_data_rank_0.jsonl:0 "ends in the middle of a word"',
+    check: "rlpanel check runs/exp1 --fail-on never",
+    tail: "rlpanel tail runs/exp1 --columns reward_mean,kl_k3_mean",
+    link: "rlpanel link runs/exp1 --step 20 --sort=-kl_k3_mean",
+    schema: "rlpanel schema samples",
+}

@@ -1,0 +1,191 @@
+"""The commands ``index | export | convert``: print what a run contains, write it to a file, convert files."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import rlpanel
+from rlpanel.cli.reader_settings import listed, say_remarks, say_unread, set_reader_environment
+from rlpanel.cli.shared_options import (
+    RAW_HELP,
+    CsvFile,
+    FilterBy,
+    FollowLinks,
+    HtmlFile,
+    Jobs,
+    Json,
+    JsonlFile,
+    Map,
+    ParquetFile,
+    RunFolder,
+    Scheduler,
+    SplitOption,
+    Tokenizer,
+)
+from rlpanel.cli.table_output import json_text, write_file_part
+from rlpanel.cli.terminal_messages import INCOMPLETE, printable
+
+
+def cpu_seconds() -> float:
+    """Return the CPU seconds of this process and of its finished child processes."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def peak_memory() -> int | None:
+    """Return the peak memory of this process in bytes; None if the system does not report it.
+
+    On Linux ``ru_maxrss`` includes the memory of the parent process, so ``VmHWM`` is preferred.
+    """
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    for line in lines:
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+#: Most samples of one HTML file; the browser builds a view for each of them.
+MAX_IN_HTML = 10_000
+
+
+def index(
+    run: RunFolder,
+    as_json: Json = False,
+    jobs: Jobs = None,
+    scheduler: Scheduler = "",
+    keys: Map = None,
+    tokenizer: Tokenizer = None,
+    follow_links: FollowLinks = False,
+) -> None:
+    """Read a run once and print what it contains and how much time and memory reading took.
+
+    The exit code is 0 if the whole run was read, 2 after an error, and 3 if a file of it was not read.
+    """
+    set_reader_environment(keys, tokenizer, follow_links)
+    from rlpanel.store.snapshot.remarks import listed_remarks
+
+    open_run = rlpanel.open_run  # import pandas before the clock starts
+    began, cpu = time.perf_counter(), cpu_seconds()
+    with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
+        stats, unread = asdict(opened.stats()), opened.snapshot.unread
+        remarks, newer = opened.remarks, opened.snapshot.newer_writers
+    stats |= {
+        "seconds": round(time.perf_counter() - began, 3),
+        "cpu_seconds": round(cpu_seconds() - cpu, 3),
+        "peak_memory_bytes": peak_memory(),
+    }
+    if as_json:
+        known = {"unread": listed(unread), "remarks": listed_remarks(remarks), "newer_writers": list(newer)}
+        typer.echo(json_text(stats | known, ascii_only=True))
+    else:
+        if stats["episodes"] == stats["rows"]:
+            del stats["episodes"]
+        for name, value in (stats | {"files_not_read": len(unread)}).items():
+            text = "unknown" if value is None else f"{value:,}"
+            typer.echo(f"{name.replace('_', ' '):<18} {text:>16}")
+    say_remarks(remarks)
+    say_unread(unread)
+    for sentence in newer:
+        typer.echo(printable(f"rlpanel: note: {sentence}; new fields may not be read"), err=True)
+    if unread:
+        raise typer.Exit(INCOMPLETE)
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    html: HtmlFile = None,
+    csv: CsvFile = None,
+    jsonl: JsonlFile = None,
+    parquet: ParquetFile = None,
+    raw: Annotated[bool, typer.Option("--raw", help=RAW_HELP)] = False,
+    split: SplitOption = "",
+    step: Annotated[
+        int | None,
+        typer.Option(
+            help="Step to export.", show_default="HTML: the newest complete step; otherwise all steps"
+        ),
+    ] = None,
+    filter: FilterBy = "",
+    sort: Annotated[str, typer.Option(help="Column to sort by; a leading - sorts descending.")] = "",
+    samples: Annotated[
+        int | None,
+        typer.Option(min=1, help="Maximum number of samples.", show_default="HTML: 32; otherwise all"),
+    ] = None,
+    sample: Annotated[str, typer.Option(help="Export only the sample with this uid.")] = "",
+    keys: Map = None,
+    tokenizer: Tokenizer = None,
+    follow_links: FollowLinks = False,
+) -> None:
+    """Write the board as an HTML file that opens without a server, or the samples as rows."""
+    kind, file = _output({"HTML": html, "CSV": csv, "JSONL": jsonl, "parquet": parquet})
+    if raw and kind != "CSV":
+        raise typer.BadParameter("--raw requires --csv; the other formats keep texts as they were logged")
+    if kind == "HTML" and samples is not None and samples > MAX_IN_HTML:
+        raise typer.BadParameter(f"--samples must be at most {MAX_IN_HTML:,} with --html")
+    set_reader_environment(keys, tokenizer, follow_links)
+    from rlpanel.app.run_export import export as export_html
+    from rlpanel.app.run_export import export_rows, is_stdout
+    from rlpanel.panels.report.report import SAMPLES
+
+    if kind == "parquet" and is_stdout(file) and sys.stdout.isatty():
+        raise typer.BadParameter("parquet is not text: name a file, or write it into a pipe")
+    query: dict[str, Any] = {"split": split, "step": step, "filter": filter, "sort": sort, "uid": sample}
+    if kind == "HTML":
+        size = export_html(run, file, samples=samples or SAMPLES, write=write_file_part, **query)
+    else:
+        kind = "CSV, raw" if raw else kind
+        size = export_rows(run, file, kind, samples=samples, write=write_file_part, **query)
+    typer.echo(printable(f"{file}: {size / 1e6:.1f} MB"), err=is_stdout(file))
+
+
+def _output(files: dict[str, Path | None]) -> tuple[str, Path]:
+    """Return the format and the path of the only output file given."""
+    given = [(kind, file) for kind, file in files.items() if file is not None]
+    if len(given) != 1:
+        raise typer.BadParameter("give exactly one of --html, --csv, --jsonl and --parquet")
+    return given[0]
+
+
+COMMANDS = {
+    index: "rlpanel index runs/exp1",
+    export: "rlpanel export runs/exp1 --jsonl samples.jsonl --step 20",
+}
+
+
+app = typer.Typer(no_args_is_help=True, help="Convert files that the board cannot read to JSON lines.")
+
+
+@app.command()
+def slime(
+    folder: Annotated[Path, typer.Argument(help="The folder passed to slime as --dump-details.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the JSON lines.", show_default="FOLDER/rlpanel")
+    ] = None,
+    trusted: Annotated[
+        bool, typer.Option("--trusted", help="Read pickles, which can run code; only for files you trust.")
+    ] = False,
+) -> None:
+    """Convert slime's torch dumps to JSON lines that the board reads; converted files are skipped."""
+    from rlpanel.sources.slime_convert import convert
+
+    target = out or folder / "rlpanel"
+    result = convert(folder, out, trusted=trusted)
+    skipped = f", {result.kept:,} existed already" if result.kept else ""
+    said = (
+        f"{result.samples:,} samples in {result.files:,} files written to {target}{skipped}. "
+        f"Next: rlpanel serve {target}"
+    )
+    typer.echo(printable(said))

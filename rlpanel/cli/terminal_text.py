@@ -1,0 +1,279 @@
+"""Tables, samples and findings as text: as wide as a terminal with sparklines, or whole for pipes."""
+
+from __future__ import annotations
+
+import io
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from io import StringIO
+from typing import Any
+
+import typer
+from rich.cells import cell_len
+
+from rlpanel.cli.terminal_messages import printable, uses_color
+from rlpanel.number_text import number
+from rlpanel.queries.table import Table, TableColumn
+from rlpanel.schema import TEXTS
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """Return one character per value: a bar from the lowest to the highest, a space if it is missing."""
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    if not finite:
+        return ""
+    low, span = min(finite), max(finite) - min(finite)
+    return "".join(
+        " " if value is None or not math.isfinite(value) else _bar(value, low, span) for value in values
+    )
+
+
+def _bar(value: float | None, low: float, span: float) -> str:
+    if value is None or not math.isfinite(value):
+        return " "
+    if not span:
+        return _BARS[3]
+    return _BARS[min(int((value - low) / span * len(_BARS)), len(_BARS) - 1)]
+
+
+def record_text(table: Table) -> str:
+    """Return a table of one sample as lines; control characters of the log are replaced by spaces."""
+    [row] = table.rows
+    lines = [f"{table.about['run']} · {row['uid']} · step {row['step']}"]
+    lines += [f"{name}: {row[name]}" for name in ("tag", "note") if row[name]]
+    lines += _pairs(row["labels"]) + _pairs(row["numbers"])
+    lines += [f"remark: {remark}" for remark in row["remarks"]]
+    for name in TEXTS:
+        if row[name] is not None:
+            cut = f", cut from {row['chars'][name]:,} characters" if name in row["cut"] else ""
+            lines += ["", f"── {name}{cut} ──", *row[name].splitlines()]
+    return "".join(f"{printable(line).rstrip()}\n" for line in lines)
+
+
+def _pairs(values: dict[str, Any]) -> list[str]:
+    """Return names and values in aligned lines."""
+    width = max(map(len, values), default=0)
+    texts = {name: value if isinstance(value, str) else number(value) for name, value in values.items()}
+    return [f"  {name:<{width}}  {text}" for name, text in texts.items()]
+
+
+#: Severities, the worst first, with their nouns for one and for several.
+_NOUNS = {"alarm": ("alarm", "alarms"), "warning": ("warning", "warnings"), "info": ("earlier", "earlier")}
+_COLORS = {"alarm": typer.colors.RED, "warning": typer.colors.YELLOW}
+
+
+def print_findings(table: Table) -> None:
+    """Print a run's findings with evidence, advice and symptoms; labels of the log are printed harmlessly."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a label may not exist in the terminal's encoding
+        sys.stdout.reconfigure(errors="backslashreplace")
+    for line, severity in _lines(table):
+        color = _COLORS.get(severity) if uses_color() else None
+        typer.echo(typer.style(line, fg=color) if color else line)
+
+
+def findings_text(table: Table) -> str:
+    """Return the same text without colours."""
+    return "".join(f"{line}\n" for line, _ in _lines(table))
+
+
+def summary(findings: Sequence[Mapping[str, Any]]) -> str:
+    """Return the number of findings by severity, such as ``1 alarm, 2 warnings``."""
+    counts = Counter(finding["severity"] for finding in findings)
+    parts = [f"{counts[each]:,} {nouns[counts[each] != 1]}" for each, nouns in _NOUNS.items() if counts[each]]
+    return ", ".join(parts) or "no findings"
+
+
+def details(finding: Mapping[str, Any]) -> list[str]:
+    """Return a finding's sentence, evidence, advice and symptoms, one line each."""
+    advice = [f"Check next: {finding['advice']}"] if finding["advice"] else []
+    symptoms = [f"Also seen: {symptom['sentence']}" for symptom in finding["symptoms"]]
+    return [finding["sentence"], *finding["evidence"], *advice, *symptoms]
+
+
+def _lines(table: Table) -> list[tuple[str, str]]:
+    """Return the lines, each with the severity that colours it."""
+    steps = table.about["steps"]
+    head = (
+        f"{table.about['run']}: {summary(table.rows)} in {steps:,} complete step{'s' if steps != 1 else ''}"
+    )
+    lines = [(printable(head), "")]
+    for finding in table.rows:
+        lines += [
+            ("", ""),
+            (printable(f"{finding['severity'].upper()}  {finding['title']}"), finding["severity"]),
+        ]
+        lines += [(printable(f"  {text}"), "") for text in details(finding)]
+    return lines
+
+
+#: Columns that only programs need, by table.
+_HIDDEN = {
+    "runs": ("path", "files"),
+    "groups": ("uids", "filter"),
+    "prompts": ("prompt_key", "filter"),
+    "tokens": ("logged",),
+    "contrast": ("uids_a", "uids_b", "size_a", "size_b", "error"),
+    "compare": ("against_step", "step", "in_win_rate", "samples", "against_samples", "against_uid"),
+    "search": ("rank", "at"),
+    "samples": ("rank",),
+    "sample_tokens": ("logged",),
+}
+#: Tables that are printed in another form than a grid.
+_FORMS: dict[str, Callable[[Table], str]] = {"sample": record_text, "findings": findings_text}
+#: Fewest characters of a column of texts before columns are left out of a narrow terminal.
+_MIN_TEXT = 12
+
+
+def plain_text(table: Table) -> str:
+    """Return a table with aligned columns, without colours, and with every cell in full."""
+    if table.name in _FORMS:
+        return _FORMS[table.name](table)
+    columns = _shown(table)
+    cells = [[printable(column.name) for column in columns]]
+    cells += [[_cell(row[column.name], column) for column in columns] for row in table.rows]
+    widths = [max(cell_len(line[at]) for line in cells) for at in range(len(columns))]
+    lines = [
+        "  ".join(
+            _aligned(text, width, column) for text, width, column in zip(line, widths, columns, strict=True)
+        )
+        for line in cells
+    ]
+    return "".join(f"{line.rstrip()}\n" for line in [*_headline(table), *lines])
+
+
+def terminal_text(table: Table, width: int, *, color: bool = True) -> str:
+    """Return a table for a terminal: cut to its width, with sparklines above the steps.
+
+    Parameters
+    ----------
+    table : Table
+    width : int
+        Number of characters in a line.
+    color : bool
+        Use bold and dim text.
+    """
+    if table.name in _FORMS:
+        return _FORMS[table.name](table)
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    output = StringIO()
+    console = Console(
+        file=output, width=width, color_system="standard" if color else None, force_terminal=color,
+        legacy_windows=False, highlight=False, emoji=False, markup=False,
+    )  # fmt: skip
+    for line in [*_headline(table), *_trends(table)]:
+        console.print(Text(line))
+    grid = Grid(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    widths = _widths(table, width)
+    columns = [column for column in _shown(table) if column.name in widths]
+    for column in columns:
+        grid.add_column(
+            Text(printable(column.name)), justify="right" if _is_number(column) else "left", no_wrap=True,
+            overflow="ellipsis", width=widths[column.name],
+        )  # fmt: skip
+    for row in table.rows:
+        grid.add_row(*(Text(_cell(row[column.name], column)) for column in columns))
+    if columns:
+        console.print(grid)
+    left_out = [column.name for column in _shown(table) if column not in columns]
+    if left_out:
+        console.print(Text(printable(f"not shown in this width: {', '.join(left_out)}")), style="dim")
+    return "".join(f"{line.rstrip()}\n" for line in output.getvalue().splitlines())
+
+
+def _widths(table: Table, width: int) -> dict[str, int]:
+    """Return the width of each column that fits, the first ones; texts share what numbers leave."""
+    longest: dict[str, int] = {}
+    widths: dict[str, int] = {}
+    for column in _shown(table):
+        cells = [_cell(row[column.name], column) for row in table.rows]
+        longest[column.name] = max(map(cell_len, [column.name, *cells]))
+        short = column.type == "text" and column.name != "uid"
+        needs = min(longest[column.name], _MIN_TEXT) if short else longest[column.name]
+        if sum(widths.values()) + 2 * len(widths) + needs <= width or not widths:
+            widths[column.name] = min(needs, width)
+    free = width - sum(widths.values()) - 2 * (len(widths) - 1)
+    for name, current in widths.items():
+        more = max(min(longest[name] - current, free), 0)
+        widths[name] += more
+        free -= more
+    return widths
+
+
+def _is_number(column: TableColumn) -> bool:
+    return column.type in ("integer", "number")
+
+
+def _shown(table: Table) -> list[TableColumn]:
+    """Return the columns for a person: texts that were asked for come early, and no column is empty."""
+    hidden = _HIDDEN.get(table.name, ())
+    texts = [column for column in table.columns if column in table.spec.optional]
+    place, rest = table.columns[:2], table.columns[2:]
+    ordered = (
+        [*place, *texts, *(column for column in rest if column not in texts)] if texts else table.columns
+    )
+    return [
+        column
+        for column in ordered
+        if column.name not in hidden
+        and (not table.rows or any(row[column.name] not in (None, "", []) for row in table.rows))
+    ]
+
+
+def _headline(table: Table) -> list[str]:
+    """Return the facts about the table in one line, and an empty line."""
+    facts = []
+    for name, value in table.about.items():
+        if value in (None, "") or isinstance(value, list) or name in ("trend", "path"):
+            continue
+        facts.append(f"{name.replace('_', ' ')} {_fact(value)}")
+    count = "no rows" if not table.rows else ""
+    return [printable(" · ".join(filter(None, [table.name, *facts, count]))), ""]
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, dict):
+        parts = [f"{name} {number(part) if part is not None else '–'}" for name, part in value.items()]
+        return f"({', '.join(parts)})"
+    return number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+
+
+def _trends(table: Table) -> list[str]:
+    """Return one line for each column with a trend: its name, bars, and the first and the last value."""
+    trends: dict[str, Sequence[float | None]] = table.about.get("trend") or {}
+    name_width = max(map(len, trends), default=0)
+    lines = []
+    for name, values in trends.items():
+        finite = [value for value in values if value is not None]
+        if len(finite) > 1:
+            ends = f"{number(finite[0])} → {number(finite[-1])}"
+            lines.append(printable(f"{name:<{name_width}}  {sparkline(values)}  {ends}"))
+    return [*lines, ""] if lines else []
+
+
+def _cell(value: Any, column: TableColumn) -> str:
+    """Return a value in one line."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if column.type == "numbers":
+        return sparkline(value)
+    if isinstance(value, list):
+        return printable(", ".join(map(str, value)))
+    if isinstance(value, int) and column.name in ("step", "onset", "last", "worst", "position", "line"):
+        return str(value)
+    if isinstance(value, (int, float)):
+        return number(value)
+    return printable(" ".join(str(value).split()) if column.name != "token" else repr(value)[1:-1])
+
+
+def _aligned(text: str, width: int, column: TableColumn) -> str:
+    padding = " " * (width - cell_len(text))
+    return f"{padding}{text}" if _is_number(column) else f"{text}{padding}"

@@ -1,0 +1,233 @@
+"""Rules on curves: sustained changes of reward, length, KL and surprisal, and steps far from those around."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rlpanel.findings.engine.change import Change, at_place, number, since, span, standard_errors
+from rlpanel.findings.engine.change_finding import finding_of, reward_clause
+from rlpanel.findings.engine.changes import PlaceTable, sustained
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.places import WHOLE_RUN
+from rlpanel.findings.engine.rule import RuleContext, rule
+from rlpanel.findings.engine.signal import Signal, column_signal, long_stretches, running_median
+from rlpanel.findings.rules.held_out import fall, parts, rises_meanwhile, spread
+from rlpanel.findings.rules.held_out import spread as spread_of
+
+#: Loss of reward in standard deviations that is an alarm, and the share of a part and of the reward that is
+#: left then.
+_LOST, _LEFT = 0.7, (0.3, 0.5)
+#: Factor of a sudden change of the response length, of one within half of the run so far, and of any.
+_SUDDEN_LENGTH, _FAST_LENGTH, _LENGTH = 1.6, 2.0, 3.0
+#: Factor of a rise of KL, sudden or within half of the run so far, to at least this many nats per token.
+_KL, _SMALLEST_KL = 4.0, 0.2
+#: KL starts at 0 and climbs: a rise from less than this is normal.
+_STARTED = 0.01
+#: Factor of a rise of the surprisal.
+_SURPRISAL = 2.0
+#: Factor from which on it is an alarm, whatever the reward does.
+_EXPLOSION = 2.5
+
+
+@rule("Sustained change", "change_z")
+def sustained_change(context: RuleContext) -> Iterator[Finding]:
+    """The mean of a reward, the response length, KL or surprisal changes for the worse and stays there.
+
+    It is tested by two windows of steps with errors clustered by group, against the best level held earlier.
+    A reward must fall by half a standard deviation of a step's samples and 20% of the level before (a part of
+    it: 0.75 and 50%). The length must change by a factor of 1.6 suddenly, 2 within half of the run so far,
+    or 3 in all; KL rise by a factor of 4 suddenly or within half of the run to at least 0.2 nats per token;
+    and surprisal rise by a factor of 2.
+    """
+    yield from _reward_falls(context)
+    yield from _length_changes(context)
+    yield from _kl_rises(context)
+    yield from _surprisal_rises(context)
+
+
+def _reward_falls(context: RuleContext) -> Iterator[Finding]:
+    for column in ("reward", *parts(context)):
+        change = fall(context, column)
+        if change is None or (column != "reward" and rises_meanwhile(context, change)):
+            continue
+        label = "mean reward" if column == "reward" else f"mean of {column}"
+        lost = (change.before - change.after) / max(spread(context, column), 1e-12)
+        whole = column in {"reward", "valid_reward"}
+        harmful = (whole and lost > _LOST) or change.after < _LEFT[whole] * change.before
+        yield finding_of(
+            context,
+            change,
+            f"{since(context.steps, change)}, the {label}{at_place(change)} is {number(change.after)}; it "
+            f"was {number(change.before)} before.",
+            harmful=harmful,
+            column=column,
+            evidence=[
+                f"Difference: {number(change.before - change.after)}, {standard_errors(change.z)} of the "
+                f"two windows; {lost:.1f} standard deviations of a step's samples."
+            ],
+            advice="Compare samples before and after the first affected step; then the data, the reward "
+            "function and the learning rate.",
+            sort=column,
+            subject=column,
+        )
+
+
+def _length_changes(context: RuleContext) -> Iterator[Finding]:
+    column = "response_tokens" if context.snapshot.has_number("response_tokens") else "response_chars"
+    length = column_signal(column, "positive")
+    unit = "tokens" if column == "response_tokens" else "characters"
+    for sign, verb in ((1, "grows"), (-1, "falls")):
+        change = sustained(context, length, np.log(_SUDDEN_LENGTH), sign=sign, base="adjacent")
+        change = change or sustained(context, length, np.log(_FAST_LENGTH), sign=sign, base="half")
+        change = change or sustained(context, length, np.log(_LENGTH), sign=sign)
+        if change is None:
+            continue
+        yield finding_of(
+            context,
+            change,
+            f"{since(context.steps, change)}, the mean response length{at_place(change)} {verb} from "
+            f"{number(change.before)} to {number(change.after)} {unit}{reward_clause(context, change)}.",
+            harmful=_reward_suffers(context, change),
+            column=column,
+            evidence=[f"A factor of {number(change.after / change.before)}; {_errors(change)}"],
+            advice="Read the longest and shortest responses: loops, padding, missing or early end tokens.",
+            sort=f"-{column}" if sign > 0 else column,
+            subject=f"{column} {verb}",
+        )
+
+
+def _kl_rises(context: RuleContext) -> Iterator[Finding]:
+    kl = column_signal("kl_k3_mean", "positive")
+    change = sustained(context, kl, np.log(_KL), base="adjacent")
+    change = change or sustained(context, kl, np.log(_KL), base="half")
+    if change is None or change.after < _SMALLEST_KL or not change.before > _STARTED:
+        return
+    yield finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, KL k3 to the reference{at_place(change)} is "
+        f"{number(change.after)} nats per token; it was {number(change.before)} before"
+        f"{reward_clause(context, change)}.",
+        harmful=change.after > 2 * _SMALLEST_KL or _reward_suffers(context, change),
+        column="kl_k3_mean",
+        evidence=[f"A factor of {number(change.after / change.before)}; {_errors(change)}"],
+        advice="Check the learning rate, the KL coefficient and the samples with the largest KL.",
+        sort="-kl_k3_mean",
+        color="kl_k3",
+        tab="tokens",
+        subject="kl_k3_mean",
+    )
+
+
+def _surprisal_rises(context: RuleContext) -> Iterator[Finding]:
+    change = sustained(context, column_signal("surprisal_mean"), _least_surprisal(context))
+    if change is None or not change.after > _SURPRISAL * change.before > 0:
+        return
+    yield finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, the surprisal per token{at_place(change)} is "
+        f"{number(change.after)} nats; it was {number(change.before)} before"
+        f"{reward_clause(context, change)}.",
+        harmful=change.after > _EXPLOSION * change.before or _reward_suffers(context, change),
+        column="surprisal_mean",
+        evidence=[f"A factor of {number(change.after / change.before)}; {_errors(change)}"],
+        advice="The policy becomes random: read samples for noise, and check the learning rate and the "
+        "entropy bonus.",
+        sort="-surprisal_mean",
+        color="surprisal",
+        tab="tokens",
+        subject="surprisal_mean",
+    )
+
+
+def _least_surprisal(context: RuleContext) -> float:
+    surprisal = context.series("surprisal_mean")
+    usual = np.nanmedian(surprisal) if surprisal is not None and np.isfinite(surprisal).any() else 0.0
+    return 0.3 * float(usual)
+
+
+def _reward_suffers(context: RuleContext, change: Change) -> bool:
+    """Return True if the reward fell during a change."""
+    return "fell" in reward_clause(context, change)
+
+
+def _errors(change: Change) -> str:
+    return f"the difference is {standard_errors(change.z)} of the two windows."
+
+
+#: Checked columns, besides the parts of the reward. KL has a rule of its own.
+_WATCHED = ("reward", "ref_reward", "valid_reward", "response_tokens", "response_chars", "surprisal_mean")
+#: Minimum number of earlier steps.
+_LEAST = 8
+#: Smallest distance in standard deviations of the samples of a step, and relative to the median.
+_EFFECT, _RELATIVE = 1.0, 0.25
+#: Smallest factor of a positive number.
+_FACTOR = 1.6
+
+
+@rule("Outlier step", "outlier_z")
+def outlier(context: RuleContext) -> Iterator[Finding]:
+    """One or two steps are more than this many errors from the median of the 15 steps before.
+
+    The error is the largest of the step's standard error, clustered by group, and of the noise between steps.
+    The distance must also exceed a standard deviation of a step's samples and a quarter of the median; of
+    the response length, a factor of 1.6.
+    """
+    parts = [name for name in context.snapshot.numbers if name.startswith("rewards/")]
+    for column in (*_WATCHED, *parts):
+        if column == "response_chars" and context.snapshot.has_number("response_tokens"):
+            continue
+        which = column_signal(column, "positive" if column.startswith("response_") else "level")
+        if context.available(which):
+            yield from _outliers(context, column, which)
+
+
+def _outliers(context: RuleContext, column: str, which: Signal) -> Iterator[Finding]:
+    table = PlaceTable.of(context, which)
+    values, error = table.scaled[0], table.error[0]
+    median = running_median(values, _LEAST)
+    spread = spread_of(context, column)
+    distance = np.abs(values - median)
+    if which.kind == "positive":
+        far = distance > np.log(_FACTOR)
+        shown = np.exp(median)
+    else:
+        far = distance > np.fmax(_EFFECT * spread, _RELATIVE * np.abs(median))
+        shown = median
+    with np.errstate(all="ignore"):
+        z = distance / error
+        mask = far & (z > context.thresholds.outlier_z)
+    mask &= ~long_stretches(mask, 3)
+    if not mask.any():
+        return
+    worst = int(np.argmax(np.where(mask, z, -1)))
+    mean = table.mean[0]
+    above = mean[worst] > shown[worst]
+    change = Change(
+        which,
+        WHOLE_RUN,
+        mask,
+        bool(mask[-1]),
+        float(shown[worst]),
+        float(mean[worst]),
+        mean,
+        sign=1 if above else -1,
+    )
+    yield finding_of(
+        context,
+        change,
+        f"In step {context.steps[worst]:,}, the mean of {context.label(column)} is {number(mean[worst])}, "
+        f"far {'above' if above else 'below'} the median of the steps before ({number(shown[worst])}).",
+        harmful=False,
+        column=column,
+        evidence=[
+            f"The distance is {standard_errors(z[worst])}.",
+            *([f"Also in {span(context.steps, mask)}."] if mask.sum() > 1 else []),
+        ],
+        advice="Read the samples of this step: another data source, a time-out, or a bug in the reward.",
+        sort=f"-{column}" if above else column,
+        subject=column,
+    )

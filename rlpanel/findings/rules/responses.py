@@ -1,0 +1,318 @@
+"""Rules on responses: empty ones, special tokens, invalid UTF-8, language, repetition, and their length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rlpanel.findings.engine.change import span
+from rlpanel.findings.engine.change_finding import severity_of
+from rlpanel.findings.engine.changes import series_rise
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.rule import RuleContext, rule
+from rlpanel.findings.engine.share_rule import ShareRule, share_finding, within_correlation
+from rlpanel.findings.engine.signal import RowBatch, long_stretches, mark, signal
+
+#: Share of a response's letters in foreign scripts from which on it counts as written in another language.
+_FOREIGN = 0.3
+
+
+@signal("empty_response", "response_chars")
+def _empty(rows: RowBatch) -> np.ndarray:
+    chars, tokens = rows.number("response_chars"), rows.number("response_tokens")
+    return mark((chars == 0) | (tokens == 0), np.isfinite(chars) | np.isfinite(tokens))
+
+
+@signal("one_token_response", "response_tokens")
+def _one_token(rows: RowBatch) -> np.ndarray:
+    tokens = rows.number("response_tokens")
+    return mark(tokens == 1, np.isfinite(tokens))
+
+
+@signal("special_tokens", "special_tokens")
+def _special(rows: RowBatch) -> np.ndarray:
+    tokens = rows.number("special_tokens")
+    return mark(tokens > 0, np.isfinite(tokens))
+
+
+@signal("prompt_echo", "prompt_echo")
+def _echo(rows: RowBatch) -> np.ndarray:
+    return rows.number("prompt_echo")
+
+
+@signal("invalid_text", "invalid_chars")
+def _invalid(rows: RowBatch) -> np.ndarray:
+    chars = rows.number("invalid_chars")
+    return mark(chars > 0, np.isfinite(chars))
+
+
+@signal("foreign_script", "foreign_script")
+def _foreign(rows: RowBatch) -> np.ndarray:
+    share = rows.number("foreign_script")
+    return mark(share > _FOREIGN, np.isfinite(share))
+
+
+@rule("Empty responses", "change_z")
+def empty_responses(context: RuleContext) -> Iterator[Finding]:
+    """The share of empty responses rises by 10 points or is above 30%, or that of one-token ones rises by 20.
+
+    A rise is tested by two windows of steps with errors clustered by group. Responses of one token from the
+    start are normal, for example in multiple choice.
+    """
+    advice = "Check stop strings, the chat template, and whether the reward favours saying nothing."
+    empty = ShareRule(
+        signal=_empty,
+        verb="are empty",
+        noun="empty responses",
+        limit=0.3,
+        column="response_chars",
+        where="response_chars == 0 or response_tokens == 0"
+        if context.snapshot.has_number("response_tokens")
+        else "response_chars == 0",
+        advice=advice,
+    )
+    short = ShareRule(
+        signal=_one_token,
+        verb="have a single token",
+        noun="one-token responses",
+        rise=0.2,
+        column="response_tokens",
+        where="response_tokens == 1",
+        sort="response_tokens",
+        advice=advice,
+    )
+    found = share_finding(context, empty)
+    found = found or share_finding(context, short, "one token")
+    if found is not None:
+        yield found
+
+
+@rule("Special tokens in responses", "change_z")
+def special_tokens(context: RuleContext) -> Iterator[Finding]:
+    """The share of responses with special tokens or padding rises by 10 points or is above 50%.
+
+    A rise is tested by two windows of steps with errors clustered by group. One token that ends the response
+    is normal.
+    """
+    found = share_finding(
+        context,
+        ShareRule(
+            signal=_special,
+            verb="contain special tokens or parts of a chat template",
+            noun="responses with special tokens",
+            limit=0.5,
+            harmful_always=False,
+            column="special_tokens",
+            where="special_tokens > 0",
+            sort="-special_tokens",
+            advice="Compare the chat template and stop tokens of the engine with those of the model.",
+        ),
+    )
+    if found is not None:
+        yield found
+
+
+@rule("Prompt repeated in responses", "change_z")
+def prompt_echo(context: RuleContext) -> Iterator[Finding]:
+    """The share of responses that repeat a long part of their prompt rises by 15 points or is above 50%.
+
+    A rise is tested by two windows of steps with errors clustered by group.
+    """
+    found = share_finding(
+        context,
+        ShareRule(
+            signal=_echo,
+            verb="repeat a long part of the prompt",
+            noun="responses that repeat the prompt",
+            rise=0.15,
+            limit=0.5,
+            harmful_always=False,
+            column="prompt_echo",
+            where="prompt_echo > 0",
+            advice="Check whether prompt tokens are decoded with the response, and whether copying is "
+            "rewarded.",
+        ),
+    )
+    if found is not None:
+        yield found
+
+
+@rule("Invalid UTF-8", "rise", "change_z")
+def invalid_text(context: RuleContext) -> Iterator[Finding]:
+    """The share of responses with U+FFFD rises by more than this, or is above 30%.
+
+    U+FFFD replaces bytes that are not valid UTF-8. A rise is tested by two windows of steps with errors
+    clustered by group.
+    """
+    found = share_finding(
+        context,
+        ShareRule(
+            signal=_invalid,
+            verb="contain invalid characters",
+            noun="responses with invalid characters",
+            rise=context.thresholds.rise,
+            limit=0.3,
+            column="invalid_text_share",
+            where="invalid_chars > 0",
+            sort="-invalid_chars",
+            advice="Read some of them: the policy emits half characters. Check whether the reward sees them.",
+        ),
+    )
+    if found is not None:
+        yield found
+
+
+@rule("Language drift", "change_z")
+def language_drift(context: RuleContext) -> Iterator[Finding]:
+    """The share of responses in scripts that their prompt does not use rises by 15 points, from at most 30%.
+
+    A response counts if at least 30% of its letters are in such scripts. A rise is tested by two windows of
+    steps with errors clustered by group.
+    """
+    found = share_finding(
+        context,
+        ShareRule(
+            signal=_foreign,
+            verb="are written in another script than their prompt",
+            noun="responses in another script",
+            rise=0.15,
+            at_most_before=0.3,
+            column="foreign_script",
+            where=f"foreign_script > {_FOREIGN}",
+            sort="-foreign_script",
+            advice="Check whether the reward depends on the language; a language reward may be needed.",
+        ),
+    )
+    if found is not None:
+        yield found
+
+
+#: Shorter responses, such as numbers, repeat by chance.
+_SHORTEST = 16
+
+
+@signal("duplicate", "response_chars")
+def duplicate_signal(rows: RowBatch) -> np.ndarray:
+    """Mark long responses that equal another response of their step."""
+    chars = rows.number("response_chars")
+    long = chars >= _SHORTEST
+    result = mark(np.zeros(len(rows), bool), np.isfinite(chars))
+    where = np.flatnonzero(long)
+    keys = rows.metadata("response_hash")[where]
+    order = np.lexsort((keys, rows.position[where]))
+    key, step = keys[order], rows.position[where][order]
+    same = (key[1:] == key[:-1]) & (step[1:] == step[:-1])
+    repeated = np.zeros(len(order), bool)
+    repeated[:-1] |= same
+    repeated[1:] |= same
+    result[where[order[repeated]]] = 1.0
+    return result
+
+
+@rule("Duplicate responses", "duplicate_share", "change_z")
+def duplicates(context: RuleContext) -> Iterator[Finding]:
+    """The share of responses that equal another one of their step rises by 25 points, or is above this.
+
+    Responses of fewer than 16 characters, such as numbers, do not count, as they repeat by chance. A rise is
+    tested by two windows of steps with errors clustered by group.
+    """
+    found = share_finding(
+        context,
+        ShareRule(
+            signal=duplicate_signal,
+            verb="equal another response of the same step",
+            noun="duplicate responses",
+            rise=0.25,
+            limit=context.thresholds.duplicate_share,
+            harmful=context.thresholds.duplicate_share,
+            column="repeated_responses",
+            tab="group",
+            advice="Check entropy and sampling temperature; for templates and refusals, read the prompts.",
+        ),
+    )
+    if found is not None:
+        yield found
+
+
+#: Smallest rise of the correlation whose begin is reported as the onset.
+_CLEAR_RISE = 0.3
+
+
+@signal("truncated", "ended")
+def _truncated(rows: RowBatch) -> np.ndarray:
+    return 1 - rows.number("ended")
+
+
+@rule("Truncated responses", "truncated_share", "change_z")
+def truncated(context: RuleContext) -> Iterator[Finding]:
+    """The share of responses cut at the length limit rises by 25 points, or is above this.
+
+    A rise is tested by two windows of steps with errors clustered by group.
+    """
+    found = share_finding(
+        context,
+        ShareRule(
+            signal=_truncated,
+            verb="are truncated by the length limit",
+            noun="truncated responses",
+            rise=0.25,
+            limit=context.thresholds.truncated_share,
+            harmful=0.5,
+            column="truncated_share",
+            where="ended == 0",
+            sort="-response_tokens",
+            advice="Read how the longest ones end: loops, missing end tokens, or a limit that is too low.",
+        ),
+    )
+    if found is not None:
+        yield found
+
+
+@rule("Length–reward correlation", "length_correlation")
+def length_reward(context: RuleContext) -> Iterator[Finding]:
+    """Length and reward of a step's samples correlate by more than this, for five steps in a row.
+
+    The correlation must also exceed that of the first five steps by 0.2, and within groups it must exceed
+    half of the threshold.
+    """
+    r = context.series("length_reward_correlation")
+    if r is None or len(r) < 10 or not np.isfinite(r[:5]).any():
+        return
+    start = float(np.nanmedian(r[:5]))
+    limit = context.thresholds.length_correlation
+    mask = long_stretches((r > limit) & (r > start + 0.2), 5)
+    if not mask.any():
+        return
+    rise = series_rise(context, r, _CLEAR_RISE)
+    if rise is not None and rise.ongoing and rise.onset < mask.argmax():
+        mask[rise.onset : mask.argmax()] = True
+    within = _within_groups(context, mask)
+    if within is not None and within < limit / 2:
+        return
+    yield Finding(
+        severity=severity_of(context, mask, harmful=False),
+        sentence=f"Longer responses score higher in {span(context.steps, mask)}.",
+        evidence=(
+            f"Correlation of length and reward: {start:.2f} in the first five steps, then up to "
+            f"{np.nanmax(r[mask]):.2f}.",
+            "Pooled over the step: the prompts with longer responses may just be the easier ones."
+            if within is None
+            else f"Among responses to the same prompt: {within:.2f}; unlike the pooled value, it does not "
+            "depend on how difficult the prompts are.",
+        ),
+        advice="Read the longest responses: is the text better, or only longer?",
+        steps=tuple(context.steps[mask].tolist()),
+        ongoing=bool(mask[-1]),
+        worst=int(context.steps[np.nanargmax(np.where(mask, r, np.nan))]),
+        column="length_reward_correlation",
+        sort="-response_tokens",
+    )
+
+
+def _within_groups(context: RuleContext, mask: np.ndarray) -> float | None:
+    """Return the correlation among responses to the same prompt; None with too little data."""
+    length = "response_tokens" if context.snapshot.has_number("response_tokens") else "response_chars"
+    rows = context.rows[mask[context.row_steps]]
+    columns = (context.view.counted(name, rows) for name in (length, "reward"))
+    return within_correlation(context.view, rows, *columns)

@@ -1,0 +1,186 @@
+"""Plots of many samples: a point for each by two columns, and the range of each group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import holoviews as hv
+import numpy as np
+import pandas as pd
+from hvplot import hvPlotTabular
+
+from rlpanel.errors import SettingError
+from rlpanel.metrics.engine.column_info import describe
+from rlpanel.number_text import number
+from rlpanel.panels.plots.density_plot import ramp
+from rlpanel.panels.plots.plot_elements import GROUP_COLORS, scatter_points
+from rlpanel.plotting.element_style import (
+    colors_of,
+    frame_options,
+    glyph_options,
+    holoviews_names,
+    is_dark,
+    themed,
+)
+from rlpanel.plotting.plotted_run import (
+    GROUP,
+    Steps,
+    check_column,
+    group_numbers,
+    linked,
+    rows_at,
+    sample_table,
+    steps_text,
+)
+from rlpanel.queries.groups import groups
+from rlpanel.queries.run_data import RunData
+from rlpanel.store.query.step_groups import ALL_HIGH, ALL_LOW, groups_of
+from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.texts.shorten import plot_text
+
+#: Maximum number of points that a browser draws; more samples are counted in cells.
+MAX_POINTS = 20_000
+#: Maximum number of cells along each axis.
+CELLS = 128
+
+
+def sample_scatter(
+    run: RunData, x: str, y: str, steps: Steps, dark: bool | None, options: Mapping[str, Any]
+) -> Any:
+    """Return the plot of `RunPlots.scatter`."""
+    view = run.view
+    for column in (x, y):
+        check_column(view, column)
+    rows = rows_at(view, steps)
+    finite = np.isfinite(view.values(x, rows)) & np.isfinite(view.values(y, rows))
+    rows = rows[finite]
+    left_out = len(finite) - len(rows)
+    title = f"{run.name}, {steps_text(steps)}: {len(rows):,} samples"
+    title += f", {left_out:,} without both" if left_out else ""
+    labels = {"xlabel": describe(x).axis, "ylabel": describe(y).axis}
+    table = sample_table(view, rows, [x, y])
+    if len(rows) <= MAX_POINTS:
+        frame = frame_options(dark, options, title=title, **labels)
+        return linked(table, lambda samples: _points(samples, x, y, dark, frame, glyph_options(options)))
+    edges = [_edges(view, rows, column) for column in (x, y)]
+    title += f" in cells of {_width(edges[0])} × {_width(edges[1])}"
+    frame = frame_options(dark, options, title=title, **labels)
+    return linked(table, lambda samples: _cells(samples, x, y, edges, dark, frame, glyph_options(options)))
+
+
+def _points(
+    samples: pd.DataFrame,
+    x: str,
+    y: str,
+    dark: bool | None,
+    frame: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Any:
+    style = {"color": colors_of(dark)["policy"], "size": 26, "alpha": 0.7, **options}
+    return themed(scatter_points(samples, x, y, hover_cols=["step", "rank"], **style, **frame), dark)
+
+
+def _cells(
+    samples: pd.DataFrame,
+    x: str,
+    y: str,
+    edges: list[np.ndarray],
+    dark: bool | None,
+    frame: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Any:
+    """Return the number of samples in each cell as an image; hvPlot has no plot that counts exactly."""
+    counts, _, _ = np.histogram2d(samples[x], samples[y], bins=(edges[0], edges[1]))
+    shown = np.where(counts > 0, counts, np.nan).T[::-1]
+    bounds = (edges[0][0], edges[1][0], edges[0][-1], edges[1][-1])
+    colors = colors_of(dark)
+    image = hv.Image(shown, [x, y], "samples", bounds=bounds)
+    style = {
+        "cmap": ramp(colors["policy"], colors["surface"], is_dark(dark))[1:],
+        "cnorm": "log",
+        "colorbar": True,
+        "tools": ["hover"],
+        "clipping_colors": {"NaN": "transparent"},
+    }
+    return themed(image.opts(**{**style, **holoviews_names(frame), **options}, backend="bokeh"), dark)
+
+
+def _edges(view: RunView, rows: np.ndarray, column: str) -> np.ndarray:
+    """Return the edges of the cells: intervals of `Run.histogram`, at least 1 wide for whole numbers."""
+    edges = view.histogram(column, CELLS).edges
+    whole = (view.values(column, rows) % 1 == 0).all()
+    return (
+        np.arange(np.floor(edges[0]), np.ceil(edges[-1]) + 1) if whole and edges[1] - edges[0] < 1 else edges
+    )
+
+
+def _width(edges: np.ndarray) -> str:
+    return number(float(edges[1] - edges[0]))
+
+
+_REWARDS = ("mean", "std", "min", "max")
+
+
+def group_ranges(run: RunData, step: int | None, dark: bool | None, options: Mapping[str, Any]) -> hv.Overlay:
+    """Return the plot of `RunPlots.groups`."""
+    if step is None:
+        steps = run.view.snapshot.steps.values
+        step = int(steps[-1]) if len(steps) else 0
+    view, frame = run.view, groups(run, step, all_steps=True).frame()
+    found = groups_of(view, step)
+    if found is None or "reward_mean" not in frame:
+        raise SettingError(f"no groups with rewards at step {step} in {run.name}")
+    frame[GROUP] = group_numbers(view.snapshot, np.array([rows[0] for rows in found.members]))
+    table = sample_table(view, np.concatenate(found.members), ["reward"])
+    frame = frame.sort_values("reward_mean", kind="stable", ignore_index=True)
+    colors = colors_of(dark)
+    frame["position"] = frame.index + 1.0
+    frame["color"] = [colors[GROUP_COLORS[signal]] for signal in frame["signal"]]
+    frame["name"] = [plot_text(name) for name in frame["group"]]
+    frame = _with_texts(frame)
+    counts = frame["signal"].value_counts()
+    states = [f"{counts[state]:,} {state}" for state in (ALL_LOW, ALL_HIGH) if state in counts]
+    title = ", ".join([f"{run.name}, step {step}: {len(frame):,} groups", *states])
+    shared = frame_options(
+        dark, options, title=title, xlabel="groups, sorted by mean", ylabel=describe("reward").axis
+    )
+    shared = {"xlim": (0, len(frame) + 1), **shared}
+    texts = ["name", "samples", "signal", *[name for name in frame if str(name).endswith("_text")]]
+    tips = [(name.removesuffix("_text").replace("_", " "), f"@{{{name}}}") for name in texts]
+
+    def draw_segments(samples: pd.DataFrame) -> Any:
+        ranges = ["position", "reward_min", "position", "reward_max"]
+        segments = hv.Segments(_groups_of_samples(frame, samples), ranges, ["color"]).opts(
+            color="color", alpha=0.45, line_width=5, backend="bokeh", **holoviews_names(shared)
+        )
+        return themed(segments, dark)
+
+    def draw_marks(samples: pd.DataFrame) -> Any:
+        marks = hvPlotTabular(_groups_of_samples(frame, samples)).scatter(
+            "position", "reward_mean", hover_cols=[*texts, "color"], hover_tooltips=tips,
+            **{"color": "color", "size": 36, **glyph_options(options)}, **shared,
+        )  # fmt: skip
+        return themed(marks, dark)
+
+    def selects(marks: hv.dim) -> hv.dim:
+        chosen = frame.loc[marks.apply(hv.Dataset(frame)), GROUP].tolist()
+        return (hv.dim("step") == step) & hv.dim(GROUP).isin(chosen)
+
+    segments = linked(table, draw_segments, selects=lambda _: None)  # a box selects by the means
+    return hv.Overlay([segments, linked(table, draw_marks, selects)])
+
+
+def _groups_of_samples(frame: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """Return the groups as they are without the other samples, each at its place."""
+    rewards = samples.dropna(subset=[GROUP, "reward"]).groupby(GROUP)["reward"]
+    found = rewards.agg(["count", "mean", "std", "min", "max"]).reindex(frame[GROUP]).reset_index(drop=True)
+    if (found["count"] == frame["samples"]).all():
+        return frame
+    part = frame.assign(samples=found["count"], **{f"reward_{name}": found[name] for name in _REWARDS})
+    return _with_texts(part[found["count"] > 0])
+
+
+def _with_texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the groups with the texts of their rewards for the tooltip."""
+    return frame.assign(**{f"reward_{name}_text": frame[f"reward_{name}"].map(number) for name in _REWARDS})

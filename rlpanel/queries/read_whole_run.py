@@ -1,0 +1,120 @@
+"""Reads a run to its end, or waits until the reader has, with a progress line on a terminal.
+
+A run that is read in the calling thread is not followed.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from rlpanel.errors import RLPanelError
+from rlpanel.settings import Reading, StoreLimits
+from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.store.backlog.workers import WorkerPool, Workers
+from rlpanel.store.index.faults import Faults
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.index.run_summary import RunSummaries
+from rlpanel.store.snapshot.snapshot import Progress, describe
+
+if TYPE_CHECKING:
+    from rlpanel.store.index.reader import Reader
+
+
+class TerminalProgress:
+    """Progress line of a run on stderr; writes nothing if stderr is not a terminal."""
+
+    def __init__(self, name: str) -> None:
+        self._name = "".join(char if char.isprintable() else " " for char in name)  # it may hold escapes
+        self._width = 0
+
+    def __call__(self, progress: Progress) -> None:
+        """Overwrite the line with the current progress."""
+        if sys.stderr.isatty():
+            line = f"{self._name}: {describe(progress.bytes_read, progress.bytes_total, progress.rate)}"
+            sys.stderr.write(f"\r{line:<{self._width}}")  # padded, to erase a longer line
+            sys.stderr.flush()
+            self._width = len(line)
+
+    def end(self) -> None:
+        """Finish the line with a newline."""
+        if self._width:
+            sys.stderr.write("\n")
+
+
+#: Seconds between two updates of the progress line.
+_PROGRESS_INTERVAL = 0.1
+
+
+def read_once(
+    folder: AnyPath,
+    root: AnyPath,
+    reading: Reading,
+    scheduler: str = "",
+    limits: StoreLimits | None = None,
+    summaries: RunSummaries | None = None,
+) -> RunIndex:
+    """Return the index of a run after everything on disk was read.
+
+    Parameters
+    ----------
+    folder, root : path
+        The run's folder, and the folder up to which settings of folders above apply.
+    reading : Reading
+    scheduler : str
+        Address of a dask scheduler, whose workers are used instead of processes.
+    limits : StoreLimits, optional
+    summaries : RunSummaries, optional
+        Where the run's summary is noted for lists.
+    """
+    from rlpanel.store.backlog.dask_workers import DaskWorkers
+
+    wake = threading.Event()
+    workers: WorkerPool = DaskWorkers(scheduler, wake.set) if scheduler else Workers(reading.jobs, wake.set)
+    index = RunIndex(folder, folder.name, reading, root, workers, limits, summaries=summaries)
+    progress = TerminalProgress(index.name)
+    try:
+        index.rescan()
+        for is_last in (False, True):
+            if is_last:
+                index.read_last_lines()
+            # What a file gains after its turn belongs to the next reading: it is not checked again.
+            while index.read(set(), _PROGRESS_INTERVAL):
+                progress(index.snapshot.progress)
+                index.save()
+                if not index.busy:
+                    wake.wait(_PROGRESS_INTERVAL)
+                    wake.clear()
+        index.save(last=True)
+    except Exception as error:
+        index.fail(Faults().note(index.path, f"{index.name} cannot be read", error))
+    finally:
+        workers.close()
+        progress.end()
+    return index
+
+
+def wait_until_read(index: RunIndex, service: Reader, timeout: float | None, *, progress: bool) -> bool:
+    """Wait as `Run.wait` does; False if the timeout expires first."""
+    changed = threading.Event()
+    unsubscribe = service.listen(lambda _: changed.set())
+    deadline = None if timeout is None else time.monotonic() + timeout
+    terminal = TerminalProgress(index.name) if progress else None
+    try:
+        while not (index.snapshot.version and index.snapshot.progress.caught_up):
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            if service.failure or service.stopped:
+                reason = service.failure or "the reader was stopped"
+                raise RLPanelError(f"{index.name} cannot be read: {reason}")
+            if terminal:
+                terminal(index.snapshot.progress)
+            changed.wait(0.1)
+            changed.clear()
+        return True
+    finally:
+        unsubscribe()
+        if terminal:
+            terminal.end()

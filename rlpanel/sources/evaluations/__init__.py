@@ -1,1 +1,0 @@
-"""Reads logs of evaluation harnesses: Harbor's trials, agents' trajectories in ATIF, and Inspect's logs."""
