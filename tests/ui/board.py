@@ -15,7 +15,6 @@ from playwright.sync_api import expect
 
 from rlpanel.app.server.access import Access
 from rlpanel.app.server.server import start
-from rlpanel.panels.tables.data_table import field_of
 from rlpanel.runtime import Runtime, default_runtime
 from tests.waiting import wait_until
 
@@ -272,6 +271,8 @@ class BoardPage:
 
 def cells_of(column: str) -> str:
     """Return the selectors of a table's cells in a column, and of its header."""
+    from rlpanel.panels.tables.data_table import field_of  # benches run this module with other checkouts
+
     return f'[tabulator-field="{field_of(column)}"]'
 
 
