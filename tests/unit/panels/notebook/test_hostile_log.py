@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from bokeh.document import Document
-from bokeh.models import DataColumn, HoverTool
+from bokeh.models import HoverTool, TableColumn
 from panel.models import HTML
 from pyviz_comms import Comm
 
@@ -83,7 +83,7 @@ def markup_of(models: list[Any]) -> list[str]:
     found = [html.unescape(model.text) for model in models if isinstance(model, HTML)]
     tools = [model for model in models if isinstance(model, HoverTool)]
     found += [part for tool in tools for pair in tool.tooltips or () for part in pair]
-    return found + [model.title for model in models if isinstance(model, DataColumn)]
+    return found + [model.title for model in models if isinstance(model, TableColumn)]
 
 
 VIEWS = {
