@@ -1,4 +1,4 @@
-"""Frames of `Run` that follow from no question: samples with texts, quantiles, histograms; and its counts."""
+"""Frames of `Run` that no question answers: quantiles and histograms; and the counts of a run."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class Question(Generic[_Asked]):
 
     @property
     def agents_text(self) -> str:
-        """What an agent reads about the tool."""
+        """The description of the tool for agents."""
         given = self.agents() if callable(self.agents) else self.agents
         return given or self.text.partition("\n")[0]
 

@@ -71,7 +71,7 @@ class Option:
 
     @property
     def help_text(self) -> str:
-        """What a person reads about it."""
+        """The help text for people."""
         return self.help() if callable(self.help) else self.help
 
 

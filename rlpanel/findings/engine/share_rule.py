@@ -5,6 +5,7 @@ Contrasts control for confounders: shares by category, reward differences within
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -228,6 +229,13 @@ def share_finding(context: RuleContext, rule: ShareRule, subject: str = "") -> F
         tab=rule.tab,
         subject=subject,
     )
+
+
+def share_findings(context: RuleContext, rule: ShareRule, subject: str = "") -> Iterator[Finding]:
+    """Yield the finding of `share_finding`, if there is one."""
+    found = share_finding(context, rule, subject)
+    if found is not None:
+        yield found
 
 
 def share_evidence(context: RuleContext, change: Change, noun: str) -> list[str]:

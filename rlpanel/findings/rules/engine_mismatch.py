@@ -11,7 +11,7 @@ from rlpanel.findings.engine.change_finding import finding_of
 from rlpanel.findings.engine.changes import beyond
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
-from rlpanel.findings.engine.share_rule import ShareRule, share_finding
+from rlpanel.findings.engine.share_rule import ShareRule, share_findings
 from rlpanel.findings.engine.signal import RowBatch, mark, signal
 
 #: Gain of correlation by a shift of one token that does not arise by chance.
@@ -80,7 +80,7 @@ def shifted_logprobs(context: RuleContext) -> Iterator[Finding]:
         (_engine_shift, "the engine's logprobs", "engine_log_ratio"),
         (_reference_shift, "the reference's logprobs", "log_ratio"),
     ):
-        found = share_finding(
+        yield from share_findings(
             context,
             ShareRule(
                 signal=which,
@@ -99,5 +99,3 @@ def shifted_logprobs(context: RuleContext) -> Iterator[Finding]:
             ),
             which.name,
         )
-        if found is not None:
-            yield found

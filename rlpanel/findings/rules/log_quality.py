@@ -10,7 +10,7 @@ from rlpanel.findings.engine.change import span
 from rlpanel.findings.engine.change_finding import finding_of_rows, severity_of
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
-from rlpanel.findings.engine.share_rule import ShareRule, share_finding
+from rlpanel.findings.engine.share_rule import ShareRule, share_findings
 from rlpanel.findings.engine.signal import RowBatch, mark, signal
 from rlpanel.metrics.engine.ragged import UNSCORED
 from rlpanel.store.columns.step_stats import MAX
@@ -68,9 +68,7 @@ def not_finite(context: RuleContext) -> Iterator[Finding]:
         where="missing(advantage)",
         advice=advice,
     )
-    found = share_finding(context, without, "advantage")
-    if found is not None:
-        yield found
+    yield from share_findings(context, without, "advantage")
 
 
 def _unscored_tokens(context: RuleContext, advice: str) -> Iterator[Finding]:
@@ -192,7 +190,7 @@ def missing_rewards(context: RuleContext) -> Iterator[Finding]:
     A rise is tested by two windows of steps with errors clustered by group.
     """
     share = context.thresholds.missing_share
-    found = share_finding(
+    yield from share_findings(
         context,
         ShareRule(
             signal=_missing,
@@ -208,5 +206,3 @@ def missing_rewards(context: RuleContext) -> Iterator[Finding]:
             "or train it on a default.",
         ),
     )
-    if found is not None:
-        yield found

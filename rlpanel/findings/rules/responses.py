@@ -11,7 +11,7 @@ from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.changes import series_rise
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
-from rlpanel.findings.engine.share_rule import ShareRule, share_finding, within_correlation
+from rlpanel.findings.engine.share_rule import ShareRule, share_finding, share_findings, within_correlation
 from rlpanel.findings.engine.signal import RowBatch, long_stretches, mark, signal
 
 #: Share of a response's letters in foreign scripts from which on it counts as written in another language.
@@ -95,7 +95,7 @@ def special_tokens(context: RuleContext) -> Iterator[Finding]:
     A rise is tested by two windows of steps with errors clustered by group. One token that ends the response
     is normal.
     """
-    found = share_finding(
+    yield from share_findings(
         context,
         ShareRule(
             signal=_special,
@@ -109,8 +109,6 @@ def special_tokens(context: RuleContext) -> Iterator[Finding]:
             advice="Compare the chat template and stop tokens of the engine with those of the model.",
         ),
     )
-    if found is not None:
-        yield found
 
 
 @rule("Prompt repeated in responses", "change_z")
@@ -119,7 +117,7 @@ def prompt_echo(context: RuleContext) -> Iterator[Finding]:
 
     A rise is tested by two windows of steps with errors clustered by group.
     """
-    found = share_finding(
+    yield from share_findings(
         context,
         ShareRule(
             signal=_echo,
@@ -134,8 +132,6 @@ def prompt_echo(context: RuleContext) -> Iterator[Finding]:
             "rewarded.",
         ),
     )
-    if found is not None:
-        yield found
 
 
 @rule("Invalid UTF-8", "rise", "change_z")
@@ -145,7 +141,7 @@ def invalid_text(context: RuleContext) -> Iterator[Finding]:
     U+FFFD replaces bytes that are not valid UTF-8. A rise is tested by two windows of steps with errors
     clustered by group.
     """
-    found = share_finding(
+    yield from share_findings(
         context,
         ShareRule(
             signal=_invalid,
@@ -159,8 +155,6 @@ def invalid_text(context: RuleContext) -> Iterator[Finding]:
             advice="Read some of them: the policy emits half characters. Check whether the reward sees them.",
         ),
     )
-    if found is not None:
-        yield found
 
 
 @rule("Language drift", "change_z")
@@ -170,7 +164,7 @@ def language_drift(context: RuleContext) -> Iterator[Finding]:
     A response counts if at least 30% of its letters are in such scripts. A rise is tested by two windows of
     steps with errors clustered by group.
     """
-    found = share_finding(
+    yield from share_findings(
         context,
         ShareRule(
             signal=_foreign,
@@ -184,8 +178,6 @@ def language_drift(context: RuleContext) -> Iterator[Finding]:
             advice="Check whether the reward depends on the language; a language reward may be needed.",
         ),
     )
-    if found is not None:
-        yield found
 
 
 #: Shorter responses, such as numbers, repeat by chance.
@@ -217,7 +209,7 @@ def duplicates(context: RuleContext) -> Iterator[Finding]:
     Responses of fewer than 16 characters, such as numbers, do not count, as they repeat by chance. A rise is
     tested by two windows of steps with errors clustered by group.
     """
-    found = share_finding(
+    yield from share_findings(
         context,
         ShareRule(
             signal=duplicate_signal,
@@ -231,8 +223,6 @@ def duplicates(context: RuleContext) -> Iterator[Finding]:
             advice="Check entropy and sampling temperature; for templates and refusals, read the prompts.",
         ),
     )
-    if found is not None:
-        yield found
 
 
 #: Smallest rise of the correlation whose begin is reported as the onset.
@@ -250,7 +240,7 @@ def truncated(context: RuleContext) -> Iterator[Finding]:
 
     A rise is tested by two windows of steps with errors clustered by group.
     """
-    found = share_finding(
+    yield from share_findings(
         context,
         ShareRule(
             signal=_truncated,
@@ -265,8 +255,6 @@ def truncated(context: RuleContext) -> Iterator[Finding]:
             advice="Read how the longest ones end: loops, missing end tokens, or a limit that is too low.",
         ),
     )
-    if found is not None:
-        yield found
 
 
 @rule("Length–reward correlation", "length_correlation")

@@ -11,7 +11,7 @@ from rlpanel.findings.engine.change_finding import affected_rows, finding_of, re
 from rlpanel.findings.engine.changes import sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
-from rlpanel.findings.engine.share_rule import ShareRule, group_gaps, share_finding
+from rlpanel.findings.engine.share_rule import ShareRule, group_gaps, share_findings
 from rlpanel.findings.engine.signal import RowBatch, Signal, mark, signal
 from rlpanel.schema import TOOL_ERRORS
 
@@ -62,7 +62,7 @@ def tool_fails(context: RuleContext) -> Iterator[Finding]:
         if not column.startswith(TOOL_ERRORS):
             continue
         tool = column.removeprefix(TOOL_ERRORS)
-        found = share_finding(
+        yield from share_findings(
             context,
             ShareRule(
                 signal=_failure_signal(column),
@@ -80,8 +80,6 @@ def tool_fails(context: RuleContext) -> Iterator[Finding]:
             ),
             subject=tool,
         )
-        if found is not None:
-            yield found
 
 
 def _failure_signal(column: str) -> Signal:
