@@ -211,7 +211,7 @@ class Board:
             self._overlays.show()
             self._session.redraw()
 
-    def _on_change(self, changed: set[RunIndex | None]) -> list[Callable[[], object]]:
+    def _on_change(self, changed: set[RunIndex | None]) -> list[Callable[[], None]]:
         """Apply changes and return the remaining draw callbacks.
 
         The session gives them several turns if all at once would block the event loop for too long.
