@@ -14,8 +14,10 @@ from panel.viewable import Viewable
 
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
+from rlpanel.app.page.header import Header
 from rlpanel.app.page.page_controls import PageControls, SideToggle
 from rlpanel.app.page.part_queue import Step
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panel_fixes.page_root import PageRoot
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
@@ -128,23 +130,14 @@ class Layout:
 
     # -- the frame -------------------------------------------------------------------------------
 
-    def _header(self, owns_window: bool) -> pn.Row:
+    def _header(self, owns_window: bool) -> Header:
         context = self.board.context
-        items: list[Any] = [SideToggle(), RunBadge(context)]
+        parts: dict[str, Component] = {"toggle": SideToggle(), "badge": RunBadge(context)}
         if owns_window:
-            items.append(Connection(context))
+            parts["connection"] = Connection(context)
         if self.board.pace is not None:
-            items.append(self.board.pace)
-        return pn.Row(
-            *items,
-            self._findings,
-            self._controls,
-            sizing_mode="stretch_width",
-            height=46,
-            margin=0,
-            css_classes=["rl-header"],
-            stylesheets=[read_assets("app/page/header.css")],
-        )
+            parts["pace"] = self.board.pace
+        return Header({**parts, "findings": self._findings.popup, "buttons": self._controls})
 
     def _fill_side(self) -> None:
         context = self.board.context
