@@ -54,9 +54,9 @@ class Region(Component):
     def receive(self, message: Any) -> None:
         """Pass a message to its part: what the part's script sends, or a value that it has set."""
         name = message.get("part") if isinstance(message, dict) else None
-        part = self._parts.get(name) if isinstance(name, str) else None
-        if part is None:
+        if not isinstance(name, str) or name not in self._parts:
             return
+        part = self._parts[name]
         if "message" in message:
             part.receive(message["message"])
         elif message.get("name") in part.SET_IN_BROWSER and isinstance(message.get("sent"), int):
