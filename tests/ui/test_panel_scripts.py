@@ -33,17 +33,6 @@ def page_of_panel() -> pn.Column:
     return pn.Column(Label(sizing_mode="stretch_width"), sizing_mode="stretch_width")
 
 
-#: Counts the scripts that are loaded by `importShim`, which a script of the page defines.
-COUNT_IMPORTS = """
-  window.imports = 0
-  let load
-  Object.defineProperty(globalThis, "importShim", {
-    get: () => load,
-    set(given) { load = Object.assign((...url) => { imports += 1; return given(...url) }, given) },
-  })
-"""
-
-
 @pytest.fixture(scope="module")
 def shown(browser: Browser) -> Iterator[Page]:
     """The page in a browser, drawn once for all checks."""
@@ -60,11 +49,6 @@ def shown(browser: Browser) -> Iterator[Page]:
     finally:
         context.close()
         server.stop()
-
-
-@pytest.mark.upstream_fault("import_script")
-def test_panel_still_loads_a_script_without_imports_by_a_shim(shown: Page) -> None:
-    assert shown.evaluate("imports") > 0
 
 
 @pytest.mark.upstream_fault("component_layout")
