@@ -41,7 +41,6 @@ def shown(browser: Browser) -> Iterator[Page]:
     server = pn.serve(page_of_panel, address="127.0.0.1", port=port, threaded=True, show=False, verbose=False)
     context = browser.new_context()
     page = context.new_page()
-    page.add_init_script(COUNT_IMPORTS)
     try:
         page.goto(f"http://127.0.0.1:{port}")
         expect(page.get_by_text("a label")).to_be_visible()
