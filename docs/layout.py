@@ -91,7 +91,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # The screen.
     "panels": (),
     "panels/language": ("panel_fixes", "panels/ui"),
-    "panels/ui": (),
+    "panels/ui": ("panel_fixes",),
     "panels/texts": ("store/*", "panel_fixes", "texts", "panels/language", "panels/ui", "panels/session"),
     "panels/inputs": ("panel_fixes", "panels/ui"),
     "panels/tables": ("store/*", "panel_fixes", "panels/ui"),

@@ -26,7 +26,7 @@ class SideToggle(Component):
     _stylesheets: ClassVar[list[str]] = _CSS
 
     def __init__(self, **params: Any) -> None:
-        super().__init__(margin=0, width=112, align="center", css_classes=["rl-side-toggle"], **params)
+        super().__init__(css_classes=["rl-side-toggle"], **params)
 
 
 class PageControls(Component):
@@ -57,8 +57,6 @@ class PageControls(Component):
             dark=selection.dark,
             keys={tr(key): tr(text) for key, text in KEYS.items()},
             owns_window=owns_window,
-            margin=0,
-            align="center",
             css_classes=["rl-page-controls"],
         )
         self._selection = selection
@@ -68,11 +66,11 @@ class PageControls(Component):
         """Tell the browser that all views were sent: it removes the first view when they are drawn."""
         self.whole = True
 
-    def _handle_msg(self, msg: Any) -> None:
+    def receive(self, message: Any) -> None:
         """Apply a theme. The message comes from the browser."""
-        if not (isinstance(msg, list) and len(msg) == 2 and isinstance(msg[1], bool)):
+        if not (isinstance(message, list) and len(message) == 2 and isinstance(message[1], bool)):
             return
-        action, dark = msg
+        action, dark = message
         if action == "prefer":
             self._selection.prefer_theme(dark)
         elif action == "linked":

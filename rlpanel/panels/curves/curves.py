@@ -172,9 +172,7 @@ class Curves(Viewer):
         """Scroll to the card of the revealed column."""
         shown = [columns[0] for columns, _ in self.cards]
         if self.context.revealed_column in shown:
-            self._scroller._send_msg(
-                {"position": shown.index(self.context.revealed_column), "count": len(shown)}
-            )
+            self._scroller.send({"position": shown.index(self.context.revealed_column), "count": len(shown)})
 
     def _restyle(self, *_: object) -> None:
         with theme.hold_changes():

@@ -36,7 +36,7 @@ class RunLegend(Viewer):
         self._chips = RunChips(
             sizing_mode="stretch_width", margin=(0, 0, 6, 0), visible=False, css_classes=["rl-run-legend"]
         )
-        self._chips.on_msg(lambda event: self._toggle(event.data))
+        self._chips.on_message(self._toggle)
         context.param.watch(self._draw, ["overlays", "hidden_runs", "runs", "view"])
         context.selection.param.watch(self._draw, ["run", "align", "dark"])
         self._draw()

@@ -35,13 +35,13 @@ class LinkRows(Component):
     def __init__(self, pick: Callable[[str], None], name: str) -> None:
         super().__init__(sizing_mode="stretch_width", margin=(4, 8), css_classes=[name])
         self._pick = pick
-        self.on_msg(self._on_click)
 
-    def _on_click(self, event: Any) -> None:
+    def receive(self, message: Any) -> None:
+        """Mark and pick the row that was clicked."""
         keys = {row.get("key") for row in self.rows}
-        if isinstance(event.data, str) and event.data in keys:  # the rows may have changed since
-            self.chosen = event.data
-            self._pick(event.data)
+        if isinstance(message, str) and message in keys:  # the rows may have changed since
+            self.chosen = message
+            self._pick(message)
 
 
 def link_row(

@@ -67,12 +67,13 @@ class BarCard(Exporter):
         """Show the card with another head and plot, both JSON objects."""
         self.param.update(head=head, plot=plot, visible=True)
 
-    def _handle_msg(self, msg: Any) -> None:
-        if isinstance(msg, list):
-            if self._on_pick is not None and len(msg) == 2 and isinstance(msg[1], int | float):
-                self._on_pick(float(msg[1]))
+    def receive(self, message: Any) -> None:
+        """Export the card, or pick the bar that was clicked."""
+        if isinstance(message, list):
+            if self._on_pick is not None and len(message) == 2 and isinstance(message[1], int | float):
+                self._on_pick(float(message[1]))
         else:
-            super()._handle_msg(msg)
+            super().receive(message)
 
     def head_html(self) -> str:
         """Return the head as HTML, for a page without a server."""

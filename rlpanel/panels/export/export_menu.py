@@ -54,10 +54,11 @@ class ExportMenu(Exporter):
         )
         self._actions = dict(actions)
 
-    def _handle_msg(self, msg: Any) -> None:
-        action = self._actions.get(str(msg))
+    def receive(self, message: Any) -> None:
+        """Export the card, or run the chosen entry."""
+        action = self._actions.get(str(message))
         if action is None:
-            super()._handle_msg(msg)
+            super().receive(message)
         else:
             action()
 

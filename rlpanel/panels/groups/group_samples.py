@@ -84,7 +84,7 @@ class GroupSamples(Viewer):
         self._cards = GroupCards(
             sizing_mode="stretch_width", margin=(4, 14, 12, 14), css_classes=["rl-group-cards"]
         )
-        self._cards.on_msg(lambda event: self._on_click(event.data))
+        self._cards.on_message(self._on_click)
         self._column = pn.Column(self._fit, self._cards, sizing_mode="stretch_width", margin=0)
         watch_step(context, self._draw)
         context.param.watch(self._draw, "sample")

@@ -50,10 +50,11 @@ class DrawnSignal(Component):
         super().__init__(width=0, height=0, margin=0, styles=corner, css_classes=["rl-kernel"])
         self.channels: list[DelayedComm] = []
 
-    def _handle_msg(self, _: Any) -> None:
+    def receive(self, message: Any) -> None:
+        """Open the channels: the browser has drawn the view."""
         for channel in self.channels:
             channel.open()
-        self._send_msg("heard")
+        self.send("heard")
 
 
 class NotebookFrame(NotebookView):

@@ -41,7 +41,7 @@ class SampleDetail(Viewer):
         self._views: list[LazyView[Any]] = [LazyView(partial(tab.make, context)) for tab in TABS]
         self._active = -1
         self._bar = TabBar(css_classes=["rl-tabs"])
-        self._bar.on_msg(lambda event: self._on_click(event.data))
+        self._bar.on_message(self._on_click)
         self._opened = pn.Column(sizing_mode="stretch_both", margin=0)
         self._card = pn.Column(
             self._head,

@@ -67,13 +67,10 @@ class QueryBar(Component):
     def __init__(self, act: Callable[[str, str], None], **params: Any) -> None:
         super().__init__(act=act, sizing_mode="stretch_width", css_classes=["rl-query"], **params)
 
-    def _handle_msg(self, msg: Any) -> None:
-        if isinstance(msg, dict) and isinstance(msg.get("do"), str):
-            self.act(msg["do"], str(msg.get("what", "")))
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Send a message to the browser: a part of a file, or its end."""
-        self._send_msg(message)
+    def receive(self, message: Any) -> None:
+        """Do what the viewer chose: a preset, an export, or stop."""
+        if isinstance(message, dict) and isinstance(message.get("do"), str):
+            self.act(message["do"], str(message.get("what", "")))
 
 
 def names_of(scope: FilterScope) -> list[list[str]]:

@@ -38,7 +38,7 @@ class BrowserPace(Component):
     _esm = read_assets("panels/session/browser_pace.js")
 
     def __init__(self, **params: Any) -> None:
-        super().__init__(width=0, height=0, margin=0, styles={"position": "absolute"}, **params)
+        super().__init__(**params)
         self._drawn = 0
         self._sent_at = self._free_at = 0.0
 
@@ -59,13 +59,15 @@ class BrowserPace(Component):
         self._sent_at = time.monotonic()
         self.sent += 1
 
-    def _handle_msg(self, msg: Any) -> None:
+    def receive(self, message: Any) -> None:
         """Note what the browser has drawn. The message comes from the browser."""
         if not (
-            isinstance(msg, list) and len(msg) == 2 and all(isinstance(each, int | float) for each in msg)
+            isinstance(message, list)
+            and len(message) == 2
+            and all(isinstance(each, int | float) for each in message)
         ):
             return
-        drawn, took = msg
+        drawn, took = message
         if not (isinstance(drawn, int) and isinstance(took, int | float)):
             return
         if math.isfinite(took) and self._drawn < drawn <= self.sent:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, ClassVar
 
-import panel as pn
 from markupsafe import Markup
-from panel.viewable import Viewer
 
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.language.labels import tr, tr_html, trn
 from rlpanel.panels.samples.visible_rows import excluded_html
 from rlpanel.panels.session.context import Context
@@ -17,6 +14,7 @@ from rlpanel.panels.session.remark_labels import remark_title
 from rlpanel.panels.sidebar.run_state import age, run_state
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -24,29 +22,23 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 _TAIL = 12
 
 
-class RunBadge(Viewer):
+class RunBadge(Html):
     """Badge of the selected run: live, quiet or finished, ranks, samples, newest step, age, bad lines."""
 
+    _stylesheets: ClassVar[list[str]] = [
+        theme.CSS,
+        read_assets("panels/ui/badge.css", "panels/sidebar/state_dot.css"),
+    ]
+
     def __init__(self, context: Context) -> None:
-        super().__init__()
+        super().__init__(css_classes=["rl-badge"])
         self.context = context
-        self._pane = HtmlPane(
-            "",
-            stylesheets=[theme.CSS, read_assets("panels/ui/badge.css", "panels/sidebar/state_dot.css")],
-            margin=0,
-            css_classes=["rl-badge"],
-        )
         context.param.watch(self._draw, ["view", "now", "runs", "failure"])
         self._draw()
 
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._pane
-
     def _draw(self, *_: Any) -> None:
         notes = self.context.notes.problems if self.context.notes is not None else ()
-        html = badge_html(self.context.snapshot, time.time(), self._label(), self.context.failure, notes)
-        if html != self._pane.object:  # called every second, mostly without a change
-            self._pane.object = html
+        self.html = badge_html(self.context.snapshot, time.time(), self._label(), self.context.failure, notes)
 
     def _label(self) -> str:
         name = self.context.selection.run

@@ -75,7 +75,7 @@ class RunList(Viewer):
         super().__init__()
         self.context = context
         self._choices = RunChoices(sizing_mode="stretch_width", margin=(0, 8), css_classes=["rl-runs"])
-        self._choices.on_msg(lambda event: self._on_message(event.data))
+        self._choices.on_message(self._on_message)
         self._known: dict[str, tuple[RunInfo, RunSummary, str, Entry]] = {}
         self._updated = 0.0
         self._saved: BackgroundTask[int] = BackgroundTask(self._draw, context.threads.views)

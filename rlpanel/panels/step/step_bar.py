@@ -51,7 +51,7 @@ class StepBar(Viewer):
             margin=0,
             css_classes=["rl-card", "rl-stepbar"],
         )
-        self._controls.on_msg(lambda event: self._on_message(event.data))
+        self._controls.on_message(self._on_message)
         context.param.watch(self._draw, "view")
         context.selection.param.watch(self._draw, ["step", "follow"])
         self._draw()

@@ -39,7 +39,7 @@ class StepSummary(Viewer):
         super().__init__()
         self.context = context
         self._numbers = StepNumbers(margin=0, sizing_mode="stretch_width")
-        self._numbers.on_msg(lambda event: self._on_click(event.data))
+        self._numbers.on_message(self._on_click)
         self._card = pn.Column(
             self._numbers,
             styles=theme.CARD,

@@ -53,7 +53,9 @@ export function render({ model }) {
     if (rows.length === data.length) {
       // Cells whose text stays are kept: the browser neither creates nor measures them again.
       table.blockRedraw()
-      rows.forEach((row, at) => row.update(data[at]))
+      rows.forEach((row, at) => {
+        row.update(data[at])
+      })
       table.restoreRedraw()
     } else {
       await table.replaceData(data)
@@ -100,7 +102,10 @@ function dataOf(model) {
   if (!model.rows) return []
   const { cells, keys } = JSON.parse(model.rows)
   const fields = model.shape.columns.map(({ field }) => field)
-  return keys.map((key, at) => ({ key, ...Object.fromEntries(fields.map((field, of) => [field, cells[of]?.[at]])) }))
+  return keys.map((key, at) => ({
+    key,
+    ...Object.fromEntries(fields.map((field, of) => [field, cells[of]?.[at]])),
+  }))
 }
 
 function sortersOf(model) {

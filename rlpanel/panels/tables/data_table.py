@@ -242,8 +242,6 @@ class DataTable(Component):
             case {"filters": {**texts}}:
                 self.filters = self._valid_filters(texts)
 
-    _handle_msg = receive
-
     def _is_order(self, pair: Any) -> bool:
         return (
             isinstance(pair, list)

@@ -59,7 +59,7 @@ class TimelineTab(Viewer):
             lambda picture: self._figure.draw(picture), context.threads.views
         )
         self._head = TimelineHead(sizing_mode="stretch_width", margin=0)
-        self._head.on_msg(lambda event: self._on_message(event.data))
+        self._head.on_message(self._on_message)
         self._figure = TimelineFigure(self._zoom, self._tap)
         self._column = pn.Column(
             self._head,

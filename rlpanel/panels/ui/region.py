@@ -1,0 +1,106 @@
+"""A region of the page: several components in one element, with one model of Bokeh for all.
+
+Each model costs the server time when a page is built, and each view makes the browser lay out the page.
+Small components that stand beside each other are therefore drawn by one region, from a JSON text for each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
+from typing import Any
+
+import param
+from panel.reactive import Reactive
+from panel.viewable import Viewable
+
+from rlpanel.panel_fixes.component import Component
+from rlpanel.panels.ui.assets import read_assets
+
+#: Parameters of all components that a region applies to the element of a part; its style sheet does the rest.
+_OF_ELEMENT = ("css_classes", "visible")
+
+
+class Region(Component):
+    """Base class of regions: a text parameter for each part, in the order of the screen.
+
+    A subclass declares a `param.String` for each part, and ``_esm = region_script(name=Class, ...)`` with the
+    classes of the parts. Its style sheet places the parts, which are in an element of the class ``region``.
+
+    Parameters
+    ----------
+    parts : dict of str to Component
+        The component of each part; a part may be left out. The region draws it, so no other layout may.
+    **params
+        Parameters of the region itself.
+    """
+
+    def __init__(self, parts: dict[str, Component], **params: Any) -> None:
+        self._parts = parts
+        self._answered = dict.fromkeys(parts, 0)
+        super().__init__(**params, **{name: self._text(name) for name in parts})
+        for name, part in parts.items():
+            part.param.watch(partial(self._write, name), list(_values(type(part))))
+            part.region = (self, name)
+
+    def select(self, selector: type | Callable[[Viewable], bool] | None = None) -> list[Viewable]:
+        """Return the region and its parts, or those that a selector accepts."""
+        return super().select(selector) + [
+            found for part in self._parts.values() for found in part.select(selector)
+        ]
+
+    def receive(self, message: Any) -> None:
+        """Pass a message to its part: what the part's script sends, or a value that it has set."""
+        name = message.get("part") if isinstance(message, dict) else None
+        if not isinstance(name, str) or name not in self._parts:
+            return
+        part = self._parts[name]
+        if "message" in message:
+            part.receive(message["message"])
+        elif message.get("name") in part.SET_IN_BROWSER and isinstance(message.get("sent"), int):
+            self._answered[name] = message["sent"]
+            with suppress(ValueError):  # the browser may send anything: the part then keeps its value
+                setattr(part, message["name"], message.get("value"))
+            self._write(name)
+
+    def _write(self, name: str, *_: Any) -> None:
+        setattr(self, name, self._text(name))
+
+    def _text(self, name: str) -> str:
+        part = self._parts[name]
+        values = {value: getattr(part, value) for value in _values(type(part))}
+        return json.dumps({"answered": self._answered[name], "values": values}, allow_nan=False)
+
+
+class Html(Component):
+    """A part that shows HTML. The caller has escaped what comes from a log."""
+
+    html = param.String(default="", doc="The HTML.")
+
+    _esm = read_assets("panels/ui/html.js")
+
+
+def region_script(**parts: type[Component]) -> str:
+    """Return the script of a region that draws parts of these classes, in this order."""
+    scripts = "".join(
+        f"DRAW.{name} = (() => {{\n{_inside(part)}\nreturn render\n}})()\n"
+        f"SHEETS.{name} = {json.dumps(list(part._stylesheets))}\n"
+        for name, part in parts.items()
+    )
+    return f"const DRAW = {{}}\nconst SHEETS = {{}}\n{scripts}{read_assets('panels/ui/region.js')}"
+
+
+def _inside(part: type[Component]) -> str:
+    """Return the script of a component as the body of a function."""
+    return str(part._esm).replace("export function render", "function render")
+
+
+@cache
+def _values(part: type[Component]) -> tuple[str, ...]:
+    """Return the parameters that a region sends for components of a class."""
+    own = [
+        name for name in part.param if name not in Reactive.param and (part.param[name].precedence or 0) >= 0
+    ]
+    return (*own, *_OF_ELEMENT)
