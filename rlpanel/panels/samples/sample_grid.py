@@ -342,12 +342,15 @@ class SampleGrid(Viewer):
         loop, rows, texts, pool = drawing_loop(), self._rows, self._texts, self.context.threads.texts
 
         def show() -> None:
+            if loop is not None:
+                loop.busy.discard(texts)
             if self._texts is texts:
                 self._show_again()
 
         def read() -> None:
             if self._texts is texts and self._read_later is read and loop is not None:
                 self._read_later = None
+                loop.busy.add(texts)
                 future = texts.read_rest(index, snapshot, rows, pool)
                 future.add_done_callback(lambda _: loop.draw(show))
 

@@ -160,12 +160,7 @@ class SessionLoop:
             return
         self._draws = True
         start = partial(self.on_loop, lambda _: self._start(self._take_turns()))
-        if self._document is not None and not self._is_built:
-            self._run_callback(start)
-        elif self._is_loading:
-            self._run_callback(lambda: pn.state.onload(start))
-        else:
-            start()
+        self._run_callback(partial(pn.state.onload, start) if self._is_loading else start)
 
     async def _take_turns(self) -> None:
         """Take the steps, as many in each turn as its time allows."""

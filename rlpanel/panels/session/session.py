@@ -63,7 +63,6 @@ class Session:
             with self._lock:
                 is_first = not self._changed
                 self._changed.add(changed)
-                self.loop.busy.add(self)
             if is_first:
                 self.redraw()
 
@@ -78,6 +77,8 @@ class Session:
             self._timer = None
         if self._draws or self.closed:
             return
+        if self._changed:
+            self.loop.busy.add(self)
         seconds = self._seconds_left
         if seconds <= 0:
             self._draws = True
@@ -109,7 +110,5 @@ class Session:
 
     def _end(self) -> None:
         self._draws, self._last_drawn = False, time.monotonic()
-        with self._lock:
-            if not self._changed:
-                self.loop.busy.discard(self)
+        self.loop.busy.discard(self)  # a page whose run grows is settled between two redraws
         self.redraw()

@@ -105,6 +105,24 @@ def test_quick_parts_share_a_turn_and_a_slow_one_ends_it() -> None:
     assert order == ["first", "second", "slow", "next turn", "last"]
 
 
+def test_a_session_that_always_has_news_is_settled_after_each_redraw() -> None:
+    did: list[str] = []
+
+    async def scenario(place: SessionLoop) -> None:
+        def draw(_: object) -> None:
+            did.append("redraw")
+            session.notify(None)
+
+        session = Session(place, draw)
+        session.notify(None)
+        place.when_settled(lambda: did.append("settled"))
+        await let_loop_run_until(lambda: "settled" in did)
+        session.closed = True
+
+    on_a_loop(scenario)
+    assert did == ["redraw", "settled"]
+
+
 def test_a_session_that_left_hears_nothing() -> None:
     hub = SessionHub(Reader())
     drawn: list[set[RunIndex | None]] = []
