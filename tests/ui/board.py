@@ -140,21 +140,19 @@ class BoardPage:
         self.search = page.get_by_placeholder("search prompts")
 
     def open(self, **query: object) -> BoardPage:
-        """Load the page; returns when the board, or the page in its place, is drawn and accepts clicks."""
+        """Load the page; returns when the board, or the page in its place, is settled."""
         # The first page of a server that has just started imports most of what it needs.
         address = self.url + (f"?{urlencode(query)}" if query else "")
         self.page.goto(address, timeout=2 * PATIENCE * 1000)
-        expect(self.page.locator("#rl-first")).to_have_count(0)
-        expect(self.page.locator(".rl-stage:visible, .rl-board:visible")).to_have_count(1)
-        return self
+        return self.settled()
 
     def settled(self, step: int | None = None) -> BoardPage:
-        """Wait until curves, grid and sample are drawn; also at ``step`` if it is given."""
+        """Wait until all that came of earlier clicks is drawn; also for ``step`` if it is given."""
         if self._is_blank:
-            self.open()
-        expect(self.page.locator(".rl-curve canvas").first).to_be_visible()
-        expect(self.rows.first).to_be_visible()
-        expect(self.sample_head.locator("[data-uid]")).to_be_visible()
+            return self.open().settled(step)
+        self.page.wait_for_function(
+            "() => window.rlpanel?.settled().then(() => true)", polling=50, timeout=2 * PATIENCE * 1000
+        )
         if step is not None:
             self.at_step(step)
         return self

@@ -30,16 +30,12 @@ SOURCES = {
 
 #: Notes which parts of the board exist when the first view is removed.
 NOTE_DRAWN = """
-const mark = performance.mark.bind(performance)
-performance.mark = (name, ...given) => {
-    const has = (node, part) => node.classList?.contains(part)
-        || (node.shadowRoot && has(node.shadowRoot, part))
-        || [...node.children ?? []].some((child) => has(child, part))
-    if (name === "rlpanel-drawn") {
-        window.drawn = ["tabulator-row", "rl-sample-head", "rl-curve"].filter((part) => has(document, part))
-    }
-    return mark(name, ...given)
-}
+const has = (node, part) => node.classList?.contains(part)
+    || (node.shadowRoot && has(node.shadowRoot, part))
+    || [...node.children ?? []].some((child) => has(child, part))
+document.addEventListener("rlpanel-settled", () => {
+    window.drawn = ["tabulator-row", "rl-sample-head", "rl-curve"].filter((part) => has(document, part))
+})
 """
 
 
@@ -148,8 +144,7 @@ def test_a_sort_is_of_the_whole_step_and_a_click_finds_its_sample(
     for ascending in (True, False):
         board.header("kl_k3_mean").locator(".tabulator-col-title").click()
         wanted = last.sort_values("kl_k3", ascending=ascending)
-        shown = [number(value) for value in wanted.kl_k3[:rows]]
-        board.until(lambda shown=shown: board.column("kl_k3_mean") == shown, "the sorted page")
+        assert board.settled().column("kl_k3_mean") == [number(value) for value in wanted.kl_k3[:rows]]
     board.rows.nth(3).click()
     board.shows(wanted.uid.iloc[3])
     expect(board.rows.nth(3)).to_have_class(re.compile("tabulator-selected"))
@@ -166,11 +161,10 @@ def test_a_filter_leaves_what_fits(board: BoardPage, raw: dict[str, pd.DataFrame
     field.fill("1.5")
     field.press("Enter")
     wanted = last[last.reward >= 1.5]
-    shown = [number(value) for value in wanted.reward[:rows]]
-    board.until(lambda: board.column("reward") == shown, "the filtered page")
+    assert board.settled().column("reward") == [number(value) for value in wanted.reward[:rows]]
     board.grid.get_by_role("button", name="Last").click()
     rest = wanted.response[rows * ((len(wanted) - 1) // rows) :].tolist()
-    board.until(lambda: board.column("response") == rest, "the filtered grid's last page")
+    assert board.settled().column("response") == rest
     board.rows.last.click()
     board.shows(wanted.uid.iloc[-1])
     field.fill("")
@@ -193,8 +187,7 @@ def test_the_search_looks_into_prompts_and_responses(board: BoardPage, raw: dict
         for line in last.itertuples()
     ]
     expect(board.count).to_have_text(f"{sum(hits)} of 64 match")
-    wanted = last[hits].response[: board.rows.count()].tolist()
-    board.until(lambda: board.column("response") == wanted, "the hits")
+    assert board.settled().column("response") == last[hits].response[: board.rows.count()].tolist()
 
 
 def test_a_click_on_a_curve_chooses_its_step(board: BoardPage, raw: dict[str, pd.DataFrame]) -> None:

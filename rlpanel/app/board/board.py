@@ -128,6 +128,17 @@ class Board:
                 )
         if before is not None:
             service.close(before)
+        self._note_reading()
+
+    def _note_reading(self) -> None:
+        """Let the page count as settled only once its run was read, unless that fails."""
+        index, reader = self.context.index, self._reader
+        if self._session is not None:
+            is_read = (
+                index is None or index.snapshot.version or index.path in reader.failing or reader.failure
+            )
+            busy = self._session.loop.busy
+            (busy.discard if is_read else busy.add)(self)
 
     def _show_split(self, *_: Any) -> None:
         """Show the selected split; a change resets the views as a change of the run does."""
@@ -211,7 +222,7 @@ class Board:
             self._overlays.show()
             self._session.redraw()
 
-    def _on_change(self, changed: set[RunIndex | None]) -> list[Callable[[], object]]:
+    def _on_change(self, changed: set[RunIndex | None]) -> list[Callable[[], None]]:
         """Apply changes and return the remaining draw callbacks.
 
         The session gives them several turns if all at once would block the event loop for too long.
@@ -236,6 +247,7 @@ class Board:
             else:
                 self.context.param.update(**clock)
             self._overlays.on_change(changed)
+        self._note_reading()
 
     def _set_view(self, whole: RunView, **updates: Any) -> None:
         context = self.context

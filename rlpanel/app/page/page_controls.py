@@ -49,7 +49,9 @@ class PageControls(Component):
     whole = param.Boolean(default=False, doc="Whether the page has all its views; the first view goes then.")
     keys = param.Dict(default=KEYS, doc="Keyboard shortcuts and their meaning.")
 
-    _esm = read_assets("panels/ui/dom.js", "panels/ui/closing.js", "app/page/page_controls.js")
+    _esm = read_assets(
+        "panels/ui/dom.js", "panels/ui/closing.js", "panels/session/drawn.js", "app/page/page_controls.js"
+    )
     _stylesheets: ClassVar[list[str]] = _CSS
 
     def __init__(self, selection: Selection, *, owns_window: bool) -> None:

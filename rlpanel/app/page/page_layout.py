@@ -1,4 +1,4 @@
-"""Layout of the board: header, side panel and views, built in small steps (`PartQueue`)."""
+"""Layout of the board: header, side panel and views, built in small steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.page.header import Header
 from rlpanel.app.page.page_controls import PageControls, SideToggle
-from rlpanel.app.page.part_queue import Step
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
@@ -22,6 +21,7 @@ from rlpanel.panels.language.language_switch import LanguageSwitch
 from rlpanel.panels.report.board_download import board_download
 from rlpanel.panels.sample.sample_detail import SampleDetail
 from rlpanel.panels.samples.sample_grid import SampleGrid
+from rlpanel.panels.session.event_loop import Step
 from rlpanel.panels.sidebar.run_badge import RunBadge
 from rlpanel.panels.sidebar.run_list import RunList
 from rlpanel.panels.sidebar.settings_form import SettingsForm

@@ -30,7 +30,7 @@ _TEMPLATE = """
 <style>{{ rlpanel_style }}</style>
 <script nonce="{{ rlpanel_nonce }}">document.documentElement.lang = "{{ rlpanel_language }}"</script>
 <script nonce="{{ rlpanel_nonce }}">globalThis.rlpanelLabels = {{ rlpanel_labels }}</script>
-<script nonce="{{ rlpanel_nonce }}">{{ rlpanel_theme_script }}</script>
+<script nonce="{{ rlpanel_nonce }}">{{ rlpanel_head_script }}</script>
 {% endblock %}
 {% block inner_body %}
 <div id="rl-first">{{ rlpanel_first_view }}</div>
@@ -78,7 +78,7 @@ def apply_template(document: Document, first_view: str) -> None:
                 read_assets("app/page/document.css", "panels/first_view/first_view.css"),
             )
         ),
-        rlpanel_theme_script=read_assets("app/page/theme.js")
+        rlpanel_head_script=read_assets("app/page/theme.js", "app/page/settled.js")
         .replace("SYSTEM_COOKIE", SYSTEM_COOKIE)
         .replace("THEME_COOKIE", THEME_COOKIE),
         rlpanel_view_script=read_assets(*_VIEW_SCRIPTS),

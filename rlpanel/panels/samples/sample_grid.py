@@ -23,7 +23,6 @@ from rlpanel.panels.samples.thumbnails import Thumbnails
 from rlpanel.panels.samples.visible_rows import PAGE, subset_html, visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import drawing_loop
-from rlpanel.panels.session.redraw_queue import draw_in_turn
 from rlpanel.panels.tables.data_table import DataTable
 from rlpanel.panels.texts.sample_texts import RowTexts, texts_of
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS
@@ -343,14 +342,17 @@ class SampleGrid(Viewer):
         loop, rows, texts, pool = drawing_loop(), self._rows, self._texts, self.context.threads.texts
 
         def show() -> None:
+            if loop is not None:
+                loop.busy.discard(texts)
             if self._texts is texts:
                 self._show_again()
 
         def read() -> None:
             if self._texts is texts and self._read_later is read and loop is not None:
                 self._read_later = None
+                loop.busy.add(texts)
                 future = texts.read_rest(index, snapshot, rows, pool)
-                future.add_done_callback(lambda _: draw_in_turn(loop, show))
+                future.add_done_callback(lambda _: loop.draw(show))
 
         self._read_later = read
         if loop is None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Generic, TypeVar
 
-import panel as pn
-
 from rlpanel.panels.language.labels import current_language, using
 from rlpanel.panels.session.event_loop import SessionLoop, drawing_loop
-from rlpanel.panels.session.redraw_queue import draw_in_turn
 
 T = TypeVar("T")
 
@@ -31,6 +28,7 @@ class BackgroundTask(Generic[T]):
         self._show = show
         self._pool = pool
         self._job = 0
+        self._loop: SessionLoop | None = None
 
     def start(self, results: Iterator[T]) -> None:
         """Compute ``results`` on a thread and show each one as it arrives.
@@ -38,15 +36,16 @@ class BackgroundTask(Generic[T]):
         Without a session (in a script) they are computed and shown at once.
         """
         self._job += 1
-        job, loop = self._job, drawing_loop()
+        job, self._loop = self._job, drawing_loop()
+        loop = self._loop
         if loop is None:
             for result in results:
                 if job == self._job:
                     self._show(result)
         else:
-            # An exception is raised again on the loop, which reports it like its other errors.
+            loop.busy.add(self)
             self._pool.submit(self._run, job, results, loop, current_language()).add_done_callback(
-                lambda future: loop.call_soon(future.result) if future.exception() else None
+                lambda future: loop.draw(partial(self._end, job, future))
             )
 
     def _run(self, job: int, results: Iterator[T], loop: SessionLoop, language: str) -> None:
@@ -54,13 +53,20 @@ class BackgroundTask(Generic[T]):
             for result in results:
                 if job != self._job or loop.is_gone:
                     return
-                draw_in_turn(loop, partial(self._on_result, job, result))
+                loop.draw(partial(self._on_result, job, result))
 
     def _on_result(self, job: int, result: T) -> None:
         if job == self._job:
-            with pn.io.hold():
-                self._show(result)
+            self._show(result)
+
+    def _end(self, job: int, future: Future[None]) -> None:
+        if job == self._job:
+            self.stop()
+        if not future.cancelled():
+            future.result()  # an exception is raised on the loop, which reports it like its other errors
 
     def stop(self) -> None:
         """End the current job early; its further results are not shown."""
         self._job += 1
+        if self._loop is not None:
+            self._loop.busy.discard(self)
