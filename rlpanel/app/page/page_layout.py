@@ -17,6 +17,7 @@ from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.page.header import Header
 from rlpanel.app.page.page_controls import PageControls, SideToggle
 from rlpanel.app.page.part_queue import Step
+from rlpanel.app.page.side_panel import SidePanel
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panel_fixes.page_root import PageRoot
 from rlpanel.panels.curves.curves import Curves
@@ -68,23 +69,27 @@ class Layout:
         self._empty_state: EmptyState | None = None
         self._controls = PageControls(context.selection, owns_window=owns_window)
         self._findings = FindingsBadge(context)
-        self._side = _column("rl-side", read_assets("app/page/side.css"))
         self._views = _column("rl-board", read_assets("app/page/views.css"))
         self._main = _column("rl-main", read_assets("app/page/regions.css"))
         self._left = _column("rl-left", read_assets("app/page/columns.css"))
         self._right = _column("rl-right", read_assets("app/page/columns.css"))
         self._cover = pn.Column(sizing_mode="stretch_width", styles=_COVERING, visible=False)
         self._main.extend([self._cover, self._views])
+        self._body = pn.Row(
+            self._main,
+            sizing_mode="stretch_both",
+            margin=0,
+            css_classes=["rl-body"],
+            stylesheets=[read_assets("app/page/regions.css")],
+        )
         self.root = PageRoot(
             self._header(owns_window),
-            pn.Row(self._side, self._main, sizing_mode="stretch_both", margin=0, css_classes=["rl-body"],
-                   stylesheets=[read_assets("app/page/regions.css")]),
+            self._body,
             sizing_mode="stretch_both",
             margin=0,
             stylesheets=[theme.theme_variables(":host({})"), read_assets("app/page/page.css")],
             design=PlainDesign,
         )  # fmt: skip
-        self._fill_side()
         context.selection.param.watch(self._restyle, "dark")
         context.param.watch(self._show_or_cover, "view")
         context.param.watch(self._lead_with_sample, "shaded_steps")
@@ -108,7 +113,7 @@ class Layout:
             self._add_step,
             self._add_samples,
             self._add_detail,
-            self._add_settings,
+            self._add_side,
         ]
         return views if document is None else [*views, partial(self._show, document)]
 
@@ -138,10 +143,6 @@ class Layout:
         if self.board.pace is not None:
             parts["pace"] = self.board.pace
         return Header({**parts, "findings": self._findings.popup, "buttons": self._controls})
-
-    def _fill_side(self) -> None:
-        context = self.board.context
-        self._side.extend([RunList(context), LeftOut(context)])
 
     def _restyle(self, *_: Any) -> None:
         self.root.css_classes = ["rl-page", "rl-dark" if self.board.context.selection.dark else "rl-light"]
@@ -203,10 +204,16 @@ class Layout:
         self._detail = SampleDetail(self.board.context)
         self._right.append(self._detail)
 
-    def _add_settings(self) -> None:
-        self._side.append(SettingsForm(self.board.context))
+    def _add_side(self) -> None:
+        context = self.board.context
+        parts: dict[str, Component] = {
+            "run_list": RunList(context),
+            "left_out": LeftOut(context),
+            "settings": SettingsForm(context),
+        }
         if self.window is not None:
-            self._side.append(LanguageSwitch())
+            parts["language"] = LanguageSwitch()
+        self._body.insert(0, SidePanel(parts))
 
     def _show(self, document: Document) -> Iterator[Step]:
         """Create the Bokeh models of each view, and then add the board to the document."""
@@ -218,8 +225,9 @@ class Layout:
 
     def _parts(self) -> Iterator[Viewable]:
         """Yield the layouts and components whose models are created in a step of their own."""
+        yield from self._body.select(SidePanel)
         yield from self._cards
-        for column in (self._side, self._views, self._left, self._right):
+        for column in (self._views, self._left, self._right):
             for view in column:
                 if view.select(lambda each: each is self._left):
                     continue

@@ -27,7 +27,8 @@ class Region(Component):
     """Base class of regions: a text parameter for each part, in the order of the screen.
 
     A subclass declares a `param.String` for each part, and ``_esm = region_script(name=Class, ...)`` with the
-    classes of the parts. Its style sheet places the parts, which are in an element of the class ``region``.
+    classes of the parts. A large value of a part has one of its own, named ``<part>_<value>``.
+    Its style sheet places the parts, which are in an element of the class ``region``.
 
     Parameters
     ----------
@@ -40,9 +41,11 @@ class Region(Component):
     def __init__(self, parts: dict[str, Component], **params: Any) -> None:
         self._parts = parts
         self._answered = dict.fromkeys(parts, 0)
-        super().__init__(**params, **{name: self._text(name) for name in parts})
+        texts = [(name, *text) for name, part in parts.items() for text in _texts(name, type(part)).items()]
+        super().__init__(**params, **{text: self._text(name, values) for name, text, values in texts})
+        for name, text, values in texts:
+            parts[name].param.watch(partial(self._write, name, text, values), list(values))
         for name, part in parts.items():
-            part.param.watch(partial(self._write, name), list(_values(type(part))))
             part.region = (self, name)
 
     def select(self, selector: type | Callable[[Viewable], bool] | None = None) -> list[Viewable]:
@@ -63,15 +66,14 @@ class Region(Component):
             self._answered[name] = message["sent"]
             with suppress(ValueError):  # the browser may send anything: the part then keeps its value
                 setattr(part, message["name"], message.get("value"))
-            self._write(name)
+            self._write(name, name, _texts(name, type(part))[name])
 
-    def _write(self, name: str, *_: Any) -> None:
-        setattr(self, name, self._text(name))
+    def _write(self, name: str, text: str, values: tuple[str, ...], *_: Any) -> None:
+        setattr(self, text, self._text(name, values))
 
-    def _text(self, name: str) -> str:
-        part = self._parts[name]
-        values = {value: getattr(part, value) for value in _values(type(part))}
-        return json.dumps({"answered": self._answered[name], "values": values}, allow_nan=False)
+    def _text(self, name: str, values: tuple[str, ...]) -> str:
+        shown = {value: getattr(self._parts[name], value) for value in values}
+        return json.dumps({"answered": self._answered[name], "values": shown}, allow_nan=False)
 
 
 class Html(Component):
@@ -87,9 +89,11 @@ def region_script(**parts: type[Component]) -> str:
     scripts = "".join(
         f"DRAW.{name} = (() => {{\n{_inside(part)}\nreturn render\n}})()\n"
         f"SHEETS.{name} = {json.dumps(list(part._stylesheets))}\n"
+        f"TEXTS.{name} = {json.dumps(list(_texts(name, part)))}\n"
         for name, part in parts.items()
     )
-    return f"const DRAW = {{}}\nconst SHEETS = {{}}\n{scripts}{read_assets('panels/ui/region.js')}"
+    tables = "const DRAW = {}\nconst SHEETS = {}\nconst TEXTS = {}\n"
+    return f"{tables}{scripts}{read_assets('panels/ui/region.js')}"
 
 
 def _inside(part: type[Component]) -> str:
@@ -98,9 +102,14 @@ def _inside(part: type[Component]) -> str:
 
 
 @cache
-def _values(part: type[Component]) -> tuple[str, ...]:
-    """Return the parameters that a region sends for components of a class."""
+def _texts(name: str, part: type[Component]) -> dict[str, tuple[str, ...]]:
+    """Return the texts of a region for a part of a class, each with the parameters that it holds."""
     own = [
-        name for name in part.param if name not in Reactive.param and (part.param[name].precedence or 0) >= 0
+        value
+        for value in part.param
+        if value not in Reactive.param and (part.param[value].precedence or 0) >= 0
     ]
-    return (*own, *_OF_ELEMENT)
+    small = tuple(value for value in own if value not in part.LARGE)
+    return {f"{name}_{value}": (value,) for value in own if value in part.LARGE} | {
+        name: (*small, *_OF_ELEMENT)
+    }

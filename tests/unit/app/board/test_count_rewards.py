@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from rlpanel.app.board.board import Board
-from rlpanel.panels.inputs.form import Form
 from rlpanel.panels.plots.density_plot import density
 from rlpanel.panels.session.context import watch_step
 from rlpanel.panels.sidebar.run_badge import badge_html
@@ -111,11 +110,7 @@ def test_a_density_of_episodes_is_not_continued_with_rows(board: Board) -> None:
 
 def test_the_field_is_there_where_it_matters(board: Board) -> None:
     def names() -> set[str]:
-        return {
-            field["name"]
-            for group in part_of(SettingsForm(board.context), Form).groups
-            for field in group["fields"]
-        }
+        return {field["name"] for group in SettingsForm(board.context).groups for field in group["fields"]}
 
     at(board, "?run=a")
     assert "count_rewards" in names()
