@@ -15,6 +15,7 @@ from panel.viewable import Viewable
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.page.header import Header
+from rlpanel.app.page.notices import Notices
 from rlpanel.app.page.page_controls import PageControls, SideToggle
 from rlpanel.app.page.part_queue import Step
 from rlpanel.app.page.side_panel import SidePanel
@@ -66,15 +67,13 @@ class Layout:
         self._cards = pn.FlexBox()
         self._samples: SampleGrid | None = None
         self._detail: SampleDetail | None = None
-        self._empty_state: EmptyState | None = None
         self._controls = PageControls(context.selection, owns_window=owns_window)
         self._findings = FindingsBadge(context)
         self._views = _column("rl-board", read_assets("app/page/views.css"))
         self._main = _column("rl-main", read_assets("app/page/regions.css"))
         self._left = _column("rl-left", read_assets("app/page/columns.css"))
         self._right = _column("rl-right", read_assets("app/page/columns.css"))
-        self._cover = pn.Column(sizing_mode="stretch_width", styles=_COVERING, visible=False)
-        self._main.extend([self._cover, self._views])
+        self._main.extend([EmptyState(context, board.open_demo), self._views])
         self._body = pn.Row(
             self._main,
             sizing_mode="stretch_both",
@@ -91,10 +90,10 @@ class Layout:
             design=PlainDesign,
         )  # fmt: skip
         context.selection.param.watch(self._restyle, "dark")
-        context.param.watch(self._show_or_cover, "view")
+        context.param.watch(self._hide_empty, "view")
         context.param.watch(self._lead_with_sample, "shaded_steps")
         self._restyle()
-        self._show_or_cover()
+        self._hide_empty()
         self.window: BrowserWindow | None = None
         if owns_window:
             self.window = BrowserWindow(on_key=self.on_key)
@@ -147,17 +146,10 @@ class Layout:
     def _restyle(self, *_: Any) -> None:
         self.root.css_classes = ["rl-page", "rl-dark" if self.board.context.selection.dark else "rl-light"]
 
-    def _show_or_cover(self, *_: Any) -> None:
-        """Cover the views while there are no samples.
-
-        The empty state does not replace them: a table or plot built without a size may stay empty.
-        """
-        empty = not self.board.context.snapshot.samples
-        if empty and self._empty_state is None:
-            self._empty_state = EmptyState(self.board.context, self.board.open_demo)
-            self._cover.append(self._empty_state)
-        self._cover.visible = empty
-        self._views.styles = {"visibility": "hidden" if empty else "visible"}
+    def _hide_empty(self, *_: Any) -> None:
+        """Hide the views while there are no samples; the empty state covers them."""
+        shown = bool(self.board.context.snapshot.samples)
+        self._views.styles = {"visibility": "visible" if shown else "hidden"}
 
     def _lead_with_sample(self, event: Any) -> None:
         """While a finding is open, its sample stands above the grid where columns are below each other."""
@@ -170,8 +162,13 @@ class Layout:
         context = self.board.context
         curves = Curves(context, lazy=True)
         self._cards = curves.row
-        lead = [LinkNotice(context), BacklogBar(context), self._findings.current, self._findings.opened]
-        self._views.extend([*lead, curves, StepBar(context)])
+        notices: dict[str, Component] = {
+            "link_notice": LinkNotice(context),
+            "backlog": BacklogBar(context),
+            "current": self._findings.current,
+            "opened": self._findings.opened,
+        }
+        self._views.extend([Notices(notices), curves, StepBar(context)])
         return curves.card_steps()
 
     def _add_step(self) -> Iterator[Step]:
@@ -249,4 +246,3 @@ def _column(name: str, *sheets: str) -> pn.Column:
 
 #: Hides the scroll button of a column, which is invisible but would take up a gap.
 _NO_SCROLL_BUTTON = ".scroll-button { display: none; }"
-_COVERING = {"position": "absolute", "inset": "0", "z-index": "1", "background": "var(--rl-bg)"}

@@ -19,6 +19,8 @@ from panel.viewable import Viewable
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.ui.assets import read_assets
 
+#: Script that most parts need, so a region's script has it once.
+_DOM = read_assets("panels/ui/dom.js")
 #: Parameters of all components that a region applies to the element of a part; its style sheet does the rest.
 _OF_ELEMENT = ("css_classes", "visible")
 
@@ -93,12 +95,12 @@ def region_script(**parts: type[Component]) -> str:
         for name, part in parts.items()
     )
     tables = "const DRAW = {}\nconst SHEETS = {}\nconst TEXTS = {}\n"
-    return f"{tables}{scripts}{read_assets('panels/ui/region.js')}"
+    return f"{_DOM}\n{tables}{scripts}{read_assets('panels/ui/region.js')}"
 
 
 def _inside(part: type[Component]) -> str:
     """Return the script of a component as the body of a function."""
-    return str(part._esm).replace("export function render", "function render")
+    return str(part._esm).replace(_DOM, "").replace("export function render", "function render")
 
 
 @cache
