@@ -27,3 +27,7 @@ def test_a_tick_of_a_long_list_sends_little(monkeypatch: pytest.MonkeyPatch) -> 
     context.now = 1.0
     assert (sent, "run-7" in panel.run_list) == (["run_list"], True)
     assert len(panel.run_list) < 1000
+
+
+def test_its_script_has_what_all_parts_need_once() -> None:
+    assert SidePanel._esm.count("function element(") == 1
