@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import param
 
-from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.findings.findings_popup import CurrentFindings, OpenedFinding
 from rlpanel.panels.status.backlog_bar import BacklogBar
 from rlpanel.panels.status.link_notice import LinkNotice
@@ -26,6 +25,3 @@ class Notices(Region):
         link_notice=LinkNotice, backlog=BacklogBar, current=CurrentFindings, opened=OpenedFinding
     )
     _stylesheets: ClassVar[list[str]] = [read_assets("panels/ui/region.css", "app/page/notices.css")]
-
-    def __init__(self, parts: dict[str, Component], **params: Any) -> None:
-        super().__init__(parts, sizing_mode="stretch_width", margin=0, css_classes=["rl-notices"], **params)

@@ -74,12 +74,9 @@ class Layout:
         self._left = _column("rl-left", read_assets("app/page/columns.css"))
         self._right = _column("rl-right", read_assets("app/page/columns.css"))
         self._main.extend([EmptyState(context, board.open_demo), self._views])
+        sheets = [read_assets("app/page/regions.css")]
         self._body = pn.Row(
-            self._main,
-            sizing_mode="stretch_both",
-            margin=0,
-            css_classes=["rl-body"],
-            stylesheets=[read_assets("app/page/regions.css")],
+            self._main, sizing_mode="stretch_both", margin=0, css_classes=["rl-body"], stylesheets=sheets
         )
         self.root = PageRoot(
             self._header(owns_window),
@@ -162,13 +159,10 @@ class Layout:
         context = self.board.context
         curves = Curves(context, lazy=True)
         self._cards = curves.row
-        notices: dict[str, Component] = {
-            "link_notice": LinkNotice(context),
-            "backlog": BacklogBar(context),
-            "current": self._findings.current,
-            "opened": self._findings.opened,
-        }
-        self._views.extend([Notices(notices), curves, StepBar(context)])
+        notices: dict[str, Component] = {"link_notice": LinkNotice(context), "backlog": BacklogBar(context)}
+        notices |= {"current": self._findings.current, "opened": self._findings.opened}
+        lead = Notices(notices, sizing_mode="stretch_width", margin=0)
+        self._views.extend([lead, curves, StepBar(context)])
         return curves.card_steps()
 
     def _add_step(self) -> Iterator[Step]:
@@ -203,14 +197,11 @@ class Layout:
 
     def _add_side(self) -> None:
         context = self.board.context
-        parts: dict[str, Component] = {
-            "run_list": RunList(context),
-            "left_out": LeftOut(context),
-            "settings": SettingsForm(context),
-        }
+        parts: dict[str, Component] = {"run_list": RunList(context), "left_out": LeftOut(context)}
+        parts["settings"] = SettingsForm(context)
         if self.window is not None:
             parts["language"] = LanguageSwitch()
-        self._body.insert(0, SidePanel(parts))
+        self._body.insert(0, SidePanel(parts, sizing_mode="stretch_both", margin=0, css_classes=["rl-side"]))
 
     def _show(self, document: Document) -> Iterator[Step]:
         """Create the Bokeh models of each view, and then add the board to the document."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import param
 
-from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.language_switch import LanguageSwitch
 from rlpanel.panels.sidebar.run_list import RunList
 from rlpanel.panels.sidebar.settings_form import SettingsForm
@@ -27,6 +26,3 @@ class SidePanel(Region):
 
     _esm = region_script(run_list=RunList, left_out=LeftOut, settings=SettingsForm, language=LanguageSwitch)
     _stylesheets: ClassVar[list[str]] = [read_assets("panels/ui/region.css", "app/page/side.css")]
-
-    def __init__(self, parts: dict[str, Component], **params: Any) -> None:
-        super().__init__(parts, sizing_mode="stretch_both", margin=0, css_classes=["rl-side"], **params)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.status.notice import Notice
-from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.snapshot.snapshot import Progress, describe
 
 #: From this fraction on the bar is hidden, so that it does not flicker for short backlogs.
@@ -16,11 +15,6 @@ NEARLY = 0.99
 
 class BacklogBar(Notice):
     """Progress bar above the curves, shown while older lines of the run are not read yet."""
-
-    _stylesheets: ClassVar[list[str]] = [
-        *Notice._stylesheets,
-        read_assets("panels/status/backlog_bar.css"),
-    ]
 
     def __init__(self, context: Context) -> None:
         super().__init__(buttons={"halt": tr("pause")}, css_classes=["rl-backlog"])

@@ -27,10 +27,7 @@ class EmptyState(Notice):
         Called by the button that opens the demo.
     """
 
-    _stylesheets: ClassVar[list[str]] = [
-        *Notice._stylesheets,
-        read_assets("panels/status/empty_state.css", "panels/status/backlog_bar.css"),
-    ]
+    _stylesheets: ClassVar[list[str]] = [*Notice._stylesheets, read_assets("panels/status/empty_state.css")]
 
     def __init__(self, context: Context, on_demo: Callable[[], None]) -> None:
         super().__init__(

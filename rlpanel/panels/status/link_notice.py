@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.status.notice import Notice
-from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.texts.shorten import shorten
 
@@ -25,11 +24,6 @@ _LONGEST = 200
 
 class LinkNotice(Notice):
     """Shows what a link asks for, with buttons that run it or leave it out; hidden if nothing waits."""
-
-    _stylesheets: ClassVar[list[str]] = [
-        *Notice._stylesheets,
-        read_assets("panels/status/link_notice.css"),
-    ]
 
     def __init__(self, context: Context) -> None:
         super().__init__(buttons={"run": tr("Run"), "leave": tr("Leave out")}, css_classes=["rl-link"])
@@ -63,7 +57,7 @@ def notice_html(held: dict[str, Any]) -> str:
         if held.get(key)
     )
     question = tr("This link comes from another site. Run its search and filter?")
-    return f'<div class="row" role="status"><b>{question}</b>{values}</div>'
+    return f'<div class="row asks" role="status"><b>{question}</b>{values}</div>'
 
 
 def _shortened(value: Any) -> str:
