@@ -84,12 +84,15 @@ class Html(Component):
 
 def region_script(**parts: type[Component]) -> str:
     """Return the script of a region that draws parts of these classes, in this order."""
-    scripts = "".join(
-        f"DRAW.{name} = (() => {{\n{_inside(part)}\nreturn render\n}})()\n"
-        f"SHEETS.{name} = {json.dumps(list(part._stylesheets))}\n"
-        for name, part in parts.items()
-    )
-    return f"const DRAW = {{}}\nconst SHEETS = {{}}\n{scripts}{read_assets('panels/ui/region.js')}"
+    drawn: dict[str, str] = {}
+    lines = ["const DRAW = {}", "const SHEETS = {}"]
+    for name, part in parts.items():
+        script = f"(() => {{\n{_inside(part)}\nreturn render\n}})()"
+        # Parts with the same script share it.
+        lines.append(f"DRAW.{name} = {drawn.get(script, script)}")
+        lines.append(f"SHEETS.{name} = {json.dumps(list(part._stylesheets))}")
+        drawn[script] = f"DRAW.{name}"
+    return "\n".join([*lines, read_assets("panels/ui/region.js")])
 
 
 def _inside(part: type[Component]) -> str:
