@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import panel as pn
+from panel.viewable import Viewable, Viewer
 
 from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
@@ -175,7 +176,9 @@ def _at(run: Run, step: int | None) -> Context:
     return _shared_context(run) if step is None else context_of(run, step=step)
 
 
-def _framed(view: Callable[[Context], Any], context: Context, dark: bool | None, **options: Any) -> pn.Column:
+def _framed(
+    view: Callable[[Context], Viewer | Viewable], context: Context, dark: bool | None, **options: Any
+) -> pn.Column:
     load_scripts()
     context.selection.dark = _dark(dark)
     return NotebookFrame(view(context), context, context.selection.dark, **options)

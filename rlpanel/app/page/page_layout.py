@@ -16,6 +16,7 @@ from rlpanel.app.page.notices import Notices
 from rlpanel.app.page.page_controls import PageControls, SideToggle
 from rlpanel.app.page.part_queue import Step
 from rlpanel.app.page.side_panel import SidePanel
+from rlpanel.app.page.step_cards import StepCards
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
@@ -159,27 +160,23 @@ class Layout:
         self._views.extend([lead, curves, StepBar(context)])
         return curves.card_steps()
 
-    def _add_step(self) -> Iterator[Step]:
+    def _add_step(self) -> None:
         context = self.board.context
         self._views.append(
-            pn.FlexBox(
+            pn.Row(
                 self._left,
                 self._right,
-                gap="10px",
-                flex_wrap="wrap",
-                align_items="stretch",
                 sizing_mode="stretch_both",
                 margin=0,
                 styles={"flex": "1 1 auto", "min-height": "560px"},
                 css_classes=["rl-lower"],
+                stylesheets=[read_assets("app/page/regions.css")],
             )
         )
-        charts = pn.FlexBox(gap="10px", margin=0, sizing_mode="stretch_width")
-        self._left.append(charts)
-        groups = GroupStrip(context)
-        groups.param.watch(self._show_group, "picks")
-        yield lambda: charts.extend([RewardDistribution(context), RewardGap(context), groups])
-        yield lambda: self._left.append(StepSummary(context))
+        groups = GroupStrip(context, self._show_group)
+        numbers = StepSummary(context)
+        cards = {"distribution": RewardDistribution(context), "gap": RewardGap(context), "groups": groups}
+        self._left.append(StepCards({**cards, "numbers": numbers}, sizing_mode="stretch_width", margin=0))
 
     def _add_samples(self) -> None:
         self._samples = SampleGrid(self.board.context, board_download)

@@ -35,7 +35,7 @@ class BarCard(Exporter):
     head = param.Dict(default={}, doc="Title, tip (tooltip) and notes: pairs of text and CSS class.")
     plot = param.Dict(default={}, doc="The plot, as returned by `bar_plot`.")
     marker = param.Number(default=None, allow_None=True, doc="Position of a vertical line.")
-    picks = param.Boolean(default=False, doc="Whether bars can be clicked.")
+    clickable = param.Boolean(default=False, doc="Whether bars can be clicked.")
     height_px = param.Integer(default=HEIGHT, doc="Height of the plot in pixels.")
 
     _esm = read_assets(*EXPORT_SCRIPTS, "panels/plots/bar_plot.js", "panels/export/bar_card.js")
@@ -43,7 +43,7 @@ class BarCard(Exporter):
         theme.CSS,
         *EXPORT_STYLES,
         read_assets("panels/plots/bar_plot.css"),
-        read_assets("panels/export/bar_card.css"),
+        read_assets("panels/ui/card.css", "panels/export/bar_card.css"),
     ]
 
     def __init__(
@@ -55,17 +55,13 @@ class BarCard(Exporter):
         on_pick: Callable[[float], None] | None = None,
         **params: Any,
     ) -> None:
-        defaults: dict[str, Any] = {
-            "styles": {**theme.CARD, "overflow": "visible", "flex": "1 1 165px", "min-width": "165px"},
-            "margin": 0,
-            "css_classes": ["rl-card", css_name],
-        }
-        super().__init__(context, get_export, picks=on_pick is not None, **{**defaults, **params})
+        defaults: dict[str, Any] = {"margin": 0, "css_classes": ["rl-card", css_name]}
+        super().__init__(context, get_export, clickable=on_pick is not None, **{**defaults, **params})
         self._on_pick = on_pick
 
-    def draw(self, head: dict[str, Any], plot: dict[str, Any]) -> None:
-        """Show the card with another head and plot, both JSON objects."""
-        self.param.update(head=head, plot=plot, visible=True)
+    def draw(self, head: dict[str, Any], plot: dict[str, Any], marker: float | None = None) -> None:
+        """Show the card with another head and plot, both JSON objects, and a vertical line."""
+        self.param.update(head=head, plot=plot, marker=marker, visible=True)
 
     def receive(self, message: Any) -> None:
         """Export the card, or pick the bar that was clicked."""

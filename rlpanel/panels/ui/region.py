@@ -88,14 +88,16 @@ class Html(Component):
 
 def region_script(**parts: type[Component]) -> str:
     """Return the script of a region that draws parts of these classes, in this order."""
-    scripts = "".join(
-        f"DRAW.{name} = (() => {{\n{_inside(part)}\nreturn render\n}})()\n"
-        f"SHEETS.{name} = {json.dumps(list(part._stylesheets))}\n"
-        f"TEXTS.{name} = {json.dumps(list(_texts(name, part)))}\n"
-        for name, part in parts.items()
-    )
-    tables = "const DRAW = {}\nconst SHEETS = {}\nconst TEXTS = {}\n"
-    return f"{_DOM}\n{tables}{scripts}{read_assets('panels/ui/region.js')}"
+    drawn: dict[str, str] = {}
+    lines = [_DOM, "const DRAW = {}", "const SHEETS = {}", "const TEXTS = {}"]
+    for name, part in parts.items():
+        script = f"(() => {{\n{_inside(part)}\nreturn render\n}})()"
+        # Parts with the same script share it.
+        lines.append(f"DRAW.{name} = {drawn.get(script, script)}")
+        lines.append(f"SHEETS.{name} = {json.dumps(list(part._stylesheets))}")
+        lines.append(f"TEXTS.{name} = {json.dumps(list(_texts(name, part)))}")
+        drawn[script] = f"DRAW.{name}"
+    return "\n".join([*lines, read_assets("panels/ui/region.js")])
 
 
 def _inside(part: type[Component]) -> str:

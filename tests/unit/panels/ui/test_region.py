@@ -92,3 +92,8 @@ def test_a_script_holds_the_scripts_and_sheets_of_all_parts() -> None:
     script = region_script(head=Html, search=Search)
     assert script.count("export function render") == 1
     assert '"b { color: red }"' in script
+
+
+def test_parts_with_the_same_script_share_it() -> None:
+    script = region_script(first=Search, second=Search)
+    assert script.count("createElement('span')") == 1
