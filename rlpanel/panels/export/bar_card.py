@@ -43,7 +43,7 @@ class BarCard(Exporter):
         theme.CSS,
         *EXPORT_STYLES,
         read_assets("panels/plots/bar_plot.css"),
-        read_assets("panels/ui/card.css", "panels/export/bar_card.css"),
+        read_assets("panels/export/bar_card.css"),
     ]
 
     def __init__(
@@ -55,7 +55,11 @@ class BarCard(Exporter):
         on_pick: Callable[[float], None] | None = None,
         **params: Any,
     ) -> None:
-        defaults: dict[str, Any] = {"margin": 0, "css_classes": ["rl-card", css_name]}
+        defaults: dict[str, Any] = {
+            "styles": {**theme.CARD, "overflow": "visible", "flex": "1 1 165px", "min-width": "165px"},
+            "margin": 0,
+            "css_classes": ["rl-card", css_name],
+        }
         super().__init__(context, get_export, clickable=on_pick is not None, **{**defaults, **params})
         self._on_pick = on_pick
 

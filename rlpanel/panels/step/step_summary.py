@@ -28,13 +28,16 @@ class StepSummary(Component):
     numbers = param.List(default=[], doc="One JSON object per number.")
 
     _esm = read_assets("panels/ui/dom.js", "panels/step/step_numbers.js")
-    _stylesheets: ClassVar[list[str]] = [
-        theme.CSS,
-        read_assets("panels/ui/card.css", "panels/step/step_summary.css"),
-    ]
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/step/step_summary.css")]
 
     def __init__(self, context: Context) -> None:
-        super().__init__(sizing_mode="stretch_width", margin=0, visible=False, css_classes=["rl-numbers"])
+        super().__init__(
+            styles=theme.CARD,
+            sizing_mode="stretch_width",
+            margin=0,
+            visible=False,
+            css_classes=["rl-numbers"],
+        )
         self.context = context
         watch_step(context, self._draw)
         context.display.param.watch(self._draw, ["kl_estimator", "per_sequence"])
