@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import panel as pn
-from panel.viewable import Viewer
+from panel.viewable import Viewable, Viewer
 
 from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
@@ -177,7 +177,7 @@ def _at(run: Run, step: int | None) -> Context:
 
 
 def _framed(
-    view: Callable[[Context], Viewer], context: Context, dark: bool | None, **options: Any
+    view: Callable[[Context], Viewer | Viewable], context: Context, dark: bool | None, **options: Any
 ) -> pn.Column:
     load_scripts()
     context.selection.dark = _dark(dark)

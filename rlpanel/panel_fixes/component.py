@@ -25,6 +25,8 @@ class Component(JSComponent):
 
     #: Parameters that the browser may set in a region.
     SET_IN_BROWSER: ClassVar[frozenset[str]] = frozenset()
+    #: Parameters that a region sends apart from the others, since they are large and seldom change.
+    LARGE: ClassVar[frozenset[str]] = frozenset()
     #: Panel looks for a bundled script in the folders of each component's packages, three times a component.
     _bundle_path: ClassVar[None] = None
 

@@ -287,8 +287,12 @@ _READ_SOURCE = f"""(name) => {{
 }}"""
 _READ_BARS = """(card) => {
     const models = Bokeh.documents.flatMap((document) => [...document.all_models])
-    const shown = models.filter((model) => model.css_classes?.includes(card) && model.visible)
-    return shown.at(-1)?.data?.plot
+    const alone = models.map((model) => ({ ...model.data?.attributes, ...model.attributes }))
+    const parts = models.flatMap((model) => Object.values(model.data?.attributes ?? {}))
+        .filter((text) => typeof text === "string" && text.startsWith('{"answered"'))
+        .map((text) => JSON.parse(text).values)
+    const shown = [...alone, ...parts].filter((each) => each.css_classes?.includes(card) && each.visible)
+    return shown.at(-1)?.plot
 }"""
 _SOURCE_NAMES = f"""() => {{
     {_EACH_SOURCE}

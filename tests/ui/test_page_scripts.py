@@ -14,7 +14,7 @@ from tests.ui.test_early_changes import FIND
 #: Makes a component higher, and returns how often Bokeh then laid out the page.
 GROW = f"""async () => {{
   {FIND}
-  const view = find((view) => view.model.class_name === "LanguageSwitch")
+  const view = find((view) => view.model.class_name === "SidePanel")
   let root = view
   while (root.parent) {{ root = root.parent }}
   let layouts = 0, sizes = 0

@@ -260,8 +260,13 @@ class Board:
         if split and split != part.split and part.version and part.progress.caught_up:
             notify(tr("split {split} is not in this run; {shown} is shown", split=split, shown=part.split))
             context.selection.split = ""
-        selected, steps = context.selection.step, part.steps
-        if selected is None or not len(steps.values) or not part.progress.caught_up:
+        self._correct_step()
+
+    def _correct_step(self) -> None:
+        """Select the nearest step if the run, once it is read, does not have the selected one."""
+        context, snapshot = self.context, self.context.snapshot
+        selected, steps = context.selection.step, snapshot.steps
+        if selected is None or not len(steps.values) or not snapshot.progress.caught_up:
             return
         if steps.position(selected) < 0:
             nearest = context.nearest_step(float(selected))
@@ -310,6 +315,7 @@ class Board:
         # The run first, since watchers are called in this order: no view draws the new step of the old run.
         selection.param.update(**{"run": selection.run, **defaults, **values})
         self.context.waiting_values = held
+        self._correct_step()
         if problems:
             # Show one notification: Bokeh fails when several notifications are closed one after another.
             notify("; ".join(map(problem_text, problems)))

@@ -12,7 +12,10 @@ from bokeh.document import Document
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.page.header import Header
+from rlpanel.app.page.notices import Notices
 from rlpanel.app.page.page_controls import PageControls, SideToggle
+from rlpanel.app.page.side_panel import SidePanel
+from rlpanel.app.page.step_cards import StepCards
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
@@ -60,31 +63,30 @@ class Layout:
         context = board.context
         self._samples: SampleGrid | None = None
         self._detail: SampleDetail | None = None
-        self._empty_state: EmptyState | None = None
         self._controls = PageControls(context.selection, owns_window=owns_window)
         self._findings = FindingsBadge(context)
-        self._side = _column("rl-side", read_assets("app/page/side.css"))
         self._views = _column("rl-board", read_assets("app/page/views.css"))
         self._main = _column("rl-main", read_assets("app/page/regions.css"))
         self._left = _column("rl-left", read_assets("app/page/columns.css"))
         self._right = _column("rl-right", read_assets("app/page/columns.css"))
-        self._cover = pn.Column(sizing_mode="stretch_width", styles=_COVERING, visible=False)
-        self._main.extend([self._cover, self._views])
+        self._main.extend([EmptyState(context, board.open_demo), self._views])
+        sheets = [read_assets("app/page/regions.css")]
+        self._body = pn.Row(
+            self._main, sizing_mode="stretch_both", margin=0, css_classes=["rl-body"], stylesheets=sheets
+        )
         self.root = pn.Column(
             self._header(owns_window),
-            pn.Row(self._side, self._main, sizing_mode="stretch_both", margin=0, css_classes=["rl-body"],
-                   stylesheets=[read_assets("app/page/regions.css")]),
+            self._body,
             sizing_mode="stretch_both",
             margin=0,
             stylesheets=[theme.theme_variables(":host({})"), read_assets("app/page/page.css")],
             design=PlainDesign,
         )  # fmt: skip
-        self._fill_side()
         context.selection.param.watch(self._restyle, "dark")
-        context.param.watch(self._show_or_cover, "view")
+        context.param.watch(self._hide_empty, "view")
         context.param.watch(self._lead_with_sample, "shaded_steps")
         self._restyle()
-        self._show_or_cover()
+        self._hide_empty()
         self.window: BrowserWindow | None = None
         if owns_window:
             self.window = BrowserWindow(on_key=self.on_key)
@@ -103,7 +105,7 @@ class Layout:
             self._add_step,
             self._add_samples,
             self._add_detail,
-            self._add_settings,
+            self._add_side,
         ]
         return views if document is None else [*views, partial(self._show, document)]
 
@@ -134,24 +136,13 @@ class Layout:
             parts["pace"] = self.board.pace
         return Header({**parts, "findings": self._findings.popup, "buttons": self._controls})
 
-    def _fill_side(self) -> None:
-        context = self.board.context
-        self._side.extend([RunList(context), LeftOut(context)])
-
     def _restyle(self, *_: Any) -> None:
         self.root.css_classes = ["rl-page", "rl-dark" if self.board.context.selection.dark else "rl-light"]
 
-    def _show_or_cover(self, *_: Any) -> None:
-        """Cover the views while there are no samples.
-
-        The empty state does not replace them: a table or plot built without a size may stay empty.
-        """
-        empty = not self.board.context.snapshot.samples
-        if empty and self._empty_state is None:
-            self._empty_state = EmptyState(self.board.context, self.board.open_demo)
-            self._cover.append(self._empty_state)
-        self._cover.visible = empty
-        self._views.styles = {"visibility": "hidden" if empty else "visible"}
+    def _hide_empty(self, *_: Any) -> None:
+        """Hide the views while there are no samples; the empty state covers them."""
+        shown = bool(self.board.context.snapshot.samples)
+        self._views.styles = {"visibility": "visible" if shown else "hidden"}
 
     def _lead_with_sample(self, event: Any) -> None:
         """While a finding is open, its sample stands above the grid where columns are below each other."""
@@ -163,31 +154,29 @@ class Layout:
         """Add the curves; each card has a step of its own."""
         context = self.board.context
         curves = Curves(context, lazy=True)
-        lead = [LinkNotice(context), BacklogBar(context), self._findings.current, self._findings.opened]
-        self._views.extend([*lead, curves, StepBar(context)])
+        notices: dict[str, Component] = {"link_notice": LinkNotice(context), "backlog": BacklogBar(context)}
+        notices |= {"current": self._findings.current, "opened": self._findings.opened}
+        lead = Notices(notices, sizing_mode="stretch_width", margin=0)
+        self._views.extend([lead, curves, StepBar(context)])
         return curves.card_steps()
 
-    def _add_step(self) -> Iterator[Step]:
+    def _add_step(self) -> None:
         context = self.board.context
         self._views.append(
-            pn.FlexBox(
+            pn.Row(
                 self._left,
                 self._right,
-                gap="10px",
-                flex_wrap="wrap",
-                align_items="stretch",
                 sizing_mode="stretch_both",
                 margin=0,
                 styles={"flex": "1 1 auto", "min-height": "560px"},
                 css_classes=["rl-lower"],
+                stylesheets=[read_assets("app/page/regions.css")],
             )
         )
-        charts = pn.FlexBox(gap="10px", margin=0, sizing_mode="stretch_width")
-        self._left.append(charts)
-        groups = GroupStrip(context)
-        groups.param.watch(self._show_group, "picks")
-        yield lambda: charts.extend([RewardDistribution(context), RewardGap(context), groups])
-        yield lambda: self._left.append(StepSummary(context))
+        groups = GroupStrip(context, self._show_group)
+        numbers = StepSummary(context)
+        cards = {"distribution": RewardDistribution(context), "gap": RewardGap(context), "groups": groups}
+        self._left.append(StepCards({**cards, "numbers": numbers}, sizing_mode="stretch_width", margin=0))
 
     def _add_samples(self) -> None:
         self._samples = SampleGrid(self.board.context, board_download)
@@ -197,10 +186,13 @@ class Layout:
         self._detail = SampleDetail(self.board.context)
         self._right.append(self._detail)
 
-    def _add_settings(self) -> None:
-        self._side.append(SettingsForm(self.board.context))
+    def _add_side(self) -> None:
+        context = self.board.context
+        parts: dict[str, Component] = {"run_list": RunList(context), "left_out": LeftOut(context)}
+        parts["settings"] = SettingsForm(context)
         if self.window is not None:
-            self._side.append(LanguageSwitch())
+            parts["language"] = LanguageSwitch()
+        self._body.insert(0, SidePanel(parts, sizing_mode="stretch_both", margin=0, css_classes=["rl-side"]))
 
     def _show(self, document: Document) -> Iterator[Step]:
         """Create the Bokeh models of the board, add them to the document, and say that it is whole."""
@@ -221,4 +213,3 @@ def _column(name: str, *sheets: str) -> pn.Column:
 
 #: Hides the scroll button of a column, which is invisible but would take up a gap.
 _NO_SCROLL_BUTTON = ".scroll-button { display: none; }"
-_COVERING = {"position": "absolute", "inset": "0", "z-index": "1", "background": "var(--rl-bg)"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import panel as pn
 from bokeh.events import Tap
 
 from rlpanel.board_url import TIME
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.curves import curve_points
 from rlpanel.panels.curves.curve_export import curve_export
 from rlpanel.panels.curves.curve_head import head_html, subtitle
@@ -17,7 +18,7 @@ from rlpanel.panels.curves.curve_window import CurveWindow
 from rlpanel.panels.curves.overlay_curves import OverlayCurves
 from rlpanel.panels.curves.value_distribution import ValueDistribution
 from rlpanel.panels.export.card_export import CardExport
-from rlpanel.panels.export.export_menu import ExportMenu, head_with_menu
+from rlpanel.panels.export.card_head import CardHead
 from rlpanel.panels.export.plot_tables import PlotLine
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots import series
@@ -49,12 +50,6 @@ class CurveCard:
         self._view = context.view
         self._axis = chosen_axis(context.snapshot, context.selection.align)
         self._sent: dict[str, series.Points | None] = dict.fromkeys(curve.columns)
-        self._head = HtmlPane(
-            "",
-            stylesheets=[theme.CSS, read_assets("panels/curves/curve_head.css")],
-            sizing_mode="stretch_width",
-            css_classes=["rl-curve-head"],
-        )
         # Steps and samples are whole numbers.
         self.plot = CurvePlot(curve, self._window, whole_numbers=context.selection.align != TIME)
         self.plot.figure.on_event(Tap, lambda event: self.context.choose_step(self._axis.nearest(event.x)))
@@ -69,8 +64,15 @@ class CurveCard:
         self._distribution = ValueDistribution(
             context, curve.columns[0], self.plot.sources[curve.columns[0]], HEIGHT
         )
+        scale = tr("Linear scale") if curve.log else tr("Log scale")
+        self.head = CardHead(
+            context,
+            self.export,
+            [(scale, self._change_scale)],
+            stylesheets=[read_assets("panels/curves/curve_head.css")],
+        )
         self.card = pn.Column(
-            head_with_menu(self._head, self._menu()),
+            self.head,
             self._pane,
             styles={**theme.CARD, "flex": "1 1 215px", "min-width": "215px"},
             stylesheets=[read_assets("panels/curves/curve_card.css")],
@@ -107,9 +109,14 @@ class CurveCard:
         self.fit()
         self._distribution.draw(self._view.snapshot)
         self.shade()
-        if self.card[1] is not (self._distribution.pane or self._pane):
-            self.card[1] = self._distribution.pane or self._pane
+        if self.card[1] is not self.pane:
+            self.card[1] = self.pane
         self.move_cursor()
+
+    @property
+    def pane(self) -> Any:
+        """The pane that is shown: of the distribution if there is one, else of the curve."""
+        return self._distribution.pane or self._pane
 
     @property
     def is_whole(self) -> bool:
@@ -138,11 +145,15 @@ class CurveCard:
         step = self.context.selection.step
         self._distribution.move_cursor(step)
         points = self._points()
-        if step is None or not len(points["x"]):
+        if step is None or not len(self._axis.positions):
             self.plot.move_cursor(None)
             self._write_head(-1)
             return
         x = float(self._axis.positions_of(np.array([step]))[0])
+        if not len(points["x"]):
+            self.plot.move_cursor(x)
+            self._write_head(-1)
+            return
         point = max(0, int(np.searchsorted(points["x"], x, side="right")) - 1)
         self.plot.move_cursor(x, (points["x"][point], points["y"][point]))
         self._write_head(step)
@@ -183,18 +194,11 @@ class CurveCard:
         return self._sent[self.curve.columns[0]] or empty_points()
 
     def _write_head(self, step: int) -> None:
-        self._head.object = head_html(self._view, self.curve, self._subtitle(), step)
+        self.head.head = head_html(self._view, self.curve, self._subtitle(), step)
 
     def _subtitle(self) -> str:
         smoothing = self.context.selection.smooth
         return subtitle(self._view, self.curve, self.context.display, smoothing, self._distribution)
-
-    # -- building --------------------------------------------------------------------------------
-
-    def _menu(self) -> ExportMenu:
-        """Return the card's menu: exports, and the scale of the value axis."""
-        entry = (tr("Linear scale") if self.curve.log else tr("Log scale"), self._change_scale)
-        return ExportMenu(self.context, self.export, actions=(entry,))
 
     def _change_scale(self) -> None:
         selection, key = self.context.selection, self.curve.key

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from bokeh.events import DoubleTap
 from bokeh.models import HoverTool, glyphs
-from bokeh.models.annotations import Legend, LegendItem, Span
+from bokeh.models.annotations import Legend, LegendItem
 from bokeh.models.ranges import Range1d
 
 from rlpanel.panels.curves import trainer_scalars
@@ -66,7 +66,7 @@ class CurvePlot:
         )
         self.shading = StepShading(self.figure)
         items = [self._add_column(column) for column in curve.columns]
-        self._cursor_line = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
+        self._cursor_line = parts.cursor
         self.figure.add_layout(self._cursor_line)
         point = glyphs.Scatter(x="x", y="y", size=8, line_width=1.5)
         [dot] = add_glyphs(self.figure, self._dot, point, parts=parts)
@@ -117,13 +117,17 @@ class CurvePlot:
                 renderer.glyph.fill_alpha = alpha / 3 if full else alpha
 
     def move_cursor(self, position: float | None, point: tuple[float, float] | None = None) -> None:
-        """Move the cursor's line to a position on the x axis, and its dot to a point; None hides them."""
-        x, y = point if point is not None else (None, None)
+        """Move the cursor's line, which the plots share, to a position on the x axis, and its dot to a point.
+
+        None hides them.
+        """
         if position is None:
             self._cursor_line.visible = False
         else:
             self._cursor_line.update(location=position, visible=True)
-        self._dot.data = {"x": [], "y": []} if x is None else {"x": [x], "y": [y]}
+        shown = {"x": [point[0]], "y": [point[1]]} if point is not None else {"x": [], "y": []}
+        if shown != self._dot.data:
+            self._dot.data = shown
 
     def restyle(self, *, dark: bool, several_runs: bool) -> None:
         """Apply the colours of the theme; with overlay runs a colour tells the run, else the metric."""

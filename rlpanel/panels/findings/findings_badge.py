@@ -51,13 +51,8 @@ class FindingsBadge:
         self._thresholds = FindingSettings.from_environment()
         self._work: BackgroundTask[list[Finding]] = BackgroundTask(self._show, context.threads.views)
         self.popup = FindingsPopup(visible=context.index is not None, css_classes=["rl-findings"])
-        self.opened = OpenedFinding(
-            visible=False, sizing_mode="stretch_width", margin=0, css_classes=["rl-opened-finding"]
-        )
-        self.current = CurrentFindings(
-            visible=False, styles=theme.CARD, sizing_mode="stretch_width", margin=0,
-            css_classes=["rl-card", "rl-current-findings"],
-        )  # fmt: skip
+        self.opened = OpenedFinding(visible=False, css_classes=["rl-opened-finding"])
+        self.current = CurrentFindings(visible=False, css_classes=["rl-card", "rl-current-findings"])
         for component in (self.popup, self.opened, self.current):
             component.on_message(self._on_click)
         context.param.watch(self._restart, "index")

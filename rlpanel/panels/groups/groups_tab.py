@@ -8,13 +8,13 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.groups.group_samples import GroupSamples
 from rlpanel.panels.groups.group_table import GroupTable
 from rlpanel.panels.inputs.input_fields import FieldRow, select_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
 
 _ONE, _ALL = "one", "all"
@@ -31,8 +31,7 @@ class GroupsTab(Viewer):
         self._mode.param.update(
             options={tr("This sample's group"): _ONE, tr("All groups of the step"): _ALL}, value=_ONE
         )
-        self._note = HtmlPane(
-            "",
+        self._note = Html(
             stylesheets=[theme.CSS],
             sizing_mode="stretch_width",
             margin=(6, 8),
@@ -63,10 +62,9 @@ class GroupsTab(Viewer):
 
     def _activate(self, *_: Any) -> None:
         """Show and activate the chosen view only."""
-        views: tuple[tuple[str, GroupSamples | GroupTable], ...] = ((_ONE, self._cards), (_ALL, self._table))
-        for key, view in views:
-            view.__panel__().visible = self._mode.value == key
-            view.active = self.active and self._mode.value == key
+        one = self._mode.value == _ONE
+        self._cards.visible, self._table.table.visible = one, not one
+        self._cards.active, self._table.active = self.active and one, self.active and not one
 
     def _show_note(self, text: str) -> None:
-        self._note.object = f'<span class="note">{safe_text(text)}</span>'
+        self._note.html = f'<span class="note">{safe_text(text)}</span>'

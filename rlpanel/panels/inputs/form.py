@@ -44,11 +44,12 @@ class Form(Component):
         default=0, doc="Number of the browser's change that `groups` takes into account."
     )
 
+    LARGE = frozenset({"groups"})
     _esm = read_assets("panels/ui/dom.js", "panels/inputs/form.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/inputs/form.css")]
 
     def __init__(self, change: Callable[[str, Any], None], **params: Any) -> None:
-        super().__init__(sizing_mode="stretch_width", margin=0, **params)
+        super().__init__(**params)
         self._change = change
 
     def receive(self, message: Any) -> None:

@@ -25,6 +25,7 @@ from bokeh.models import (
     PrintfTickFormatter,
     UnionRenderers,
 )
+from bokeh.models.annotations import Span
 from bokeh.models.glyph import Glyph
 from bokeh.plotting import figure
 
@@ -72,6 +73,11 @@ class PlotParts:
     def log_ticker(self) -> LogTicker:
         """Ticker of a logarithmic axis."""
         return LogTicker(desired_num_ticks=3, num_minor_ticks=0)
+
+    @cached_property
+    def cursor(self) -> Span:
+        """Vertical line at the selected position of the axis that the plots share."""
+        return Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
 
     @cached_property
     def reset(self) -> CustomJS:

@@ -17,7 +17,7 @@ from rlpanel.number_text import number
 from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html, response_side
 from rlpanel.panels.export.card_export import CardExport, file_name
-from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
+from rlpanel.panels.export.card_head import CardHead, titled_plot
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.prompt_history_plot import PromptHistoryPlot
 from rlpanel.panels.session.background_task import BackgroundTask
@@ -93,7 +93,7 @@ class PromptHistory(Viewer):
         )
         narrow = {"styles": {"flex": "1 1 220px", "min-width": "200px"}}
         plots = [
-            plot_with_menu(name, plot.pane, ExportMenu(context, partial(self._export, name)), **narrow)
+            titled_plot(name, plot.pane, CardHead(context, partial(self._export, name)), **narrow)
             for name, plot in (("reward", self._reward), ("length", self._length))
         ]
         self._column = pn.Column(

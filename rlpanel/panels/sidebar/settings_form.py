@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any
 
 import param
-from panel.viewable import Viewer
 
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.inputs.form import Form
@@ -34,28 +33,24 @@ _DISPLAY = {
 _MANY = 1000
 
 
-class SettingsForm(Viewer):
+class SettingsForm(Form):
     """The form below the list of runs; all groups are folded at first."""
 
     def __init__(self, context: Context) -> None:
-        super().__init__()
+        super().__init__(self._on_change, css_classes=["rl-settings"])
         self.context = context
-        self._form = Form(self._on_change, css_classes=["rl-settings"])
         selection, display = context.selection, context.display
         context.param.watch(self._on_view, "view")
         selection.param.watch(self._draw, ["run", "split", "overlay_splits", "curves", "align", "smooth"])
         display.param.watch(self._draw, [name for name in display.param if name != "name"])
         self._draw()
 
-    def __panel__(self) -> Any:
-        return self._form
-
     def _on_view(self, event: Any) -> None:
         """Draw the form again if the run has new choices; most steps only change the constants' values."""
         new, old = event.new, event.old
         facts = constant_facts(new)
         if new.snapshot.name == old.snapshot.name and self._offers(new, facts) == self._offered:
-            self._form.facts = facts
+            self.facts = facts
         else:
             self._draw()
 
@@ -63,9 +58,9 @@ class SettingsForm(Viewer):
         facts = constant_facts(self.context.view)
         self._offered = self._offers(self.context.view, facts)
         groups = list(self._groups())
-        if groups != self._form.groups:
-            self._form.groups = groups
-        self._form.facts = facts
+        if groups != self.groups:
+            self.groups = groups
+        self.facts = facts
 
     def _offers(self, view: RunView, facts: dict[str, list[str]]) -> tuple[object, ...]:
         """Return all that the form's fields get from a run, except the values of its constants."""
@@ -132,7 +127,7 @@ class SettingsForm(Viewer):
     def _on_change(self, name: str, value: Any) -> None:
         """Apply a change of the browser; a value that is not valid changes nothing."""
         context, selection = self.context, self.context.selection
-        fields = {field["name"]: field for group in self._form.groups for field in group["fields"]}
+        fields = {field["name"]: field for group in self.groups for field in group["fields"]}
         field = fields.get(name)
         if field is None or field["kind"] == "fact":
             return

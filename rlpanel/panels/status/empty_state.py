@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-import panel as pn
-from panel.viewable import Viewer
-
-from rlpanel.panel_fixes.html_pane import HtmlPane
-from rlpanel.panels.inputs.input_fields import button
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import problems_html
 from rlpanel.panels.status.backlog_bar import bar_html
 from rlpanel.panels.status.getting_started import getting_started_html
-from rlpanel.panels.ui import theme
+from rlpanel.panels.status.notice import Notice
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
-class EmptyState(Viewer):
-    """Page content while there are no samples: explains what is missing, and offers the demo.
+class EmptyState(Notice):
+    """Cover of the page while there are no samples: explains what is missing, and offers the demo.
+
+    It does not replace the views: a table or plot built without a size may stay empty.
 
     Parameters
     ----------
@@ -30,44 +27,31 @@ class EmptyState(Viewer):
         Called by the button that opens the demo.
     """
 
-    def __init__(self, context: Context, on_demo: Callable[..., None]) -> None:
-        super().__init__()
-        self.context = context
-        self._pane = HtmlPane(
-            "",
-            stylesheets=[
-                theme.CSS,
-                read_assets("panels/status/empty_state.css"),
-                read_assets("panels/status/backlog_bar.css"),
-            ],
-            sizing_mode="stretch_width",
-            margin=0,
+    _stylesheets: ClassVar[list[str]] = [*Notice._stylesheets, read_assets("panels/status/empty_state.css")]
+
+    def __init__(self, context: Context, on_demo: Callable[[], None]) -> None:
+        super().__init__(
+            buttons={"demo": ""}, sizing_mode="stretch_width", margin=0, css_classes=["rl-stage"]
         )
-        self._demo = button(
-            tr("Open the demo run"), on_demo, margin=(12, 0), align="start", css_classes=["rl-demo"]
-        )
-        self._box = pn.Column(
-            self._pane,
-            self._demo,
-            max_width=760,
-            margin=(60, 40),
-            sizing_mode="stretch_width",
-            css_classes=["rl-stage"],
-        )
+        self.context, self._on_demo = context, on_demo
         context.param.watch(self._draw, ["runs", "view", "root", "root_diagnosis"])
         self._draw()
 
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._box
+    def receive(self, message: Any) -> None:
+        """Open the demo. The message comes from the browser."""
+        if message == "demo":
+            self._on_demo()
 
     def _draw(self, *_: Any) -> None:
-        runs, snapshot = self.context.runs, self.context.snapshot
-        self._demo.visible = not runs and not self.context.read_only
-        self._pane.object = (
-            _waiting(snapshot)
-            if runs
-            else getting_started_html(self.context.root, self.context.root_diagnosis)
-        )
+        context = self.context
+        if context.snapshot.samples:
+            self.visible = False
+        elif context.runs:
+            self.param.update(html=_waiting(context.snapshot), buttons={"demo": ""}, visible=True)
+        else:
+            html = getting_started_html(context.root, context.root_diagnosis)
+            label = "" if context.read_only else tr("Open the demo run")
+            self.param.update(html=html, buttons={"demo": label}, visible=True)
 
 
 def _waiting(snapshot: Snapshot) -> str:

@@ -3,45 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-import panel as pn
-from panel.viewable import Viewer
-
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.files.file_access import Unread
 
 _NAMED = 3
 
 
-class LeftOut(Viewer):
+class LeftOut(Html):
     """Lists the folders below the root that are not shown, with reasons; hidden if there are none."""
 
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/status/skipped_paths.css")]
+
     def __init__(self, context: Context) -> None:
-        super().__init__()
+        super().__init__(css_classes=["rl-left-out"])
         self.context = context
-        self._pane = HtmlPane(
-            "",
-            stylesheets=[theme.CSS, read_assets("panels/status/skipped_paths.css")],
-            margin=(0, 12),
-            sizing_mode="stretch_width",
-            css_classes=["rl-left-out"],
-        )
         context.param.watch(self._draw, ["left_out", "runs"])
         self._draw()
 
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._pane
-
     def _draw(self, *_: Any) -> None:
         # Without runs the empty state explains what the root contains.
-        self._pane.object = left_out_html(self.context.left_out) if self.context.runs else ""
-        self._pane.visible = bool(self._pane.object)
+        html = left_out_html(self.context.left_out) if self.context.runs else ""
+        self.param.update(html=html, visible=bool(html))
 
 
 def left_out_html(left_out: Sequence[Unread]) -> str:

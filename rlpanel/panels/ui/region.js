@@ -10,9 +10,9 @@ class PartModel {
   #sent = 0
   #send
 
-  constructor(text, send) {
+  constructor(texts, send) {
     this.#send = send
-    this.take(text)
+    for (const text of texts) this.take(text)
   }
 
   /** Call back when one of the values changes; "msg:custom", "after_render" and "remove" are events. */
@@ -78,7 +78,10 @@ function createPart(region, view, name) {
     return sheet
   })
   /** @type {any} */
-  const part = new PartModel(region[name], (message) => region.send_msg({ part: name, ...message }))
+  const part = new PartModel(
+    TEXTS[name].map((text) => region[text]),
+    (message) => region.send_msg({ part: name, ...message }),
+  )
   const place = () => {
     host.className = part.css_classes.join(" ")
     host.hidden = !part.visible
@@ -87,7 +90,7 @@ function createPart(region, view, name) {
   part.on(["css_classes", "visible"], place)
   place()
   root.append(DRAW[name]({ model: part, view, el: host }))
-  region.on(name, () => part.take(region[name]))
+  for (const text of TEXTS[name]) region.on(text, () => part.take(region[text]))
   return [host, part]
 }
 

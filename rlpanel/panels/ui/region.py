@@ -19,6 +19,8 @@ from panel.viewable import Viewable
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.ui.assets import read_assets
 
+#: Script that most parts need, so a region's script has it once.
+_DOM = read_assets("panels/ui/dom.js")
 #: Parameters of all components that a region applies to the element of a part; its style sheet does the rest.
 _OF_ELEMENT = ("css_classes", "visible")
 
@@ -27,7 +29,8 @@ class Region(Component):
     """Base class of regions: a text parameter for each part, in the order of the screen.
 
     A subclass declares a `param.String` for each part, and ``_esm = region_script(name=Class, ...)`` with the
-    classes of the parts. Its style sheet places the parts, which are in an element of the class ``region``.
+    classes of the parts. A large value of a part has one of its own, named ``<part>_<value>``.
+    Its style sheet places the parts, which are in an element of the class ``region``.
 
     Parameters
     ----------
@@ -40,9 +43,11 @@ class Region(Component):
     def __init__(self, parts: dict[str, Component], **params: Any) -> None:
         self._parts = parts
         self._answered = dict.fromkeys(parts, 0)
-        super().__init__(**params, **{name: self._text(name) for name in parts})
+        texts = [(name, *text) for name, part in parts.items() for text in _texts(name, type(part)).items()]
+        super().__init__(**params, **{text: self._text(name, values) for name, text, values in texts})
+        for name, text, values in texts:
+            parts[name].param.watch(partial(self._write, name, text, values), list(values))
         for name, part in parts.items():
-            part.param.watch(partial(self._write, name), list(_values(type(part))))
             part.region = (self, name)
 
     def select(self, selector: type | Callable[[Viewable], bool] | None = None) -> list[Viewable]:
@@ -63,15 +68,14 @@ class Region(Component):
             self._answered[name] = message["sent"]
             with suppress(ValueError):  # the browser may send anything: the part then keeps its value
                 setattr(part, message["name"], message.get("value"))
-            self._write(name)
+            self._write(name, name, _texts(name, type(part))[name])
 
-    def _write(self, name: str, *_: Any) -> None:
-        setattr(self, name, self._text(name))
+    def _write(self, name: str, text: str, values: tuple[str, ...], *_: Any) -> None:
+        setattr(self, text, self._text(name, values))
 
-    def _text(self, name: str) -> str:
-        part = self._parts[name]
-        values = {value: getattr(part, value) for value in _values(type(part))}
-        return json.dumps({"answered": self._answered[name], "values": values}, allow_nan=False)
+    def _text(self, name: str, values: tuple[str, ...]) -> str:
+        shown = {value: getattr(self._parts[name], value) for value in values}
+        return json.dumps({"answered": self._answered[name], "values": shown}, allow_nan=False)
 
 
 class Html(Component):
@@ -84,23 +88,32 @@ class Html(Component):
 
 def region_script(**parts: type[Component]) -> str:
     """Return the script of a region that draws parts of these classes, in this order."""
-    scripts = "".join(
-        f"DRAW.{name} = (() => {{\n{_inside(part)}\nreturn render\n}})()\n"
-        f"SHEETS.{name} = {json.dumps(list(part._stylesheets))}\n"
-        for name, part in parts.items()
-    )
-    return f"const DRAW = {{}}\nconst SHEETS = {{}}\n{scripts}{read_assets('panels/ui/region.js')}"
+    drawn: dict[str, str] = {}
+    lines = [_DOM, "const DRAW = {}", "const SHEETS = {}", "const TEXTS = {}"]
+    for name, part in parts.items():
+        script = f"(() => {{\n{_inside(part)}\nreturn render\n}})()"
+        # Parts with the same script share it.
+        lines.append(f"DRAW.{name} = {drawn.get(script, script)}")
+        lines.append(f"SHEETS.{name} = {json.dumps(list(part._stylesheets))}")
+        lines.append(f"TEXTS.{name} = {json.dumps(list(_texts(name, part)))}")
+        drawn[script] = f"DRAW.{name}"
+    return "\n".join([*lines, read_assets("panels/ui/region.js")])
 
 
 def _inside(part: type[Component]) -> str:
     """Return the script of a component as the body of a function."""
-    return str(part._esm).replace("export function render", "function render")
+    return str(part._esm).replace(_DOM, "").replace("export function render", "function render")
 
 
 @cache
-def _values(part: type[Component]) -> tuple[str, ...]:
-    """Return the parameters that a region sends for components of a class."""
+def _texts(name: str, part: type[Component]) -> dict[str, tuple[str, ...]]:
+    """Return the texts of a region for a part of a class, each with the parameters that it holds."""
     own = [
-        name for name in part.param if name not in Reactive.param and (part.param[name].precedence or 0) >= 0
+        value
+        for value in part.param
+        if value not in Reactive.param and (part.param[value].precedence or 0) >= 0
     ]
-    return (*own, *_OF_ELEMENT)
+    small = tuple(value for value in own if value not in part.LARGE)
+    return {f"{name}_{value}": (value,) for value in own if value in part.LARGE} | {
+        name: (*small, *_OF_ELEMENT)
+    }

@@ -13,7 +13,7 @@ from rlpanel.panels.samples.query_bar import QueryBar
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.status.link_notice import LinkNotice, notice_html
 from tests.factories import write_run
-from tests.page_parts import part_of
+from tests.page_parts import part_of, send
 
 LINK = "?run=a&step=1&search=/(a%2B)%2B$/&filter=reward > 0&scope=run&over=b&metric=kl_k3"
 
@@ -67,22 +67,21 @@ def test_the_viewer_runs_it_or_leaves_it_out(board: Board) -> None:
     board.read_url(LINK, foreign=True)
     notice = LinkNotice(board.context)
     grid = SampleGrid(board.context)
-    run, leave_out = notice.__panel__()[1:]
-    leave_out.clicks += 1
+    send(notice, "leave")
     assert waiting(board) == {}
     board.read_url(LINK, foreign=True)
-    assert notice.__panel__().visible
+    assert notice.visible
     assert part_of(grid, QueryBar).filter == ""
-    run.clicks += 1
+    send(notice, "run")
     assert (board.context.selection.search, board.context.selection.filter) == ("/(a+)+$/", "reward > 0")
-    assert not notice.__panel__().visible
+    assert not notice.visible
 
 
 def test_another_run_has_nothing_to_do_with_the_link(board: Board) -> None:
     board.read_url(LINK, foreign=True)
     notice = LinkNotice(board.context)
     board.context.selection.run = "b"
-    assert not notice.__panel__().visible
+    assert not notice.visible
 
 
 def test_the_notice_shows_what_waits_as_text() -> None:

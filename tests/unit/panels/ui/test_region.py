@@ -19,8 +19,10 @@ class Search(Component):
     text = param.String(default="")
     count = param.Integer(default=0)
     kept = param.Integer(default=0, precedence=-1)
+    found = param.List(default=[1])
 
     SET_IN_BROWSER = frozenset({"text"})
+    LARGE = frozenset({"found"})
     _esm = SCRIPT
     _stylesheets: ClassVar[list[str]] = ["b { color: red }"]
 
@@ -28,6 +30,7 @@ class Search(Component):
 class Bar(Region):
     head = param.String()
     search = param.String()
+    search_found = param.String()
 
     _esm = region_script(head=Html, search=Search)
 
@@ -45,10 +48,18 @@ def test_a_text_holds_the_values_of_its_part(bar: Bar) -> None:
 
 def test_a_change_of_a_part_writes_its_text_only(bar: Bar) -> None:
     changed: list[str] = []
-    bar.param.watch(lambda event: changed.append(event.name), ["head", "search"])
+    bar.param.watch(lambda event: changed.append(event.name), ["head", "search", "search_found"])
     part_of(bar, Search).count = 4
     part_of(bar, Search).kept = 1
     assert (changed, json.loads(bar.search)["values"]["count"]) == (["search"], 4)
+
+
+def test_a_large_value_has_a_text_of_its_own(bar: Bar) -> None:
+    changed: list[str] = []
+    bar.param.watch(lambda event: changed.append(event.name), ["head", "search", "search_found"])
+    assert json.loads(bar.search_found)["values"] == {"found": [1]}
+    part_of(bar, Search).found = [2]
+    assert (changed, json.loads(bar.search_found)["values"]) == (["search_found"], {"found": [2]})
 
 
 def test_messages_reach_the_part_and_its_script(bar: Bar) -> None:
@@ -81,3 +92,8 @@ def test_a_script_holds_the_scripts_and_sheets_of_all_parts() -> None:
     script = region_script(head=Html, search=Search)
     assert script.count("export function render") == 1
     assert '"b { color: red }"' in script
+
+
+def test_parts_with_the_same_script_share_it() -> None:
+    script = region_script(first=Search, second=Search)
+    assert script.count("createElement('span')") == 1

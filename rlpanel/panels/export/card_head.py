@@ -1,14 +1,13 @@
-"""The export menu in the head of a card whose plot is a Bokeh figure."""
+"""The head of a card with a Bokeh figure: what the figure shows, and the export menu."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import panel as pn
 import param
 
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.export.card_export import CardExport
 from rlpanel.panels.export.exporter import EXPORT_SCRIPTS, EXPORT_STYLES, Exporter
 from rlpanel.panels.session.context import Context
@@ -17,8 +16,10 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 
 
-class ExportMenu(Exporter):
-    """The menu of one card, with its exports; it finds the card's figure in the browser.
+class CardHead(Exporter):
+    """The head of a card: what its figure shows, and the export menu. It stands beside the figure.
+
+    It does not contain the figure: Panel visits all models of a component at each change of a value.
 
     Parameters
     ----------
@@ -26,15 +27,20 @@ class ExportMenu(Exporter):
     get_export : callable
         As for `Exporter`.
     actions : sequence of tuple of str and callable
-        Further entries: label, and what a click calls.
+        Further entries of the menu: label, and what a click calls.
     **params
         Parameters of the component.
     """
 
-    entries = param.List(default=[], item_type=str, doc="Labels of the further entries.")
+    head = param.String(default="", doc="The head as HTML; the caller has escaped what comes from a log.")
+    entries = param.List(default=[], item_type=str, doc="Labels of the menu's further entries.")
 
-    _esm = read_assets(*EXPORT_SCRIPTS, "panels/export/export_menu.js")
-    _stylesheets = EXPORT_STYLES
+    _esm = read_assets(*EXPORT_SCRIPTS, "panels/export/card_head.js")
+    _stylesheets: ClassVar[list[str]] = [
+        theme.CSS,
+        *EXPORT_STYLES,
+        read_assets("panels/export/card_head.css"),
+    ]
 
     def __init__(
         self,
@@ -46,10 +52,9 @@ class ExportMenu(Exporter):
         super().__init__(
             context,
             get_export,
-            width=22,
-            margin=(6, 6, 0, 2),
-            css_classes=["rl-take"],
             entries=[label for label, _ in actions],
+            sizing_mode="stretch_width",
+            margin=0,
             **params,
         )
         self._actions = dict(actions)
@@ -63,14 +68,7 @@ class ExportMenu(Exporter):
             action()
 
 
-def head_with_menu(head: HtmlPane, menu: ExportMenu) -> pn.Row:
-    """Return a card's head with the export menu at its end."""
-    head.margin = (7, 0, 0, 12)
-    return pn.Row(head, menu, sizing_mode="stretch_width", margin=0)
-
-
-def plot_with_menu(title: str, plot: Any, menu: ExportMenu, **options: Any) -> pn.Column:
+def titled_plot(title: str, plot: Any, head: CardHead, **params: Any) -> pn.Column:
     """Return a plot that is a part of a card, below its title and export menu."""
-    caption = f'<span class="caption">{safe_text(title)}</span>'
-    head = HtmlPane(caption, stylesheets=[theme.CSS], sizing_mode="stretch_width")
-    return pn.Column(head_with_menu(head, menu), plot, margin=0, css_classes=["rl-plot"], **options)
+    head.head = f'<span class="caption">{safe_text(title)}</span>'
+    return pn.Column(head, plot, margin=0, css_classes=["rl-plot"], **params)
