@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from rlpanel.panels.tables.data_table import cells_of
@@ -13,7 +15,7 @@ TEXT_CHARS = 2000
 AGENT_LINES = "agent_lines"
 
 
-def sample_cells(page: pd.DataFrame, name: str) -> list[str]:
+def sample_cells(page: pd.DataFrame, name: str) -> Sequence[str | None]:
     """Return the cells of a column of the grid."""
     if name == "response" and page.attrs.get(AGENT_LINES):
         return [agent_line(text, whole=len(text) <= TEXT_CHARS) for text in page[name].tolist()]

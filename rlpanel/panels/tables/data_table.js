@@ -165,7 +165,7 @@ function imageOf(cell) {
 
 function drawPager(pager, model) {
   const { page, pages } = model
-  pager.hidden = !pages
+  pager.hidden = pages < 2
   const go = (to, text, title) => {
     const shown = button("tabulator-page", text, title, () => model.send_msg({ page: to }))
     shown.disabled = to < 1 || to > pages
