@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from bokeh.document import Document
 from panel.custom import JSComponent
+from param.parameterized import no_instance_params
 
 #: Draws a component when Bokeh knows that the server has its models: making a patch marks all as known.
 _DRAW_KNOWN = """
@@ -42,6 +43,8 @@ class Component(JSComponent):
         self._listeners: list[Callable[[Any], object]] = []
         #: The region that draws the component, and the name of its part there.
         self.region: tuple[Component, str] | None = None
+        # Panel looks at all parameters of a component, and would copy each for it: twenty, mostly inherited.
+        no_instance_params(type(self))
         super().__init__(**params)
 
     def on_message(self, callback: Callable[[Any], object]) -> None:

@@ -33,17 +33,6 @@ def page_of_panel() -> pn.Column:
     return pn.Column(Label(sizing_mode="stretch_width"), sizing_mode="stretch_width")
 
 
-#: Counts the scripts that are loaded by `importShim`, which a script of the page defines.
-COUNT_IMPORTS = """
-  window.imports = 0
-  let load
-  Object.defineProperty(globalThis, "importShim", {
-    get: () => load,
-    set(given) { load = Object.assign((...url) => { imports += 1; return given(...url) }, given) },
-  })
-"""
-
-
 @pytest.fixture(scope="module")
 def shown(browser: Browser) -> Iterator[Page]:
     """The page in a browser, drawn once for all checks."""
@@ -52,7 +41,6 @@ def shown(browser: Browser) -> Iterator[Page]:
     server = pn.serve(page_of_panel, address="127.0.0.1", port=port, threaded=True, show=False, verbose=False)
     context = browser.new_context()
     page = context.new_page()
-    page.add_init_script(COUNT_IMPORTS)
     try:
         page.goto(f"http://127.0.0.1:{port}")
         expect(page.get_by_text("a label")).to_be_visible()
@@ -60,11 +48,6 @@ def shown(browser: Browser) -> Iterator[Page]:
     finally:
         context.close()
         server.stop()
-
-
-@pytest.mark.upstream_fault("import_script")
-def test_panel_still_loads_a_script_without_imports_by_a_shim(shown: Page) -> None:
-    assert shown.evaluate("imports") > 0
 
 
 @pytest.mark.upstream_fault("component_layout")

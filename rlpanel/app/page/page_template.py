@@ -35,7 +35,6 @@ _TEMPLATE = """
 {% block inner_body %}
 <div id="rl-first">{{ rlpanel_first_view }}</div>
 {%- for doc in docs %}{% for root in doc.roots %}{{ embed(root) }}{% endfor %}{% endfor %}
-<script nonce="{{ rlpanel_nonce }}">{{ rlpanel_import_script }}</script>
 {{ rlpanel_resources(bokeh_css) }}
 {{ rlpanel_allowed(rlpanel_resources(bokeh_js), rlpanel_nonce) }}
 <script nonce="{{ rlpanel_nonce }}">{{ rlpanel_view_script }}</script>
@@ -49,7 +48,6 @@ _UNUSED = (
     "bokeh-gl.min.js",
     "bokeh-gl.js",
     "font-awesome/css/all.min.css",
-    "es-module-shims.min.js",
 )
 
 
@@ -83,7 +81,6 @@ def apply_template(document: Document, first_view: str) -> None:
         rlpanel_theme_script=read_assets("app/page/theme.js")
         .replace("SYSTEM_COOKIE", SYSTEM_COOKIE)
         .replace("THEME_COOKIE", THEME_COOKIE),
-        rlpanel_import_script=read_assets("panel_fixes/import_script.js"),
         rlpanel_view_script=read_assets(*_VIEW_SCRIPTS),
         rlpanel_language=document_language(document),
         rlpanel_labels=browser_labels(document_language(document)),

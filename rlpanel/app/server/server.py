@@ -36,7 +36,6 @@ from rlpanel.app.server.health_endpoint import Observed, health_routes
 from rlpanel.app.server.media_endpoint import media_routes
 from rlpanel.app.server.page_handlers import MAX_MESSAGE, PageSocket, own_routes
 from rlpanel.app.server.service_manager import reported_state
-from rlpanel.panel_fixes.model_defaults import remember_defaults
 from rlpanel.panel_fixes.server_pages import begun_pages, tornado_application
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE
 from rlpanel.runtime import Runtime, default_runtime
@@ -112,7 +111,6 @@ def start(
     runtime = runtime or default_runtime()
     observed = Observed(runtime, running or Service())
     return_free_memory()
-    remember_defaults()
     # Bokeh traverses all models of a page again, and inspects the signature of each callback, only to find
     # mistakes of the page's author.
     settings.perform_document_validation = False
