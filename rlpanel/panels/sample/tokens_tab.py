@@ -25,9 +25,10 @@ class TokensTab(Viewer):
         selection = context.selection
         self._prompt = text_pane("rl-prompt")
         self._tokens = TokenView(dark=selection.dark, metric=selection.metric)
+        self._tokens.__panel__().margin = (0, 14)
         self._column = pn.Column(
             self._prompt,
-            pn.Column(self._tokens, sizing_mode="stretch_width", margin=(0, 14)),
+            self._tokens,
             sizing_mode="stretch_both",
             scroll="y-auto",
             margin=0,
