@@ -216,9 +216,11 @@ class DataTable(Component):
     def _send(self, *_: Any) -> None:
         def make() -> str:
             page = self.on_page
-            cells = [self._cells(page, each.name) for each in self._columns if not each.hidden]
+            columns = [self._cells(page, each.name) for each in self._columns if not each.hidden]
+            # A text that all rows share is sent once.
+            cells = [column[:1] if len({*column}) == 1 else column for column in columns]
             sent = {"cells": cells, "keys": page[self._key].tolist()}
-            return json.dumps(sent, ensure_ascii=False, allow_nan=False)
+            return json.dumps(sent, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
         frame, rows = self._current, self._page_rows
         # All sessions that show the same rows share their text.

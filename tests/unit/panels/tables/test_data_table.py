@@ -55,7 +55,8 @@ def table(picked: list[tuple[str, str]]) -> DataTable:
 def sent(table: DataTable, name: str) -> list[str | None]:
     """Return the cells of a column that the browser gets."""
     shown = [column["name"] for column in table.shape["columns"]]
-    return list(json.loads(table.rows)["cells"][shown.index(name)])
+    column = json.loads(table.rows)["cells"][shown.index(name)]
+    return list(column) if len(column) > 1 else list(column) * len(keys(table))
 
 
 def keys(table: DataTable) -> list[str]:
