@@ -62,4 +62,4 @@ class TokensTab(Viewer):
     def _draw_prompt(self, *_: Any) -> None:
         if self.active:
             context = self.context
-            self._prompt.object = prompt_block(context.sample, text_style(context), context.text_conditions)
+            self._prompt.html = prompt_block(context.sample, text_style(context), context.text_conditions)
