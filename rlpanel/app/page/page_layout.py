@@ -8,9 +8,6 @@ from typing import Any
 
 import panel as pn
 from bokeh.document import Document
-from panel.layout import ListPanel
-from panel.pane import PaneBase
-from panel.viewable import Viewable
 
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
@@ -18,7 +15,6 @@ from rlpanel.app.page.header import Header
 from rlpanel.app.page.page_controls import PageControls, SideToggle
 from rlpanel.app.page.part_queue import Step
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panel_fixes.page_root import PageRoot
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
 from rlpanel.panels.groups.group_strip import GroupStrip
@@ -53,7 +49,7 @@ class Layout:
 
     Attributes
     ----------
-    root : PageRoot
+    root : pn.Column
         Header, side panel and an empty place for the views.
     window : BrowserWindow or None
         Keys and URL of the window; a root of its own.
@@ -62,7 +58,6 @@ class Layout:
     def __init__(self, board: Board, *, owns_window: bool) -> None:
         self.board = board
         context = board.context
-        self._cards = pn.FlexBox()
         self._samples: SampleGrid | None = None
         self._detail: SampleDetail | None = None
         self._empty_state: EmptyState | None = None
@@ -75,7 +70,7 @@ class Layout:
         self._right = _column("rl-right", read_assets("app/page/columns.css"))
         self._cover = pn.Column(sizing_mode="stretch_width", styles=_COVERING, visible=False)
         self._main.extend([self._cover, self._views])
-        self.root = PageRoot(
+        self.root = pn.Column(
             self._header(owns_window),
             pn.Row(self._side, self._main, sizing_mode="stretch_both", margin=0, css_classes=["rl-body"],
                    stylesheets=[read_assets("app/page/regions.css")]),
@@ -168,7 +163,6 @@ class Layout:
         """Add the curves; each card has a step of its own."""
         context = self.board.context
         curves = Curves(context, lazy=True)
-        self._cards = curves.row
         lead = [LinkNotice(context), BacklogBar(context), self._findings.current, self._findings.opened]
         self._views.extend([*lead, curves, StepBar(context)])
         return curves.card_steps()
@@ -209,24 +203,10 @@ class Layout:
             self._side.append(LanguageSwitch())
 
     def _show(self, document: Document) -> Iterator[Step]:
-        """Create the Bokeh models of each view, and then add the board to the document."""
-        for view in self._parts():
-            yield partial(self.root.create_models, view, document)
-        late = [layout for layout in (self._left, self._right) if len(layout)]
-        yield partial(self.root.add_to_document, document, late)
+        """Create the Bokeh models of the board, add them to the document, and say that it is whole."""
+        model = self.root.get_root(document)
+        yield partial(document.add_root, model)
         yield self._controls.complete
-
-    def _parts(self) -> Iterator[Viewable]:
-        """Yield the layouts and components whose models are created in a step of their own."""
-        yield from self._cards
-        for column in (self._side, self._views, self._left, self._right):
-            for view in column:
-                if view.select(lambda each: each is self._left):
-                    continue
-                if isinstance(view, ListPanel) and len(view) > 1:
-                    yield from (part for part in view if not isinstance(part, PaneBase))
-                elif not isinstance(view, PaneBase):
-                    yield view
 
     def _show_group(self, *_: Any) -> None:
         if self._detail is not None:
