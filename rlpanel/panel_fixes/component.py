@@ -1,8 +1,9 @@
-"""Base of the components that a script draws: the browser takes the script as it is.
+"""Base of the components that a script draws: the browser takes the script as it is, and returns no data.
 
-Upstream: docs/upstream/panel-esm-updates.md
-Needed by: Panel 1.9 to 1.10
-Delete when: Panel parses a script only if it is TypeScript, and once for all components that share it.
+Upstream: docs/upstream/panel-esm-updates.md, docs/upstream/bokeh-returned-models.md
+Needed by: Panel 1.9 to 1.10, Bokeh 3.9
+Delete when: Panel parses a script only if it is TypeScript, and once for all components that share it; and
+    an event of a model that the server has sent names the model only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,16 @@ from typing import Any, ClassVar
 from bokeh.document import Document
 from panel.custom import JSComponent
 from param.parameterized import no_instance_params
+
+#: Draws a component when Bokeh knows that the server has its models: making a patch marks all as known.
+_DRAW_KNOWN = """
+export default {
+  render(props) {
+    props.view.model.document?.create_json_patch([])
+    return render(props)
+  }
+}
+"""
 
 
 class Component(JSComponent):
@@ -60,5 +71,6 @@ class Component(JSComponent):
 
     def _get_properties(self, doc: Document | None) -> dict[str, Any]:
         properties = super()._get_properties(doc)
+        properties["esm"] += _DRAW_KNOWN
         properties["bundle"] = sha256(properties["esm"].encode()).hexdigest()
         return properties

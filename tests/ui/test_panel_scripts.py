@@ -65,3 +65,21 @@ def test_a_component_without_children_still_lays_out_the_page(shown: Page) -> No
       return layouts
     }}""")
     assert layouts > 0
+
+
+@pytest.mark.upstream_fault("component")
+def test_the_browser_still_returns_whole_models_that_the_server_has_sent(shown: Page) -> None:
+    returned = shown.evaluate(f"""() => {{
+      {FIND}
+      const label = find((view) => view.model.esm !== undefined)
+      const made = new label.model.document.constructor()
+      const model = {{ type: "object", name: "Title", id: "p1", attributes: {{ text: "x" }} }}
+      made.apply_json_patch({{ events: [{{ kind: "RootAdded", model }}] }})
+      let sent
+      label.model.document.on_change((event) => {{ sent ??= event }})
+      label.model_proxy.send_msg("x")
+      sent.document = made
+      sent.msg_data.origin = made.roots()[0]
+      return JSON.stringify(made.create_json_patch([sent]).events)
+    }}""")
+    assert "attributes" in returned

@@ -10,7 +10,6 @@ import panel as pn
 
 from rlpanel.analysis.run_comparison import ComparedRun, RunComparison
 from rlpanel.errors import RLPanelError
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import tr
@@ -20,6 +19,7 @@ from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
@@ -82,13 +82,13 @@ class PromptPair:
                 _sample(comparison.there, comparison.pairs.there.row[pair]),
             )
         except RLPanelError as error:
-            self._head.object = note_html(error)
+            self._head.html = note_html(error)
             return
         sides = comparison.pairs.here, comparison.pairs.there
         self._rewards = float(sides[0].row_reward[pair]), float(sides[1].row_reward[pair])
         self._reward_name = "shared reward" if comparison.reward.functions else "reward"
         counts = int(comparison.pairs.here.samples[pair]), int(comparison.pairs.there.samples[pair])
-        self._head.object = self._head_html(self._samples[0], counts)
+        self._head.html = self._head_html(self._samples[0], counts)
         self._draw()
 
     def _head_html(self, sample: Sample, counts: tuple[int, int]) -> str:
@@ -127,7 +127,7 @@ class PromptPair:
             self._work.start(results)
 
     def _show_diff(self, html: str) -> None:
-        self._diff.object = html
+        self._diff.html = html
 
     def _draw_tokens(self) -> None:
         """Draw both responses in token views, one above the other, with the same metric."""
@@ -141,7 +141,7 @@ class PromptPair:
         colors = ("policy", "reference")
         sides = zip(self._samples, self._tokens, self._captions, self._labels, colors, strict=True)
         for sample, view, caption, label, color in sides:
-            caption.object = f'<h5 class="{color}">{safe_text(label)} · step {sample.step}</h5>'
+            caption.html = f'<h5 class="{color}">{safe_text(label)} · step {sample.step}</h5>'
             view.param.update(sample=sample, pad_token=display.pad_token, kl_estimator=display.kl_estimator)
             parts += [caption, pn.Column(view, sizing_mode="stretch_width", margin=(0, 14))]
         self._body.objects = parts
@@ -162,9 +162,8 @@ def _sample(run: ComparedRun, row: int) -> Sample:
     return fetch(run.index, run.view, int(row))
 
 
-def _html(name: str) -> HtmlPane:
-    return HtmlPane(
-        "",
+def _html(name: str) -> Html:
+    return Html(
         stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],
         sizing_mode="stretch_width",
         margin=(4, 14, 0, 14),

@@ -15,7 +15,6 @@ from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.compare.related_samples import same_group, same_prompt
 from rlpanel.panels.compare.text_diff import DiffPiece, DiffUnit, diff, token_units, word_units
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
@@ -25,6 +24,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
@@ -69,8 +69,7 @@ class ResponseDiff(Viewer):
         self._kind = select_field("against", tr("Compare with"), 230)
         self._other = select_field("which", tr("Other sample"), 250)
         self._open_button = button(tr("Open sample"), self._open, visible=False)
-        self._pane = HtmlPane(
-            "",
+        self._pane = Html(
             stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],
             sizing_mode="stretch_width",
             margin=(4, 14, 10, 14),
@@ -212,7 +211,7 @@ class ResponseDiff(Viewer):
             self._work.start(diff_html(response_side(sample), side, style))
 
     def _show(self, html: str) -> None:
-        self._pane.object = html
+        self._pane.html = html
 
 
 def response_side(sample: Sample) -> DiffSide:

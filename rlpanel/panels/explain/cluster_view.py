@@ -99,7 +99,7 @@ class ClusterView(Viewer):
         self._say(tr("Stopped. Change the steps to start again."))
 
     def _say(self, text: str) -> None:
-        self._note.object = note_html(text)
+        self._note.html = note_html(text)
 
     def _show(self, found: Clustering) -> None:
         self._stop.visible = not found.complete

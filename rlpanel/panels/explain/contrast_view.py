@@ -186,7 +186,7 @@ class ContrastView(Viewer):
             self._say(tr("{summary} Stopped before all texts were read.", summary=_summary(self._found)))
 
     def _say(self, text: str) -> None:
-        self._note.object = f"<p>{safe_text(text)}</p>"
+        self._note.html = f"<p>{safe_text(text)}</p>"
 
     def _show(self, found: Contrast) -> None:
         """Show a partial or the complete result."""

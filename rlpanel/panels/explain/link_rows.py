@@ -10,10 +10,10 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
 from rlpanel.texts.shorten import marked_line
 
 #: Maximum number of characters of a label.
@@ -102,10 +102,9 @@ class RowsPlot(Viewer):
             self._box.visible = plot is not None
 
 
-def note_pane(name: str) -> HtmlPane:
+def note_pane(name: str) -> Html:
     """Return an empty pane for paragraphs of escaped text; ``name`` is its CSS class."""
-    return HtmlPane(
-        "",
+    return Html(
         stylesheets=[theme.CSS, _PARAGRAPHS],
         sizing_mode="stretch_width",
         margin=(8, 16, 0, 16),
@@ -113,10 +112,10 @@ def note_pane(name: str) -> HtmlPane:
     )
 
 
-def caption(text: str) -> HtmlPane:
+def caption(text: str) -> Html:
     """Return a short text before a field."""
-    return HtmlPane(
-        f'<span class="note">{theme.safe_text(text)}</span>',
+    return Html(
+        html=f'<span class="note">{theme.safe_text(text)}</span>',
         stylesheets=[theme.CSS],
         margin=(4, 4),
         align="center",

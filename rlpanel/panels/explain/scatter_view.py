@@ -71,7 +71,7 @@ class ScatterView(Viewer):
         self._list_columns()
         x, y = self._x.value, self._y.value
         if context.index is None or step is None or x is None or y is None:
-            self._note.object = note_html(tr("This run has no numbers yet."))
+            self._note.html = note_html(tr("This run has no numbers yet."))
             self._plot.object = None
             return
         snapshot = context.snapshot
@@ -91,7 +91,7 @@ class ScatterView(Viewer):
             count=len(frame),
             missing=missing,
         )
-        self._note.object = note_html(text)
+        self._note.html = note_html(text)
         self._plot.object = self._element(x, y)
 
     def _list_columns(self) -> None:

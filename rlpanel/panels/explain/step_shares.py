@@ -139,7 +139,7 @@ class StepShares(Viewer):
         self._read.visible = has_tokens and not (tokens.total and tokens.complete)
         self._read.label = tr("Stop") if reading else tr("Read tokens")
         if change is None:
-            self._summary.object = note_html(problem)
+            self._summary.html = note_html(problem)
             self._rows.rows = []
             return
         texts = [_headline(change), *sentences(change)]
@@ -153,7 +153,7 @@ class StepShares(Viewer):
             )
         elif tokens.total:
             texts += [_tokens_note(tokens, change)]
-        self._summary.object = "".join(f"<p>{safe_text(text)}</p>" for text in texts)
+        self._summary.html = "".join(f"<p>{safe_text(text)}</p>" for text in texts)
         self._show_rows(change, [*change.parts, *tokens.parts])
 
     def _show_rows(self, change: StepChange, parts: list[ChangePart]) -> None:

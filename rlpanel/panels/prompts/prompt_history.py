@@ -14,7 +14,6 @@ from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html, response_side
 from rlpanel.panels.export.card_export import CardExport, file_name
 from rlpanel.panels.export.card_head import CardHead, titled_plot
@@ -27,6 +26,7 @@ from rlpanel.panels.texts.sample_texts import read_texts
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html
 from rlpanel.schema import Sample
 from rlpanel.store.index.run_index import RunIndex
@@ -70,8 +70,7 @@ class PromptHistory(Viewer):
         self._key: tuple[object, ...] | None = None
         self._reading: BackgroundTask[_Texts] = BackgroundTask(self._show_texts, context.threads.views)
         self._diffing: BackgroundTask[str] = BackgroundTask(self._show_diff, context.threads.views)
-        self._diff = HtmlPane(
-            "",
+        self._diff = Html(
             stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],
             sizing_mode="stretch_width",
             margin=(4, 14, 10, 14),
@@ -126,7 +125,7 @@ class PromptHistory(Viewer):
         if sample is None or sample.prompt is None or context.index is None:
             self._show_note(tr("No prompt is logged for this sample") if sample else tr("No sample selected"))
             self.responses.draw(self.responses.frame.iloc[:0])
-            self._diff.object = ""
+            self._diff.html = ""
             return
         snapshot = context.snapshot
         try:
@@ -225,7 +224,7 @@ class PromptHistory(Viewer):
             self._diffing.start(results)
 
     def _show_diff(self, html: str) -> None:
-        self._diff.object = html
+        self._diff.html = html
 
     def _export(self, name: str) -> CardExport | None:
         """Return the export of the plot ``name``; the table holds reward and length."""

@@ -8,13 +8,13 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.inputs.input_fields import FieldRow, select_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.prompts.prompt_history import PromptHistory
 from rlpanel.panels.prompts.unsolved_prompts import UnsolvedPrompts
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
 
 _HISTORY, _UNSOLVED = "one", "stuck"
@@ -32,8 +32,8 @@ class PromptsTab(Viewer):
             options={tr("History of this prompt"): _HISTORY, tr("Unsolved prompts"): _UNSOLVED},
             value=_HISTORY,
         )
-        self._note = HtmlPane(
-            "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(6, 8),
+        self._note = Html(
+            stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(6, 8),
             css_classes=["rl-over-time-note"],
         )  # fmt: skip
         self._history = PromptHistory(context, self._show_note)
@@ -62,4 +62,4 @@ class PromptsTab(Viewer):
             view.active = self.active and self._mode.value == key
 
     def _show_note(self, text: str) -> None:
-        self._note.object = f'<span class="note">{safe_text(text)}</span>'
+        self._note.html = f'<span class="note">{safe_text(text)}</span>'

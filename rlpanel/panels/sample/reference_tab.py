@@ -41,7 +41,7 @@ class ReferenceTab(Viewer):
     def _draw(self, *_: Any) -> None:
         if self.active:
             context = self.context
-            self._texts.object = _answers_html(context.sample, text_style(context), context.text_conditions)
+            self._texts.html = _answers_html(context.sample, text_style(context), context.text_conditions)
 
 
 def _answers_html(sample: Sample | None, style: TextStyle, tests: Sequence[TextPredicate]) -> str:

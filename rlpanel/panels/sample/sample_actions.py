@@ -35,10 +35,8 @@ class SampleActions(Component):
     _esm = read_assets("panels/ui/dom.js", "panels/export/download.js", "panels/sample/sample_actions.js")
     _stylesheets = [read_assets("panels/sample/sample_actions.css")]
 
-    def __init__(self, context: Context, **params: Any) -> None:
-        super().__init__(
-            sizing_mode="stretch_width", css_classes=["rl-actions"], fixed=context.read_only, **params
-        )
+    def __init__(self, context: Context) -> None:
+        super().__init__(css_classes=["rl-actions"], fixed=context.read_only)
         self._context = context
         #: Runs and uids of the samples shown last: a field of the one before may be sent late.
         self._shown: deque[tuple[str, str]] = deque(maxlen=2)

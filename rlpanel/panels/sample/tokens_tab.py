@@ -25,9 +25,10 @@ class TokensTab(Viewer):
         selection = context.selection
         self._prompt = text_pane("rl-prompt")
         self._tokens = TokenView(dark=selection.dark, metric=selection.metric)
+        self._tokens.__panel__().margin = (0, 14)
         self._column = pn.Column(
             self._prompt,
-            pn.Column(self._tokens, sizing_mode="stretch_width", margin=(0, 14)),
+            self._tokens,
             sizing_mode="stretch_both",
             scroll="y-auto",
             margin=0,
@@ -61,4 +62,4 @@ class TokensTab(Viewer):
     def _draw_prompt(self, *_: Any) -> None:
         if self.active:
             context = self.context
-            self._prompt.object = prompt_block(context.sample, text_style(context), context.text_conditions)
+            self._prompt.html = prompt_block(context.sample, text_style(context), context.text_conditions)

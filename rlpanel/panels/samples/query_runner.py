@@ -94,7 +94,7 @@ class QueryRunner:
         self._export_title = ""
         self._filter_valid = True
         self.busy, self.total = False, 0
-        self.bar = QueryBar(self._on_action, margin=(0, 8, 6, 8))
+        self.bar = QueryBar(self._on_action)
         whole_board = [[tr("Board as one HTML file"), "board", None]] if board is not None else []
         kinds = [[kind, kind, None] for kind in available_formats()]
         self.bar.takes = [*kinds, *whole_board, [tr("Copy link"), "link", None]]

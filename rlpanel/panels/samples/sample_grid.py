@@ -11,12 +11,11 @@ import panel as pn
 from panel.viewable import Viewer
 
 from rlpanel import schema
-from rlpanel.panel_fixes.html_pane import HtmlPane
-from rlpanel.panels.inputs.input_fields import button, text_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.cell_texts import sample_cells
 from rlpanel.panels.samples.episode_traces import fold_episodes
 from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
+from rlpanel.panels.samples.sample_bar import GridHead, SampleBar
 from rlpanel.panels.samples.sample_frame import table_frame
 from rlpanel.panels.samples.sample_table import columns_of, row_height
 from rlpanel.panels.samples.thumbnails import Thumbnails
@@ -64,15 +63,8 @@ class SampleGrid(Viewer):
         self._paged_to = ""  # chosen sample whose page was opened
         self._sorting = False
         self._read_later: Callable[[], None] | None = None
-        self._head = HtmlPane("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
-        self._search = text_field(
-            "search",
-            tr("Search prompts and responses"),
-            tr("search prompts and responses  /"),
-            sizing_mode="stretch_width",
-            margin=(6, 8),
-        )
-        self._pill = button("", self.load, visible=False, margin=(5, 8), css_classes=["rl-new"])
+        self._head = GridHead()
+        self._head.on_message(self.load)
         self.table = DataTable(
             page_size=PAGE,
             pick=self._on_click,
@@ -84,16 +76,7 @@ class SampleGrid(Viewer):
             stylesheets=[read_assets("panels/samples/sample_table.css")],
         )
         self._card = pn.Column(
-            pn.Row(
-                self._head,
-                self._search,
-                self._pill,
-                sizing_mode="stretch_width",
-                height=42,
-                margin=0,
-                stylesheets=[read_assets("panels/samples/grid_head.css")],
-            ),
-            self._query.bar,
+            SampleBar(self._head, self._query.bar),
             self.table,
             styles=theme.CARD,
             sizing_mode="stretch_both",
@@ -101,7 +84,7 @@ class SampleGrid(Viewer):
             min_height=240,
             css_classes=["rl-card", "rl-samples"],
         )
-        self._search.param.watch(self._on_search, "value")
+        self._head.param.watch(self._on_search, "search")
         self._query.bar.param.watch(self._show_head_filters, "heads")
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, "view")
@@ -137,9 +120,7 @@ class SampleGrid(Viewer):
         context = self.context
         self._view = context.view
         self._loaded = (context.snapshot.name, context.selection.step)
-        self._pill.visible = False
-        if self._search.value != context.selection.search:
-            self._search.value = context.selection.search
+        self._head.param.update(new="", search=context.selection.search)
         self._query.run()
 
     def _on_result(self, result: QueryResult) -> None:
@@ -194,7 +175,7 @@ class SampleGrid(Viewer):
         if count < queried or not queried or following:
             self.context.draw_later(self.load)
         elif count > queried:
-            self._pill.param.update(label=tr("↻ {count:,} new", count=count - queried), visible=True)
+            self._head.new = tr("↻ {count:,} new", count=count - queried)
 
     def _on_step(self, _: Any) -> None:
         if self._whole_run:
@@ -331,9 +312,9 @@ class SampleGrid(Viewer):
             if is_subset and step is not None
             else safe_text(text)
         )
-        self._head.width = 300 if shown < matches else 210
+        cut = " cut" if shown < matches else ""
         title = tr("Samples")
-        self._head.object = f'<div class="head"><b>{title}</b><span class="unit">{note}</span></div>'
+        self._head.html = f'<div class="head{cut}"><b>{title}</b><span class="unit">{note}</span></div>'
 
     # -- texts -----------------------------------------------------------------------------------
 

@@ -102,9 +102,10 @@ function dataOf(model) {
   if (!model.rows) return []
   const { cells, keys } = JSON.parse(model.rows)
   const fields = model.shape.columns.map(({ field }) => field)
+  const cell = (column = [], at = 0) => column[column.length > 1 ? at : 0] // a text of all rows is sent once
   return keys.map((key, at) => ({
     key,
-    ...Object.fromEntries(fields.map((field, of) => [field, cells[of]?.[at]])),
+    ...Object.fromEntries(fields.map((field, of) => [field, cell(cells[of], at)])),
   }))
 }
 
@@ -165,7 +166,7 @@ function imageOf(cell) {
 
 function drawPager(pager, model) {
   const { page, pages } = model
-  pager.hidden = !pages
+  pager.hidden = pages < 2
   const go = (to, text, title) => {
     const shown = button("tabulator-page", text, title, () => model.send_msg({ page: to }))
     shown.disabled = to < 1 || to > pages

@@ -111,7 +111,7 @@ class DataTable(Component):
         key: str = "uid",
         page_size: int = 0,
         pick: Callable[[str, str], object] | None = None,
-        cells: Callable[[pd.DataFrame, str], list[str]] | None = None,
+        cells: Callable[[pd.DataFrame, str], Sequence[str | None]] | None = None,
         row_height: int = ROW_HEIGHT,
         sortable: bool = True,
         empty: str = "",
@@ -216,8 +216,11 @@ class DataTable(Component):
     def _send(self, *_: Any) -> None:
         def make() -> str:
             page = self.on_page
-            cells = [self._cells(page, each.name) for each in self._columns if not each.hidden]
-            return json.dumps({"cells": cells, "keys": page[self._key].tolist()}, ensure_ascii=False)
+            columns = [self._cells(page, each.name) for each in self._columns if not each.hidden]
+            # A text that all rows share is sent once.
+            cells = [column[:1] if len({*column}) == 1 else column for column in columns]
+            sent = {"cells": cells, "keys": page[self._key].tolist()}
+            return json.dumps(sent, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
         frame, rows = self._current, self._page_rows
         # All sessions that show the same rows share their text.
@@ -259,12 +262,12 @@ class DataTable(Component):
         }
 
 
-def cells_of(page: pd.DataFrame, name: str) -> list[str]:
-    """Return the texts of a column: numbers as the heads of cards write them, other values as they are."""
+def cells_of(page: pd.DataFrame, name: str) -> Sequence[str | None]:
+    """Return the texts of a column: numbers as heads of cards write them, None for a missing text."""
     values = page[name]
     if pd.api.types.is_numeric_dtype(values):
         return [number(value, whole=True) for value in values.tolist()]
-    return list(values.tolist())
+    return [None if pd.isna(value) else str(value) for value in values.tolist()]
 
 
 def _passes(values: pd.Series, text: str) -> pd.Series:

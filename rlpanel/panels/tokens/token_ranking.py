@@ -17,13 +17,13 @@ from panel.viewable import Viewer
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
 from rlpanel.number_text import number
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.tables.data_table import DataColumn, DataTable
 from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.query.fetch_sample import (
     VALUE_ERROR,
@@ -71,8 +71,8 @@ class TokenRanking(Viewer):
             value=3,
         )
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-stop"])
-        self._note = HtmlPane(
-            "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 14, 4, 14),
+        self._note = Html(
+            stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 14, 4, 14),
             css_classes=["rl-ranking-note"],
         )  # fmt: skip
         self.table = DataTable(
@@ -187,7 +187,7 @@ class TokenRanking(Viewer):
             self._show_note(self._summary())
 
     def _show_note(self, text: str) -> None:
-        self._note.object = f'<span class="note">{safe_text(text)}</span>'
+        self._note.html = f'<span class="note">{safe_text(text)}</span>'
 
     def _summary(self) -> str:
         """Describe the samples that were counted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 
 import rlpanel
 from rlpanel.display_settings import Display
-from rlpanel.panels.samples.cell_texts import sample_cells
+from rlpanel.panels.samples.cell_texts import AGENT_LINES, CELL_CHARS, sample_cells
 from rlpanel.panels.samples.sample_frame import frame_of
 from rlpanel.panels.samples.sample_table import columns_of
 from rlpanel.panels.tables.data_table import DataTable
@@ -25,6 +26,16 @@ def test_cells_have_the_numbers_of_the_heads() -> None:
     frame = pd.DataFrame({"uid": list("abcde"), "reward": [1.5, 0.0, -0.4791, float("nan"), 123456789.0]})
     wanted = ["1.5", "0", "−0.479", "–", "123,456,789"]
     assert sample_cells(frame, "reward") == wanted
+
+
+@pytest.mark.parametrize("agents", [False, True])
+def test_a_cell_holds_what_a_column_shows_and_a_filter_sees_more(agents: bool) -> None:
+    frame = pd.DataFrame({"uid": ["a"], "response": ["x" * 1990 + " end"]})
+    frame.attrs[AGENT_LINES] = agents
+    table = DataTable(columns_of(frame), cells=sample_cells)
+    table.draw(frame)
+    table.receive({"filters": {"response": "end"}})
+    assert json.loads(table.rows)["cells"] == [["x" * CELL_CHARS + "…"]]
 
 
 @pytest.mark.parametrize("searched", [False, True])

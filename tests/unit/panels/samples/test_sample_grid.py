@@ -10,12 +10,11 @@ import pandas as pd
 import pytest
 from bokeh.document import Document
 from panel.io.state import set_curdoc
-from panel.widgets import Button
 
 import rlpanel
 from rlpanel.api.run import Run
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.samples.query_bar import QueryBar
+from rlpanel.panels.samples.sample_bar import GridHead
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
 from tests.factories import append, line, write_run
@@ -101,7 +100,7 @@ def test_a_run_that_fills_while_it_is_searched_is_searched_again(context: Contex
                 pass
             context.view = index.view
             await let_loop_run_until(lambda: bar(grid).progress < 0)
-            return part_of(grid, HtmlPane).object
+            return part_of(grid, GridHead).html
 
     assert "99 of 99 match" in asyncio.run(look())
 
@@ -132,7 +131,7 @@ def test_of_more_than_fit_the_first_are_shown(grid: SampleGrid, run: Run) -> Non
     grid.context.display.max_samples = 8
     grid.context.selection.param.update(scope="run", sort="reward")
     assert shown(grid) == run.samples().sort_values("reward", kind="stable").uid.tolist()[:8]
-    assert "48 of all steps · 8 shown" in part_of(grid, HtmlPane).object
+    assert "48 of all steps · 8 shown" in part_of(grid, GridHead).html
     assert len(exported(grid)) == 48
 
 
@@ -180,8 +179,8 @@ def test_new_samples_of_all_steps_wait_behind_the_pill(grid: SampleGrid, run: Ru
         pass
     grid.context.view = run.view
     assert len(shown(grid)) == 48
-    assert part_of(grid, Button).label == "↻ 2 new"
-    grid.load()
+    assert part_of(grid, GridHead).new == "↻ 2 new"
+    send(part_of(grid, GridHead), "load")
     assert len(shown(grid)) == 50
 
 

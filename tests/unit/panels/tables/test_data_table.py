@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -51,15 +52,29 @@ def table(picked: list[tuple[str, str]]) -> DataTable:
     return made
 
 
-def sent(table: DataTable, name: str) -> list[str]:
+def sent(table: DataTable, name: str) -> list[str | None]:
     """Return the cells of a column that the browser gets."""
     shown = [column["name"] for column in table.shape["columns"]]
-    return list(json.loads(table.rows)["cells"][shown.index(name)])
+    column = json.loads(table.rows)["cells"][shown.index(name)]
+    return list(column) if len(column) > 1 else list(column) * len(keys(table))
 
 
 def keys(table: DataTable) -> list[str]:
     """Return the keys of the rows that the browser gets."""
     return list(json.loads(table.rows)["keys"])
+
+
+def test_missing_and_infinite_values_are_sent_as_json() -> None:
+    values = {
+        "number": [math.nan, math.inf],
+        "text": pd.Series(["a", math.nan], dtype=str),
+        "mixed": pd.Series([None, -math.inf], dtype=object),
+    }
+    table = DataTable([DataColumn(name) for name in values])
+    table.draw(pd.DataFrame({"uid": ["a", "b"], **values}))
+    json.loads(table.rows, parse_constant=pytest.fail)
+    cells = [sent(table, name) for name in values]
+    assert cells == [["–", "∞"], ["a", None], [None, "-inf"]]
 
 
 def test_one_page_is_sent(table: DataTable) -> None:

@@ -16,10 +16,10 @@ from panel.io.state import set_curdoc
 from panel.widgets import Button, Select
 
 from rlpanel.api.open_run import open_run
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import Threads
 from rlpanel.panels.tokens.token_ranking import READ_NOW, TokenRanking
+from rlpanel.panels.ui.region import Html
 from tests.factories import append, sample
 from tests.page_parts import part_of
 
@@ -63,8 +63,8 @@ def table(view: TokenRanking) -> pd.DataFrame:
     return view.table.frame
 
 
-def note(view: TokenRanking) -> HtmlPane:
-    return part_of(view, HtmlPane)
+def note(view: TokenRanking) -> Html:
+    return part_of(view, Html)
 
 
 def shown(view: TokenRanking, least: int = 1) -> dict[str, str]:
@@ -97,7 +97,7 @@ def test_byte_level_pieces_read_as_text_and_halves_as_logged(tmp_path: Path) -> 
 def test_tokens_that_are_all_seen_too_rarely_leave_an_empty_table(tmp_path: Path) -> None:
     view = opened(tmp_path, logged(["a"], [-1.0]))
     assert shown(view, least=1000) == {}
-    assert "no token is seen that often" in note(view).object
+    assert "no token is seen that often" in note(view).html
 
 
 def test_another_step_is_read_when_it_is_chosen(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_only_samples_that_pass_the_grids_filter_count(tmp_path: Path) -> None:
     second = view.context.snapshot.uids(view.context.snapshot.rows_of(1))[1]
     view.context.filtered_uids = frozenset({second})
     assert shown(view) == {"“a”": "3", "“b”": "1.5"}
-    assert "2 tokens in 1 of 2 samples that match the grid" in note(view).object
+    assert "2 tokens in 1 of 2 samples that match the grid" in note(view).html
     view.context.filtered_uids = None
     assert shown(view) == {"“a”": "2", "“b”": "1.5"}
 
@@ -149,7 +149,7 @@ def test_a_reading_tells_how_far_it_is_and_can_be_stopped_there(tmp_path: Path) 
             threads.views.submit(begin.wait, 30)  # the reading waits behind it
             view = opened(tmp_path, *lines[:2], threads=threads)
             grow(view, *lines[2:])
-            assert "Reading 2 of 4 samples" in note(view).object
+            assert "Reading 2 of 4 samples" in note(view).html
             stop = part_of(view, Button)
             assert stop.visible
             stop.clicks += 1
@@ -161,6 +161,6 @@ def test_a_reading_tells_how_far_it_is_and_can_be_stopped_there(tmp_path: Path) 
     with set_curdoc(Document()):
         view = asyncio.run(look())
     assert shown(view) == {"“a”": "0.5"}
-    assert note(view).object.endswith("2 tokens in 2 of 4 samples; stopped</span>")
+    assert note(view).html.endswith("2 tokens in 2 of 4 samples; stopped</span>")
     grow(view, logged(["a"], [-9.0], index=5))
     assert shown(view) == {"“a”": "0.5"}
