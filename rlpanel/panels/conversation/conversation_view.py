@@ -127,7 +127,6 @@ class ConversationView(pn.viewable.Viewer):
             dark=self.dark,
             metrics=metric_declarations(),
             sizing_mode="stretch_both",
-            margin=(8, 14),
         )
         self._component.link(self, bidirectional=True, metric="metric", token="token", mode="mode")
         self._component.on_message(self._on_message)

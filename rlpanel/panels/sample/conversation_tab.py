@@ -38,6 +38,8 @@ class ConversationTab(Viewer):
         self._view = ConversationView(context.threads.views, dark=selection.dark, metric=selection.metric)
         self._view.find_image = self._find_image
         self._view.find_medium = self._find_medium
+        # Panel draws a component again that was hidden itself, so that its players would go on.
+        self._column = pn.Column(self._view, sizing_mode="stretch_both", margin=(8, 14))
         for name in ("metric", "token"):
             selection.param.watch(lambda event: setattr(self._view, event.name, event.new), name)
             self._view.param.watch(lambda event: setattr(selection, event.name, event.new), name)
@@ -50,7 +52,7 @@ class ConversationTab(Viewer):
         self._draw()
 
     def __panel__(self) -> pn.viewable.Viewable:
-        return self._view.__panel__()
+        return self._column
 
     def _draw(self, *_: Any) -> None:
         if not self.active:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from rlpanel.panels.samples.thumbnails import COLUMN
 from rlpanel.panels.tables.data_table import cells_of
 from rlpanel.texts.agent_line import agent_line
 from rlpanel.texts.shorten import shorten
@@ -26,4 +27,4 @@ def sample_cells(page: pd.DataFrame, name: str) -> Sequence[str | None]:
         ]
     else:
         cells = cells_of(page, name)
-    return [cell and shorten(cell, CELL_CHARS) for cell in cells]
+    return cells if name == COLUMN else [cell and shorten(cell, CELL_CHARS) for cell in cells]

@@ -13,6 +13,7 @@ from rlpanel.display_settings import Display
 from rlpanel.panels.samples.cell_texts import AGENT_LINES, CELL_CHARS, sample_cells
 from rlpanel.panels.samples.sample_frame import frame_of
 from rlpanel.panels.samples.sample_table import columns_of
+from rlpanel.panels.samples.thumbnails import COLUMN
 from rlpanel.panels.tables.data_table import DataTable
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.text_predicate import TextPredicate
@@ -36,6 +37,11 @@ def test_a_cell_holds_what_a_column_shows_and_a_filter_sees_more(agents: bool) -
     table.draw(frame)
     table.receive({"filters": {"response": "end"}})
     assert json.loads(table.rows)["cells"] == [["x" * CELL_CHARS + "…"]]
+
+
+def test_a_thumbnail_is_not_cut() -> None:
+    address = f"data:image/png;base64,{'A' * CELL_CHARS}"
+    assert sample_cells(pd.DataFrame({COLUMN: [address]}), COLUMN) == [address]
 
 
 @pytest.mark.parametrize("searched", [False, True])
