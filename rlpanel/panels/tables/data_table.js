@@ -140,7 +140,7 @@ function definition(column, sortable) {
     field,
     title,
     titleFormatter: () => document.createTextNode(title),
-    headerTooltip: tip && (() => document.createTextNode(tip)),
+    headerTooltip: tip && (() => element("span", "", tip)),
     formatter: image ? imageOf : (cell) => document.createTextNode(cell.getValue() ?? ""),
     ...(width && { width }),
     hozAlign: align,
