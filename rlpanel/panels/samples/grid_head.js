@@ -17,11 +17,16 @@ export function render({ model }) {
   row.append(count, field, load)
   const show = () => {
     count.innerHTML = model.html
-    if (input.value !== model.search) input.value = model.search
     load.textContent = model.new
     load.hidden = !model.new
   }
-  model.on(["html", "search", "new"], show)
+  // Not together with the count: it changes at each step, and would undo what the viewer is typing.
+  const write = () => {
+    if (input.value !== model.search) input.value = model.search
+  }
+  model.on(["html", "new"], show)
+  model.on("search", write)
   show()
+  write()
   return row
 }
