@@ -37,12 +37,9 @@ _TEMPLATE = """
 {%- for doc in docs %}{% for root in doc.roots %}{{ embed(root) }}{% endfor %}{% endfor %}
 {{ rlpanel_resources(bokeh_css) }}
 {{ rlpanel_allowed(rlpanel_resources(bokeh_js), rlpanel_nonce) }}
-<script nonce="{{ rlpanel_nonce }}">{{ rlpanel_view_script }}</script>
 {{ rlpanel_allowed(plot_script, rlpanel_nonce) }}
 {% endblock %}
 """
-#: Scripts that change classes of views, after these are loaded and before they are used.
-_VIEW_SCRIPTS = ("panel_fixes/component_layout.js",)
 #: Scripts and style sheets that the board does not use. Names that a later version changes are loaded.
 _UNUSED = (
     "bokeh-gl.min.js",
@@ -81,7 +78,6 @@ def apply_template(document: Document, first_view: str) -> None:
         rlpanel_head_script=read_assets("app/page/theme.js", "app/page/settled.js")
         .replace("SYSTEM_COOKIE", SYSTEM_COOKIE)
         .replace("THEME_COOKIE", THEME_COOKIE),
-        rlpanel_view_script=read_assets(*_VIEW_SCRIPTS),
         rlpanel_language=document_language(document),
         rlpanel_labels=browser_labels(document_language(document)),
         rlpanel_resources=without_unused_scripts,
