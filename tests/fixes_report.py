@@ -1,7 +1,7 @@
 """Reports which workarounds are still needed with the installed versions: ``python -m tests.fixes_report``.
 
 A test with the marker ``upstream_fault`` shows that Panel's or Bokeh's own code is still wrong. It stands in
-``tests/unit/panel_fixes/test_<module>.py``; those of scripts share a page, and their markers name the script.
+``tests/unit/panel_fixes/test_<module>.py``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the page's scripts spare the browser: layouts of the whole page, and creating cells again."""
+"""What the page's scripts spare the browser: creating cells again, and scripts that the board does not use."""
 
 from __future__ import annotations
 
@@ -9,38 +9,12 @@ import pytest
 from tests.conftest import VIEWPORT
 from tests.factories import write_run
 from tests.ui.board import BoardPage
-from tests.ui.test_early_changes import FIND
-
-#: Makes a component higher, and returns how often Bokeh then laid out the page.
-GROW = f"""async () => {{
-  {FIND}
-  const view = find((view) => view.model.class_name === "SidePanel")
-  let root = view
-  while (root.parent) {{ root = root.parent }}
-  let layouts = 0, sizes = 0
-  const layOut = root.compute_layout
-  root.compute_layout = function () {{ layouts += 1; layOut.call(this) }}
-  await new Promise((done) => {{
-    const grown = () => {{
-      sizes += 1
-      if (sizes === 1) {{ view.el.style.height = "77px" }} else {{ done() }}
-    }}
-    new ResizeObserver(grown).observe(view.el)
-  }})
-  delete root.compute_layout
-  return layouts
-}}"""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def runs(root: Path) -> None:
     """A run with more samples than a tall window shows."""
     write_run(root / "long", steps=2, samples=64)
-
-
-def test_a_component_that_grows_does_not_lay_out_the_page(board: BoardPage) -> None:
-    board.go(run="long", step=2).settled(2)
-    assert board.page.evaluate(GROW) == 0
 
 
 def test_cells_stay_when_the_window_becomes_larger(board: BoardPage) -> None:
