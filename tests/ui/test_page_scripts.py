@@ -1,4 +1,4 @@
-"""What the page's scripts spare the browser: creating cells again, and scripts that the board does not use."""
+"""What the page spares the browser: creating cells again, and scripts that it does not use."""
 
 from __future__ import annotations
 
