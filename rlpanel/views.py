@@ -17,10 +17,9 @@ from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_list import FindingsList
 from rlpanel.panels.groups.group_strip import GroupStrip
-from rlpanel.panels.notebook.answer_table import AnswerTable
 from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load_scripts
-from rlpanel.panels.notebook.run_binding import context_of
-from rlpanel.panels.report.board_download import board_download
+from rlpanel.panels.notebook.run_binding import AnswerTable, context_of
+from rlpanel.panels.report.report import board_download
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap

@@ -11,8 +11,7 @@ from typing import Any
 import panel as pn
 
 from rlpanel.app.board.browser_window import BrowserWindow
-from rlpanel.app.board.overlay_runs import OverlayRuns
-from rlpanel.app.board.run_choice import most_useful, newest_first
+from rlpanel.app.board.overlay_runs import OverlayRuns, most_useful, newest_first
 from rlpanel.app.demo import Demo
 from rlpanel.board_url import MAX_QUERY, LinkProblem, read_query
 from rlpanel.errors import RLPanelError

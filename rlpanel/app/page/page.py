@@ -21,7 +21,7 @@ from rlpanel.panels.language.labels import set_document_language
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language
 from rlpanel.panels.session.event_loop import current_loop, take_steps
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.plain_design import PlainDesign
+from rlpanel.panels.ui.theme import PlainDesign
 from rlpanel.runtime import Runtime
 from rlpanel.sources.files.file_access import AnyPath, path_of
 

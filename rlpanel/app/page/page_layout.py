@@ -11,34 +11,28 @@ from bokeh.document import Document
 
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
-from rlpanel.app.page.header import Header
-from rlpanel.app.page.notices import Notices
-from rlpanel.app.page.page_controls import PageControls, SideToggle
-from rlpanel.app.page.side_panel import SidePanel
-from rlpanel.app.page.step_cards import StepCards
+from rlpanel.app.page.regions import Header, Notices, PageControls, SidePanel, SideToggle, StepCards
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.language.language_switch import LanguageSwitch
-from rlpanel.panels.report.board_download import board_download
+from rlpanel.panels.report.report import board_download
 from rlpanel.panels.sample.sample_detail import SampleDetail
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.event_loop import Step
 from rlpanel.panels.sidebar.run_badge import RunBadge
 from rlpanel.panels.sidebar.run_list import RunList
 from rlpanel.panels.sidebar.settings_form import SettingsForm
-from rlpanel.panels.status.backlog_bar import BacklogBar
 from rlpanel.panels.status.connection import Connection
 from rlpanel.panels.status.empty_state import EmptyState
-from rlpanel.panels.status.link_notice import LinkNotice
-from rlpanel.panels.status.skipped_paths import LeftOut
+from rlpanel.panels.status.notices import BacklogBar, LeftOut, LinkNotice
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.panels.step.step_bar import StepBar
 from rlpanel.panels.step.step_summary import StepSummary
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.plain_design import PlainDesign
+from rlpanel.panels.ui.theme import PlainDesign
 
 
 class Layout:

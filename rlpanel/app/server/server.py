@@ -28,14 +28,12 @@ from rlpanel.app.security.page_sessions import PageLimit, PageSessions
 from rlpanel.app.security.request_guard import RefusalHandler, RequestGuard, guard_rule
 from rlpanel.app.security.security_headers import SafetyHeaders
 from rlpanel.app.server.access import Access
-from rlpanel.app.server.background_service import Service, service
+from rlpanel.app.server.background_service import SIGNALS, Service, forced_end, reported_state, service
 from rlpanel.app.server.compressed_files import compress_routes
-from rlpanel.app.server.forced_end import SIGNALS, forced_end
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
 from rlpanel.app.server.health_endpoint import Observed, health_routes
 from rlpanel.app.server.media_endpoint import media_routes
 from rlpanel.app.server.page_handlers import MAX_MESSAGE, PageSocket, own_routes
-from rlpanel.app.server.service_manager import reported_state
 from rlpanel.panel_fixes.server_pages import begun_pages, tornado_application
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE
 from rlpanel.runtime import Runtime, default_runtime

@@ -1,20 +1,29 @@
-"""Responses of two runs to one prompt: as a text diff or token by token."""
+"""Two runs on one prompt: the table of prompts, and the chosen pair of samples.
+
+Responses of two runs to one prompt: as a text diff or token by token.
+
+Table of the prompts that two runs have in common, with the reward in both and the difference.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import panel as pn
 
 from rlpanel.analysis.run_comparison import ComparedRun, RunComparison
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
-from rlpanel.panels.language.labels import tr
-from rlpanel.panels.session.background_task import BackgroundTask
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
+from rlpanel.panels.tables.data_table import ROW_HEIGHT, DataColumn, DataTable
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.panels.ui import theme
@@ -23,7 +32,7 @@ from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
-from rlpanel.texts.prompt_parts import prompt_cell
+from rlpanel.texts.prompt_parts import TextStyle, prompt_cell, prompt_line
 from rlpanel.texts.shorten import one_line
 
 _DIFF, _TOKENS = "diff", "tokens"
@@ -169,3 +178,81 @@ def _html(name: str) -> Html:
         margin=(4, 14, 0, 14),
         css_classes=[name] if name else [],
     )
+
+
+PAGE = 5
+_NUMBERS = ("here", "there", "difference", "n here", "n there", "step here", "step there")
+#: Column that marks the prompts of the win rate; shown if a best step was chosen by the other prompts.
+_USED = "used"
+_TITLES = {"difference": "Δ", "n here": "n", "n there": "n", "step here": "step", "step there": "step"}
+#: Width of a column in pixels, by the first word of its name.
+_WIDTHS = {"n": 46, "step": 66, _USED: 66}
+_TIPS = {
+    "here": marked("Mean of the compared reward over the prompt's samples in this run."),
+    "there": marked("Mean of the compared reward over the prompt's samples in the other run."),
+    "difference": marked("This run's mean minus the other run's."),
+    "n here": marked("Number of samples in this run."),
+    "n there": marked("Number of samples in the other run."),
+    "step here": marked("Step of this run's samples."),
+    "step there": marked("Step of the other run's samples."),
+    _USED: marked(
+        "✓: counted in the win rate, the mean difference and the chart. The best step was chosen on "
+        "the other prompts."
+    ),
+}
+
+
+class PromptTable:
+    """Sortable table of the prompts in both runs.
+
+    Parameters
+    ----------
+    choose : callable
+        Called with the index of the clicked prompt among the pairs.
+    """
+
+    def __init__(self, choose: Callable[[int], None]) -> None:
+        self._choose = choose
+        self.view = DataTable(
+            [DataColumn("prompt", "prompt"), *map(_column, (*_NUMBERS, _USED))],
+            key="pair",
+            page_size=PAGE,
+            pick=self._pick,
+            empty=tr("The runs have no prompt in common"),
+            height=PAGE * ROW_HEIGHT + 62,
+            sizing_mode="stretch_width",
+            margin=(4, 8),
+            css_classes=["rl-pairs"],
+        )
+
+    def draw(self, comparison: RunComparison, style: TextStyle) -> None:
+        """Show the prompts of a comparison."""
+        pairs, listed = comparison.pairs, comparison.listed
+        here, there = pairs.here.take(listed), pairs.there.take(listed)
+        columns = [here.reward, there.reward, here.reward - there.reward]
+        columns += [here.samples, there.samples, here.step, there.step]
+        prompts = [prompt_line(text, style) for text in comparison.prompts]
+        frame = _frame(prompts, dict(zip(_NUMBERS, columns, strict=True)))
+        frame["pair"] = listed.astype(str)
+        frame[_USED] = np.where(pairs.held_out[listed], "✓", "")
+        self.view.hide(_USED, hidden=bool(pairs.held_out.all()))
+        if not frame.equals(self.view.frame):
+            self.view.draw(frame)
+
+    def _pick(self, pair: str, _: str) -> None:
+        if pair.isdecimal():
+            self._choose(int(pair))
+
+
+def _column(name: str) -> DataColumn:
+    return DataColumn(
+        name,
+        _TITLES.get(name, name),
+        tip=tr(_TIPS[name]),
+        width=_WIDTHS.get(name.partition(" ")[0], 70),
+        align="center" if name == _USED else "right",
+    )
+
+
+def _frame(prompts: list[str], numbers: dict[str, np.ndarray]) -> pd.DataFrame:
+    return pd.DataFrame({"prompt": pd.Series(prompts, dtype=str), **numbers})

@@ -13,18 +13,21 @@ from panel.viewable import Viewer
 from rlpanel.analysis.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.board_url import BEST, NEWEST
 from rlpanel.metrics.reward import EQUAL_WITHIN
-from rlpanel.panels.compare.comparison_notes import comparison_notes
-from rlpanel.panels.compare.prompt_pair import PromptPair
-from rlpanel.panels.compare.prompt_table import PromptTable
-from rlpanel.panels.compare.runs_export import comparison_export
-from rlpanel.panels.compare.runs_summary import matched_html, notes_html, win_rate_html
+from rlpanel.panels.compare.prompt_pair import PromptPair, PromptTable
+from rlpanel.panels.compare.runs_summary import (
+    comparison_export,
+    comparison_notes,
+    matched_html,
+    notes_html,
+    win_rate_html,
+)
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport
 from rlpanel.panels.inputs.input_fields import FieldRow, integer_field, select_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.step.reward_distribution import Bins, bins_of
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style

@@ -17,10 +17,9 @@ from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.conversation.conversation_payload import PackedConversation, pack_conversation, part_text
 from rlpanel.panels.conversation.safe_markdown import markdown_html
 from rlpanel.panels.language.labels import current_language, tr
-from rlpanel.panels.session.background_task import BackgroundTask
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
-from rlpanel.panels.tokens.token_payload import metric_declarations
-from rlpanel.panels.tokens.token_view import token_theme
+from rlpanel.panels.tokens.token_view import metric_declarations, token_theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium

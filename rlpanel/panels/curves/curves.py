@@ -10,8 +10,8 @@ import panel as pn
 from panel.viewable import Viewer
 
 from rlpanel.panels.curves.curve_card import CurveCard
+from rlpanel.panels.curves.curve_plot import CurveWindow
 from rlpanel.panels.curves.curve_selection import Curve, curves_of
-from rlpanel.panels.curves.curve_window import CurveWindow
 from rlpanel.panels.curves.run_legend import RunLegend
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme

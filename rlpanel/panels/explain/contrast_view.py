@@ -24,14 +24,22 @@ from rlpanel.panels.explain.contrast_sides import (
     sides_of,
     usual_ranges,
 )
-from rlpanel.panels.explain.link_rows import LABEL_CHARS, LinkRows, RowsPlot, caption, link_row, note_pane
-from rlpanel.panels.explain.sample_links import both, show_samples
+from rlpanel.panels.explain.link_rows import (
+    LABEL_CHARS,
+    LinkRows,
+    RowsPlot,
+    both,
+    caption,
+    link_row,
+    note_pane,
+    show_samples,
+)
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.plot_elements import effect_bars
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.texts.shorten import marked_line

@@ -12,8 +12,7 @@ from bokeh.events import SelectionGeometry, Tap
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
-from rlpanel.panels.explain.link_rows import note_pane
-from rlpanel.panels.explain.sample_links import both
+from rlpanel.panels.explain.link_rows import both, note_pane
 from rlpanel.panels.inputs.input_fields import select_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.plot_elements import ON_BOARD, finish_on_board, scatter_points

@@ -13,8 +13,8 @@ from typing import Any
 
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.export.card_export import CardExport, well_formed
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.query.csv_text import csv_text

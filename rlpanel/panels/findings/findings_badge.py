@@ -19,9 +19,9 @@ from rlpanel.panels.findings.findings_popup import (
     OpenedFinding,
     finding_json,
 )
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.settings import FindingSettings
 from rlpanel.store.index.run_index import RunIndex

@@ -23,7 +23,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.plain_design import PlainDesign
+from rlpanel.panels.ui.theme import PlainDesign
 
 #: Seconds to wait for the browser to report that the view is drawn; a page of another tool may never do so.
 PATIENCE = 60.0

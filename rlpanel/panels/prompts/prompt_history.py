@@ -19,8 +19,8 @@ from rlpanel.panels.export.card_export import CardExport, file_name
 from rlpanel.panels.export.card_head import CardHead, titled_plot
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.prompt_history_plot import PromptHistoryPlot
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.tables.data_table import DataColumn, DataTable
 from rlpanel.panels.texts.sample_texts import read_texts
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style

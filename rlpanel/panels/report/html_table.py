@@ -9,9 +9,7 @@ import pandas as pd
 
 from rlpanel import schema
 from rlpanel.metrics.engine import column_info
-from rlpanel.panels.samples.cell_texts import sample_cells
-from rlpanel.panels.samples.sample_frame import frame_of
-from rlpanel.panels.samples.sample_table import title_of
+from rlpanel.panels.samples.sample_table import frame_of, sample_cells, title_of
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.texts.text_style import text_style
 from rlpanel.panels.ui.theme import safe_text

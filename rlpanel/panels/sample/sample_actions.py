@@ -11,10 +11,9 @@ import param
 from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.report.report import sample_html
-from rlpanel.panels.report.report_contents import frozen
-from rlpanel.panels.session.background_task import BackgroundTask
+from rlpanel.panels.report.report import frozen, sample_html
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.query.samples_export import sample_line
 

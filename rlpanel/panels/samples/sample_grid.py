@@ -12,12 +12,10 @@ from panel.viewable import Viewer
 
 from rlpanel import schema
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.samples.cell_texts import sample_cells
 from rlpanel.panels.samples.episode_traces import fold_episodes
 from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
 from rlpanel.panels.samples.sample_bar import GridHead, SampleBar
-from rlpanel.panels.samples.sample_frame import table_frame
-from rlpanel.panels.samples.sample_table import columns_of, row_height
+from rlpanel.panels.samples.sample_table import columns_of, row_height, sample_cells, table_frame
 from rlpanel.panels.samples.thumbnails import Thumbnails
 from rlpanel.panels.samples.visible_rows import PAGE, subset_html, visible_rows
 from rlpanel.panels.session.context import Context

@@ -11,8 +11,8 @@ from cachetools import FIFOCache
 
 from rlpanel import schema
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui.safe_image import BadImage, image_url
 from rlpanel.sources.records.field_values import AgentFields
 from rlpanel.sources.records.record_types import Record

@@ -1,4 +1,6 @@
-"""The event loop, and for a served page the Bokeh document, on which a session is drawn.
+"""The event loop that draws a session, and the turns that its pages take.
+
+The event loop, and for a served page the Bokeh document, on which a session is drawn.
 
 Any thread may schedule callbacks with `SessionLoop.call_soon`, and steps of drawing with `SessionLoop.draw`.
 They run on the loop's thread, with the document locked. With Bokeh's own `Document.add_next_tick_callback`
@@ -12,6 +14,12 @@ neither is certain:
   Only coroutines run on the loop, as everything does in earlier versions.
 
 `add_next_tick_callback` with a coroutine can replace `_run_callback` once Bokeh locks its held changes.
+
+Turns of the pages that are drawn on one event loop: one after another, with a pause after each.
+
+Drawing one page takes some milliseconds of the event loop. If fifty pages redrew at once for the same change,
+the loop would answer no request for seconds. With pauses each page waits a little longer, and changes that
+arrive meanwhile are drawn together.
 """
 
 from __future__ import annotations
@@ -21,17 +29,65 @@ import contextvars
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import panel as pn
 from bokeh.document import Document
 from panel.io.state import set_curdoc
 
 from rlpanel.panel_fixes.document_state import has_unsent_changes
-from rlpanel.panels.session.turns import turns
+
+#: Share of the event loop's time that drawing may take while pages are waiting.
+SHARE = 0.85
+#: Upper limit of the drawing time that a pause is computed from; a page's first drawing may take longer.
+MAX_DRAW_SECONDS = 0.1
+
+
+class Turns:
+    """Lock that gives the pages of an event loop their turns in the order in which they ask.
+
+    Attributes
+    ----------
+    waiting : int
+        Number of pages that wait for their turn.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[None]:
+        """Wait for a turn, and leave the event loop to requests after it."""
+        self.waiting += 1
+        try:
+            await self._lock.acquire()
+        finally:
+            self.waiting -= 1
+        try:
+            begin = time.monotonic()
+            yield
+            await asyncio.sleep(min(time.monotonic() - begin, MAX_DRAW_SECONDS) * (1 / SHARE - 1))
+        finally:
+            self._lock.release()
+
+
+#: Of the process, but held by asyncio's loop: they end with it.
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+
+
+def turns() -> Turns:
+    """Return the turns of the running event loop; without a loop, turns for which nobody waits."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return Turns()
+    return _turns.setdefault(loop, Turns())
+
 
 log = logging.getLogger(__name__)
 

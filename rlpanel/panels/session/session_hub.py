@@ -10,8 +10,8 @@ import threading
 import time
 from weakref import WeakKeyDictionary
 
+from rlpanel.panels.session.event_loop import turns
 from rlpanel.panels.session.session import Session
-from rlpanel.panels.session.turns import turns
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView

@@ -1,4 +1,9 @@
-"""Badge in the header with the state of the selected run."""
+"""Badge in the header with the state of the selected run.
+
+Badge in the header with the state of the selected run.
+
+States of a run by the age of its newest line: live, quiet, finished.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +12,38 @@ from typing import Any, ClassVar
 
 from markupsafe import Markup
 
-from rlpanel.panels.language.labels import tr, tr_html, trn
+from rlpanel.panels.language.labels import marked, tr, tr_html, trn
 from rlpanel.panels.samples.visible_rows import excluded_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.remark_labels import remark_title
-from rlpanel.panels.sidebar.run_state import age, run_state
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
+
+LIVE, QUIET, FINISHED = marked("live"), marked("quiet"), marked("finished")
+#: Maximum age of the newest line of a live and of a quiet run, in seconds.
+LIVE_SECONDS, QUIET_SECONDS = 60.0, 3600.0
+
+
+def run_state(seconds: float) -> str:
+    """Return the state of a run whose newest line is this old.
+
+    Logs do not tell whether a training ended: after an hour without a line, a run counts as finished.
+    """
+    if seconds <= LIVE_SECONDS:
+        return LIVE
+    return QUIET if seconds <= QUIET_SECONDS else FINISHED
+
+
+def age(seconds: float) -> str:
+    """Format a duration with one unit: 12 s, 4 min, 3 h, 2 d."""
+    for bound, size, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
+        if seconds < bound:
+            return f"{max(0.0, seconds) / size:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"
+
 
 #: Number of characters at the end of a long name that always stay visible.
 _TAIL = 12

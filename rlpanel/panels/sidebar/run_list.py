@@ -13,10 +13,10 @@ import param
 from rlpanel.board_url import MAX_OVERLAY_RUNS
 from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.remark_labels import kind_label
-from rlpanel.panels.sidebar.run_state import LIVE_SECONDS, QUIET_SECONDS
+from rlpanel.panels.session.threads import BackgroundTask
+from rlpanel.panels.sidebar.run_badge import LIVE_SECONDS, QUIET_SECONDS
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.sources.discovery.directory import RunInfo

@@ -19,8 +19,8 @@ from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
 from rlpanel.number_text import number
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import marked, tr
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.tables.data_table import DataColumn, DataTable
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.region import Html

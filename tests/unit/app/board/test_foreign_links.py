@@ -11,7 +11,7 @@ from rlpanel.app.board.board import Board
 from rlpanel.panels.first_view.first_view import first_view_html
 from rlpanel.panels.samples.query_bar import QueryBar
 from rlpanel.panels.samples.sample_grid import SampleGrid
-from rlpanel.panels.status.link_notice import LinkNotice, notice_html
+from rlpanel.panels.status.notices import LinkNotice, notice_html
 from tests.factories import write_run
 from tests.page_parts import part_of, send
 

@@ -11,8 +11,8 @@ from bokeh.models import VArea
 import rlpanel
 from rlpanel.display_settings import Display
 from rlpanel.panels.curves.curve_card import CurveCard
+from rlpanel.panels.curves.curve_plot import CurveWindow
 from rlpanel.panels.curves.curve_selection import Curve
-from rlpanel.panels.curves.curve_window import CurveWindow
 from rlpanel.panels.export.card_head import CardHead
 from rlpanel.panels.plots.series import POINTS
 from rlpanel.panels.session.context import Context

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.status.backlog_bar import BacklogBar, bar_html
+from rlpanel.panels.status.notices import BacklogBar, bar_html
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Progress, Snapshot
 
