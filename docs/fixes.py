@@ -13,22 +13,14 @@ _REPORT = re.compile(r"docs/(upstream/([\w-]+)\.md)")
 
 
 def fixes() -> list[Path]:
-    """Return the modules and scripts of workarounds."""
-    found = (path for kind in ("*.py", "*.js") for path in FOLDER.glob(kind))
-    return sorted(path for path in found if path.stem != "__init__")
+    """Return the modules of workarounds."""
+    return sorted(path for path in FOLDER.glob("*.py") if path.stem != "__init__")
 
 
 def facts(path: Path) -> dict[str, str]:
     """Return what a workaround says of itself: its first line as ``Wrong``, and its closing lines."""
-    text = path.read_text("utf-8")
-    if path.suffix == ".js":
-        head = text.partition("\n//\n")
-        said = "\n".join(line.removeprefix("//").strip() for line in text.splitlines() if line[:2] == "//")
-        first = " ".join(line.removeprefix("//").strip() for line in head[0].splitlines())
-        first = first.partition(". ")[0].rstrip(".") + "."
-    else:
-        said = ast.get_docstring(ast.parse(text)) or ""
-        first = said.partition("\n")[0]
+    said = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+    first = said.partition("\n")[0]
     return {"Wrong": first, **dict(_LINES.findall(said))}
 
 

@@ -24,7 +24,7 @@ FLOOR = (
 #: Rooms that most panels use.
 _PARTS = (
     *("panel_fixes", "texts", "panels/language", "panels/ui", "panels/texts", "panels/inputs"),
-    *("panels/plots", "panels/session", "panels/export"),
+    *("panels/plots", "panels/session", "panels/export", "panels/tables"),
 )
 
 #: Room → rooms that it may import besides the floor. ``store`` stands for the modules right in that folder,
@@ -91,9 +91,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # The screen.
     "panels": (),
     "panels/language": ("panel_fixes", "panels/ui"),
-    "panels/ui": (),
+    "panels/ui": ("panel_fixes",),
     "panels/texts": ("store/*", "panel_fixes", "texts", "panels/language", "panels/ui", "panels/session"),
     "panels/inputs": ("panel_fixes", "panels/ui"),
+    "panels/tables": ("store/*", "panel_fixes", "panels/ui"),
     "panels/plots": ("texts", "metrics/*", "store/*", "panel_fixes", "panels/language", "panels/ui"),
     "panels/session": ("sources/*", "store/*", "panel_fixes", "panels/language", "panels/ui", "panels/plots"),
     "panels/export": (

@@ -379,22 +379,6 @@ class LiveRunLimits:
 
 
 @dataclass(frozen=True)
-class SparePageLimits:
-    """Intervals for pages that are built ahead.
-
-    Attributes
-    ----------
-    quiet_seconds : float
-        Seconds without a request for a page after which the server counts as idle.
-    kept_seconds : float
-        Seconds for which spare pages are kept after the last page was closed: they keep their run open.
-    """
-
-    quiet_seconds: float = 3.0
-    kept_seconds: float = 120.0
-
-
-@dataclass(frozen=True)
 class Limits:
     """Sizes and intervals of a runtime that users need not change; tests make them smaller.
 
@@ -407,7 +391,6 @@ class Limits:
 
     store: StoreLimits = StoreLimits()
     live_runs: LiveRunLimits = LiveRunLimits()
-    spare_pages: SparePageLimits = SparePageLimits()
     stuck_seconds: float = 60.0
 
 

@@ -11,16 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 import panel as pn
-from panel.viewable import Viewer
+from panel.viewable import Viewable, Viewer
 
 from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_list import FindingsList
 from rlpanel.panels.groups.group_strip import GroupStrip
-from rlpanel.panels.notebook.answer_table import AnswerTable
 from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load_scripts
-from rlpanel.panels.notebook.run_binding import context_of
-from rlpanel.panels.report.board_download import board_download
+from rlpanel.panels.notebook.run_binding import AnswerTable, context_of
+from rlpanel.panels.report.report import board_download
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
@@ -177,7 +176,7 @@ def _at(run: Run, step: int | None) -> Context:
 
 
 def _framed(
-    view: Callable[[Context], Viewer], context: Context, dark: bool | None, **options: Any
+    view: Callable[[Context], Viewer | Viewable], context: Context, dark: bool | None, **options: Any
 ) -> pn.Column:
     load_scripts()
     context.selection.dark = _dark(dark)

@@ -1,7 +1,7 @@
 """Reports which workarounds are still needed with the installed versions: ``python -m tests.fixes_report``.
 
 A test with the marker ``upstream_fault`` shows that Panel's or Bokeh's own code is still wrong. It stands in
-``tests/unit/panel_fixes/test_<module>.py``; those of scripts share a page, and their markers name the script.
+``tests/unit/panel_fixes/test_<module>.py``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import pytest
 from docs.fixes import fixes
 
 TESTS = Path(__file__).parent
-#: Those without a browser first: Playwright leaves an event loop running.
-CHECKS = (TESTS / "unit" / "panel_fixes", TESTS / "ui" / "test_panel_scripts.py")
+CHECKS = TESTS / "unit" / "panel_fixes"
 FRAMEWORK = ("panel", "bokeh", "holoviews", "tornado")
 NEEDED, CAN_GO = "still needed", "can go"
 UNCLEAR, NO_CHECK = "unclear: its check failed by another error", "no check: see its docstring"
@@ -58,7 +57,7 @@ def report(answers: dict[str, str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    answers = check(*CHECKS)
+    answers = check(CHECKS)
     lines = [", ".join(f"{name} {version(name)}" for name in FRAMEWORK), *report(answers)]
     print(*lines, sep="\n")
     summary = os.environ.get("GITHUB_STEP_SUMMARY")

@@ -14,6 +14,8 @@ from panel.custom import ReactiveESM
 from panel.models.esm import DataEvent
 from panel.viewable import Viewable
 
+from rlpanel.panel_fixes.component import Component
+
 P = TypeVar("P", bound=Viewable)
 
 
@@ -44,6 +46,10 @@ def part_of(view: Any, kind: type[P], **having: Any) -> P:
 
 def send(component: ReactiveESM, message: Any) -> list[Any]:
     """Send a message to a component as its script does, and return the messages that it gets back."""
+    if isinstance(component, Component) and component.region is not None:
+        region, part = component.region
+        answers = send(region, {"part": part, "message": message})
+        return [answer["message"] for answer in answers if answer["part"] == part]
     _, _, events = _shown(component)
     before = len(events)
     receive(component, DataEvent, data=message)

@@ -12,8 +12,7 @@ import numpy as np
 from rlpanel.api.open_run import open_run
 from rlpanel.api.run import Run
 from rlpanel.errors import RLPanelError, SettingError, UnsafePath
-from rlpanel.panels.report.report import SAMPLES, board_html, sample_html
-from rlpanel.panels.report.report_contents import check_step, frozen, run_query
+from rlpanel.panels.report.report import SAMPLES, board_html, check_step, frozen, run_query, sample_html
 from rlpanel.panels.session.context import Context
 from rlpanel.safe_files import replace_file
 from rlpanel.store.query.sample_notes import Notes

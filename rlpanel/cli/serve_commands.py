@@ -145,10 +145,6 @@ def serve_board(root: AnyPath | None, at: Access, token: str | None = None, *, a
         raise
 
 
-#: Most pages that are built ahead, for the next visitors.
-_SPARE_PAGES = 2
-
-
 def demo(
     host: Host = "127.0.0.1",
     port: Port = USUAL_PORT,
@@ -224,8 +220,7 @@ def app_path() -> None:
 
 def _public(read_only: bool, max_pages: int, embed_in: list[str] | None) -> dict[str, Any]:
     """Return the values of `Access` that ``serve`` and ``demo`` share."""
-    public = {"read_only": read_only, "max_pages": max_pages, "embed_in": tuple(embed_in or ())}
-    return public | {"spare_pages": _SPARE_PAGES}
+    return {"read_only": read_only, "max_pages": max_pages, "embed_in": tuple(embed_in or ())}
 
 
 def _has_screen() -> bool:

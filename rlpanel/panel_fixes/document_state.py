@@ -1,14 +1,11 @@
-"""Reads what Panel and Bokeh know of a served document, for which they have no public interface.
+"""Reads whether Panel still has to send changes of a served document, for which it has no public interface.
 
-Upstream: docs/upstream/bokeh-unsent-messages.md
-Needed by: Panel 1.9 to 1.10, Bokeh 3.9 to 3.10
-Delete when: Bokeh says whether a session's messages have been sent, and Panel whether it holds changes.
+Upstream: docs/upstream/panel-unsent-changes.md
+Needed by: Panel 1.10
+Delete when: Panel makes the message of a change when the change is made, or says whether changes wait.
 """
 
 from __future__ import annotations
-
-import asyncio
-from typing import Any
 
 from bokeh.document import Document
 from panel.io.document import _WRITE_BLOCK
@@ -21,23 +18,3 @@ def has_unsent_changes(document: Document) -> bool:
     change meanwhile would be part of it, and be sent again on their own.
     """
     return bool(document.callbacks.hold_value or document in _WRITE_BLOCK)
-
-
-def is_sending(document: Document) -> bool:
-    """Return True if a browser has not yet received all that was sent."""
-    session = getattr(document.session_context, "session", None)
-    connections = session._subscribed_connections if session is not None else ()
-    return any(_is_writing(connection._socket) for connection in connections)
-
-
-def server_loop(document: Document) -> asyncio.AbstractEventLoop | None:
-    """Return the server's loop: a page may be built on a worker thread, which has none."""
-    session: Any = document.session_context
-    application = session.server_context.application_context
-    loop: asyncio.AbstractEventLoop | None = application.io_loop.asyncio_loop if application else None
-    return loop
-
-
-def _is_writing(socket: Any) -> bool:
-    websocket = socket.ws_connection
-    return websocket is not None and websocket.stream.writing()

@@ -10,7 +10,6 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from bokeh.server.session import ServerSession
 from panel.io.server import WSHandler
 
 
@@ -31,17 +30,7 @@ def tornado_application(server: Any) -> Any:
     return server._tornado
 
 
-def page_context(application: Any) -> Any:
-    """Return the context of the board's application, which creates sessions."""
-    return application._applications["/"]
-
-
 def begun_pages(application: Any) -> list[str]:
     """Return the ids of pages that are open or being built; Bokeh does not publish the latter."""
     contexts = [application._applications[path] for path in application.app_paths]
     return [page for context in contexts for page in (*context._sessions, *context._pending_sessions)]
-
-
-def renew_token(session: ServerSession, token: str) -> None:
-    """Give a session a new token. Bokeh makes one with the session, which is valid for some minutes only."""
-    session._token = token

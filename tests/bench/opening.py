@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, sync_playwright
 from rlpanel.app.demo import write_recording
 from tests.bench.generate import write_large_log
 from tests.bench.harness import Figures, Task, run
-from tests.bench.served import Served, chromium, served
+from tests.bench.served import Served, bare_page, chromium, served
 from tests.conftest import QUIET, VIEWPORT
 from tests.viewer import Viewer
 
@@ -112,10 +112,14 @@ def _in_browser(server: Served) -> Figures:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
         empty = [_drawn(browser, server, pages=1)[0] for _ in range(PAGES)]
         known = _drawn(browser, server, pages=PAGES)[1:]
+        with bare_page() as bare:
+            least = _drawn(browser, bare, pages=PAGES)[1:]
         browser.close()
     return {
+        "page of Panel alone, drawn, known scripts, ms": statistics.median(drawn for drawn, _ in least),
+        "server for it, CPU s": statistics.median(worked for _, worked in least),
         "drawn, empty cache, ms": statistics.median(drawn for drawn, _ in empty),
-        "server for it, CPU s": statistics.median(worked for _, worked in empty),
+        "server for a page in a browser, CPU s": statistics.median(worked for _, worked in empty),
         "drawn, known scripts, ms": statistics.median(drawn for drawn, _ in known),
     }
 

@@ -72,6 +72,32 @@ def served(root: Path, *options: str, **environment: str) -> Iterator[Served]:
         process.wait(timeout=120)  # it saves the index of a large run
 
 
+@contextmanager
+def bare_page() -> Iterator[Served]:
+    """Serve the page of `tests.bench.bare_page` until the block ends."""
+    port = free_port()
+    process = subprocess.Popen([sys.executable, Path(__file__).with_name("bare_page.py"), str(port)])
+    try:
+        server = Served(f"http://127.0.0.1:{port}", process.pid)
+        deadline = time.monotonic() + 120
+        while not _answers(server.url):
+            if time.monotonic() > deadline:
+                raise TimeoutError(server.url)
+            time.sleep(0.05)
+        yield server
+    finally:
+        process.terminate()
+        process.wait(timeout=120)
+
+
+def _answers(url: str) -> bool:
+    try:
+        urlopen(url, timeout=120).close()
+    except OSError:
+        return False
+    return True
+
+
 def chromium() -> str:
     """Return the path of a browser."""
     names = (os.environ.get("CHROMIUM"), *BROWSERS)

@@ -14,11 +14,7 @@ import numpy as np
 from playwright.sync_api import expect
 
 from rlpanel.app.server.access import Access
-from rlpanel.app.server.page_handlers import PageHandler
 from rlpanel.app.server.server import start
-from rlpanel.app.server.spare_pages import SparePages
-from rlpanel.panel_fixes.server_pages import tornado_application
-from rlpanel.panels.ui.field_names import field_of
 from rlpanel.runtime import Runtime, default_runtime
 from tests.waiting import wait_until
 
@@ -65,12 +61,6 @@ class Served:
         self.url = ""
 
     @property
-    def spares(self) -> SparePages:
-        """The server's spare pages."""
-        rules = tornado_application(self._server).wildcard_router.rules
-        return next(rule.target_kwargs["spares"] for rule in rules if rule.target is PageHandler)
-
-    @property
     def pages(self) -> list[Any]:
         """The sessions of the server's pages."""
         return list(self._server.get_sessions())
@@ -79,13 +69,6 @@ class Served:
     def loop(self) -> asyncio.AbstractEventLoop:
         """The server's event loop."""
         return self._server.io_loop.asyncio_loop
-
-    def wait_for_spare(self) -> Any:
-        """Wait for a complete spare page, and return its session."""
-        wait_until(lambda: self.spares.ready, timeout=60)
-        return next(
-            page for page in self.pages if page.id in self.spares.ids and not page.expiration_requested
-        )
 
     def __enter__(self) -> Served:
         self._thread.start()
@@ -157,21 +140,19 @@ class BoardPage:
         self.search = page.get_by_placeholder("search prompts")
 
     def open(self, **query: object) -> BoardPage:
-        """Load the page; returns when the board, or the page in its place, is drawn and accepts clicks."""
+        """Load the page; returns when the board, or the page in its place, is settled."""
         # The first page of a server that has just started imports most of what it needs.
         address = self.url + (f"?{urlencode(query)}" if query else "")
         self.page.goto(address, timeout=2 * PATIENCE * 1000)
-        expect(self.page.locator("#rl-first")).to_have_count(0)
-        expect(self.page.locator(".rl-stage:visible, .rl-board:visible")).to_have_count(1)
-        return self
+        return self.settled()
 
     def settled(self, step: int | None = None) -> BoardPage:
-        """Wait until curves, grid and sample are drawn; also at ``step`` if it is given."""
+        """Wait until all that came of earlier clicks is drawn; also for ``step`` if it is given."""
         if self._is_blank:
-            self.open()
-        expect(self.page.locator(".rl-curve canvas").first).to_be_visible()
-        expect(self.rows.first).to_be_visible()
-        expect(self.sample_head.locator("[data-uid]")).to_be_visible()
+            return self.open().settled(step)
+        self.page.wait_for_function(
+            "() => window.rlpanel?.settled().then(() => true)", polling=50, timeout=2 * PATIENCE * 1000
+        )
         if step is not None:
             self.at_step(step)
         return self
@@ -288,6 +269,8 @@ class BoardPage:
 
 def cells_of(column: str) -> str:
     """Return the selectors of a table's cells in a column, and of its header."""
+    from rlpanel.panels.tables.data_table import field_of  # benches run this module with other checkouts
+
     return f'[tabulator-field="{field_of(column)}"]'
 
 
@@ -304,8 +287,12 @@ _READ_SOURCE = f"""(name) => {{
 }}"""
 _READ_BARS = """(card) => {
     const models = Bokeh.documents.flatMap((document) => [...document.all_models])
-    const shown = models.filter((model) => model.css_classes?.includes(card) && model.visible)
-    return shown.at(-1)?.data?.plot
+    const alone = models.map((model) => ({ ...model.data?.attributes, ...model.attributes }))
+    const parts = models.flatMap((model) => Object.values(model.data?.attributes ?? {}))
+        .filter((text) => typeof text === "string" && text.startsWith('{"answered"'))
+        .map((text) => JSON.parse(text).values)
+    const shown = [...alone, ...parts].filter((each) => each.css_classes?.includes(card) && each.visible)
+    return shown.at(-1)?.plot
 }"""
 _SOURCE_NAMES = f"""() => {{
     {_EACH_SOURCE}

@@ -49,15 +49,14 @@ def test_live_steps_show_while_a_backlog_is_read_stopped_and_gone_on_with(
     run = write_run(tmp_path / "root" / "run", steps=40)
     board = open_board(server=server)
     bar = board.page.locator(".rl-backlog [role=progressbar]")
-    expect(board.stage).to_contain_text(
-        re.compile(r"Reading 4% of \d+(\.\d)? kB")
-    )  # the newest lines are read before the backlog
+    # The newest lines are read before the backlog.
+    expect(board.page.locator(".rl-backlog")).to_contain_text(re.compile(r"Reading 4% of \d+(\.\d)? kB"))
     append(run / FILE, line(41))
     board.settled(41)
     expect(bar).to_be_visible()
     expect(board.page.locator(".rl-backlog")).to_contain_text("newest steps first")
     expect(bar).to_have_attribute("aria-valuenow", "5")
-    backlog, halt = board.page.locator(".rl-backlog"), board.page.locator(".rl-halt button")
+    backlog, halt = board.page.locator(".rl-backlog"), board.page.locator(".rl-backlog button")
     halt.click()
     expect(backlog).to_contain_text("Paused at 5%")
     append(run / FILE, line(42))

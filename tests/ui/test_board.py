@@ -11,7 +11,6 @@ import pytest
 from playwright.sync_api import expect
 
 from rlpanel.app.demo import write_recording
-from rlpanel.app.server.spare_pages import MAX_QUERY
 from rlpanel.number_text import number
 from tests.factories import write_run
 from tests.ui.board import BoardPage, Served
@@ -31,16 +30,12 @@ SOURCES = {
 
 #: Notes which parts of the board exist when the first view is removed.
 NOTE_DRAWN = """
-const mark = performance.mark.bind(performance)
-performance.mark = (name, ...given) => {
-    const has = (node, part) => node.classList?.contains(part)
-        || (node.shadowRoot && has(node.shadowRoot, part))
-        || [...node.children ?? []].some((child) => has(child, part))
-    if (name === "rlpanel-drawn") {
-        window.drawn = ["tabulator-row", "rl-sample-head", "rl-curve"].filter((part) => has(document, part))
-    }
-    return mark(name, ...given)
-}
+const has = (node, part) => node.classList?.contains(part)
+    || (node.shadowRoot && has(node.shadowRoot, part))
+    || [...node.children ?? []].some((child) => has(child, part))
+document.addEventListener("rlpanel-settled", () => {
+    window.drawn = ["tabulator-row", "rl-sample-head", "rl-curve"].filter((part) => has(document, part))
+})
 """
 
 
@@ -149,8 +144,7 @@ def test_a_sort_is_of_the_whole_step_and_a_click_finds_its_sample(
     for ascending in (True, False):
         board.header("kl_k3_mean").locator(".tabulator-col-title").click()
         wanted = last.sort_values("kl_k3", ascending=ascending)
-        shown = [number(value) for value in wanted.kl_k3[:rows]]
-        board.until(lambda shown=shown: board.column("kl_k3_mean") == shown, "the sorted page")
+        assert board.settled().column("kl_k3_mean") == [number(value) for value in wanted.kl_k3[:rows]]
     board.rows.nth(3).click()
     board.shows(wanted.uid.iloc[3])
     expect(board.rows.nth(3)).to_have_class(re.compile("tabulator-selected"))
@@ -158,8 +152,8 @@ def test_a_sort_is_of_the_whole_step_and_a_click_finds_its_sample(
 
 
 def test_a_filter_leaves_what_fits(board: BoardPage, raw: dict[str, pd.DataFrame]) -> None:
-    last = raw[GRPO].query("step == 60")
-    board.go(run=GRPO).settled(60)
+    last = raw[GRPO].query("step == 59")
+    board.go(run=GRPO, step=59).settled(59)
     rows = board.rows.count()
     field = board.header("reward").locator("input")
     expect(field).to_be_hidden()
@@ -167,16 +161,15 @@ def test_a_filter_leaves_what_fits(board: BoardPage, raw: dict[str, pd.DataFrame
     field.fill("1.5")
     field.press("Enter")
     wanted = last[last.reward >= 1.5]
-    shown = [number(value) for value in wanted.reward[:rows]]
-    board.until(lambda: board.column("reward") == shown, "the filtered page")
+    assert board.settled().column("reward") == [number(value) for value in wanted.reward[:rows]]
     board.grid.get_by_role("button", name="Last").click()
     rest = wanted.response[rows * ((len(wanted) - 1) // rows) :].tolist()
-    board.until(lambda: board.column("response") == rest, "the filtered grid's last page")
+    assert board.settled().column("response") == rest
     board.rows.last.click()
     board.shows(wanted.uid.iloc[-1])
     field.fill("")
     field.press("Enter")
-    expect(board.count).to_have_text("64 of step 60")
+    expect(board.count).to_have_text("64 of step 59")
     board.page.get_by_role("button", name="Filter single columns").click()
     expect(field).to_be_hidden()
 
@@ -194,8 +187,7 @@ def test_the_search_looks_into_prompts_and_responses(board: BoardPage, raw: dict
         for line in last.itertuples()
     ]
     expect(board.count).to_have_text(f"{sum(hits)} of 64 match")
-    wanted = last[hits].response[: board.rows.count()].tolist()
-    board.until(lambda: board.column("response") == wanted, "the hits")
+    assert board.settled().column("response") == last[hits].response[: board.rows.count()].tolist()
 
 
 def test_a_click_on_a_curve_chooses_its_step(board: BoardPage, raw: dict[str, pd.DataFrame]) -> None:
@@ -332,10 +324,10 @@ def test_the_step_bar_sends_nothing_that_it_received(board: BoardPage) -> None:
 
 @pytest.mark.usefixtures("clean")
 def test_the_first_view_stays_until_the_board_is_drawn(profile: Profile, served: Served) -> None:
-    """Views of a page that was not built ahead come after the page itself."""
+    """The page itself is sent first, and its views when they are built."""
     with profile.context.new_page() as page:
         page.add_init_script(NOTE_DRAWN)
-        BoardPage(page, served.url).open(run=GRPO, visit="0" * MAX_QUERY)  # never built ahead
+        BoardPage(page, served.url).open(run=GRPO)
         assert page.evaluate("window.drawn") == ["tabulator-row", "rl-sample-head", "rl-curve"]
 
 

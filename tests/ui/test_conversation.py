@@ -22,6 +22,15 @@ DATA = Path(__file__).parents[1] / "data"
 LONG_TEXT = "0123456789" * 5_000
 #: What a model that loops writes: an opening of a formula, without an end.
 LOOP = "\\(a " * 24_750
+#: Keeps what the page sends.
+RECORD_SENT = """
+    window.sent = []
+    const { send } = WebSocket.prototype
+    WebSocket.prototype.send = function (message) {
+        window.sent.push(String(message))
+        send.call(this, message)
+    }
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -101,12 +110,6 @@ class Talk:
 
     def mode(self, name: str) -> None:
         self.root.locator(".mode").get_by_text(name, exact=True).click()
-
-
-@pytest.fixture
-def board(board: BoardPage) -> BoardPage:
-    """The shared page, first drawn with another run: a link to turns with images can lose its connection."""
-    return board.settled()
 
 
 @pytest.fixture
@@ -214,6 +217,18 @@ def test_images_are_thumbnails_and_open_in_full_size(talk: Talk) -> None:
     talk.board.until(lambda: full.evaluate("(image) => image.naturalWidth") == 900, "the full size")
     talk.board.press("Escape")
     expect(full).not_to_be_visible()
+
+
+def test_a_link_to_turns_with_images_sends_no_model(open_board: OpenBoard) -> None:
+    """Bokeh sends a model whole, with its buffers, if it does not know that the server has it."""
+    board = open_board()
+    board.page.add_init_script(RECORD_SENT)
+    for _ in range(3):
+        board.open(run="agent", step=1, theme="dark")
+        expect(Talk(board).root.locator(".image img")).to_have_count(2)
+        sent = "\n".join(board.page.evaluate("() => window.sent"))
+        assert '["want","image"]' in sent
+        assert '"attributes"' not in sent
 
 
 def test_the_grid_shows_the_first_image_of_each_sample(talk: Talk) -> None:

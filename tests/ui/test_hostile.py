@@ -186,7 +186,7 @@ def look_at_tokens(board: BoardPage) -> None:
     hover(page.locator("canvas.rl-strip"))
     board.tab("Token ranking")
     choose(board, ".rl-least", "Seen at least once")
-    tokens = page.locator('.rl-ranking [tabulator-field="token"]')
+    tokens = page.locator('.rl-ranking [tabulator-field="c_token"]')
     expect(tokens.get_by_text("<img class=evil")).to_be_visible()
 
 

@@ -271,10 +271,12 @@ def test_only_changed_entries_are_sent(open_board: OpenBoard, tmp_path: Path) ->
 NOTE_SENT = """() => {
     window.sent = { runs: 0, changes: [] }
     const model = Bokeh.documents.flatMap((document) => [...document.all_models])
-        .find((each) => each.css_classes?.includes("rl-runs"))
-    const { runs, changes } = model.data.properties
-    runs.change.connect(() => { window.sent.runs += 1 })
-    changes.change.connect(() => { window.sent.changes = model.data.changes.map((run) => run.name) })
+        .find((each) => each.css_classes?.includes("rl-side"))
+    const { run_list_runs, run_list } = model.data.properties
+    run_list_runs.change.connect(() => { window.sent.runs += 1 })
+    run_list.change.connect(() => {
+        window.sent.changes = JSON.parse(model.data.run_list).values.changes.map((run) => run.name)
+    })
 }"""
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from rlpanel.app.demo import write_recording
 from rlpanel.number_text import number
 from tests.factories import append, line
-from tests.ui.board import BoardPage
+from tests.ui.board import BoardPage, cells_of
 from tests.ui.raw import raw_frame
 
 PPO = "couplets-ppo"
@@ -148,7 +148,7 @@ def test_the_steps_tokens_are_ranked_as_pandas_ranks_them(board: BoardPage, root
         wanted = frame.groupby("token")[column].agg(["size", "mean", "max"]).query("size >= 3")
         wanted = wanted.sort_values("mean", ascending=False)
         choose(board.page, ".rl-measure", option)
-        expect(table.locator('[tabulator-field="mean"].tabulator-cell').first).to_have_text(
+        expect(table.locator('[tabulator-field="c_mean"].tabulator-cell').first).to_have_text(
             number(wanted["mean"].iloc[0])
         )
         rows = table.locator(".tabulator-row").all()[:8]
@@ -169,12 +169,12 @@ def test_a_ranked_token_leads_to_where_it_is_largest_and_the_link_leads_there_to
     board.go(run=PPO, step=30).settled(30)
     board.tab("Token ranking")
     row = board.page.locator(".rl-ranking .tabulator-row").first
-    row.locator('[tabulator-field="second"]').click()
+    row.locator('[tabulator-field="c_second"]').click()
     board.shows(second.uid)
     head = board.page.locator(".rl-pin .rl-tip-head")
     expect(head).to_contain_text(f"#{second['at']} “{token}”")
     board.tab("Token ranking")
-    row.locator('[tabulator-field="token"]').click()
+    row.locator('[tabulator-field="c_token"]').click()
     board.shows(place.uid)
     expect(head).to_contain_text(f"#{place['at']} “{token}”")
     board.until(lambda: f"token={place['at']}" in board.page.url, "the link names the token")
@@ -201,7 +201,7 @@ def test_a_rare_token_is_left_out_until_it_is_asked_for(board: BoardPage, root: 
     sizes = frame.groupby("token").size()
     board.go(run=PPO, step=30).settled(30)
     board.tab("Token ranking")
-    rows = board.page.locator('.rl-ranking [tabulator-field="count"].tabulator-cell')
+    rows = board.page.locator('.rl-ranking [tabulator-field="c_count"].tabulator-cell')
     expect(rows.first).to_be_visible()
     choose(board.page, ".rl-least", "Seen at least 30 times")
     expect(rows).to_have_count(int((sizes >= 30).sum()))
@@ -225,7 +225,7 @@ def test_the_ranking_follows_the_grids_search(board: BoardPage, root: Path) -> N
     sizes = frame[frame.uid.isin(uids)].groupby("token").kl.agg(["size", "mean"]).query("size >= 3")
     assert hits == len(uids)
     expect(note).to_contain_text(f"in {hits} of 64 samples that match the grid's search")
-    found = board.page.locator('.rl-ranking [tabulator-field="mean"].tabulator-cell')
+    found = board.page.locator('.rl-ranking [tabulator-field="c_mean"].tabulator-cell')
     expect(found.first).to_have_text(number(sizes["mean"].max()))
     expect(found).to_have_count(min(len(sizes), 50))
 
@@ -245,7 +245,7 @@ def test_the_ranking_takes_in_new_samples_where_it_stands(board: BoardPage, root
         board.page.locator(".rl-ranking .tabulator-tableholder"),
     )
     expect(note).to_contain_text("180 tokens in 3 samples")
-    counts = board.page.locator('.rl-ranking [tabulator-field="count"].tabulator-cell')
+    counts = board.page.locator('.rl-ranking [tabulator-field="c_count"].tabulator-cell')
     expect(counts.nth(8)).to_have_text("3")
     table.evaluate("holder => { holder.scrollTop = 300 }")
     board.until(lambda: table.evaluate("holder => holder.scrollTop") == 300, "the table is scrolled")
@@ -260,8 +260,8 @@ def test_every_title_of_the_ranking_stands_over_its_numbers(board: BoardPage) ->
     board.tab("Token ranking")
     expect(board.page.locator(".rl-ranking .tabulator-row").first).to_be_visible()
     for name in ("count", "mean", "largest", "at", "second", "third"):
-        title = board.page.locator(f'.rl-ranking .tabulator-col[tabulator-field="{name}"]')
-        cell = board.page.locator(f'.rl-ranking .tabulator-cell[tabulator-field="{name}"]').first
+        title = board.page.locator(f".rl-ranking .tabulator-col{cells_of(name)}")
+        cell = board.page.locator(f".rl-ranking .tabulator-cell{cells_of(name)}").first
         board.until(
             lambda title=title, cell=cell: abs(title.evaluate(_EDGE) - cell.evaluate(_EDGE)) <= 2, name
         )

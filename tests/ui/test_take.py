@@ -116,3 +116,14 @@ def test_a_plot_within_a_card_has_a_menu_of_its_own(board: BoardPage, root: Path
     seen = pd.read_csv(take(board, reward, "CSV").path())
     assert seen.uid.tolist() == raw.uid.tolist()
     assert seen.reward.tolist() == raw.reward.tolist()
+
+
+def test_a_plot_that_replaced_another_has_its_name_and_is_saved(board: BoardPage) -> None:
+    board.go(run=PPO, step=9, theme="dark").settled(9)
+    board.choose("Band", "density")
+    curve = board.curve("Reward")
+    expect(curve.locator(".parts")).to_contain_text("density")
+    expect(curve.get_by_role("img", name="Plot of Reward")).to_be_visible()
+    assert texts(Path(take(board, curve, "SVG").path()))[0] == "Reward"
+    board.choose("Band", "IQR (25–75%)")
+    expect(curve.locator(".parts")).not_to_contain_text("density")

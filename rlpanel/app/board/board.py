@@ -11,8 +11,7 @@ from typing import Any
 import panel as pn
 
 from rlpanel.app.board.browser_window import BrowserWindow
-from rlpanel.app.board.overlay_runs import OverlayRuns
-from rlpanel.app.board.run_choice import most_useful, newest_first
+from rlpanel.app.board.overlay_runs import OverlayRuns, most_useful, newest_first
 from rlpanel.app.demo import Demo
 from rlpanel.board_url import MAX_QUERY, LinkProblem, read_query
 from rlpanel.errors import RLPanelError
@@ -23,7 +22,6 @@ from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.media_addresses import PageMedia
 from rlpanel.panels.session.session import Session
 from rlpanel.runtime import Runtime, default_runtime
-from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
@@ -68,7 +66,6 @@ class Board:
         self.pace: BrowserPace | None = None
         self._demo: Demo | None = None
         self._media = PageMedia(self._runtime.media)
-        self._asked: dict[str, Any] = {}
         self._closed = False
         self.context.selection.param.watch(self._open_run, "run")
         self.context.selection.param.watch(self._show_split, "split")
@@ -112,12 +109,6 @@ class Board:
         if not context.selection.run and useful is not None:
             context.selection.run = useful.name
 
-    def _most_useful_now(self) -> RunInfo | None:
-        """Return the run that a new page opens; the session's own list of runs may be older."""
-        if self._root is None:
-            return None
-        return most_useful(self._root.runs or [], self._runtime.summaries, time.time())
-
     def _open_run(self, *_: Any) -> None:
         context, service = self.context, self._reader
         before, context.message = context.index, ""
@@ -136,6 +127,17 @@ class Board:
                 )
         if before is not None:
             service.close(before)
+        self._note_reading()
+
+    def _note_reading(self) -> None:
+        """Let the page count as settled only once its run was read, unless that fails."""
+        index, reader = self.context.index, self._reader
+        if self._session is not None:
+            is_read = (
+                index is None or index.snapshot.version or index.path in reader.failing or reader.failure
+            )
+            busy = self._session.loop.busy
+            (busy.discard if is_read else busy.add)(self)
 
     def _show_split(self, *_: Any) -> None:
         """Show the selected split; a change resets the views as a change of the run does."""
@@ -219,7 +221,7 @@ class Board:
             self._overlays.show()
             self._session.redraw()
 
-    def _on_change(self, changed: set[RunIndex | None]) -> list[Callable[[], object]]:
+    def _on_change(self, changed: set[RunIndex | None]) -> list[Callable[[], None]]:
         """Apply changes and return the remaining draw callbacks.
 
         The session gives them several turns if all at once would block the event loop for too long.
@@ -244,6 +246,7 @@ class Board:
             else:
                 self.context.param.update(**clock)
             self._overlays.on_change(changed)
+        self._note_reading()
 
     def _set_view(self, whole: RunView, **updates: Any) -> None:
         context = self.context
@@ -256,8 +259,13 @@ class Board:
         if split and split != part.split and part.version and part.progress.caught_up:
             notify(tr("split {split} is not in this run; {shown} is shown", split=split, shown=part.split))
             context.selection.split = ""
-        selected, steps = context.selection.step, part.steps
-        if selected is None or not len(steps.values) or not part.progress.caught_up:
+        self._correct_step()
+
+    def _correct_step(self) -> None:
+        """Select the nearest step if the run, once it is read, does not have the selected one."""
+        context, snapshot = self.context, self.context.snapshot
+        selected, steps = context.selection.step, snapshot.steps
+        if selected is None or not len(steps.values) or not snapshot.progress.caught_up:
             return
         if steps.position(selected) < 0:
             nearest = context.nearest_step(float(selected))
@@ -282,50 +290,6 @@ class Board:
             Whether another site led to the URL: what costs much then waits in `Context.waiting_values`.
         """
         self._apply(query, {}, foreign=foreign)
-        self._remember(query)
-
-    def ask(self, query: str, *, foreign: bool = False) -> list[Callable[[], object]]:
-        """Select what a new page with this URL selects; return the remaining draw callbacks."""
-        useful = self._most_useful_now()
-        own = {"run": useful.name if useful else "", "dark": self.context.selection.preferred_dark}
-        with self.context.collect_draws() as parts:
-            self._apply(query, _DEFAULTS | own, foreign=foreign)
-        self._remember(query)
-        return parts
-
-    def _remember(self, query: str) -> None:
-        """Remember what the URL asks for and is selected at once."""
-        values, _ = read_query(query)
-        self._asked = {
-            name: value for name, value in values.items() if name not in self.context.waiting_values
-        }
-
-    @property
-    def awaits_run(self) -> bool:
-        """True if nothing of the selected run has been read yet."""
-        return self.context.index is not None and self.context.index.version == 0
-
-    def show_newest(self) -> list[Callable[[], object]]:
-        """Show the newest state of the run before a browser connects; return the remaining draw callbacks."""
-        return self._on_change({None, self.context.index})
-
-    @property
-    def is_as_asked(self) -> bool:
-        """True if a new page of the same URL would show the same run, step and notes."""
-        selection = self.context.selection
-        if any(getattr(selection, name) != value for name, value in self._asked.items()):
-            return False  # what the URL asked for did not exist; it may exist now
-        if "run" not in self._asked and self._root is not None:
-            useful = self._most_useful_now()
-            if useful is None or useful.name != selection.run:
-                return False
-        return self.has_current_notes
-
-    @property
-    def has_current_notes(self) -> bool:
-        """True if no tag or note of the run has changed since they were read."""
-        notes = self.context.notes
-        return notes is None or not notes.refresh()
 
     def bind_window(self, window: BrowserWindow) -> None:
         """Keep the selection and the URL of the browser's window in sync, in both directions."""
@@ -350,6 +314,7 @@ class Board:
         # The run first, since watchers are called in this order: no view draws the new step of the old run.
         selection.param.update(**{"run": selection.run, **defaults, **values})
         self.context.waiting_values = held
+        self._correct_step()
         if problems:
             # Show one notification: Bokeh fails when several notifications are closed one after another.
             notify("; ".join(map(problem_text, problems)))

@@ -6,10 +6,10 @@ const FIELDS = "input, textarea, select, [contenteditable], [role=slider]"
 // composedPath includes elements inside shadow roots; event.target is only the shadow host.
 const typing = (event) => event.composedPath().some((el) => el.matches?.(FIELDS))
 
-/** Focus the first text field of a component, which has a shadow root. */
+/** Focus the first text field of an element, which may have a shadow root. */
 function focusField(selector) {
   const host = findDeep(document, selector)
-  if (host?.shadowRoot) findDeep(host.shadowRoot, "input")?.focus()
+  if (host) findDeep(host.shadowRoot ?? host, "input")?.focus()
 }
 
 export function render({ model }) {

@@ -40,11 +40,12 @@ class BrowserWindow(Component):
     def __init__(self, on_key: Callable[[str], None], **params: Any) -> None:
         super().__init__(on_key=on_key, width=0, height=0, margin=0, **params)
 
-    def _handle_msg(self, msg: Any) -> None:
-        if isinstance(msg, str):
-            self.on_key(msg)
-        elif isinstance(msg, dict) and isinstance(msg.get("navigated"), str):
+    def receive(self, message: Any) -> None:
+        """Handle a key, or the URL after Back or Forward."""
+        if isinstance(message, str):
+            self.on_key(message)
+        elif isinstance(message, dict) and isinstance(message.get("navigated"), str):
             try:
-                self.on_navigate(msg["navigated"])
+                self.on_navigate(message["navigated"])
             finally:
-                self._send_msg({"answer": self.query})
+                self.send({"answer": self.query})

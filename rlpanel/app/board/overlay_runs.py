@@ -1,17 +1,25 @@
-"""Opens the overlaid runs of a session, and provides snapshots of the overlaid splits."""
+"""Which runs a board shows: the most useful one, and those laid over it.
+
+Opens the overlaid runs of a session, and provides snapshots of the overlaid splits.
+
+Order of the list of runs, and the run that a page opens without a link to one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rlpanel.board_url import MAX_OVERLAY_RUNS
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import SPLIT, OverlayRun, split_label
+from rlpanel.panels.sidebar.run_badge import LIVE_SECONDS
+from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.index.run_summary import RunSummaries, RunSummary
 
 
 class OverlayRuns:
@@ -119,3 +127,44 @@ class OverlayRuns:
                 view = context.counted(index.view.in_split(split))
                 overlays[key] = OverlayRun(key, split, self._slots[key], index, view)
         return overlays
+
+
+def newest_first(runs: Iterable[RunInfo], listed: Sequence[str], now: float) -> list[RunInfo]:
+    """Sort runs by their newest line; live runs come first and do not change places among themselves.
+
+    Parameters
+    ----------
+    runs : iterable of RunInfo
+    listed : sequence of str
+        Names of the runs as they are listed so far; live runs keep this order, below new ones.
+    now : float
+        Time in seconds since the epoch.
+    """
+    place = {name: position for position, name in enumerate(listed)}
+
+    def key(run: RunInfo) -> tuple[int, int, float, str]:
+        live = _is_live(run, now)
+        return (0 if live else 1, place.get(run.name, -1) if live else 0, -run.modified, run.name)
+
+    return sorted(runs, key=key)
+
+
+def most_useful(runs: Sequence[RunInfo], summaries: RunSummaries, now: float) -> RunInfo | None:
+    """Return the newest live run with rewards, else the newest run with rewards, else the newest run.
+
+    Runs of training come before those whose folder is an evaluation's.
+
+    No run is read: the summary of a run that was read before decides, else the first lines of its files.
+    """
+    runs = [run for run in runs if not run.split] or runs
+    rewarded = [run for run in runs if _has_rewards(run, summaries.of(run.path))]
+    live = [run for run in rewarded if _is_live(run, now)]
+    return max(live or rewarded or runs, key=lambda run: run.modified, default=None)
+
+
+def _is_live(run: RunInfo, now: float) -> bool:
+    return now - run.modified <= LIVE_SECONDS
+
+
+def _has_rewards(run: RunInfo, summary: RunSummary) -> bool:
+    return summary.reward is not None or len(summary.trend) > 0 if summary.samples else run.rewarded

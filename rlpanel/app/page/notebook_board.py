@@ -9,9 +9,8 @@ import panel as pn
 from rlpanel.app.board.board import Board
 from rlpanel.app.page.page import resolve_root
 from rlpanel.app.page.page_layout import Layout
-from rlpanel.app.page.part_queue import PartQueue
 from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load_scripts
-from rlpanel.panels.session.event_loop import current_loop
+from rlpanel.panels.session.event_loop import current_loop, take_steps
 from rlpanel.panels.ui import theme
 
 
@@ -35,7 +34,7 @@ def board(root: str | os.PathLike[str] | None = None, *, height: int = 800) -> p
     load_scripts()
     controller, loop = Board(resolve_root(root)), current_loop()
     layout = Layout(controller, owns_window=False)
-    PartQueue(None, layout.steps(None)).start()
+    take_steps(None, layout.steps(None))
     frame = NotebookFrame(layout.root, None, controller.context.selection.dark, height=height)
     if pn.state.curdoc is not None:
         pn.state.curdoc.theme = theme.PLOTS

@@ -13,17 +13,15 @@ from panel.viewable import Viewable
 from rlpanel.app.board.board import Board
 from rlpanel.app.page.page_layout import Layout
 from rlpanel.app.page.page_template import apply_template, last_theme
-from rlpanel.app.page.part_queue import PartQueue
-from rlpanel.app.page.served_page import ServedPage
 from rlpanel.app.security import request_guard
 from rlpanel.app.security.host_and_origin import comes_from_elsewhere
 from rlpanel.panel_fixes import closed_pages
 from rlpanel.panels.first_view.first_view import first_view_html
 from rlpanel.panels.language.labels import set_document_language
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE, preferred_language
-from rlpanel.panels.session.event_loop import current_loop
+from rlpanel.panels.session.event_loop import current_loop, take_steps
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.plain_design import PlainDesign
+from rlpanel.panels.ui.theme import PlainDesign
 from rlpanel.runtime import Runtime
 from rlpanel.sources.files.file_access import AnyPath, path_of
 
@@ -81,9 +79,8 @@ def session_page(
     layout = Layout(board, owns_window=True)
     served = document if loop is not None else None
     if document is not None:
-        ServedPage(document, board, layout, loop)
         document.on_session_destroyed(lambda _: closed_pages.release_page(document, layout.root))
-    PartQueue(loop, layout.steps(served)).start()
+    take_steps(loop, layout.steps(served))
     return layout.root if served is None or layout.window is None else layout.window
 
 

@@ -1,43 +1,38 @@
-"""Layout of the board: header, side panel and views, built in small steps (`PartQueue`)."""
+"""Layout of the board: header, side panel and views, built in small steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import panel as pn
 from bokeh.document import Document
-from panel.layout import ListPanel
-from panel.pane import PaneBase
-from panel.viewable import Viewable
 
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
-from rlpanel.app.page.page_controls import PageControls, SideToggle
-from rlpanel.app.page.part_queue import Step
-from rlpanel.panel_fixes.page_root import PageRoot
+from rlpanel.app.page.regions import Header, Notices, PageControls, SidePanel, SideToggle, StepCards
+from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.language.language_switch import LanguageSwitch
-from rlpanel.panels.report.board_download import board_download
+from rlpanel.panels.report.report import board_download
 from rlpanel.panels.sample.sample_detail import SampleDetail
 from rlpanel.panels.samples.sample_grid import SampleGrid
+from rlpanel.panels.session.event_loop import Step
 from rlpanel.panels.sidebar.run_badge import RunBadge
 from rlpanel.panels.sidebar.run_list import RunList
 from rlpanel.panels.sidebar.settings_form import SettingsForm
-from rlpanel.panels.status.backlog_bar import BacklogBar
 from rlpanel.panels.status.connection import Connection
 from rlpanel.panels.status.empty_state import EmptyState
-from rlpanel.panels.status.link_notice import LinkNotice
-from rlpanel.panels.status.skipped_paths import LeftOut
+from rlpanel.panels.status.notices import BacklogBar, LeftOut, LinkNotice
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.panels.step.step_bar import StepBar
 from rlpanel.panels.step.step_summary import StepSummary
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.plain_design import PlainDesign
+from rlpanel.panels.ui.theme import PlainDesign
 
 
 class Layout:
@@ -51,7 +46,7 @@ class Layout:
 
     Attributes
     ----------
-    root : PageRoot
+    root : pn.Column
         Header, side panel and an empty place for the views.
     window : BrowserWindow or None
         Keys and URL of the window; a root of its own.
@@ -60,34 +55,32 @@ class Layout:
     def __init__(self, board: Board, *, owns_window: bool) -> None:
         self.board = board
         context = board.context
-        self._cards = pn.FlexBox()
         self._samples: SampleGrid | None = None
         self._detail: SampleDetail | None = None
-        self._empty_state: EmptyState | None = None
         self._controls = PageControls(context.selection, owns_window=owns_window)
         self._findings = FindingsBadge(context)
-        self._side = _column("rl-side", read_assets("app/page/side.css"))
         self._views = _column("rl-board", read_assets("app/page/views.css"))
         self._main = _column("rl-main", read_assets("app/page/regions.css"))
         self._left = _column("rl-left", read_assets("app/page/columns.css"))
         self._right = _column("rl-right", read_assets("app/page/columns.css"))
-        self._cover = pn.Column(sizing_mode="stretch_width", styles=_COVERING, visible=False)
-        self._main.extend([self._cover, self._views])
-        self.root = PageRoot(
+        self._main.extend([EmptyState(context, board.open_demo), self._views])
+        sheets = [read_assets("app/page/regions.css")]
+        self._body = pn.Row(
+            self._main, sizing_mode="stretch_both", margin=0, css_classes=["rl-body"], stylesheets=sheets
+        )
+        self.root = pn.Column(
             self._header(owns_window),
-            pn.Row(self._side, self._main, sizing_mode="stretch_both", margin=0, css_classes=["rl-body"],
-                   stylesheets=[read_assets("app/page/regions.css")]),
+            self._body,
             sizing_mode="stretch_both",
             margin=0,
             stylesheets=[theme.theme_variables(":host({})"), read_assets("app/page/page.css")],
             design=PlainDesign,
         )  # fmt: skip
-        self._fill_side()
         context.selection.param.watch(self._restyle, "dark")
-        context.param.watch(self._show_or_cover, "view")
+        context.param.watch(self._hide_empty, "view")
         context.param.watch(self._lead_with_sample, "shaded_steps")
         self._restyle()
-        self._show_or_cover()
+        self._hide_empty()
         self.window: BrowserWindow | None = None
         if owns_window:
             self.window = BrowserWindow(on_key=self.on_key)
@@ -106,24 +99,9 @@ class Layout:
             self._add_step,
             self._add_samples,
             self._add_detail,
-            self._add_settings,
+            self._add_side,
         ]
         return views if document is None else [*views, partial(self._show, document)]
-
-    def on_complete(self, callback: Callable[[], object]) -> None:
-        """Call a function when all views are in the document; at once if they are."""
-        if self._controls.whole:
-            callback()
-        else:
-            self._controls.param.watch(lambda event: event.new and callback(), "whole")
-
-    def reopen(self) -> None:
-        """Let the page count as incomplete, because its views are drawn for another address."""
-        self._controls.whole = False
-
-    def redraw_steps(self, draws: Iterable[Callable[[], object]]) -> list[Step]:
-        """Return the steps that draw the views of a page that was reopened; the last one completes it."""
-        return [*(partial(_only, draw) for draw in draws), self._controls.complete]
 
     def on_key(self, key: str) -> None:
         """Handle a keyboard shortcut; `rlpanel.app.board.browser_window.KEYS` lists them.
@@ -143,42 +121,22 @@ class Layout:
 
     # -- the frame -------------------------------------------------------------------------------
 
-    def _header(self, owns_window: bool) -> pn.Row:
+    def _header(self, owns_window: bool) -> Header:
         context = self.board.context
-        items: list[Any] = [SideToggle(), RunBadge(context)]
+        parts: dict[str, Component] = {"toggle": SideToggle(), "badge": RunBadge(context)}
         if owns_window:
-            items.append(Connection(context))
+            parts["connection"] = Connection(context)
         if self.board.pace is not None:
-            items.append(self.board.pace)
-        return pn.Row(
-            *items,
-            self._findings,
-            self._controls,
-            sizing_mode="stretch_width",
-            height=46,
-            margin=0,
-            css_classes=["rl-header"],
-            stylesheets=[read_assets("app/page/header.css")],
-        )
-
-    def _fill_side(self) -> None:
-        context = self.board.context
-        self._side.extend([RunList(context), LeftOut(context)])
+            parts["pace"] = self.board.pace
+        return Header({**parts, "findings": self._findings.popup, "buttons": self._controls})
 
     def _restyle(self, *_: Any) -> None:
         self.root.css_classes = ["rl-page", "rl-dark" if self.board.context.selection.dark else "rl-light"]
 
-    def _show_or_cover(self, *_: Any) -> None:
-        """Cover the views while there are no samples.
-
-        The empty state does not replace them: a table or plot built without a size may stay empty.
-        """
-        empty = not self.board.context.snapshot.samples
-        if empty and self._empty_state is None:
-            self._empty_state = EmptyState(self.board.context, self.board.open_demo)
-            self._cover.append(self._empty_state)
-        self._cover.visible = empty
-        self._views.styles = {"visibility": "hidden" if empty else "visible"}
+    def _hide_empty(self, *_: Any) -> None:
+        """Hide the views while there are no samples; the empty state covers them."""
+        shown = bool(self.board.context.snapshot.samples)
+        self._views.styles = {"visibility": "visible" if shown else "hidden"}
 
     def _lead_with_sample(self, event: Any) -> None:
         """While a finding is open, its sample stands above the grid where columns are below each other."""
@@ -190,32 +148,29 @@ class Layout:
         """Add the curves; each card has a step of its own."""
         context = self.board.context
         curves = Curves(context, lazy=True)
-        self._cards = curves.row
-        lead = [LinkNotice(context), BacklogBar(context), self._findings.current, self._findings.opened]
-        self._views.extend([*lead, curves, StepBar(context)])
+        notices: dict[str, Component] = {"link_notice": LinkNotice(context), "backlog": BacklogBar(context)}
+        notices |= {"current": self._findings.current, "opened": self._findings.opened}
+        lead = Notices(notices, sizing_mode="stretch_width", margin=0)
+        self._views.extend([lead, curves, StepBar(context)])
         return curves.card_steps()
 
-    def _add_step(self) -> Iterator[Step]:
+    def _add_step(self) -> None:
         context = self.board.context
         self._views.append(
-            pn.FlexBox(
+            pn.Row(
                 self._left,
                 self._right,
-                gap="10px",
-                flex_wrap="wrap",
-                align_items="stretch",
                 sizing_mode="stretch_both",
                 margin=0,
                 styles={"flex": "1 1 auto", "min-height": "560px"},
                 css_classes=["rl-lower"],
+                stylesheets=[read_assets("app/page/regions.css")],
             )
         )
-        charts = pn.FlexBox(gap="10px", margin=0, sizing_mode="stretch_width")
-        self._left.append(charts)
-        groups = GroupStrip(context)
-        groups.param.watch(self._show_group, "picks")
-        yield lambda: charts.extend([RewardDistribution(context), RewardGap(context), groups])
-        yield lambda: self._left.append(StepSummary(context))
+        groups = GroupStrip(context, self._show_group)
+        numbers = StepSummary(context)
+        cards = {"distribution": RewardDistribution(context), "gap": RewardGap(context), "groups": groups}
+        self._left.append(StepCards({**cards, "numbers": numbers}, sizing_mode="stretch_width", margin=0))
 
     def _add_samples(self) -> None:
         self._samples = SampleGrid(self.board.context, board_download)
@@ -225,39 +180,23 @@ class Layout:
         self._detail = SampleDetail(self.board.context)
         self._right.append(self._detail)
 
-    def _add_settings(self) -> None:
-        self._side.append(SettingsForm(self.board.context))
+    def _add_side(self) -> None:
+        context = self.board.context
+        parts: dict[str, Component] = {"run_list": RunList(context), "left_out": LeftOut(context)}
+        parts["settings"] = SettingsForm(context)
         if self.window is not None:
-            self._side.append(LanguageSwitch())
+            parts["language"] = LanguageSwitch()
+        self._body.insert(0, SidePanel(parts, sizing_mode="stretch_both", margin=0, css_classes=["rl-side"]))
 
     def _show(self, document: Document) -> Iterator[Step]:
-        """Create the Bokeh models of each view, and then add the board to the document."""
-        for view in self._parts():
-            yield partial(self.root.create_models, view, document)
-        late = [layout for layout in (self._left, self._right) if len(layout)]
-        yield partial(self.root.add_to_document, document, late)
+        """Create the Bokeh models of the board, add them to the document, and say that it is whole."""
+        model = self.root.get_root(document)
+        yield partial(document.add_root, model)
         yield self._controls.complete
-
-    def _parts(self) -> Iterator[Viewable]:
-        """Yield the layouts and components whose models are created in a step of their own."""
-        yield from self._cards
-        for column in (self._side, self._views, self._left, self._right):
-            for view in column:
-                if view.select(lambda each: each is self._left):
-                    continue
-                if isinstance(view, ListPanel) and len(view) > 1:
-                    yield from (part for part in view if not isinstance(part, PaneBase))
-                elif not isinstance(view, PaneBase):
-                    yield view
 
     def _show_group(self, *_: Any) -> None:
         if self._detail is not None:
             self._detail.show_group()
-
-
-def _only(draw: Callable[[], object]) -> None:
-    """Call a function, and drop its value: a step returns the steps that follow it."""
-    draw()
 
 
 def _column(name: str, *sheets: str) -> pn.Column:
@@ -268,4 +207,3 @@ def _column(name: str, *sheets: str) -> pn.Column:
 
 #: Hides the scroll button of a column, which is invisible but would take up a gap.
 _NO_SCROLL_BUTTON = ".scroll-button { display: none; }"
-_COVERING = {"position": "absolute", "inset": "0", "z-index": "1", "background": "var(--rl-bg)"}

@@ -30,26 +30,21 @@ _TEMPLATE = """
 <style>{{ rlpanel_style }}</style>
 <script nonce="{{ rlpanel_nonce }}">document.documentElement.lang = "{{ rlpanel_language }}"</script>
 <script nonce="{{ rlpanel_nonce }}">globalThis.rlpanelLabels = {{ rlpanel_labels }}</script>
-<script nonce="{{ rlpanel_nonce }}">{{ rlpanel_theme_script }}</script>
+<script nonce="{{ rlpanel_nonce }}">{{ rlpanel_head_script }}</script>
 {% endblock %}
 {% block inner_body %}
 <div id="rl-first">{{ rlpanel_first_view }}</div>
 {%- for doc in docs %}{% for root in doc.roots %}{{ embed(root) }}{% endfor %}{% endfor %}
-<script nonce="{{ rlpanel_nonce }}">{{ rlpanel_import_script }}</script>
 {{ rlpanel_resources(bokeh_css) }}
 {{ rlpanel_allowed(rlpanel_resources(bokeh_js), rlpanel_nonce) }}
-<script nonce="{{ rlpanel_nonce }}">{{ rlpanel_view_script }}</script>
 {{ rlpanel_allowed(plot_script, rlpanel_nonce) }}
 {% endblock %}
 """
-#: Scripts that change classes of views, after these are loaded and before they are used.
-_VIEW_SCRIPTS = ("panel_fixes/component_layout.js", "panel_fixes/table_redraw.js")
 #: Scripts and style sheets that the board does not use. Names that a later version changes are loaded.
 _UNUSED = (
     "bokeh-gl.min.js",
     "bokeh-gl.js",
     "font-awesome/css/all.min.css",
-    "es-module-shims.min.js",
 )
 
 
@@ -70,6 +65,7 @@ def apply_template(document: Document, first_view: str) -> None:
     """
     document.template = _TEMPLATE  # type: ignore[assignment]  # Panel also accepts blocks of a template
     document.template_variables.update(
+        rlpanel_first_view=first_view,
         # Panel sets this only when it renders the HTML. A view that a thread creates before would get style
         # sheets of a CDN.
         dist_url=get_dist_path(),
@@ -79,23 +75,15 @@ def apply_template(document: Document, first_view: str) -> None:
                 read_assets("app/page/document.css", "panels/first_view/first_view.css"),
             )
         ),
-        rlpanel_theme_script=read_assets("app/page/theme.js")
+        rlpanel_head_script=read_assets("app/page/theme.js", "app/page/settled.js")
         .replace("SYSTEM_COOKIE", SYSTEM_COOKIE)
         .replace("THEME_COOKIE", THEME_COOKIE),
-        rlpanel_import_script=read_assets("panel_fixes/import_script.js"),
-        rlpanel_view_script=read_assets(*_VIEW_SCRIPTS),
         rlpanel_language=document_language(document),
         rlpanel_labels=browser_labels(document_language(document)),
         rlpanel_resources=without_unused_scripts,
         rlpanel_allowed=_with_nonce,
         rlpanel_nonce="",
     )
-    set_first_view(document, first_view)
-
-
-def set_first_view(document: Document, first_view: str) -> None:
-    """Set the HTML that is shown until the board is drawn; its texts must already be escaped."""
-    document.template_variables["rlpanel_first_view"] = first_view
 
 
 def set_nonce(document: Document, nonce: str) -> None:

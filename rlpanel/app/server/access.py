@@ -39,8 +39,6 @@ class Access:
         Most open pages; 0 means without a limit.
     embed_in : tuple of str
         Origins whose pages may show the board in a frame, such as ``https://example.org``.
-    spare_pages : int
-        Most pages that are built ahead, for the next visitors; 0 builds none.
 
     Raises
     ------
@@ -57,7 +55,6 @@ class Access:
     read_only: bool = False
     max_pages: int = 0
     embed_in: tuple[str, ...] = ()
-    spare_pages: int = 0
 
     def __post_init__(self) -> None:
         check_length(self.token)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -43,8 +43,8 @@ class Health:
         Number of followed runs that cannot be read because of an unexpected error; others are read.
     failing : dict of str to str
         The first `MAX_NAMED` of these runs, with the reason.
-    runs, sessions, spare_pages : int
-        Number of followed runs, of open pages, and of pages that are built for the next visitors.
+    runs, sessions : int
+        Number of followed runs, and of open pages.
     samples, bad_lines, behind_bytes : int or None
         Totals over the followed runs: samples, lines that are no samples, bytes not read yet.
     lines_read, bytes_read, rounds : int
@@ -67,7 +67,6 @@ class Health:
     runs_failing: int
     failing: dict[str, str]
     sessions: int
-    spare_pages: int
     samples: int | None
     bad_lines: int | None
     behind_bytes: int | None
@@ -90,13 +89,10 @@ class Observed:
     runtime : Runtime
     service : Service
         Background tasks.
-    count_spare_pages : callable
-        Returns the number of spare pages.
     """
 
     runtime: Runtime
     service: Service = field(default_factory=Service)
-    count_spare_pages: Callable[[], int] = lambda: 0
 
 
 def health(of: Observed) -> Health:
@@ -118,7 +114,6 @@ def health(of: Observed) -> Health:
         runs_failing=len(failing),
         failing=dict(list(failing.items())[:MAX_NAMED]),
         sessions=session_hub.sessions,
-        spare_pages=of.count_spare_pages(),
         samples=_total(snapshot.all_samples for snapshot in snapshots),
         bad_lines=_total(snapshot.bad_count for snapshot in snapshots),
         behind_bytes=_total(snapshot.progress.waiting for snapshot in snapshots),
@@ -162,7 +157,6 @@ _GAUGES = {
     "runs": "Runs being followed.",
     "runs_failing": "Followed runs that cannot be read because of an unexpected error.",
     "sessions": "Open pages.",
-    "spare_pages": "Pages that are built for the next visitors.",
     "samples": "Samples of the followed runs.",
     "bad_lines": "Lines of the followed runs that are no samples.",
     "behind_bytes": "Bytes of log files that are not read yet.",

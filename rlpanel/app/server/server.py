@@ -28,16 +28,12 @@ from rlpanel.app.security.page_sessions import PageLimit, PageSessions
 from rlpanel.app.security.request_guard import RefusalHandler, RequestGuard, guard_rule
 from rlpanel.app.security.security_headers import SafetyHeaders
 from rlpanel.app.server.access import Access
-from rlpanel.app.server.background_service import Service, service
+from rlpanel.app.server.background_service import SIGNALS, Service, forced_end, reported_state, service
 from rlpanel.app.server.compressed_files import compress_routes
-from rlpanel.app.server.forced_end import SIGNALS, forced_end
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
 from rlpanel.app.server.health_endpoint import Observed, health_routes
 from rlpanel.app.server.media_endpoint import media_routes
 from rlpanel.app.server.page_handlers import MAX_MESSAGE, PageSocket, own_routes
-from rlpanel.app.server.service_manager import reported_state
-from rlpanel.app.server.spare_pages import SparePages
-from rlpanel.panel_fixes.model_defaults import remember_defaults
 from rlpanel.panel_fixes.server_pages import begun_pages, tornado_application
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE
 from rlpanel.runtime import Runtime, default_runtime
@@ -113,14 +109,13 @@ def start(
     runtime = runtime or default_runtime()
     observed = Observed(runtime, running or Service())
     return_free_memory()
-    remember_defaults()
     # Bokeh traverses all models of a page again, and inspects the signature of each callback, only to find
     # mistakes of the page's author.
     settings.perform_document_validation = False
     settings.perform_error_diagnostics = False
     session_root = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
     auth = TokenAuth(at.token, at.port) if at.token else None
-    sessions = PageSessions(auth, lambda: _pages(application, spares))
+    sessions = PageSessions(auth, lambda: begun_pages(application))
     routes = [
         *health_routes(observed),
         *media_routes(runtime),
@@ -151,11 +146,9 @@ def start(
             log_function=_log_request,
         )
     application = tornado_application(server)
-    spares = SparePages(application, at.spare_pages, at.linger, runtime)
-    observed.count_spare_pages = lambda: spares.ready
     limit = PageLimit(at.max_pages, sessions.addresses, shared=bool(at.origins))
     compress_routes(application.wildcard_router.rules)
-    own_routes(application.wildcard_router.rules, sessions, limit, spares)
+    own_routes(application.wildcard_router.rules, sessions, limit)
     runtime.media.served = True
     _guard(application, at, auth, limit)
     application.add_transform(partial(SafetyHeaders, embed_in=at.embed_in))
@@ -172,11 +165,6 @@ def _guard(application: Any, at: Access, auth: TokenAuth | None, limit: PageLimi
     application.default_router.rules.insert(0, guard_rule(guard))
     # The guard has checked Host and Origin. Bokeh's own check refuses a tunnel's port and lacks IPv6 support.
     application.websocket_origins.add("*")
-
-
-def _pages(application: Any, spares: SparePages) -> list[str]:
-    """Return the ids of pages that are open or being built, without spare pages."""
-    return [page for page in begun_pages(application) if page not in spares.ids]
 
 
 def _log_request(handler: RequestHandler) -> None:

@@ -1,29 +1,38 @@
-"""Responses of two runs to one prompt: as a text diff or token by token."""
+"""Two runs on one prompt: the table of prompts, and the chosen pair of samples.
+
+Responses of two runs to one prompt: as a text diff or token by token.
+
+Table of the prompts that two runs have in common, with the reward in both and the difference.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import panel as pn
 
 from rlpanel.analysis.run_comparison import ComparedRun, RunComparison
 from rlpanel.errors import RLPanelError
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
-from rlpanel.panels.language.labels import tr
-from rlpanel.panels.session.background_task import BackgroundTask
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
+from rlpanel.panels.tables.data_table import ROW_HEIGHT, DataColumn, DataTable
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
-from rlpanel.texts.prompt_parts import prompt_cell
+from rlpanel.texts.prompt_parts import TextStyle, prompt_cell, prompt_line
 from rlpanel.texts.shorten import one_line
 
 _DIFF, _TOKENS = "diff", "tokens"
@@ -82,13 +91,13 @@ class PromptPair:
                 _sample(comparison.there, comparison.pairs.there.row[pair]),
             )
         except RLPanelError as error:
-            self._head.object = note_html(error)
+            self._head.html = note_html(error)
             return
         sides = comparison.pairs.here, comparison.pairs.there
         self._rewards = float(sides[0].row_reward[pair]), float(sides[1].row_reward[pair])
         self._reward_name = "shared reward" if comparison.reward.functions else "reward"
         counts = int(comparison.pairs.here.samples[pair]), int(comparison.pairs.there.samples[pair])
-        self._head.object = self._head_html(self._samples[0], counts)
+        self._head.html = self._head_html(self._samples[0], counts)
         self._draw()
 
     def _head_html(self, sample: Sample, counts: tuple[int, int]) -> str:
@@ -127,7 +136,7 @@ class PromptPair:
             self._work.start(results)
 
     def _show_diff(self, html: str) -> None:
-        self._diff.object = html
+        self._diff.html = html
 
     def _draw_tokens(self) -> None:
         """Draw both responses in token views, one above the other, with the same metric."""
@@ -141,7 +150,7 @@ class PromptPair:
         colors = ("policy", "reference")
         sides = zip(self._samples, self._tokens, self._captions, self._labels, colors, strict=True)
         for sample, view, caption, label, color in sides:
-            caption.object = f'<h5 class="{color}">{safe_text(label)} · step {sample.step}</h5>'
+            caption.html = f'<h5 class="{color}">{safe_text(label)} · step {sample.step}</h5>'
             view.param.update(sample=sample, pad_token=display.pad_token, kl_estimator=display.kl_estimator)
             parts += [caption, pn.Column(view, sizing_mode="stretch_width", margin=(0, 14))]
         self._body.objects = parts
@@ -162,11 +171,88 @@ def _sample(run: ComparedRun, row: int) -> Sample:
     return fetch(run.index, run.view, int(row))
 
 
-def _html(name: str) -> HtmlPane:
-    return HtmlPane(
-        "",
+def _html(name: str) -> Html:
+    return Html(
         stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],
         sizing_mode="stretch_width",
         margin=(4, 14, 0, 14),
         css_classes=[name] if name else [],
     )
+
+
+PAGE = 5
+_NUMBERS = ("here", "there", "difference", "n here", "n there", "step here", "step there")
+#: Column that marks the prompts of the win rate; shown if a best step was chosen by the other prompts.
+_USED = "used"
+_TITLES = {"difference": "Δ", "n here": "n", "n there": "n", "step here": "step", "step there": "step"}
+#: Width of a column in pixels, by the first word of its name.
+_WIDTHS = {"n": 46, "step": 66, _USED: 66}
+_TIPS = {
+    "here": marked("Mean of the compared reward over the prompt's samples in this run."),
+    "there": marked("Mean of the compared reward over the prompt's samples in the other run."),
+    "difference": marked("This run's mean minus the other run's."),
+    "n here": marked("Number of samples in this run."),
+    "n there": marked("Number of samples in the other run."),
+    "step here": marked("Step of this run's samples."),
+    "step there": marked("Step of the other run's samples."),
+    _USED: marked(
+        "✓: counted in the win rate, the mean difference and the chart. The best step was chosen on "
+        "the other prompts."
+    ),
+}
+
+
+class PromptTable:
+    """Sortable table of the prompts in both runs.
+
+    Parameters
+    ----------
+    choose : callable
+        Called with the index of the clicked prompt among the pairs.
+    """
+
+    def __init__(self, choose: Callable[[int], None]) -> None:
+        self._choose = choose
+        self.view = DataTable(
+            [DataColumn("prompt", "prompt"), *map(_column, (*_NUMBERS, _USED))],
+            key="pair",
+            page_size=PAGE,
+            pick=self._pick,
+            empty=tr("The runs have no prompt in common"),
+            height=PAGE * ROW_HEIGHT + 62,
+            sizing_mode="stretch_width",
+            margin=(4, 8),
+            css_classes=["rl-pairs"],
+        )
+
+    def draw(self, comparison: RunComparison, style: TextStyle) -> None:
+        """Show the prompts of a comparison."""
+        pairs, listed = comparison.pairs, comparison.listed
+        here, there = pairs.here.take(listed), pairs.there.take(listed)
+        columns = [here.reward, there.reward, here.reward - there.reward]
+        columns += [here.samples, there.samples, here.step, there.step]
+        prompts = [prompt_line(text, style) for text in comparison.prompts]
+        frame = _frame(prompts, dict(zip(_NUMBERS, columns, strict=True)))
+        frame["pair"] = listed.astype(str)
+        frame[_USED] = np.where(pairs.held_out[listed], "✓", "")
+        self.view.hide(_USED, hidden=bool(pairs.held_out.all()))
+        if not frame.equals(self.view.frame):
+            self.view.draw(frame)
+
+    def _pick(self, pair: str, _: str) -> None:
+        if pair.isdecimal():
+            self._choose(int(pair))
+
+
+def _column(name: str) -> DataColumn:
+    return DataColumn(
+        name,
+        _TITLES.get(name, name),
+        tip=tr(_TIPS[name]),
+        width=_WIDTHS.get(name.partition(" ")[0], 70),
+        align="center" if name == _USED else "right",
+    )
+
+
+def _frame(prompts: list[str], numbers: dict[str, np.ndarray]) -> pd.DataFrame:
+    return pd.DataFrame({"prompt": pd.Series(prompts, dtype=str), **numbers})

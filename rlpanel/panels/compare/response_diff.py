@@ -1,4 +1,9 @@
-"""Text diff of the response and another text, side by side."""
+"""The text diff of two responses, and the samples that one is compared with.
+
+Text diff of the response and another text, side by side.
+
+Finds samples related to a sample: of the same group, and of the same prompt at other steps.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +18,60 @@ import param
 from markupsafe import Markup
 from panel.viewable import Viewer
 
-from rlpanel.errors import RLPanelError
+from rlpanel.errors import RLPanelError, SampleNotFound
 from rlpanel.number_text import number
-from rlpanel.panel_fixes.html_pane import HtmlPane
-from rlpanel.panels.compare.related_samples import same_group, same_prompt
 from rlpanel.panels.compare.text_diff import DiffPiece, DiffUnit, diff, token_units, word_units
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import marked, tr
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
+from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.display_text import TokenKind, decode, escape_invisible
 from rlpanel.texts.prompt_parts import TextStyle, clean
+
+
+def same_group(snapshot: Snapshot, sample: Sample) -> np.ndarray:
+    """Return the other rows of the sample's group: by group label, else by prompt within the step."""
+    rows = snapshot.rows_of(sample.step)
+    if sample.group is not None and "group" in snapshot.labels:
+        same = np.array([label == sample.group for label in snapshot.label("group", rows)], bool)
+        rows = rows[same]
+    elif sample.prompt is not None:
+        rows = rows[snapshot.prompts(rows) == _prompt_hash(snapshot, sample)]
+    else:
+        return np.empty(0, int)
+    return rows[rows != _row(snapshot, sample)]
+
+
+def same_prompt(snapshot: Snapshot, sample: Sample) -> dict[int, np.ndarray]:
+    """Return the rows with the sample's prompt at other steps, by step in ascending order."""
+    if sample.prompt is None:
+        return {}
+    same = snapshot.alive & (snapshot.prompts() == _prompt_hash(snapshot, sample))
+    rows = np.flatnonzero(same & (snapshot.metadata("step") != sample.step))
+    rows = rows[np.argsort(snapshot.metadata("step")[rows], kind="stable")]
+    steps, starts = np.unique(snapshot.metadata("step")[rows], return_index=True)
+    return dict(zip(steps.tolist(), np.split(rows, starts[1:]), strict=True)) if len(steps) else {}
+
+
+def _row(snapshot: Snapshot, sample: Sample) -> int:
+    try:
+        return snapshot.row(sample.uid)
+    except SampleNotFound:  # the file was rewritten since
+        return -1
+
+
+def _prompt_hash(snapshot: Snapshot, sample: Sample) -> np.uint64:
+    row = _row(snapshot, sample)
+    return snapshot.prompts()[row] if row >= 0 else np.uint64(0)
+
 
 #: Texts of up to this many characters together are compared on the event loop, longer ones on a thread.
 NOW_CHARS = 2000
@@ -69,8 +111,7 @@ class ResponseDiff(Viewer):
         self._kind = select_field("against", tr("Compare with"), 230)
         self._other = select_field("which", tr("Other sample"), 250)
         self._open_button = button(tr("Open sample"), self._open, visible=False)
-        self._pane = HtmlPane(
-            "",
+        self._pane = Html(
             stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],
             sizing_mode="stretch_width",
             margin=(4, 14, 10, 14),
@@ -212,7 +253,7 @@ class ResponseDiff(Viewer):
             self._work.start(diff_html(response_side(sample), side, style))
 
     def _show(self, html: str) -> None:
-        self._pane.object = html
+        self._pane.html = html
 
 
 def response_side(sample: Sample) -> DiffSide:

@@ -13,24 +13,27 @@ from panel.viewable import Viewer
 from rlpanel.analysis.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.board_url import BEST, NEWEST
 from rlpanel.metrics.reward import EQUAL_WITHIN
-from rlpanel.panel_fixes.html_pane import HtmlPane
-from rlpanel.panels.compare.comparison_notes import comparison_notes
-from rlpanel.panels.compare.prompt_pair import PromptPair
-from rlpanel.panels.compare.prompt_table import PromptTable
-from rlpanel.panels.compare.runs_export import comparison_export
-from rlpanel.panels.compare.runs_summary import matched_html, notes_html, win_rate_html
+from rlpanel.panels.compare.prompt_pair import PromptPair, PromptTable
+from rlpanel.panels.compare.runs_summary import (
+    comparison_export,
+    comparison_notes,
+    matched_html,
+    notes_html,
+    win_rate_html,
+)
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport
 from rlpanel.panels.inputs.input_fields import FieldRow, integer_field, select_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.step.reward_distribution import Bins, bins_of
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -58,8 +61,7 @@ class RunsTab(Viewer):
         self._work: BackgroundTask[RunComparison] = BackgroundTask(self._show, context.threads.views)
         self._against = select_field("against-run", tr("Other run"), 190)
         self._steps = {name: _StepChoice(context, name) for name in ("samples_here", "samples_there")}
-        self._summary = HtmlPane(
-            "",
+        self._summary = Html(
             stylesheets=[theme.CSS, read_assets("panels/compare/runs_tab.css")],
             sizing_mode="stretch_width",
             margin=(6, 14, 0, 14),
@@ -233,7 +235,7 @@ class RunsTab(Viewer):
         self._show_summary(note_html(text))
 
     def _show_summary(self, html: str, *, results: bool = False) -> None:
-        self._summary.object = html
+        self._summary.html = html
         self._results.visible = results
 
 
@@ -322,7 +324,11 @@ def _no_pairs_html(comparison: RunComparison, labels: tuple[str, str]) -> str:
     return note_html(tr("The runs have no prompt in common."))
 
 
-def _caption(text: str) -> HtmlPane:
-    return HtmlPane(
-        f'<span class="note">{text}</span>', stylesheets=[theme.CSS], width=62, margin=(4, 4), align="center"
+def _caption(text: str) -> Html:
+    return Html(
+        html=f'<span class="note">{text}</span>',
+        stylesheets=[theme.CSS],
+        width=62,
+        margin=(4, 4),
+        align="center",
     )

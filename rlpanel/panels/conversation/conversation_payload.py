@@ -18,7 +18,7 @@ from rlpanel.panels.conversation.safe_markdown import formatted_html
 from rlpanel.panels.conversation.text_turns import Conversation, conversation_of
 from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.tokens.token_payload import decoded_tokens, pack_sample
+from rlpanel.panels.tokens.token_view import decoded_tokens, pack_sample
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium
 from rlpanel.store.snapshot.snapshot_cache import cached_on
@@ -64,7 +64,7 @@ def pack_conversation(
     -------
     PackedConversation
         The payload has ``uid``, ``blocks`` (see `_Packer.pack`), ``tokens`` (see
-        `rlpanel.panels.tokens.token_payload.pack_sample`), ``status``, ``judge`` and ``notes``.
+        `rlpanel.panels.tokens.token_view.pack_sample`), ``status``, ``judge`` and ``notes``.
     """
     conversation = _turns_of(sample, pad_token)
     texts = decoded_tokens(sample, pad_token).texts

@@ -17,10 +17,9 @@ from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.conversation.conversation_payload import PackedConversation, pack_conversation, part_text
 from rlpanel.panels.conversation.safe_markdown import markdown_html
 from rlpanel.panels.language.labels import current_language, tr
-from rlpanel.panels.session.background_task import BackgroundTask
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
-from rlpanel.panels.tokens.token_payload import metric_declarations
-from rlpanel.panels.tokens.token_view import token_theme
+from rlpanel.panels.tokens.token_view import metric_declarations, token_theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium
@@ -129,7 +128,7 @@ class ConversationView(pn.viewable.Viewer):
             sizing_mode="stretch_both",
         )
         self._component.link(self, bidirectional=True, metric="metric", token="token", mode="mode")
-        self._component.on_msg(lambda event: self._on_message(event.data))
+        self._component.on_message(self._on_message)
         self.param.watch(lambda event: setattr(self._component, "traces", event.new), "traces")
         self.param.watch(self._update_component, ["sample", "pad_token", "kl_estimator", "dark"])
 
@@ -174,7 +173,7 @@ class ConversationView(pn.viewable.Viewer):
         length = min(int(asked["length"]), MAX_CHARACTERS)
         answer = _part_answer(self._packed, block, part, length)
         if not (self._packed.payload["blocks"][block]["markdown"] and part == "text"):
-            self._component._send_msg(answer)
+            self._component.send(answer)
             return
         self._wanted[block, part] = self._packed, length
         self._format_wanted()
@@ -195,7 +194,7 @@ class ConversationView(pn.viewable.Viewer):
 
     def _on_formatted(self, answer: dict[str, Any] | None) -> None:
         if answer is not None:
-            self._component._send_msg(answer)
+            self._component.send(answer)
             return
         self._formats = False
         self._format_wanted()  # what was asked for after the thread had looked
@@ -208,7 +207,7 @@ class ConversationView(pn.viewable.Viewer):
         image = self._packed.images[message][position]
         answer = {"message": message, "position": position, "full": full, "uid": self.sample.uid}
         self.find_image(
-            self.sample, image, full, lambda address: self._component._send_msg(answer | {"image": address})
+            self.sample, image, full, lambda address: self._component.send(answer | {"image": address})
         )
 
     def _send_medium(self, asked: dict[str, Any]) -> None:
@@ -217,9 +216,9 @@ class ConversationView(pn.viewable.Viewer):
         medium, sample = self._packed.media[message][position], self.sample
         answer = {"message": message, "position": position, "uid": asked["uid"]}
         if self.find_medium is None or sample is None:
-            self._component._send_msg(answer | {"reason": unplayed(medium)})
+            self._component.send(answer | {"reason": unplayed(medium)})
             return
-        send = self._component._send_msg
+        send = self._component.send
         self.find_medium(sample, medium, (message, position), lambda found: send(answer | found))
 
 

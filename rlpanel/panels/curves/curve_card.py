@@ -1,31 +1,149 @@
-"""A card with one curve over the steps: its plot, a step cursor, and the step's value in the head."""
+"""A card with one curve over the steps: its plot, a step cursor, its head, and its export.
+
+A card with one curve over the steps: its plot, a step cursor, and the step's value in the head.
+
+Head of a curve card: title, what is drawn, comparison with the trainer's log, value and change.
+
+Exports a curve card: its lines and the overlay runs' lines, or the value distribution shown instead.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import panel as pn
 from bokeh.events import Tap
 
 from rlpanel.board_url import TIME
-from rlpanel.panel_fixes.html_pane import HtmlPane
-from rlpanel.panels.curves import curve_points
-from rlpanel.panels.curves.curve_export import curve_export
-from rlpanel.panels.curves.curve_head import head_html, subtitle
-from rlpanel.panels.curves.curve_plot import HEIGHT, HEIGHTS, CurvePlot, empty_points
+from rlpanel.display_settings import Display
+from rlpanel.metrics.engine import column_info
+from rlpanel.number_text import number
+from rlpanel.panels.curves import curve_points, trainer_scalars
+from rlpanel.panels.curves.curve_plot import HEIGHT, HEIGHTS, CurvePlot, CurveWindow, empty_points
+from rlpanel.panels.curves.curve_points import BAND_NAMES
 from rlpanel.panels.curves.curve_selection import Curve
-from rlpanel.panels.curves.curve_window import CurveWindow
 from rlpanel.panels.curves.overlay_curves import OverlayCurves
-from rlpanel.panels.curves.value_distribution import ValueDistribution
-from rlpanel.panels.export.card_export import CardExport
-from rlpanel.panels.export.export_menu import ExportMenu, head_with_menu
-from rlpanel.panels.export.plot_tables import PlotLine
+from rlpanel.panels.curves.value_distribution import DISTRIBUTION_BANDS, ValueDistribution
+from rlpanel.panels.export.card_export import CardExport, PlotLine, file_name, lines_frame
+from rlpanel.panels.export.card_head import CardHead
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.value_axis import fit_axis
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.store.snapshot.alignment import alignment_of, chosen_axis
+from rlpanel.panels.ui.theme import delta, safe_text
+from rlpanel.store.snapshot.alignment import AXIS_LABELS, alignment_of, chosen_axis
+from rlpanel.store.snapshot.run_view import RunView
+
+#: What the head calls each band, but ± 1σ, which a setting scales.
+_BANDS = {**BAND_NAMES, "density": "density", "ridge": "ridges"}
+
+
+def head_html(view: RunView, curve: Curve, drawn: str, step: int) -> str:
+    """Return the head's HTML for the value at a step; ``drawn`` is the text of `subtitle`."""
+    column = trainer_scalars.describe(curve.columns[0])
+    value, before = trainer_scalars.values(view, column.name, step)
+    comparison = trainer_scalars.comparison_of(view, curve.columns)
+    return (
+        f'<div class="head" title="{safe_text(column.tip)}">'
+        f"<b>{safe_text(curve.title)}</b>"
+        f'<span class="unit parts">{_parts_html(drawn)}</span>'
+        f"{comparison.html if comparison else ''}"
+        f'<span class="number {column.color}">{number(value)}</span>{delta(value, before)}</div>'
+    )
+
+
+def subtitle(
+    view: RunView, curve: Curve, display: Display, smoothing: float, distribution: ValueDistribution
+) -> str:
+    """Return the text after the title: statistic, band, unit, smoothing, and steps per point."""
+    column = trainer_scalars.describe(curve.columns[0])
+    parts = [_statistic(column) + _band(column, display, distribution)]
+    if column.unit and column.unit != "reward":
+        parts.append(column.unit)
+    if smoothing:
+        parts.append(tr("smoothed {smooth:g}", smooth=smoothing))
+    if distribution.note:
+        parts.append(distribution.note)
+    if display.zero_shift:
+        parts.append(tr("minus its first step"))
+    if curve.log:
+        parts.append(tr("log scale"))
+    size = _steps_per_point(view, curve.columns[0])
+    if size > 1:
+        parts.append(tr("{size} steps per point", size=size))
+    return ", ".join(parts)
+
+
+def _statistic(column: column_info.ColumnInfo) -> str:
+    return column.detail.removeprefix("mean ") or ("pooled" if column.level == "step" else "mean")
+
+
+def _band(column: column_info.ColumnInfo, display: Display, distribution: ValueDistribution) -> str:
+    """Return what is drawn around the line; empty if there is nothing."""
+    if trainer_scalars.scalar_of(column.name) is not None or column.level == "step":
+        return ""
+    if display.band == "std":
+        scale = display.variance_scale
+        return " ± 1σ" if scale == 1 else f" ± {scale:g}σ"
+    if display.band in DISTRIBUTION_BANDS and not distribution.pane:
+        return ""
+    return f", {_BANDS[display.band]}" if display.band in _BANDS else ""
+
+
+def _steps_per_point(view: RunView, column: str) -> int:
+    snapshot, scalar = view.snapshot, trainer_scalars.scalar_of(column)
+    steps = snapshot.steps.values if scalar is None else snapshot.scalars.series(scalar).steps
+    return series.bucket_size(len(steps))
+
+
+def _parts_html(drawn: str) -> str:
+    """Return a subtitle in parts that are shown whole or not at all."""
+    first, *rest = (safe_text(part) for part in drawn.split(", "))
+    return f"<span>{first}</span>" + "".join(f"<span>, {part}</span>" for part in rest)
+
+
+def curve_export(
+    context: Context,
+    title: str,
+    subtitle: str,
+    lines: list[PlotLine],
+    overlay: OverlayCurves,
+    distribution: ValueDistribution,
+) -> CardExport:
+    """Return the export of a curve card.
+
+    Parameters
+    ----------
+    context : Context
+    title, subtitle : str
+        As in the card's head.
+    lines : list of PlotLine
+        Lines of the selected run; empty if the run is switched off.
+    overlay : OverlayCurves
+        Lines of the overlay runs.
+    distribution : ValueDistribution
+        Exported instead of the lines if it has a plot.
+    """
+    snapshot, selection, curve = context.snapshot, context.selection, overlay.curve
+    alignment = alignment_of(snapshot, selection.align)
+    overlay_lines = [PlotLine(other.label, curve, points) for other, points in overlay.visible_lines]
+    # A copy: the table is built on a thread, while the settings may change.
+    display, smoothing = type(context.display)(**context.display.param.values()), selection.smooth
+    legend = [(snapshot.name, "policy")] if lines and overlay_lines else []
+    legend += [(other.label, other.color(selection.dark)) for other, _ in overlay.visible_lines]
+    curve_name = trainer_scalars.scalar_of(curve) or curve
+    return CardExport(
+        name=f"{file_name(snapshot.name)}-{file_name(curve_name)}-to-step-{snapshot.steps.values[-1]}",
+        title=title,
+        words=f"{subtitle}, by {AXIS_LABELS[alignment]}{'' if legend else f', {snapshot.name}'}",
+        rows=distribution.make_table
+        or (lambda: lines_frame([*lines, *overlay_lines], alignment, display, smoothing)),
+        legend=tuple(legend),
+    )
+
 
 _CLASSES = ["rl-card", "rl-curve"]
 
@@ -49,12 +167,6 @@ class CurveCard:
         self._view = context.view
         self._axis = chosen_axis(context.snapshot, context.selection.align)
         self._sent: dict[str, series.Points | None] = dict.fromkeys(curve.columns)
-        self._head = HtmlPane(
-            "",
-            stylesheets=[theme.CSS, read_assets("panels/curves/curve_head.css")],
-            sizing_mode="stretch_width",
-            css_classes=["rl-curve-head"],
-        )
         # Steps and samples are whole numbers.
         self.plot = CurvePlot(curve, self._window, whole_numbers=context.selection.align != TIME)
         self.plot.figure.on_event(Tap, lambda event: self.context.choose_step(self._axis.nearest(event.x)))
@@ -69,8 +181,15 @@ class CurveCard:
         self._distribution = ValueDistribution(
             context, curve.columns[0], self.plot.sources[curve.columns[0]], HEIGHT
         )
+        scale = tr("Linear scale") if curve.log else tr("Log scale")
+        self.head = CardHead(
+            context,
+            self.export,
+            [(scale, self._change_scale)],
+            stylesheets=[read_assets("panels/curves/curve_head.css")],
+        )
         self.card = pn.Column(
-            head_with_menu(self._head, self._menu()),
+            self.head,
             self._pane,
             styles={**theme.CARD, "flex": "1 1 215px", "min-width": "215px"},
             stylesheets=[read_assets("panels/curves/curve_card.css")],
@@ -107,9 +226,14 @@ class CurveCard:
         self.fit()
         self._distribution.draw(self._view.snapshot)
         self.shade()
-        if self.card[1] is not (self._distribution.pane or self._pane):
-            self.card[1] = self._distribution.pane or self._pane
+        if self.card[1] is not self.pane:
+            self.card[1] = self.pane
         self.move_cursor()
+
+    @property
+    def pane(self) -> Any:
+        """The pane that is shown: of the distribution if there is one, else of the curve."""
+        return self._distribution.pane or self._pane
 
     @property
     def is_whole(self) -> bool:
@@ -138,11 +262,15 @@ class CurveCard:
         step = self.context.selection.step
         self._distribution.move_cursor(step)
         points = self._points()
-        if step is None or not len(points["x"]):
+        if step is None or not len(self._axis.positions):
             self.plot.move_cursor(None)
             self._write_head(-1)
             return
         x = float(self._axis.positions_of(np.array([step]))[0])
+        if not len(points["x"]):
+            self.plot.move_cursor(x)
+            self._write_head(-1)
+            return
         point = max(0, int(np.searchsorted(points["x"], x, side="right")) - 1)
         self.plot.move_cursor(x, (points["x"][point], points["y"][point]))
         self._write_head(step)
@@ -183,18 +311,11 @@ class CurveCard:
         return self._sent[self.curve.columns[0]] or empty_points()
 
     def _write_head(self, step: int) -> None:
-        self._head.object = head_html(self._view, self.curve, self._subtitle(), step)
+        self.head.head = head_html(self._view, self.curve, self._subtitle(), step)
 
     def _subtitle(self) -> str:
         smoothing = self.context.selection.smooth
         return subtitle(self._view, self.curve, self.context.display, smoothing, self._distribution)
-
-    # -- building --------------------------------------------------------------------------------
-
-    def _menu(self) -> ExportMenu:
-        """Return the card's menu: exports, and the scale of the value axis."""
-        entry = (tr("Linear scale") if self.curve.log else tr("Log scale"), self._change_scale)
-        return ExportMenu(self.context, self.export, actions=(entry,))
 
     def _change_scale(self) -> None:
         selection, key = self.context.selection, self.curve.key

@@ -1,25 +1,75 @@
-"""Plot of a curve card: lines with bands and markers, the step cursor, the legend and the tools."""
+"""The plot of a curve, and the window of steps that all plots show together.
+
+Plot of a curve card: lines with bands and markers, the step cursor, the legend and the tools.
+
+The steps that all curve cards show: a zoom in one card moves the others.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from bokeh.events import DoubleTap
-from bokeh.models import HoverTool, glyphs
-from bokeh.models.annotations import Legend, LegendItem, Span
+import param
+from bokeh.events import DoubleTap, RangesUpdate
+from bokeh.models import BoxZoomTool, DataRange1d, HoverTool, glyphs
+from bokeh.models.annotations import Legend, LegendItem
 from bokeh.models.ranges import Range1d
 
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.curves.curve_selection import Curve
-from rlpanel.panels.curves.curve_window import CurveWindow
 from rlpanel.panels.curves.overlay_curves import RAW_ALPHA
 from rlpanel.panels.plots import series
-from rlpanel.panels.plots.quiet_figure import add_glyphs, quiet_figure
-from rlpanel.panels.plots.step_shading import StepShading
+from rlpanel.panels.plots.quiet_figure import PlotParts, StepShading, add_glyphs, quiet_figure
+from rlpanel.panels.plots.series import Points
 from rlpanel.panels.plots.value_axis import fills_axis
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+
+
+class CurveWindow(param.Parameterized):
+    """The common axis of the cards; it follows the run until a card is zoomed.
+
+    Bokeh's axis cannot be told to follow again from here, so another run or axis needs a new window.
+
+    Attributes
+    ----------
+    x_range : DataRange1d
+    parts : PlotParts
+        Further models that the plots of the cards share.
+    """
+
+    zoomed = param.Parameter(
+        default=None, doc="First and last position of the zoom, on the axis of the curves; None: all steps."
+    )
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(**params)
+        self.x_range = DataRange1d(range_padding=0.01)
+        self.parts = PlotParts()
+
+    def watch(self, plot: Any, tool: BoxZoomTool) -> None:
+        """Follow the zooms of one card's plot."""
+        plot.toolbar.active_drag = tool
+        plot.on_event(RangesUpdate, self._on_ranges)
+
+    def visible(self, points: Points) -> Points:
+        """Return the points within the zoom."""
+        if self.zoomed is None:
+            return points
+        start, end = self.zoomed
+        inside = (points["x"] >= start) & (points["x"] <= end)
+        return {name: values[inside] for name, values in points.items()}
+
+    def covers(self, points: Points) -> bool:
+        """Return whether the zoom, if there is one, contains all points."""
+        x = points["x"][np.isfinite(points["x"])]
+        return self.zoomed is None or not len(x) or bool(self.zoomed[0] <= x[0] and x[-1] <= self.zoomed[1])
+
+    def _on_ranges(self, event: Any) -> None:
+        if event.x0 is not None and event.x1 is not None:
+            self.zoomed = (float(event.x0), float(event.x1))
+
 
 HEIGHT = 120
 #: Stylesheets of the plot and of its pane.
@@ -66,7 +116,7 @@ class CurvePlot:
         )
         self.shading = StepShading(self.figure)
         items = [self._add_column(column) for column in curve.columns]
-        self._cursor_line = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
+        self._cursor_line = parts.cursor
         self.figure.add_layout(self._cursor_line)
         point = glyphs.Scatter(x="x", y="y", size=8, line_width=1.5)
         [dot] = add_glyphs(self.figure, self._dot, point, parts=parts)
@@ -117,13 +167,17 @@ class CurvePlot:
                 renderer.glyph.fill_alpha = alpha / 3 if full else alpha
 
     def move_cursor(self, position: float | None, point: tuple[float, float] | None = None) -> None:
-        """Move the cursor's line to a position on the x axis, and its dot to a point; None hides them."""
-        x, y = point if point is not None else (None, None)
+        """Move the cursor's line, which the plots share, to a position on the x axis, and its dot to a point.
+
+        None hides them.
+        """
         if position is None:
             self._cursor_line.visible = False
         else:
             self._cursor_line.update(location=position, visible=True)
-        self._dot.data = {"x": [], "y": []} if x is None else {"x": [x], "y": [y]}
+        shown = {"x": [point[0]], "y": [point[1]]} if point is not None else {"x": [], "y": []}
+        if shown != self._dot.data:
+            self._dot.data = shown
 
     def restyle(self, *, dark: bool, several_runs: bool) -> None:
         """Apply the colours of the theme; with overlay runs a colour tells the run, else the metric."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -60,10 +61,12 @@ def _defaults_of(view: RunView, kl: str) -> list[str]:
     first = ["reward", kl, _length_column(view)]
     critic = [name for name in _CRITIC if _varies(view, name)]
     others = [] if critic else list(_OTHERS)
-    names = [name for name in (*first, *critic, *others) if view.has(name)]
-    return [
-        name for name in names if name == "reward" or (_varies(view, name) and not _is_centred(view, name))
-    ][: max(_DEFAULT_COUNT, 3 + len(critic))]
+    telling = (
+        name
+        for name in (*first, *critic, *others)
+        if view.has(name) and (name == "reward" or (_varies(view, name) and not _is_centred(view, name)))
+    )
+    return list(islice(telling, max(_DEFAULT_COUNT, 3 + len(critic))))
 
 
 def _length_column(view: RunView) -> str:

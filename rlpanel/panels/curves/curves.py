@@ -9,21 +9,14 @@ from typing import Any
 import panel as pn
 from panel.viewable import Viewer
 
-from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curve_card import CurveCard
+from rlpanel.panels.curves.curve_plot import CurveWindow
 from rlpanel.panels.curves.curve_selection import Curve, curves_of
-from rlpanel.panels.curves.curve_window import CurveWindow
 from rlpanel.panels.curves.run_legend import RunLegend
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.snapshot.run_view import RunView
-
-
-class CardScroller(Component):
-    """Invisible component that scrolls to a card; it receives the card's position and the number of cards."""
-
-    _esm = read_assets("panels/curves/card_scroller.js")
 
 
 class Curves(Viewer):
@@ -48,19 +41,14 @@ class Curves(Viewer):
         self.cards: dict[tuple[tuple[str, ...], bool], CurveCard] = {}
         self._window = self._new_window()
         #: The layout of the cards.
-        self.row = pn.FlexBox(
-            gap="10px",
-            flex_wrap="wrap",
-            align_content="stretch",
+        self.row = pn.Row(
             sizing_mode="stretch_width",
             margin=0,
             css_classes=["rl-curves"],
             stylesheets=[read_assets("panels/curves/curve_row.css")],
         )
-        self._scroller = CardScroller(width=0, height=0, margin=0)
-        self._column = pn.Column(
-            RunLegend(context), self.row, self._scroller, sizing_mode="stretch_width", margin=0
-        )
+        self._legend = RunLegend(context)
+        self._column = pn.Column(self._legend, self.row, sizing_mode="stretch_width", margin=0)
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, ["view"])
         context.param.watch(self._on_overlay, ["overlays", "hidden_runs"])
@@ -172,9 +160,7 @@ class Curves(Viewer):
         """Scroll to the card of the revealed column."""
         shown = [columns[0] for columns, _ in self.cards]
         if self.context.revealed_column in shown:
-            self._scroller._send_msg(
-                {"position": shown.index(self.context.revealed_column), "count": len(shown)}
-            )
+            self._legend.scroll_to(shown.index(self.context.revealed_column), len(shown))
 
     def _restyle(self, *_: object) -> None:
         with theme.hold_changes():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import param
-from panel.viewable import Viewable, Viewer
 
 from rlpanel.board_url import STEP
 from rlpanel.panel_fixes.component import Component
@@ -17,8 +16,11 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.snapshot.alignment import AXIS_LABELS, alignment_of, axis_of
 
 
-class RunChips(Component):
-    """One button per run, drawn by ``run_legend.js``; a click sends the run's key."""
+class RunLegend(Component):
+    """The row above the curves with one button per run, hidden while there are no overlay runs and no note.
+
+    Its script also scrolls to a card.
+    """
 
     runs = param.List(default=[], doc="One plain object per run.")
     note = param.String(default="", doc="Text at the end of the row.")
@@ -26,30 +28,38 @@ class RunChips(Component):
     _esm = read_assets("panels/ui/dom.js", "panels/curves/run_legend.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/curves/run_legend.css")]
 
-
-class RunLegend(Viewer):
-    """The legend's row above the curves, hidden while there are no overlay runs and no note."""
-
     def __init__(self, context: Context) -> None:
-        super().__init__()
-        self.context = context
-        self._chips = RunChips(
+        super().__init__(
             sizing_mode="stretch_width", margin=(0, 0, 6, 0), visible=False, css_classes=["rl-run-legend"]
         )
-        self._chips.on_msg(lambda event: self._toggle(event.data))
+        self.context = context
         context.param.watch(self._draw, ["overlays", "hidden_runs", "runs", "view"])
         context.selection.param.watch(self._draw, ["run", "align", "dark"])
         self._draw()
 
-    def __panel__(self) -> Viewable:
-        return self._chips
+    def receive(self, message: Any) -> None:
+        """Show or hide the run whose key the browser sends."""
+        if isinstance(message, str) and any(run["key"] == message for run in self.runs):
+            self.context.hidden_runs = self.context.hidden_runs ^ {message}
+
+    def scroll_to(self, position: int, count: int) -> None:
+        """Scroll to a card, once the browser has drawn all cards of the row.
+
+        Parameters
+        ----------
+        position : int
+            Position of the card in the row, from 0.
+        count : int
+            Number of cards in the row.
+        """
+        self.send({"position": position, "count": count})
 
     def _draw(self, *_: Any) -> None:
         context = self.context
         runs = [self._own_chip(), *map(self._overlay_chip, context.overlays)] if context.overlays else []
         note = self._note()
-        if (runs, note) != (self._chips.runs, self._chips.note):
-            self._chips.param.update(runs=runs, note=note, visible=bool(runs or note))
+        if (runs, note) != (self.runs, self.note):
+            self.param.update(runs=runs, note=note, visible=bool(runs or note))
 
     def _own_chip(self) -> dict[str, Any]:
         context = self.context
@@ -81,10 +91,6 @@ class RunLegend(Viewer):
         if actual != wanted:
             return tr("no timestamps in this run: aligned by step")
         return "" if actual == STEP else tr("aligned by {actual}", actual=AXIS_LABELS[actual])
-
-    def _toggle(self, key: Any) -> None:
-        if isinstance(key, str) and any(run["key"] == key for run in self._chips.runs):
-            self.context.hidden_runs = self.context.hidden_runs ^ {key}
 
 
 def _status(other: OverlayRun, alignment: str) -> str:

@@ -10,7 +10,7 @@ from bokeh.models import ColumnDataSource
 
 from rlpanel.board_url import STEP
 from rlpanel.panels.curves import trainer_scalars
-from rlpanel.panels.export.plot_tables import density_frame, ridges_frame
+from rlpanel.panels.export.card_export import density_frame, ridges_frame
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.density_plot import DensityPlot
 from rlpanel.panels.plots.plot_elements import ridges

@@ -14,14 +14,21 @@ from rlpanel.analysis.step_change import samples_filter
 from rlpanel.errors import SettingError
 from rlpanel.number_text import number
 from rlpanel.panels.explain.contrast_sides import parse_range
-from rlpanel.panels.explain.link_rows import LABEL_CHARS, LinkRows, RowsPlot, caption, link_row, note_pane
-from rlpanel.panels.explain.sample_links import show_samples
+from rlpanel.panels.explain.link_rows import (
+    LABEL_CHARS,
+    LinkRows,
+    RowsPlot,
+    caption,
+    link_row,
+    note_pane,
+    show_samples,
+)
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.inputs.input_fields import button, text_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.plot_elements import cluster_bars
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui.theme import note_html
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.shorten import marked_line
@@ -99,7 +106,7 @@ class ClusterView(Viewer):
         self._say(tr("Stopped. Change the steps to start again."))
 
     def _say(self, text: str) -> None:
-        self._note.object = note_html(text)
+        self._note.html = note_html(text)
 
     def _show(self, found: Clustering) -> None:
         self._stop.visible = not found.complete

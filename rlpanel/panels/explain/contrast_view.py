@@ -24,14 +24,22 @@ from rlpanel.panels.explain.contrast_sides import (
     sides_of,
     usual_ranges,
 )
-from rlpanel.panels.explain.link_rows import LABEL_CHARS, LinkRows, RowsPlot, caption, link_row, note_pane
-from rlpanel.panels.explain.sample_links import both, show_samples
+from rlpanel.panels.explain.link_rows import (
+    LABEL_CHARS,
+    LinkRows,
+    RowsPlot,
+    both,
+    caption,
+    link_row,
+    note_pane,
+    show_samples,
+)
 from rlpanel.panels.export.card_export import well_formed
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.plot_elements import effect_bars
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.texts.shorten import marked_line
@@ -186,7 +194,7 @@ class ContrastView(Viewer):
             self._say(tr("{summary} Stopped before all texts were read.", summary=_summary(self._found)))
 
     def _say(self, text: str) -> None:
-        self._note.object = f"<p>{safe_text(text)}</p>"
+        self._note.html = f"<p>{safe_text(text)}</p>"
 
     def _show(self, found: Contrast) -> None:
         """Show a partial or the complete result."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import panel as pn
@@ -18,7 +20,7 @@ from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
 
 #: Label and view of each choice.
-_VIEWS: dict[str, type[Any]] = {
+_VIEWS: dict[str, Callable[[Context], Any]] = {
     marked("Why a number changed at the step"): StepShares,
     marked("What is different in two sets"): ContrastView,
     marked("Responses that repeat"): ClusterView,
@@ -35,15 +37,16 @@ class ExplainTab(Viewer):
         super().__init__(**params)
         self._choice = select_field("explain-what", tr("View"), 260)
         self._choice.param.update(options={tr(label): label for label in _VIEWS}, value=next(iter(_VIEWS)))
-        self._views = {label: LazyView(_maker(view, context)) for label, view in _VIEWS.items()}
         self._column = pn.Column(
             pn.Row(self._choice, margin=(8, 10, 0, 10)),
-            *self._views.values(),
             sizing_mode="stretch_both",
             scroll="y-auto",
             margin=0,
             css_classes=["rl-explain-tab"],
         )
+        self._views = {
+            label: LazyView(partial(view, context), self._column) for label, view in _VIEWS.items()
+        }
         self._choice.param.watch(self._activate, "value")
         self.param.watch(self._activate, "active")
         self._activate()
@@ -54,10 +57,4 @@ class ExplainTab(Viewer):
     def _activate(self, *_: Any) -> None:
         """Show and activate the chosen view only."""
         for label, view in self._views.items():
-            chosen = self._choice.value == label
-            view.__panel__().visible = chosen
-            view.set_active(self.active and chosen)
-
-
-def _maker(view: type[Any], context: Context) -> Any:
-    return lambda: view(context)
+            view.set_active(self.active and self._choice.value == label)

@@ -1,19 +1,26 @@
-"""Rows with a bar, a text and numbers, each a button that leads to samples; their plot and notes."""
+"""Rows that link to samples.
+
+Rows with a bar, a text and numbers, each a button that leads to samples; their plot and notes.
+
+What a clicked share, difference or cluster does: it filters the grid, and selects a sample.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import panel as pn
 import param
 from panel.viewable import Viewer
 
+from rlpanel.errors import SampleNotFound
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.export.card_export import well_formed
+from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
 from rlpanel.texts.shorten import marked_line
 
 #: Maximum number of characters of a label.
@@ -35,13 +42,13 @@ class LinkRows(Component):
     def __init__(self, pick: Callable[[str], None], name: str) -> None:
         super().__init__(sizing_mode="stretch_width", margin=(4, 8), css_classes=[name])
         self._pick = pick
-        self.on_msg(self._on_click)
 
-    def _on_click(self, event: Any) -> None:
+    def receive(self, message: Any) -> None:
+        """Mark and pick the row that was clicked."""
         keys = {row.get("key") for row in self.rows}
-        if isinstance(event.data, str) and event.data in keys:  # the rows may have changed since
-            self.chosen = event.data
-            self._pick(event.data)
+        if isinstance(message, str) and message in keys:  # the rows may have changed since
+            self.chosen = message
+            self._pick(message)
 
 
 def link_row(
@@ -102,10 +109,9 @@ class RowsPlot(Viewer):
             self._box.visible = plot is not None
 
 
-def note_pane(name: str) -> HtmlPane:
+def note_pane(name: str) -> Html:
     """Return an empty pane for paragraphs of escaped text; ``name`` is its CSS class."""
-    return HtmlPane(
-        "",
+    return Html(
         stylesheets=[theme.CSS, _PARAGRAPHS],
         sizing_mode="stretch_width",
         margin=(8, 16, 0, 16),
@@ -113,11 +119,48 @@ def note_pane(name: str) -> HtmlPane:
     )
 
 
-def caption(text: str) -> HtmlPane:
+def caption(text: str) -> Html:
     """Return a short text before a field."""
-    return HtmlPane(
-        f'<span class="note">{theme.safe_text(text)}</span>',
+    return Html(
+        html=f'<span class="note">{theme.safe_text(text)}</span>',
         stylesheets=[theme.CSS],
         margin=(4, 4),
         align="center",
     )
+
+
+def both(*filters: str) -> str:
+    """Return a filter that passes what all of these pass; empty ones pass everything."""
+    given = [text for text in filters if text]
+    return given[0] if len(given) == 1 else " and ".join(f"({text})" for text in given)
+
+
+def show_samples(context: Context, where: str, uids: Sequence[str], step: int | None = None) -> None:
+    """Filter the grid, and select the first of these samples that the run has.
+
+    Parameters
+    ----------
+    context : Context
+    where : str
+        Filter expression; empty keeps the grid's filter, and only selects the sample.
+    uids : sequence of str
+    step : int, optional
+        Step to show; None for a filter over the whole run.
+    """
+    selection = context.selection
+    uid = next((uid for uid in uids if _step_of(context, uid) is not None), "")
+    at = step if step is not None else _step_of(context, uid) if uid else None
+    changes: dict[str, object] = {"follow": False, "token": -1, "uid": uid}
+    if at is not None:
+        changes["step"] = at
+    if where:
+        changes |= {"filter": where, "scope": "step" if step is not None else "run", "search": ""}
+    selection.param.update(**changes)
+
+
+def _step_of(context: Context, uid: str) -> int | None:
+    """Return the step of a sample; None if the run does not have it."""
+    try:
+        return int(context.snapshot.metadata("step")[context.snapshot.row(uid)])
+    except SampleNotFound:
+        return None

@@ -12,8 +12,7 @@ from bokeh.events import SelectionGeometry, Tap
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
-from rlpanel.panels.explain.link_rows import note_pane
-from rlpanel.panels.explain.sample_links import both
+from rlpanel.panels.explain.link_rows import both, note_pane
 from rlpanel.panels.inputs.input_fields import select_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.plot_elements import ON_BOARD, finish_on_board, scatter_points
@@ -71,7 +70,7 @@ class ScatterView(Viewer):
         self._list_columns()
         x, y = self._x.value, self._y.value
         if context.index is None or step is None or x is None or y is None:
-            self._note.object = note_html(tr("This run has no numbers yet."))
+            self._note.html = note_html(tr("This run has no numbers yet."))
             self._plot.object = None
             return
         snapshot = context.snapshot
@@ -91,7 +90,7 @@ class ScatterView(Viewer):
             count=len(frame),
             missing=missing,
         )
-        self._note.object = note_html(text)
+        self._note.html = note_html(text)
         self._plot.object = self._element(x, y)
 
     def _list_columns(self) -> None:

@@ -15,12 +15,11 @@ from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import METRICS, describe
 from rlpanel.number_text import number
 from rlpanel.panels.explain.contrast_sides import parse_range
-from rlpanel.panels.explain.link_rows import LinkRows, caption, link_row, note_pane
-from rlpanel.panels.explain.sample_links import show_samples
+from rlpanel.panels.explain.link_rows import LinkRows, caption, link_row, note_pane, show_samples
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.language.labels import marked, tr
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.texts.display_text import Encoding, detect, read_piece
@@ -139,7 +138,7 @@ class StepShares(Viewer):
         self._read.visible = has_tokens and not (tokens.total and tokens.complete)
         self._read.label = tr("Stop") if reading else tr("Read tokens")
         if change is None:
-            self._summary.object = note_html(problem)
+            self._summary.html = note_html(problem)
             self._rows.rows = []
             return
         texts = [_headline(change), *sentences(change)]
@@ -153,7 +152,7 @@ class StepShares(Viewer):
             )
         elif tokens.total:
             texts += [_tokens_note(tokens, change)]
-        self._summary.object = "".join(f"<p>{safe_text(text)}</p>" for text in texts)
+        self._summary.html = "".join(f"<p>{safe_text(text)}</p>" for text in texts)
         self._show_rows(change, [*change.parts, *tokens.parts])
 
     def _show_rows(self, change: StepChange, parts: list[ChangePart]) -> None:

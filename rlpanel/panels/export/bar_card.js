@@ -4,7 +4,7 @@ export function render({ model }) {
   const card = element("div", "card"),
     top = element("div", "top")
   const head = element("div", "head")
-  const bars = barPlot(model.height_px, model.picks ? (x) => model.send_msg(["pick", x]) : null)
+  const bars = barPlot(model.height_px, model.clickable ? (x) => model.send_msg(["pick", x]) : null)
   const takes = element("div", "rl-take")
   takes.append(exportMenu(model, () => bars.view()))
   top.append(head, takes)
@@ -22,8 +22,7 @@ export function render({ model }) {
   }
   const show = () => bars.show(model.plot, model.marker)
   model.on("head", write)
-  model.on("plot", show)
-  model.on("marker", show)
+  model.on(["plot", "marker"], show)
   model.on("after_render", show)
   write()
   return card

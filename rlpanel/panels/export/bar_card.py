@@ -35,7 +35,7 @@ class BarCard(Exporter):
     head = param.Dict(default={}, doc="Title, tip (tooltip) and notes: pairs of text and CSS class.")
     plot = param.Dict(default={}, doc="The plot, as returned by `bar_plot`.")
     marker = param.Number(default=None, allow_None=True, doc="Position of a vertical line.")
-    picks = param.Boolean(default=False, doc="Whether bars can be clicked.")
+    clickable = param.Boolean(default=False, doc="Whether bars can be clicked.")
     height_px = param.Integer(default=HEIGHT, doc="Height of the plot in pixels.")
 
     _esm = read_assets(*EXPORT_SCRIPTS, "panels/plots/bar_plot.js", "panels/export/bar_card.js")
@@ -60,19 +60,20 @@ class BarCard(Exporter):
             "margin": 0,
             "css_classes": ["rl-card", css_name],
         }
-        super().__init__(context, get_export, picks=on_pick is not None, **{**defaults, **params})
+        super().__init__(context, get_export, clickable=on_pick is not None, **{**defaults, **params})
         self._on_pick = on_pick
 
-    def draw(self, head: dict[str, Any], plot: dict[str, Any]) -> None:
-        """Show the card with another head and plot, both JSON objects."""
-        self.param.update(head=head, plot=plot, visible=True)
+    def draw(self, head: dict[str, Any], plot: dict[str, Any], marker: float | None = None) -> None:
+        """Show the card with another head and plot, both JSON objects, and a vertical line."""
+        self.param.update(head=head, plot=plot, marker=marker, visible=True)
 
-    def _handle_msg(self, msg: Any) -> None:
-        if isinstance(msg, list):
-            if self._on_pick is not None and len(msg) == 2 and isinstance(msg[1], int | float):
-                self._on_pick(float(msg[1]))
+    def receive(self, message: Any) -> None:
+        """Export the card, or pick the bar that was clicked."""
+        if isinstance(message, list):
+            if self._on_pick is not None and len(message) == 2 and isinstance(message[1], int | float):
+                self._on_pick(float(message[1]))
         else:
-            super()._handle_msg(msg)
+            super().receive(message)
 
     def head_html(self) -> str:
         """Return the head as HTML, for a page without a server."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.export.card_export import CardExport, well_formed
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.query.csv_text import csv_text
@@ -50,10 +50,11 @@ class Exporter(Component):
     def __init__(self, context: Context, get_export: Callable[[], CardExport | None], **params: Any) -> None:
         super().__init__(**params)
         self._context, self._get_export = context, get_export
-        self._csv_task: BackgroundTask[dict[str, Any]] = BackgroundTask(self._send_msg, context.threads.views)
+        self._csv_task: BackgroundTask[dict[str, Any]] = BackgroundTask(self.send, context.threads.views)
 
-    def _handle_msg(self, msg: Any) -> None:
-        kind, export = str(msg), self._get_export()
+    def receive(self, message: Any) -> None:
+        """Send the export of the chosen kind."""
+        kind, export = str(message), self._get_export()
         if export is None or kind not in KINDS:
             return
         name = well_formed(f"{export.name}.{KINDS[kind]}")
@@ -64,7 +65,7 @@ class Exporter(Component):
             texts = {"title": well_formed(export.title), "words": well_formed(export.words)}
             legend = [[well_formed(text), colors.get(color, color)] for text, color in export.legend]
             look = {key: colors[key] for key in ("surface", "text", "muted")} | {"font": theme.FONT}
-            self._send_msg({"file": name, "kind": kind, **texts, "legend": legend, "look": look})
+            self.send({"file": name, "kind": kind, **texts, "legend": legend, "look": look})
 
 
 def _csv_message(name: str, export: CardExport, *, raw: bool) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, get_args
 
 import panel as pn
-from panel.viewable import Viewer
 
 from rlpanel.findings.check import cached_findings
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
@@ -20,9 +19,9 @@ from rlpanel.panels.findings.findings_popup import (
     OpenedFinding,
     finding_json,
 )
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.settings import FindingSettings
 from rlpanel.store.index.run_index import RunIndex
@@ -31,11 +30,13 @@ from rlpanel.store.index.run_index import RunIndex
 EVERY = 3.0
 
 
-class FindingsBadge(Viewer):
+class FindingsBadge:
     """Badge for the selected run; a click on a finding opens its step, curve and samples.
 
     Attributes
     ----------
+    popup : FindingsPopup
+        The badge and the list that it opens, for the header.
     opened : OpenedFinding
         The line with the opened finding, hidden while none is open.
     current : CurrentFindings
@@ -43,44 +44,29 @@ class FindingsBadge(Viewer):
     """
 
     def __init__(self, context: Context) -> None:
-        super().__init__()
         self.context = context
         self._findings: dict[str, Finding] = {}
         self._last_check = 0.0
         self._linked = True  # the key may come from the URL, without the rest of the selection
         self._thresholds = FindingSettings.from_environment()
         self._work: BackgroundTask[list[Finding]] = BackgroundTask(self._show, context.threads.views)
-        self._list = FindingsPopup(
-            visible=context.index is not None,
-            margin=(0, 10, 0, 0),
-            align="center",
-            css_classes=["rl-findings"],
-            styles={"margin-left": "auto", "flex": "none"},
-        )
-        self.opened = OpenedFinding(
-            visible=False, sizing_mode="stretch_width", margin=0, css_classes=["rl-opened-finding"]
-        )
-        self.current = CurrentFindings(
-            visible=False, styles=theme.CARD, sizing_mode="stretch_width", margin=0,
-            css_classes=["rl-card", "rl-current-findings"],
-        )  # fmt: skip
-        for component in (self._list, self.opened, self.current):
-            component.on_msg(lambda event: self._on_click(event.data))
+        self.popup = FindingsPopup(visible=context.index is not None, css_classes=["rl-findings"])
+        self.opened = OpenedFinding(visible=False, css_classes=["rl-opened-finding"])
+        self.current = CurrentFindings(visible=False, css_classes=["rl-card", "rl-current-findings"])
+        for component in (self.popup, self.opened, self.current):
+            component.on_message(self._on_click)
         context.param.watch(self._restart, "index")
         context.param.watch(self._check_if_due, ["view", "now"])
         context.selection.param.watch(self._mark, "finding")
         context.selection.param.watch(self._update_step, "step")
 
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._list
-
     # -- checking --------------------------------------------------------------------------------
 
     def _restart(self, *_: Any) -> None:
         self._last_check, self._findings = 0.0, {}
-        self._list.visible = self.context.index is not None
+        self.popup.visible = self.context.index is not None
         self._work.stop()
-        self._list.param.update(found=[], checked=False)
+        self.popup.param.update(found=[], checked=False)
         self.current.found = []
         self.context.shaded_by_column = {}
         self._mark()
@@ -102,7 +88,7 @@ class FindingsBadge(Viewer):
                 self._findings.setdefault(each.key, each)
         snapshot = self.context.snapshot
         shown = [finding_json(each, snapshot) for each in findings]
-        self._list.param.update(found=shown, checked=True)
+        self.popup.param.update(found=shown, checked=True)
         self.current.found = [each for each in shown if each["severity"] != "info"][:MAX_CURRENT]
         self.context.shaded_by_column = _marked_curves(self._findings.values())
         linked = self._findings.get(self.context.selection.finding)
@@ -145,7 +131,7 @@ class FindingsBadge(Viewer):
         with pn.io.hold():
             if marked != self.context.shaded_steps:
                 self.context.shaded_steps = marked
-            self._list.opened = finding.key if finding else ""
+            self.popup.opened = finding.key if finding else ""
             self.current.visible = bool(self.current.found) and finding is None
             self.opened.param.update(
                 finding=finding_json(finding, self.context.snapshot) if finding else {},

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-import panel as pn
 from markupsafe import Markup
-from panel.viewable import Viewer
 
 from rlpanel.findings.check import check
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.findings.findings_badge import EVERY
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.run_view import RunView
@@ -26,31 +24,23 @@ from rlpanel.store.snapshot.run_view import RunView
 _MARKS = {"alarm": "▲", "warning": "●", "info": "○"}
 
 
-class FindingsList(Viewer):
+class FindingsList(Html):
     """List of findings with their evidence, updated when the run grows."""
 
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/findings/findings_list.css")]
+
     def __init__(self, context: Context) -> None:
-        super().__init__()
+        super().__init__(sizing_mode="stretch_width", margin=0, css_classes=["rl-finding-report"])
         self.context = context
         self._last_check = 0.0
-        self._pane = HtmlPane(
-            "",
-            stylesheets=[theme.CSS, read_assets("panels/findings/findings_list.css")],
-            sizing_mode="stretch_width",
-            margin=0,
-            css_classes=["rl-finding-report"],
-        )
         context.param.watch(self._check_if_due, ["view", "now"])
         self._check_if_due()
-
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._pane
 
     def _check_if_due(self, *_: Any) -> None:
         now = time.time()
         if now - self._last_check >= EVERY:
             self._last_check = now
-            self._pane.object = findings_html(self.context.view, now)
+            self.html = findings_html(self.context.view, now)
 
 
 def findings_html(view: RunView, now: float) -> str:

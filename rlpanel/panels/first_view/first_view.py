@@ -1,7 +1,11 @@
-"""The first view: header, runs, curves and newest samples as static HTML, in the places of the live board.
+"""The static HTML that a page shows before its scripts are loaded.
+
+The first view: header, runs, curves and newest samples as static HTML, in the places of the live board.
 
 The browser paints it before it has loaded a script. It contains what this process knows already; nothing is
 read for it but a few texts.
+
+A curve card as static HTML, as the first view shows it.
 """
 
 from __future__ import annotations
@@ -10,9 +14,10 @@ import time
 
 from rlpanel.findings.check import known_findings
 from rlpanel.number_text import number
-from rlpanel.panels.curves.curve_selection import curves_of
-from rlpanel.panels.first_view.static_curve import curve_html
+from rlpanel.panels.curves import curve_points, trainer_scalars
+from rlpanel.panels.curves.curve_selection import Curve, curves_of
 from rlpanel.panels.language.labels import tr
+from rlpanel.panels.plots.line_svg import line_svg
 from rlpanel.panels.samples.visible_rows import visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import badge_html
@@ -23,6 +28,23 @@ from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.index.text_cache import Texts
 from rlpanel.texts.prompt_parts import TextStyle, clean, prompt_cell
 from rlpanel.texts.shorten import one_line
+
+
+def curve_html(context: Context, curve: Curve) -> str:
+    """Return a card with the curve's head and line; without points the card has a head only."""
+    view, selection = context.view, context.selection
+    column = trainer_scalars.describe(curve.columns[0])
+    points = curve_points.shared_points(
+        view, curve.columns[0], selection.align, context.display, selection.smooth
+    )
+    step = selection.step
+    value = trainer_scalars.values(view, column.name, step)[0] if step is not None else float("nan")
+    return (
+        f'<div class="card curve"><div class="head"><b>{safe_text(curve.title)}</b>'
+        f'<span class="number {safe_text(column.color)}">{number(value)}</span></div>'
+        f"{line_svg(points['x'], points['y'], points['lo'], points['hi'], column.color)}</div>"
+    )
+
 
 #: Maximum numbers of runs, samples and findings, and characters of the shown response.
 _RUNS, _SAMPLES, _FINDINGS, _RESPONSE_CHARS = 40, 14, 3, 3000

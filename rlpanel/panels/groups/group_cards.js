@@ -1,35 +1,34 @@
-// Cards of a group's samples, side by side. Texts are set through textContent, never as HTML.
-function make(tag, name, text) {
-  const element = document.createElement(tag)
-  if (name) element.className = name
-  if (text !== undefined) element.textContent = text
-  return element
-}
-
+// Cards of a group's samples, side by side. Texts of a log are set through textContent, never as HTML.
 function makeNumbers(card) {
-  const list = make("dl")
+  const list = element("dl")
   for (const [label, value, tip, name] of card.numbers) {
-    const entry = make("div")
+    const entry = element("div")
     entry.title = tip
     entry.dataset.name = name
-    entry.append(make("dt", "", label), make("dd", name === "reward" ? "policy" : "", value))
+    entry.append(element("dt", "", label), element("dd", name === "reward" ? "policy" : "", value))
     list.append(entry)
   }
   return list
 }
 
 function makeCard(model, card) {
-  const item = make("button", "card")
+  const item = element("button", "card")
   item.type = "button"
   item.dataset.uid = card.uid
   item.title = t("Select this sample")
   item.addEventListener("click", () => model.send_msg(card.uid))
-  item.append(makeNumbers(card), make("p", "", card.response))
+  item.append(makeNumbers(card), element("p", "", card.response))
   return item
 }
 
 export function render({ model }) {
-  const box = make("div", "cards")
+  const root = element("div"),
+    fit = element("div", "rl-fit"),
+    box = element("div", "cards")
+  root.append(fit, box)
+  const writeFit = () => {
+    fit.innerHTML = model.fit
+  }
   const markChosen = () => {
     for (const item of box.children) {
       item.classList.toggle("chosen", item.dataset.uid === model.chosen)
@@ -40,8 +39,10 @@ export function render({ model }) {
     box.replaceChildren(...model.cards.map((card) => makeCard(model, card)))
     markChosen()
   }
+  model.on("fit", writeFit)
   model.on("cards", draw)
   model.on("chosen", markChosen)
+  writeFit()
   draw()
-  return box
+  return root
 }

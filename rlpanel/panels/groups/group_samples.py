@@ -6,18 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-import panel as pn
 import param
 from markupsafe import Markup
-from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number, plus_minus
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.language.labels import marked, tr, tr_html
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.texts.sample_texts import read_texts
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.ui import theme
@@ -49,18 +46,8 @@ _SHORT = {
 }
 
 
-class GroupCards(Component):
-    """JavaScript component with one card per sample; a click sends the sample's uid."""
-
-    cards = param.List(default=[], doc="The samples as plain objects.")
-    chosen = param.String(default="", doc="Uid of the selected sample.")
-
-    _esm = read_assets("panels/ui/dom.js", "panels/groups/group_cards.js")
-    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/groups/group_cards.css")]
-
-
-class GroupSamples(Viewer):
-    """Cards of the selected sample's group.
+class GroupSamples(Component):
+    """Cards of the selected sample's group, drawn by ``group_cards.js``; a click selects the sample.
 
     Parameters
     ----------
@@ -70,29 +57,29 @@ class GroupSamples(Viewer):
     """
 
     active = param.Boolean(default=False, doc="Whether the view is visible; nothing is read before.")
+    fit = param.String(default="", doc="How well the logged advantages fit each formula, as HTML.")
+    cards = param.List(default=[], doc="The samples as plain objects.")
+    chosen = param.String(default="", doc="Uid of the selected sample.")
 
-    def __init__(self, context: Context, show_note: Callable[[str], None], **params: Any) -> None:
-        super().__init__(**params)
+    _esm = read_assets("panels/ui/dom.js", "panels/groups/group_cards.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/groups/group_cards.css")]
+
+    def __init__(self, context: Context, show_note: Callable[[str], None]) -> None:
+        super().__init__(sizing_mode="stretch_width", margin=0, css_classes=["rl-group-cards"])
         self.context, self._show_note = context, show_note
         self._work: BackgroundTask[list[dict[str, Any]]] = BackgroundTask(
             self._show_cards, context.threads.views
         )
         self._drawn: tuple[object, ...] = ()
-        self._fit = HtmlPane(
-            "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 18), css_classes=["rl-fit"]
-        )
-        self._cards = GroupCards(
-            sizing_mode="stretch_width", margin=(4, 14, 12, 14), css_classes=["rl-group-cards"]
-        )
-        self._cards.on_msg(lambda event: self._on_click(event.data))
-        self._column = pn.Column(self._fit, self._cards, sizing_mode="stretch_width", margin=0)
         watch_step(context, self._draw)
         context.param.watch(self._draw, "sample")
         context.display.param.watch(self._draw, [*STYLE_SETTINGS])
         self.param.watch(self._draw, "active")
 
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._column
+    def receive(self, message: Any) -> None:
+        """Select the sample whose uid the browser sends."""
+        if isinstance(message, str) and any(card["uid"] == message for card in self.cards):
+            self.context.choose_sample(message)
 
     def _draw(self, *_: Any) -> None:
         context, sample = self.context, self.context.sample
@@ -101,15 +88,15 @@ class GroupSamples(Viewer):
         view, snapshot = context.view, context.snapshot
         groups = groups_of(view, sample.step) if sample is not None else None
         group = groups.index_of(sample.uid) if groups is not None and sample is not None else None
-        self._fit.visible = self._cards.visible = group is not None
         if sample is None or groups is None or group is None or context.index is None:
             self._work.stop()
             self._drawn = ()
+            self.param.update(fit="", cards=[])
             self._show_note(
                 tr("This sample is in no group") if sample is not None else tr("No sample selected")
             )
             return
-        self._cards.chosen = sample.uid
+        self.chosen = sample.uid
         rows = groups.members[group]
         self._show_note(_summary(groups, group))
         key = (snapshot.name, tuple(snapshot.uids(rows)), settings_style(context.display))
@@ -117,21 +104,17 @@ class GroupSamples(Viewer):
             return
         self._drawn = key
         self._work.stop()
-        self._fit.object = _fit_html(view, snapshot.rows_of(sample.step))
+        self.fit = str(_fit_html(view, snapshot.rows_of(sample.step)))
         visible = rows[:MAX_SAMPLES]
         results = _read_cards(context.index, view, visible, settings_style(context.display))
         if snapshot.metadata("length")[visible].sum() <= READ_NOW:
             self._show_cards(next(results))
         else:
-            self._cards.cards = []
+            self.cards = []
             self._work.start(results)
 
     def _show_cards(self, cards: list[dict[str, Any]]) -> None:
-        self._cards.cards = cards
-
-    def _on_click(self, uid: Any) -> None:
-        if isinstance(uid, str) and any(card["uid"] == uid for card in self._cards.cards):
-            self.context.choose_sample(uid)
+        self.cards = cards
 
 
 def _read_cards(

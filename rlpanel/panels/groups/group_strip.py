@@ -5,13 +5,11 @@ Bars are tall where the policy succeeds about half the time, flat where a group 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import panel as pn
-import param
-from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
@@ -34,23 +32,25 @@ _NUMBERS = {
 _MARK = 0.035
 
 
-class GroupStrip(Viewer):
-    """Card with the plot; hidden if the step has no groups or no rewards."""
+class GroupStrip(BarCard):
+    """Card with the plot; hidden if the step has no groups or no rewards.
 
-    picks = param.Integer(default=0, doc="Number of clicks on a group.")
+    Parameters
+    ----------
+    context : Context
+    picked : callable, optional
+        Called after a click on a group.
+    """
 
-    def __init__(self, context: Context, **params: Any) -> None:
-        super().__init__(**params)
+    def __init__(self, context: Context, picked: Callable[[], None] = lambda: None) -> None:
+        super().__init__(context, self._export, "rl-groups", on_pick=self._pick, visible=False)
+        self._picked = picked
         self.context = context
         self._groups: StepGroups | None = None
         self._order = np.empty(0, int)
-        self._card = BarCard(context, self._export, "rl-groups", on_pick=self._on_pick, visible=False)
         watch_step(context, self._draw)
         context.param.watch(self._mark, "sample")
         self._draw()
-
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._card
 
     def _draw(self, *_: Any) -> None:
         before, selection = self._groups, self.context.selection
@@ -62,19 +62,21 @@ class GroupStrip(Viewer):
             groups = None
         self._groups = groups
         if groups is None:
-            self._card.visible = False
+            self.visible = False
             return
         self._order = np.argsort(groups.values["group_mean"], kind="stable")
-        self._card.draw(_head(groups), _plot(groups, self._order))
-        self._mark()
+        self.draw(_head(groups), _plot(groups, self._order), self._place())
 
     def _mark(self, *_: Any) -> None:
-        """Mark the group of the selected sample with a line."""
+        self.marker = self._place()
+
+    def _place(self) -> float | None:
+        """Return the place of the selected sample's group in the plot; None if the step has none of it."""
         sample, groups = self.context.sample, self._groups
         group = None
         if sample is not None and groups is not None and sample.step == self.context.selection.step:
             group = groups.index_of(sample.uid)
-        self._card.marker = None if group is None else float(np.flatnonzero(self._order == group)[0]) + 0.5
+        return None if group is None else float(np.flatnonzero(self._order == group)[0]) + 0.5
 
     def _export(self) -> CardExport | None:
         groups, order, name = self._groups, self._order, self.context.snapshot.name
@@ -89,11 +91,11 @@ class GroupStrip(Viewer):
             legend=tuple((state, color) for state, color in GROUP_COLORS.items() if state in groups.states),
         )
 
-    def _on_pick(self, x: float) -> None:
+    def _pick(self, x: float) -> None:
         if self._groups is not None:
             column = int(np.clip(x, 0, len(self._groups) - 1))
             filter_by_group(self.context, self._groups, int(self._order[column]))
-            self.picks += 1
+            self._picked()
 
 
 def filter_by_group(context: Context, groups: StepGroups, group: int) -> None:

@@ -44,18 +44,19 @@ class Form(Component):
         default=0, doc="Number of the browser's change that `groups` takes into account."
     )
 
+    LARGE = frozenset({"groups"})
     _esm = read_assets("panels/ui/dom.js", "panels/inputs/form.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/inputs/form.css")]
 
     def __init__(self, change: Callable[[str, Any], None], **params: Any) -> None:
-        super().__init__(sizing_mode="stretch_width", margin=0, **params)
+        super().__init__(**params)
         self._change = change
 
-    def _handle_msg(self, data: Any) -> None:
+    def receive(self, message: Any) -> None:
         """Take a change ``[name, value, number]``. It is answered also if its value is refused."""
-        if not (isinstance(data, list) and len(data) == 3):
+        if not (isinstance(message, list) and len(message) == 3):
             return
-        name, value, number = data
+        name, value, number = message
         if not (isinstance(name, str) and type(number) is int and 0 <= number < 2**31):
             return
         try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-import panel as pn
-from panel.viewable import Viewable, Viewer
+from panel.layout import ListPanel
+from panel.viewable import Viewable
 
 
 class ActiveView(Protocol):
@@ -20,42 +20,37 @@ class ActiveView(Protocol):
 V = TypeVar("V", bound=ActiveView)
 
 
-class LazyView(Viewer, Generic[V]):
-    """A container that creates its view on demand.
+class LazyView(Generic[V]):
+    """A place of a layout whose view is created on demand.
 
     Parameters
     ----------
     make : callable
-        Creates the view; called once, when the container is first shown or `view` is first read.
+        Creates the view; called once, when it is first shown or `view` is first read.
+    layout : ListPanel
+        Gets the view when it is first shown.
     """
 
-    def __init__(self, make: Callable[[], V]) -> None:
-        super().__init__()
-        self._make = make
+    def __init__(self, make: Callable[[], V], layout: ListPanel) -> None:
+        self._make, self._layout = make, layout
         self._view: V | None = None
-        self._container = pn.Column(sizing_mode="stretch_both", margin=0)
-
-    def __panel__(self) -> Viewable:
-        return self._container
 
     @property
     def view(self) -> V:
         """The view; created on first access."""
-        return self._view if self._view is not None else self._create(active=False)
+        if self._view is None:
+            self._view = self._make()
+        return self._view
 
     def set_active(self, active: bool) -> None:
-        """Tell the view whether it is visible, and create it when it first is."""
-        if self._view is not None:
-            self._view.active = active
-        elif active:
-            self._create(active=True)
+        """Show or hide the view, and create it when it is first shown.
 
-    def _create(self, *, active: bool) -> V:
-        """Create the view, and send it with what it draws first.
-
-        A browser that is still building a view ignores changes of it, or raises errors.
+        It is sent with what it draws first: a browser that is still building a view ignores changes of it.
         """
-        view = self._view = self._make()
-        view.active = active
-        self._container.append(view.__panel__())
-        return view
+        if self._view is None and not active:
+            return
+        self.view.active = active
+        shown = self.view.__panel__()
+        shown.visible = active
+        if active and shown not in self._layout.objects:
+            self._layout.append(shown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import param
 
@@ -21,6 +21,3 @@ class TabBar(Component):
 
     _esm = read_assets("panels/ui/dom.js", "panels/inputs/tab_bar.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/inputs/tab_bar.css")]
-
-    def __init__(self, **params: Any) -> None:
-        super().__init__(sizing_mode="stretch_width", margin=0, **params)

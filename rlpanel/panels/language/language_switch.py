@@ -22,10 +22,4 @@ class LanguageSwitch(Component):
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/language/language_switch.css")]
 
     def __init__(self, **params: Any) -> None:
-        super().__init__(
-            language=current_language(),
-            sizing_mode="stretch_width",
-            margin=0,
-            css_classes=["rl-language"],
-            **params,
-        )
+        super().__init__(language=current_language(), css_classes=["rl-language"], **params)

@@ -23,7 +23,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.plain_design import PlainDesign
+from rlpanel.panels.ui.theme import PlainDesign
 
 #: Seconds to wait for the browser to report that the view is drawn; a page of another tool may never do so.
 PATIENCE = 60.0
@@ -50,10 +50,11 @@ class DrawnSignal(Component):
         super().__init__(width=0, height=0, margin=0, styles=corner, css_classes=["rl-kernel"])
         self.channels: list[DelayedComm] = []
 
-    def _handle_msg(self, _: Any) -> None:
+    def receive(self, message: Any) -> None:
+        """Open the channels: the browser has drawn the view."""
         for channel in self.channels:
             channel.open()
-        self._send_msg("heard")
+        self.send("heard")
 
 
 class NotebookFrame(NotebookView):

@@ -17,8 +17,7 @@ from bokeh.models import ColumnDataSource, HoverTool, LinearColorMapper, Range1d
 from bokeh.models.annotations import Span
 from bokeh.models.glyphs import Image, Line
 
-from rlpanel.panels.plots.quiet_figure import add_glyphs, quiet_figure
-from rlpanel.panels.plots.step_shading import StepShading
+from rlpanel.panels.plots.quiet_figure import StepShading, add_glyphs, quiet_figure
 from rlpanel.panels.plots.value_axis import ValueRange
 from rlpanel.panels.ui import theme
 from rlpanel.store.snapshot.snapshot import Snapshot

@@ -14,20 +14,19 @@ from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html, response_side
 from rlpanel.panels.export.card_export import CardExport, file_name
-from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
+from rlpanel.panels.export.card_head import CardHead, titled_plot
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.prompt_history_plot import PromptHistoryPlot
-from rlpanel.panels.samples.text_table import text_table
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
+from rlpanel.panels.tables.data_table import DataColumn, DataTable
 from rlpanel.panels.texts.sample_texts import read_texts
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.table_click import click_field
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html
 from rlpanel.schema import Sample
 from rlpanel.store.index.run_index import RunIndex
@@ -71,27 +70,35 @@ class PromptHistory(Viewer):
         self._key: tuple[object, ...] | None = None
         self._reading: BackgroundTask[_Texts] = BackgroundTask(self._show_texts, context.threads.views)
         self._diffing: BackgroundTask[str] = BackgroundTask(self._show_diff, context.threads.views)
-        self._diff = HtmlPane(
-            "",
+        self._diff = Html(
             stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],
             sizing_mode="stretch_width",
             margin=(4, 14, 10, 14),
             css_classes=["rl-over-time-diff"],
         )
-        self._picked = click_field(self._pick)
         self._reward = PromptHistoryPlot("policy", "prompt-reward", self._choose)
         self._length = PromptHistoryPlot("length", "prompt-length", self._choose)
-        self._responses = text_table(("step", "reward", "length", "response"), "rl-strip", self._picked, 190)
+        self.responses = DataTable(
+            [
+                *(DataColumn(each, each, width=78, align="right") for each in ("step", "reward", "length")),
+                DataColumn("response", "response"),
+            ],
+            pick=self._pick,
+            sortable=False,
+            height=190,
+            sizing_mode="stretch_width",
+            margin=(4, 8),
+            css_classes=["rl-strip"],
+        )
         narrow = {"styles": {"flex": "1 1 220px", "min-width": "200px"}}
         plots = [
-            plot_with_menu(name, plot.pane, ExportMenu(context, partial(self._export, name)), **narrow)
+            titled_plot(name, plot.pane, CardHead(context, partial(self._export, name)), **narrow)
             for name, plot in (("reward", self._reward), ("length", self._length))
         ]
         self._column = pn.Column(
             pn.FlexBox(*plots, gap="0", margin=(0, 8)),
-            self._responses,
+            self.responses,
             self._diff,
-            self._picked,
             sizing_mode="stretch_width",
             margin=0,
         )
@@ -117,8 +124,8 @@ class PromptHistory(Viewer):
         context, sample = self.context, self.context.sample
         if sample is None or sample.prompt is None or context.index is None:
             self._show_note(tr("No prompt is logged for this sample") if sample else tr("No sample selected"))
-            self._responses.value = self._responses.value.iloc[:0]
-            self._diff.object = ""
+            self.responses.draw(self.responses.frame.iloc[:0])
+            self._diff.html = ""
             return
         snapshot = context.snapshot
         try:
@@ -182,7 +189,7 @@ class PromptHistory(Viewer):
         position = {uid: i for i, uid in enumerate(self._snapshot.uids(history.rows))}
         current = [(uid, texts) for uid, texts in zip(read.uids, read.texts, strict=True) if uid in position]
         positions, style = [position[uid] for uid, _ in current], settings_style(self.context.display)
-        self._responses.value = pd.DataFrame(
+        frame = pd.DataFrame(
             {
                 "step": [f"{step:,}" for step in history.step[positions].tolist()],
                 "reward": [number(value) for value in history.reward[positions].tolist()],
@@ -192,12 +199,12 @@ class PromptHistory(Viewer):
             },
             dtype=str,
         )
+        self.responses.draw(frame)
         self._mark()
 
     def _mark(self) -> None:
         """Mark the row of the selected sample."""
-        uid = self.context.sample.uid if self.context.sample else ""
-        self._responses.selection = np.flatnonzero(self._responses.value["uid"] == uid).tolist()[:1]
+        self.responses.chosen = self.context.sample.uid if self.context.sample else ""
 
     def _compare(self, index: RunIndex, view: RunView, history: SamplesOfPrompt, sample: Sample) -> None:
         """Show the diff to a response of the previous step with the prompt."""
@@ -217,7 +224,7 @@ class PromptHistory(Viewer):
             self._diffing.start(results)
 
     def _show_diff(self, html: str) -> None:
-        self._diff.object = html
+        self._diff.html = html
 
     def _export(self, name: str) -> CardExport | None:
         """Return the export of the plot ``name``; the table holds reward and length."""
@@ -245,10 +252,8 @@ class PromptHistory(Viewer):
         if self._history is not None:
             self.context.choose_sample(self._snapshot.uid(int(self._history.rows[position])))
 
-    def _pick(self, event: Any) -> None:
-        uid = event.new.partition("\n")[0]
-        if uid:
-            self.context.choose_sample(uid)
+    def _pick(self, uid: str, _: str) -> None:
+        self.context.choose_sample(uid)
 
 
 def _read_texts(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Iterator[_Texts]:

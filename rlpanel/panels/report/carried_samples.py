@@ -16,7 +16,7 @@ from rlpanel.panels.report.html_table import table_html
 from rlpanel.panels.report.media_players import MediaBudget, sample_players
 from rlpanel.panels.report.sample_section import article_html
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.tokens.token_payload import pack_sample
+from rlpanel.panels.tokens.token_view import pack_sample
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.query import QueryResult

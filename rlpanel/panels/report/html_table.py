@@ -9,9 +9,7 @@ import pandas as pd
 
 from rlpanel import schema
 from rlpanel.metrics.engine import column_info
-from rlpanel.panels.samples.cell_texts import cells_of
-from rlpanel.panels.samples.sample_frame import frame_of
-from rlpanel.panels.samples.sample_table import title_html
+from rlpanel.panels.samples.sample_table import frame_of, sample_cells, title_of
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.texts.text_style import text_style
 from rlpanel.panels.ui.theme import safe_text
@@ -56,12 +54,12 @@ def _texts(sample: Sample) -> dict[str, str]:
 
 
 def _head(name: str) -> str:
-    return f'<th title="{safe_text(column_info.describe(name).tip)}">{title_html(name)}</th>'
+    return f'<th title="{safe_text(column_info.describe(name).tip)}">{safe_text(title_of(name))}</th>'
 
 
 def _cells(frame: pd.DataFrame, column: str) -> list[str]:
     """Return the cells of a column as HTML."""
-    name, values = safe_text(column), cells_of(frame, column)
+    name, values = safe_text(column), sample_cells(frame, column)
     if pd.api.types.is_numeric_dtype(frame[column]):
         return [f'<td data-column="{name}" class="num">{text}</td>' for text in values]
     texts = ["" if pd.isna(text) else one_line(str(text)) for text in values]

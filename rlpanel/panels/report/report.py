@@ -1,28 +1,183 @@
-"""Builds the report: the current board or one sample as an HTML file that opens offline."""
+"""A report of the board as one HTML file.
+
+Builds the report: the current board or one sample as an HTML file that opens offline.
+
+Input of a report: a frozen copy of the session's context, and the selection of samples.
+
+Facts at the head of a report: run, time, query, and parts of the board that it does not contain.
+
+The report as a download of the board's export menu.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from bokeh.resources import Resources
 
+from rlpanel import __version__
+from rlpanel.board_url import STEP
+from rlpanel.display_settings import Display
+from rlpanel.errors import SettingError
+from rlpanel.number_text import utc_text
+from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.findings.findings_list import findings_html
 from rlpanel.panels.language.labels import ENGLISH, using
-from rlpanel.panels.report.carried_samples import collect_samples
-from rlpanel.panels.report.report_contents import check_step, first_position, run_query, select_rows
-from rlpanel.panels.report.report_facts import facts_html
+from rlpanel.panels.report.carried_samples import ReportSamples, collect_samples
 from rlpanel.panels.report.report_plots import plot_json, plots_of
-from rlpanel.panels.session.context import Context
+from rlpanel.panels.samples.query_runner import Download
+from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.step.step_summary import step_numbers_html
-from rlpanel.panels.tokens.token_payload import metric_declarations
-from rlpanel.panels.tokens.token_view import TokenComponent
+from rlpanel.panels.tokens.token_view import TokenComponent, metric_declarations
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_document import document
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.store.query.query import QueryResult
+from rlpanel.store.query.query import Query, QueryResult, QuerySpec, parse_order
+from rlpanel.store.query.samples_export import ExportPart
+from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
+
+
+def frozen(context: Context, **overrides: Any) -> Context:
+    """Return a copy of a context that does not follow the run, for views on any thread.
+
+    Parameters
+    ----------
+    **overrides
+        Parameters of `Selection` to override. Without a step the newest complete one is selected.
+    """
+    selection = {**context.selection.param.values(), **overrides}
+    if selection["step"] is None:
+        selection["step"] = newest_complete_step(context.snapshot, time.time())
+    return Context(
+        index=context.index,
+        view=context.view,
+        selection=Selection(**{**selection, "follow": False}),
+        display=Display(**context.display.param.values()),
+    )
+
+
+def check_step(context: Context) -> None:
+    """Raise SettingError if the run does not have the selected step; the message names the nearest step."""
+    step, steps = context.selection.step, context.snapshot.steps
+    if step is None:
+        raise SettingError(f"run {context.snapshot.name!r} has no samples yet")
+    if steps.position(step) < 0:
+        nearest = context.nearest_step(float(step))
+        raise SettingError(
+            f"step {step} is not in run {context.snapshot.name!r}; step {nearest} is the nearest"
+        )
+
+
+def run_query(context: Context) -> QueryResult:
+    """Run the query of the context's selection: scope, filter, search and sort order."""
+    assert context.index is not None
+    selection = context.selection
+    spec = QuerySpec(
+        selection.step if selection.scope == "step" else None,
+        older=context.display.older_attempts,
+        filter=selection.filter,
+        search=selection.search,
+        sort=selection.sort,
+    )
+    if context.notes is not None:
+        context.notes.refresh()
+    return list(Query(context.index, context.snapshot, spec, context.notes).results())[-1]
+
+
+def select_rows(context: Context, outcome: QueryResult, most: int) -> np.ndarray:
+    """Return the rows to include: the first ones if sorted, otherwise a reproducible random draw by uid.
+
+    The selected sample is always included.
+    """
+    rows = outcome.rows[:most] if context.selection.sort else context.snapshot.sample_rows(outcome.rows, most)
+    if not context.selection.uid:
+        return rows
+    selected = context.snapshot.row(context.selection.uid)
+    return rows if selected in rows else np.append(rows[: most - 1], selected)
+
+
+def first_position(context: Context, uids: list[str]) -> int:
+    """Return the position of the sample that is shown first."""
+    return uids.index(context.selection.uid) if context.selection.uid in uids else 0
+
+
+def facts_html(
+    context: Context, outcome: QueryResult, carried: ReportSamples, now: float, *, alone: bool
+) -> str:
+    """Return the list of facts as HTML; ``alone`` means a report of a single sample."""
+    pairs = [*_run_facts(context.snapshot), *_query_facts(context, outcome, carried, alone=alone)]
+    pairs.append(("Created", f"{_time(now)} by rlpanel {__version__}; a snapshot that does not change"))
+    pairs.append(("Not included", "; ".join(_omissions(context, carried, alone=alone))))
+    rows = "".join(f"<div><dt>{name}</dt><dd>{safe_text(text)}</dd></div>" for name, text in pairs)
+    return f'<dl class="facts">{rows}</dl>'
+
+
+def _run_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    steps = snapshot.steps.values
+    contents = f"{snapshot.samples:,} samples"
+    contents += f", {snapshot.episodes:,} episodes" if snapshot.has_episodes else ""
+    if len(steps):
+        contents += f" in {len(steps):,} steps, {steps[0]:,} to {steps[-1]:,}"
+    contents += f", {snapshot.ranks:,} ranks" if snapshot.ranks else ""
+    yield "Run", f"{snapshot.name}: {contents}"
+    if snapshot.newest_line:
+        yield "Newest line", _time(snapshot.newest_line)
+    if not snapshot.progress.caught_up:
+        yield "Reading", f"{snapshot.progress.fraction:.0%} of the run had been read"
+    if snapshot.bad_count:
+        yield "Bad lines", f"{snapshot.bad_count:,}, not shown"
+    if snapshot.remarks:
+        yield "Remarks", " ".join(remark.sentence for remark in snapshot.remarks)
+    if snapshot.problems:
+        yield "Problems", "; ".join(snapshot.problems)
+
+
+def _query_facts(
+    context: Context, outcome: QueryResult, carried: ReportSamples, *, alone: bool
+) -> Iterator[tuple[str, str]]:
+    selection, included = context.selection, len(carried.samples)
+    if alone:
+        yield "Sample", ", ".join(sample.uid for sample in carried.samples)
+        return
+    scope = "all steps" if selection.scope == "run" else f"step {selection.step}"
+    yield "Step", f"{selection.step}"
+    if selection.filter.strip():
+        yield "Filter", selection.filter
+    if selection.search.strip():
+        yield "Search", selection.search
+    hits = len(outcome.rows)
+    matching = f"{hits:,} of {outcome.total:,} match" if hits < outcome.total else f"{outcome.total:,}"
+    order = parse_order(selection.sort)
+    end = "largest" if order and order.falling else "smallest"
+    criterion = f"those with the {end} {order.name}" if order else "a random but reproducible choice"
+    choice = "all included" if included == hits else f"{included:,} of them included, {criterion}"
+    yield "Samples", f"{scope}: {matching}; {choice}"
+
+
+def _omissions(context: Context, carried: ReportSamples, *, alone: bool) -> Iterator[str]:
+    others = context.snapshot.samples - len(carried.samples)
+    if others > 0:
+        yield f"texts and tokens of {others:,} other samples"
+    if carried.too_long:
+        yield f"{carried.too_long:,} selected samples that would have made this file too large"
+    if carried.unread:
+        yield f"{carried.unread:,} samples whose lines could not be read"
+    if carried.media_left_out:
+        yield f"{carried.media_left_out:,} audio or video files; their samples say why"
+    if alone:
+        yield "the run's curves"
+    elif context.display.band == "ridge" and context.selection.align == STEP:
+        yield "ridges, which are replaced by densities"
+    yield "run comparison, groups side by side, prompt history, token ranking"
+
+
+def _time(seconds: float) -> str:
+    return utc_text(seconds, "%Y-%m-%d %H:%M UTC") or "unknown"
+
 
 #: Default number of samples in a report.
 SAMPLES = 32
@@ -152,3 +307,23 @@ def _script() -> str:
             page,
         )
     )
+
+
+def board_download(context: Context, **overrides: Any) -> Download:
+    """Return the current state of the board as a download of one HTML file.
+
+    Parameters
+    ----------
+    context : Context
+        Its selection must have a step.
+    **overrides
+        Parameters of its `Selection` to override.
+    """
+    selection = context.selection
+    copy = frozen(context, uid=selection.uid or context.first_uid, **overrides)
+    name = f"{file_name(context.snapshot.name)}-step-{selection.step}.html"
+    return Download(name, "text/html", f"{name}, a snapshot", _parts(copy))
+
+
+def _parts(context: Context) -> Iterator[ExportPart]:
+    yield ExportPart(board_html(context), 1.0)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import bokeh
-import panel as pn
 from bokeh.core.property.vectorization import Value
 from bokeh.embed.util import OutputDocumentFor, standalone_docs_json_and_render_items
 from bokeh.model import Model
-from panel.viewable import Viewer
 
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.groups.group_strip import GroupStrip
@@ -48,10 +45,10 @@ def plots_of(context: Context) -> Plots:
     context.selection.dark = True
     if context.display.band == "ridge":
         context.display.band = "density"
-    over_steps = [Curves(context, linked=False)]
-    of_step = [RewardDistribution(context), RewardGap(context), GroupStrip(context)]
-    curves = [*_drawings(over_steps)]
-    step: list[Any] = [card for view in of_step if (card := view.__panel__()).visible]
+    cards = Curves(context, linked=False).cards.values()
+    of_step: list[BarCard] = [RewardDistribution(context), RewardGap(context), GroupStrip(context)]
+    curves = [Drawing(card.head.head, _without_callbacks(card.pane.object)) for card in cards]
+    step = [card for card in of_step if card.visible]
     models = [model for drawing in curves for model in drawing.plot.references()]
     dark = _properties(models)
     context.selection.dark = False
@@ -73,21 +70,10 @@ def plot_json(drawing: Drawing) -> dict[str, Any]:
     }
 
 
-def _drawings(views: Iterable[Viewer]) -> Iterator[Drawing]:
-    """Yield a drawing for each visible card; every card contains one header and one plot."""
-    for view in views:
-        heads, plots = _visible_panes(view, HtmlPane), _visible_panes(view, pn.pane.Bokeh)
-        for head, plot in zip(heads, plots, strict=True):
-            # Remove callbacks: there is no server to handle events, and the policy forbids code in strings.
-            plot.object.update(js_event_callbacks={}, subscribed_events=set())
-            yield Drawing(head.object, plot.object)
-
-
-def _visible_panes(view: Viewer, kind: type[pn.pane.PaneBase]) -> list[Any]:
-    """Return the panes of a type in the visible cards of a view."""
-    columns = view.__panel__().select(pn.Column)
-    cards = [column for column in columns if column.select(pn.Column) == [column]]  # not what holds cards
-    return [pane for card in cards if card.visible for pane in card.select(kind)]
+def _without_callbacks(plot: Model) -> Model:
+    """Remove a plot's callbacks: no server handles its events, and the policy forbids code in strings."""
+    plot.update(js_event_callbacks={}, subscribed_events=set())
+    return plot
 
 
 def _properties(models: Iterable[Model]) -> dict[str, dict[str, Any]]:

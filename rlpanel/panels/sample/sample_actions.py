@@ -11,10 +11,9 @@ import param
 from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.report.report import sample_html
-from rlpanel.panels.report.report_contents import frozen
-from rlpanel.panels.session.background_task import BackgroundTask
+from rlpanel.panels.report.report import frozen, sample_html
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.query.samples_export import sample_line
 
@@ -35,10 +34,8 @@ class SampleActions(Component):
     _esm = read_assets("panels/ui/dom.js", "panels/export/download.js", "panels/sample/sample_actions.js")
     _stylesheets = [read_assets("panels/sample/sample_actions.css")]
 
-    def __init__(self, context: Context, **params: Any) -> None:
-        super().__init__(
-            sizing_mode="stretch_width", css_classes=["rl-actions"], fixed=context.read_only, **params
-        )
+    def __init__(self, context: Context) -> None:
+        super().__init__(css_classes=["rl-actions"], fixed=context.read_only)
         self._context = context
         #: Runs and uids of the samples shown last: a field of the one before may be sent late.
         self._shown: deque[tuple[str, str]] = deque(maxlen=2)
@@ -62,33 +59,34 @@ class SampleActions(Component):
             place=place, tag=annotation.tag, note=annotation.note, used=notes.tags()[:_MAX_USED]
         )
 
-    def _handle_msg(self, msg: Any) -> None:
-        if not isinstance(msg, dict):
+    def receive(self, message: Any) -> None:
+        """Copy, save or open the sample, or keep its tag and note."""
+        if not isinstance(message, dict):
             return
-        if msg.get("do") == "copy":
-            self._copy(msg.get("what"))
-        elif msg.get("do") == "save":
+        if message.get("do") == "copy":
+            self._copy(message.get("what"))
+        elif message.get("do") == "save":
             self._save()
-        elif msg.get("do") == "page":
+        elif message.get("do") == "page":
             self._start_page()
-        elif msg.get("do") == "hold":
-            self._stop_following(str(msg.get("uid", "")))
-        elif msg.get("do") == "leave":
-            texts = [text for name in ("uid", "tag", "note") if isinstance(text := msg.get(name), str)]
+        elif message.get("do") == "hold":
+            self._stop_following(str(message.get("uid", "")))
+        elif message.get("do") == "leave":
+            texts = [text for name in ("uid", "tag", "note") if isinstance(text := message.get(name), str)]
             if len(texts) == 3:
                 self._save_note(*texts)
 
     def _copy(self, field: Any) -> None:
         sample = self._context.sample
         if sample is not None and field in ("uid", "prompt", "response"):
-            self._send_msg({"text": getattr(sample, field) or ""})
+            self.send({"text": getattr(sample, field) or ""})
 
     def _save(self) -> None:
         sample, notes = self._context.sample, self._context.notes
         if sample is not None and notes is not None:
             name = f"step-{sample.step}-line-{sample.line}.jsonl"
             line = sample_line(sample, notes.of(sample.uid))
-            self._send_msg({"file": name, "kind": "application/jsonl", "bytes": line})
+            self.send({"file": name, "kind": "application/jsonl", "bytes": line})
 
     def _start_page(self) -> None:
         """Build the HTML page of the sample on a background thread, as a long response takes a while."""
@@ -101,7 +99,7 @@ class SampleActions(Component):
         if isinstance(page, RLPanelError):
             self.failure = str(page)
         else:
-            self._send_msg(page)
+            self.send(page)
 
     def _stop_following(self, uid: str) -> None:
         """Keep the sample selected while somebody edits its note, even if the board follows the run."""

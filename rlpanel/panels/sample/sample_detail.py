@@ -11,16 +11,15 @@ from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.inputs.lazy_view import LazyView
 from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.sample.sample_actions import SampleActions
 from rlpanel.panels.sample.sample_tabs import TABS, position_of, tab_for
+from rlpanel.panels.sample.sample_top import SampleHead, SampleTop
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.metric_rows import build_rows
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 
@@ -31,29 +30,19 @@ class SampleDetail(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._head = HtmlPane(
-            "",
-            stylesheets=[theme.CSS, read_assets("panels/sample/sample_head.css")],
-            sizing_mode="stretch_width",
-            margin=(8, 14, 0, 14),
-            css_classes=["rl-sample-head"],
-        )
-        self._views: list[LazyView[Any]] = [LazyView(partial(tab.make, context)) for tab in TABS]
-        self._active = -1
-        self._bar = TabBar(css_classes=["rl-tabs"])
-        self._bar.on_msg(lambda event: self._on_click(event.data))
-        self._opened = pn.Column(sizing_mode="stretch_both", margin=0)
+        self._head = SampleHead()
+        self._bar = TabBar()
+        self._bar.on_message(self._on_click)
         self._card = pn.Column(
-            self._head,
-            SampleActions(context, margin=(4, 14, 0, 14)),
-            self._bar,
-            self._opened,
+            SampleTop(head=self._head, actions=SampleActions(context), tabs=self._bar),
             styles=theme.CARD,
             sizing_mode="stretch_both",
             margin=0,
             min_height=420,
             css_classes=["rl-card", "rl-sample"],
         )
+        self._views: list[LazyView[Any]] = [LazyView(partial(tab.make, context), self._card) for tab in TABS]
+        self._active = -1
         if context.selection.compared_run:  # the address names a comparison of runs
             context.tab = "runs"
         context.param.watch(self._open_tab, ["tab", "sample"])
@@ -86,11 +75,6 @@ class SampleDetail(Viewer):
             self._bar.value = TABS[active].key
             for position, view in enumerate(self._views):
                 view.set_active(position == active)
-            container = self._views[active].__panel__()
-            if container not in self._opened.objects:
-                self._opened.append(container)
-            for each in self._opened:
-                each.visible = each is container
 
     def _on_click(self, key: Any) -> None:
         if key in {tab.key for tab in TABS}:
@@ -111,7 +95,7 @@ class SampleDetail(Viewer):
             selection.metric = names[(position + by) % len(names)]
 
     def _draw(self, *_: Any) -> None:
-        self._head.object = self._head_html(self.context.sample)
+        self._head.html = self._head_html(self.context.sample)
 
     def _head_html(self, sample: Sample | None) -> str:
         title = tr("Sample")

@@ -1,30 +1,252 @@
-"""The list of tabs below a sample's header.
+"""The tabs of one sample.
+
+The list of tabs below a sample's header.
 
 A new tab is one module with a view, and one line in `TABS`.
+
+The tab that sets a response beside the reference's response and the ground truth.
+
+The tab of a sample's prompt and its response token by token.
+
+The tab of a sample's conversation: messages, tool calls, images, and the tokens of each turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
+import panel as pn
+import param
+from panel.viewable import Viewer
+
+from rlpanel.errors import RLPanelError
+from rlpanel.number_text import number
 from rlpanel.panels.compare.response_diff import ResponseDiff
 from rlpanel.panels.compare.runs_tab import RunsTab
 from rlpanel.panels.conversation.conversation_payload import has_turns
+from rlpanel.panels.conversation.conversation_view import ConversationView, unplayed
 from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.groups.groups_tab import GroupsTab
 from rlpanel.panels.inputs.lazy_view import ActiveView
-from rlpanel.panels.language.labels import marked
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.prompts.prompts_tab import PromptsTab
-from rlpanel.panels.sample.conversation_tab import ConversationTab
-from rlpanel.panels.sample.reference_tab import ReferenceTab
-from rlpanel.panels.sample.tokens_tab import TokensTab
+from rlpanel.panels.samples.episode_traces import traces_of
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
+from rlpanel.panels.texts.prompt_text import answer_html, extra_html, prompt_block, text_pane
+from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.timeline.rollout_spans import has_times
 from rlpanel.panels.timeline.timeline_view import TimelineTab
 from rlpanel.panels.tokens.token_ranking import TokenRanking
+from rlpanel.panels.tokens.token_view import TokenView
+from rlpanel.panels.ui.safe_image import FULL, THUMBNAIL, BadImage, image_url
 from rlpanel.schema import Sample
+from rlpanel.sources.records.embedded_media import Image, Medium
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.sample_media import PlayableMedium, image_bytes, playable
+from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.texts.display_text import escape_invisible
+from rlpanel.texts.prompt_parts import TextStyle
+
+
+class ReferenceTab(Viewer):
+    """Prompt, logged answers side by side with their rewards, and all other keys of the sample's line."""
+
+    active = param.Boolean(default=False, doc="Whether the tab is open; nothing is sent to it before.")
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(**params)
+        self.context = context
+        self._texts = text_pane("rl-pair")
+        self._column = pn.Column(self._texts, sizing_mode="stretch_both", scroll="y-auto", margin=0)
+        context.param.watch(self._draw, ["sample", "text_conditions"])
+        context.display.param.watch(self._draw, [*STYLE_SETTINGS])
+        self.param.watch(self._draw, "active")
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    def _draw(self, *_: Any) -> None:
+        if self.active:
+            context = self.context
+            self._texts.html = _answers_html(context.sample, text_style(context), context.text_conditions)
+
+
+def _answers_html(sample: Sample | None, style: TextStyle, tests: Sequence[TextPredicate]) -> str:
+    """The answers that were logged, side by side below the prompt; what the tests find is marked."""
+    if sample is None:
+        return ""
+    texts = (
+        ("response", tr("Response"), sample.reward, sample.valid_reward, "policy"),
+        ("ref_response", tr("Reference response"), sample.ref_reward, sample.ref_valid_reward, "reference"),
+        ("ground_truth", tr("Ground truth"), math.nan, math.nan, "good"),
+    )
+    finder = PlaceFinder(tests)
+    cells = "".join(
+        f'<section><h5><span class="{color}">{title}</span>'
+        f"{_score('reward', reward)}{_score('valid', valid)}</h5>"
+        f"<p>{answer_html(text, style, finder.places(name, text))}</p></section>"
+        for name, title, reward, valid, color in texts
+        if (text := getattr(sample, name)) is not None
+    )
+    gaps = "".join(
+        f"<span>{label} <b>{number(sample.columns[name], sign=True)}</b></span>"
+        for name, label in (("reward_gap", "reward gap"), ("valid_reward_gap", "valid reward gap"))
+        if not math.isnan(sample.columns.get(name, math.nan))
+    )
+    return (
+        prompt_block(sample, style, tests)
+        + (f'<div class="gaps">{gaps}</div>' if gaps else "")
+        + f'<div class="pair">{cells}</div>'
+        + extra_html(sample)
+    )
+
+
+def _score(label: str, value: float) -> str:
+    return "" if math.isnan(value) else f"<em>{label} <b>{number(value)}</b></em>"
+
+
+class TokensTab(Viewer):
+    """Prompt and token view of the shown sample; metric and pinned token go both ways with the selection."""
+
+    active = param.Boolean(default=False, doc="Whether the tab is open; nothing is sent to it before.")
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(**params)
+        self.context = context
+        selection = context.selection
+        self._prompt = text_pane("rl-prompt")
+        self._tokens = TokenView(dark=selection.dark, metric=selection.metric)
+        self._tokens.__panel__().margin = (0, 14)
+        self._column = pn.Column(
+            self._prompt,
+            self._tokens,
+            sizing_mode="stretch_both",
+            scroll="y-auto",
+            margin=0,
+        )
+        for name in ("metric", "token"):
+            selection.param.watch(lambda event: setattr(self._tokens, event.name, event.new), name)
+            self._tokens.param.watch(lambda event: setattr(selection, event.name, event.new), name)
+        selection.param.watch(lambda event: setattr(self._tokens, "dark", event.new), "dark")
+        context.param.watch(self._draw, "sample")
+        context.param.watch(self._draw_prompt, "text_conditions")
+        context.display.param.watch(self._draw, [*STYLE_SETTINGS, "kl_estimator"])
+        self.param.watch(self._draw, "active")
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    def _draw(self, *_: Any) -> None:
+        if not self.active:
+            return
+        sample, display = self.context.sample, self.context.display
+        with pn.io.hold():
+            self._draw_prompt()
+            self._tokens.param.update(
+                sample=sample,
+                pad_token=display.pad_token,
+                kl_estimator=display.kl_estimator,
+                token=self.context.selection.token,
+            )
+
+    def _draw_prompt(self, *_: Any) -> None:
+        if self.active:
+            context = self.context
+            self._prompt.html = prompt_block(context.sample, text_style(context), context.text_conditions)
+
+
+_SETTINGS = ("pad_token", "kl_estimator")
+
+
+class ConversationTab(Viewer):
+    """Conversation of the shown sample; metric and pinned token go both ways with the selection."""
+
+    active = param.Boolean(default=False, doc="Whether the tab is open; nothing is sent to it before.")
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(**params)
+        self.context = context
+        selection = context.selection
+        self._view = ConversationView(context.threads.views, dark=selection.dark, metric=selection.metric)
+        self._view.find_image = self._find_image
+        self._view.find_medium = self._find_medium
+        # Panel draws a component again that was hidden itself, so that its players would go on.
+        self._column = pn.Column(self._view, sizing_mode="stretch_both", margin=(8, 14))
+        for name in ("metric", "token"):
+            selection.param.watch(lambda event: setattr(self._view, event.name, event.new), name)
+            self._view.param.watch(lambda event: setattr(selection, event.name, event.new), name)
+        selection.param.watch(lambda event: setattr(self._view, "dark", event.new), "dark")
+        self._view.param.watch(lambda _: setattr(context, "tab", "tokens"), "opened")
+        self._view.param.watch(self._choose_trace, "trace")
+        context.param.watch(self._draw, "sample")
+        context.display.param.watch(self._draw, [*_SETTINGS])
+        self.param.watch(self._draw, "active")
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    def _draw(self, *_: Any) -> None:
+        if not self.active:
+            return
+        context = self.context
+        sample, snapshot = context.sample, context.snapshot
+        traces = traces_of(snapshot, sample.uid) if sample is not None else []
+        settings = {name: getattr(context.display, name) for name in _SETTINGS}
+        with pn.io.hold():
+            self._view.param.update(
+                sample=sample,
+                token=context.selection.token,
+                traces=[[uid, escape_invisible(name)] for uid, name in traces],
+                **settings,
+            )
+
+    def _choose_trace(self, event: Any) -> None:
+        if event.new:
+            self.context.choose_sample(event.new)
+            self._view.trace = ""
+
+    def _find_image(self, sample: Sample, image: Image, full: bool, answer: Any) -> None:
+        """Read and decode an image on a thread; ``answer`` gets its data URL, or why there is none."""
+        if self.context.index is None:
+            return
+        task: BackgroundTask[str] = BackgroundTask(answer, self.context.threads.views)
+        task.start(_image_address(self.context.index, self.context.snapshot, sample.uid, image, full=full))
+
+    def _find_medium(self, sample: Sample, medium: Medium, key: Hashable, answer: Any) -> None:
+        """Check audio or video on a thread; ``answer`` gets its address, or why it cannot be played."""
+        context = self.context
+        if context.index is None or context.media_address is None:
+            answer({"reason": unplayed(medium)})
+            return
+        address = partial(context.media_address, (context.index.name, sample.uid, key))
+        task: BackgroundTask[dict[str, str]] = BackgroundTask(answer, self.context.threads.views)
+        task.start(_medium_address(context.index, context.snapshot, sample.uid, medium, address))
+
+
+def _medium_address(
+    index: RunIndex, snapshot: Snapshot, uid: str, medium: Medium, address: Callable[[PlayableMedium], str]
+) -> Iterator[dict[str, str]]:
+    try:
+        yield {"address": address(playable(index, snapshot, uid, medium))}
+    except RLPanelError as error:
+        yield {"reason": escape_invisible(str(error))}
+
+
+def _image_address(
+    index: RunIndex, snapshot: Snapshot, uid: str, image: Image, *, full: bool
+) -> Iterator[str]:
+    try:
+        yield image_url(image_bytes(index, snapshot, uid, image), longest=FULL if full else THUMBNAIL)
+    except (RLPanelError, BadImage) as error:
+        yield str(error)
 
 
 class Tab(NamedTuple):

@@ -40,7 +40,13 @@ ONE_STEP = marked("available for a single step only")
 
 
 class QueryBar(Component):
-    """Filter, scope, presets and export menu; its parameters define everything it shows."""
+    """Filter, scope, presets and export menu; its parameters define everything it shows.
+
+    Parameters
+    ----------
+    act : callable
+        Called with an action (preset, take, stop) and its argument.
+    """
 
     filter = param.String(default="", doc="The filter expression, as written.")
     scope = param.Selector(default="step", objects=["step", "run"], doc="This step, or all steps.")
@@ -52,8 +58,8 @@ class QueryBar(Component):
     error_at = param.Integer(default=0, doc="Position of the error in the filter.")
     note = param.String(default="", doc="Status of the query or export.")
     progress = param.Number(default=-1.0, doc="Progress from 0 to 1; below 0 if nothing is running.")
-    act = param.Callable(doc="Called with an action (preset, take, stop) and its argument.", precedence=-1)
 
+    SET_IN_BROWSER = frozenset({"filter", "scope", "heads"})
     _esm = read_assets(
         "panels/ui/dom.js",
         "panels/export/download.js",
@@ -62,18 +68,15 @@ class QueryBar(Component):
         "panels/samples/query_bar.js",
     )
     _stylesheets = [read_assets("panels/samples/query_bar.css"), read_assets("panels/ui/menu.css")]
-    _rename = {"act": None}
 
-    def __init__(self, act: Callable[[str, str], None], **params: Any) -> None:
-        super().__init__(act=act, sizing_mode="stretch_width", css_classes=["rl-query"], **params)
+    def __init__(self, act: Callable[[str, str], None]) -> None:
+        super().__init__(css_classes=["rl-query"])
+        self._act = act
 
-    def _handle_msg(self, msg: Any) -> None:
-        if isinstance(msg, dict) and isinstance(msg.get("do"), str):
-            self.act(msg["do"], str(msg.get("what", "")))
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Send a message to the browser: a part of a file, or its end."""
-        self._send_msg(message)
+    def receive(self, message: Any) -> None:
+        """Do what the viewer chose: a preset, an export, or stop."""
+        if isinstance(message, dict) and isinstance(message.get("do"), str):
+            self._act(message["do"], str(message.get("what", "")))
 
 
 def names_of(scope: FilterScope) -> list[list[str]]:

@@ -13,8 +13,8 @@ from rlpanel.number_text import number, size_text
 from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.query_bar import PRESETS, QueryBar, names_of, presets_of
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.texts.sample_texts import READ_NOW
 from rlpanel.store.query.filter_columns import FilterScope
 from rlpanel.store.query.query import Query, QueryResult, QuerySpec
@@ -94,7 +94,7 @@ class QueryRunner:
         self._export_title = ""
         self._filter_valid = True
         self.busy, self.total = False, 0
-        self.bar = QueryBar(self._on_action, margin=(0, 8, 6, 8))
+        self.bar = QueryBar(self._on_action)
         whole_board = [[tr("Board as one HTML file"), "board", None]] if board is not None else []
         kinds = [[kind, kind, None] for kind in available_formats()]
         self.bar.takes = [*kinds, *whole_board, [tr("Copy link"), "link", None]]

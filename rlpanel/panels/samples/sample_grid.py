@@ -1,8 +1,4 @@
-"""The grid of samples that match the query, sorted, filtered and paged on the server.
-
-A click is resolved by the uid that the browser shows in the clicked row. The row's number may belong to
-another sample while a new sort order is being sent.
-"""
+"""The grid of samples that match the query, sorted, filtered and paged on the server."""
 
 from __future__ import annotations
 
@@ -15,23 +11,20 @@ import panel as pn
 from panel.viewable import Viewer
 
 from rlpanel import schema
-from rlpanel.panel_fixes.html_pane import HtmlPane
-from rlpanel.panels.inputs.input_fields import button, text_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.episode_traces import fold_episodes
 from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
-from rlpanel.panels.samples.sample_frame import table_frame
-from rlpanel.panels.samples.sample_table import PICK, SampleTable, table_of
+from rlpanel.panels.samples.sample_bar import GridHead, SampleBar
+from rlpanel.panels.samples.sample_table import columns_of, row_height, sample_cells, table_frame
 from rlpanel.panels.samples.thumbnails import Thumbnails
 from rlpanel.panels.samples.visible_rows import PAGE, subset_html, visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import drawing_loop
-from rlpanel.panels.session.redraw_queue import draw_in_turn
+from rlpanel.panels.tables.data_table import DataTable
 from rlpanel.panels.texts.sample_texts import RowTexts, texts_of
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.query import Order, QueryResult, parse_order
@@ -43,9 +36,6 @@ from rlpanel.store.snapshot.snapshot_cache import cached_on
 #: Seconds that a followed step is shown before the texts of further pages are read. In a run with shorter
 #: steps nobody would look at them.
 READ_DELAY = 3.0
-
-#: The first array of texts imports parts of pyarrow; that happens here, not while the server answers.
-_NO_ROWS = pd.DataFrame({"uid": pd.Series(dtype=str)})
 
 
 class SampleGrid(Viewer):
@@ -70,46 +60,38 @@ class SampleGrid(Viewer):
         self._loaded: tuple[str, int | None] = ("", None)  # name of the run, and step
         self._paged_to = ""  # chosen sample whose page was opened
         self._sorting = False
-        self._is_highlighted = False  # whether a row was highlighted since the browser received these rows
         self._read_later: Callable[[], None] | None = None
-        self._head = HtmlPane("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
-        self._search = text_field(
-            "search",
-            tr("Search prompts and responses"),
-            tr("search prompts and responses  /"),
-            sizing_mode="stretch_width",
-            margin=(6, 8),
+        self._head = GridHead()
+        self._head.on_message(self.load)
+        self.table = DataTable(
+            page_size=PAGE,
+            pick=self._on_click,
+            cells=sample_cells,
+            empty=tr("No samples match"),
+            sizing_mode="stretch_both",
+            margin=0,
+            css_classes=["rl-grid"],
+            stylesheets=[read_assets("panels/samples/sample_table.css")],
         )
-        self._pill = button("", self.load, visible=False, margin=(5, 8), css_classes=["rl-new"])
-        self._picked = click_field(self._on_click)
-        self._table = SampleTable(_NO_ROWS)
-        self._table_slot = pn.Column(sizing_mode="stretch_both", margin=0)
         self._card = pn.Column(
-            pn.Row(
-                self._head,
-                self._search,
-                self._pill,
-                self._picked,
-                sizing_mode="stretch_width",
-                height=42,
-                margin=0,
-                stylesheets=[read_assets("panels/samples/grid_head.css")],
-            ),
-            self._query.bar,
-            self._table_slot,
+            SampleBar(self._head, self._query.bar),
+            self.table,
             styles=theme.CARD,
             sizing_mode="stretch_both",
             margin=0,
             min_height=240,
             css_classes=["rl-card", "rl-samples"],
         )
-        self._search.param.watch(self._on_search, "value")
+        self._head.param.watch(self._on_search, "search")
         self._query.bar.param.watch(self._show_head_filters, "heads")
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, "view")
         selection.param.watch(self._on_step, "step")
         selection.param.watch(self._on_chosen, "uid")
         context.param.watch(self._highlight, "first_uid")
+        self.table.param.watch(self._on_sort, "order")
+        self.table.param.watch(self._on_filter, "filters")
+        self.table.param.watch(self._on_view_change, ["page", "filters", "order"])
         selection.param.watch(self._on_query, ["filter", "scope", "search", "sort"])
         context.param.watch(self._on_noted, "notes_version")
         settings = ["kl_estimator", "max_samples", "older_attempts", "fold_episodes", *STYLE_SETTINGS]
@@ -123,12 +105,12 @@ class SampleGrid(Viewer):
 
     def move(self, by: int) -> None:
         """Select the sample ``by`` rows further down, in the grid's current order."""
-        uids = list(self._table.current_view["uid"]) if len(self._table.value) else []
+        uids = list(self.table.current["uid"])
         if uids:
             uid = self.context.selection.uid or self.context.first_uid
             position = uids.index(uid) + by if uid in uids else 0
             position = min(max(position, 0), len(uids) - 1)
-            self._open_page(position)
+            self.table.open_row(position)
             self.context.choose_sample(uids[position])
 
     def load(self, *_: Any) -> None:
@@ -136,9 +118,7 @@ class SampleGrid(Viewer):
         context = self.context
         self._view = context.view
         self._loaded = (context.snapshot.name, context.selection.step)
-        self._pill.visible = False
-        if self._search.value != context.selection.search:
-            self._search.value = context.selection.search
+        self._head.param.update(new="", search=context.selection.search)
         self._query.run()
 
     def _on_result(self, result: QueryResult) -> None:
@@ -167,10 +147,10 @@ class SampleGrid(Viewer):
 
     def _rows_to_export(self) -> tuple[RunView, np.ndarray]:
         """Return the rows to export: all matching rows, or those that pass the column headers' filters."""
-        if not self._table.filters:
+        if not self.table.filters:
             return self._view, self._result.rows
-        row_of = dict(zip(self._table.value["uid"], self._rows.tolist(), strict=True))
-        return self._view, np.array([row_of[uid] for uid in self._table.current_view["uid"]], int)
+        row_of = dict(zip(self.table.frame["uid"], self._rows.tolist(), strict=True))
+        return self._view, np.array([row_of[uid] for uid in self.table.current["uid"]], int)
 
     # -- reacting --------------------------------------------------------------------------------
 
@@ -193,7 +173,7 @@ class SampleGrid(Viewer):
         if count < queried or not queried or following:
             self.context.draw_later(self.load)
         elif count > queried:
-            self._pill.param.update(label=tr("↻ {count:,} new", count=count - queried), visible=True)
+            self._head.new = tr("↻ {count:,} new", count=count - queried)
 
     def _on_step(self, _: Any) -> None:
         if self._whole_run:
@@ -214,17 +194,16 @@ class SampleGrid(Viewer):
         else:
             self._show_again()
 
-    def _on_click(self, event: Any) -> None:
-        if event.new:
-            self.context.choose_sample(event.new.partition("\n")[0])
+    def _on_click(self, uid: str, _: str) -> None:
+        self.context.choose_sample(uid)
 
     def _on_search(self, event: Any) -> None:
         self.context.selection.search = event.new
 
     def _on_sort(self, event: Any) -> None:
         """Copy the table's sort by a number column to the selection; only the table sorts by texts."""
-        order = Order(event.new[0]["field"], event.new[0]["dir"] == "desc") if event.new else None
-        column = self._table.value.get(order.name) if order else None
+        order = Order(*event.new[0]) if event.new else None
+        column = self.table.frame.get(order.name) if order else None
         if order and (column is None or not pd.api.types.is_numeric_dtype(column)):
             return
         sort = order.text if order else ""
@@ -233,33 +212,27 @@ class SampleGrid(Viewer):
             self.context.selection.sort = sort
             self._sorting = False
 
+    def _on_filter(self, _: Any) -> None:
+        self._update_passing()
+        self._show_head_filters()
+
     def _on_chosen(self, *_: Any) -> None:
         """Highlight the chosen sample, and open its page once: afterwards the viewer may turn pages."""
         self._highlight()
         uid = self.context.selection.uid
-        if uid and uid != self._paged_to and len(self._table.value):
-            uids = list(self._table.current_view["uid"])
+        if uid and uid != self._paged_to:
+            uids = list(self.table.current["uid"])
             if uid in uids:
-                self._open_page(uids.index(uid))
+                self.table.open_row(uids.index(uid))
                 self._paged_to = uid
         elif not uid:
             self._paged_to = ""
 
-    def _open_page(self, position: int) -> None:
-        """Open the page of the row at a position in the grid's current order."""
-        size = self._table.page_size or self._table.initial_page_size
-        self._table.page = position // size + 1
-
     def _highlight(self, *_: Any) -> None:
-        uid = self.context.selection.uid or self.context.first_uid
-        uids = self._uids()
-        selection = [uids.index(uid)] if uid in uids else []
-        if selection == self._table.selection and selection and not self._is_highlighted:
-            self._table.param.trigger("selection")  # the browser lost it when it received new rows
-        self._table.selection, self._is_highlighted = selection, True
+        self.table.chosen = self.context.selection.uid or self.context.first_uid
 
     def _uids(self) -> list[str]:
-        frame = self._table.value
+        frame = self.table.frame
         return cached_on(frame, "uids", None, lambda: frame["uid"].tolist())
 
     # -- showing ---------------------------------------------------------------------------------
@@ -270,7 +243,7 @@ class SampleGrid(Viewer):
             context.index, self._view, self._rows, self._texts, self._result, context.notes,
             context.display, whole_run=self._whole_run,
         )  # fmt: skip
-        self._fill(self._thumbnails.add_to(frame, self._table.value))
+        self._fill(self._thumbnails.add_to(frame))
         self._update_passing()
         self._write_head(len(frame))
         self._load_thumbnails()
@@ -278,55 +251,38 @@ class SampleGrid(Viewer):
     def _show_again(self) -> None:
         """Show the same rows with what was read meanwhile."""
         self._show()
-        self._highlight()
 
     def _load_thumbnails(self) -> None:
         """Read the images of the rows on the current page."""
-        if self._thumbnails.exist and len(self._table.value):
-            size = self._table.page_size or self._table.initial_page_size
-            first = (self._table.page - 1) * size
-            self._thumbnails.load(self._table.current_view["uid"].iloc[first : first + size].tolist())
+        if self._thumbnails.exist:
+            self._thumbnails.load(self.table.on_page["uid"].tolist())
 
     def _fill(self, frame: pd.DataFrame) -> None:
-        """Give the table these rows, or create a new table if the columns differ.
-
-        A table that gets new columns while the browser is still building it raises an error there.
-        """
-        self._is_highlighted = False
-        if list(frame.columns) == list(self._table.value.columns):
-            self._table.value = frame
-            if self._sorters(frame) != [_field_and_dir(sorter) for sorter in self._table.sorters]:
-                self._table.sorters = self._sorters(frame)
-        elif len(frame):
-            self._table = table_of(frame)
-            self._show_head_filters()
-            self._table.sorters = self._sorters(frame)
-            self._table.param.watch(self._on_sort, "sorters")
-            self._table.param.watch(self._update_passing, "filters")
-            self._table.param.watch(self._on_view_change, ["page", "filters", "sorters"])
-            self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
-            self._table_slot[:] = [self._table]
+        """Give the table these rows; a query without results keeps its columns."""
+        if len(frame):
+            self.table.define(columns_of(frame), row_height(frame))
         else:
-            self._table.value = self._table.value.iloc[:0]
+            frame = self.table.frame.iloc[:0]
+        self.table.draw(frame, self._order(frame))
 
     def _show_head_filters(self, *_: Any) -> None:
         """Show or hide the filters of single columns; those that filter now are not hidden."""
-        shown = self._query.bar.heads or bool(self._table.filters)
-        self._table.css_classes = ["rl-grid", *(["rl-head-filters"] if shown else [])]
+        shown = self._query.bar.heads or bool(self.table.filters)
+        self.table.css_classes = ["rl-grid", *(["rl-head-filters"] if shown else [])]
 
-    def _sorters(self, frame: pd.DataFrame) -> list[dict[str, str]]:
+    def _order(self, frame: pd.DataFrame) -> list[tuple[str, bool]]:
         """Return the query's sort, else the table's own sort by texts or labels."""
         order = parse_order(self.context.selection.sort)
         if order and order.name in frame:
-            return [{"field": order.name, "dir": "desc" if order.falling else "asc"}]
+            return [(order.name, order.falling)]
         texts = ("prompt", "response", *schema.LABELS)
-        return [_field_and_dir(sorter) for sorter in self._table.sorters if sorter["field"] in texts]
+        return [(name, falls) for name, falls in self.table.order if name in texts]
 
     def _update_passing(self, *_: Any) -> None:
         """Publish which samples of the step pass the filters, for other views of the same samples."""
         selection, rows = self.context.selection, self._result.rows
-        if self._table.filters:
-            passing = frozenset(self._table.current_view["uid"])
+        if self.table.filters:
+            passing = frozenset(self.table.current["uid"])
         elif self._query.is_filtering:
             rows = rows[self._view.snapshot.metadata("step")[rows] == selection.step]
             passing = frozenset(self._view.snapshot.uids(rows))
@@ -354,9 +310,9 @@ class SampleGrid(Viewer):
             if is_subset and step is not None
             else safe_text(text)
         )
-        self._head.width = 300 if shown < matches else 210
+        cut = " cut" if shown < matches else ""
         title = tr("Samples")
-        self._head.object = f'<div class="head"><b>{title}</b><span class="unit">{note}</span></div>'
+        self._head.html = f'<div class="head{cut}"><b>{title}</b><span class="unit">{note}</span></div>'
 
     # -- texts -----------------------------------------------------------------------------------
 
@@ -365,14 +321,17 @@ class SampleGrid(Viewer):
         loop, rows, texts, pool = drawing_loop(), self._rows, self._texts, self.context.threads.texts
 
         def show() -> None:
+            if loop is not None:
+                loop.busy.discard(texts)
             if self._texts is texts:
                 self._show_again()
 
         def read() -> None:
             if self._texts is texts and self._read_later is read and loop is not None:
                 self._read_later = None
+                loop.busy.add(texts)
                 future = texts.read_rest(index, snapshot, rows, pool)
-                future.add_done_callback(lambda _: draw_in_turn(loop, show))
+                future.add_done_callback(lambda _: loop.draw(show))
 
         self._read_later = read
         if loop is None:
@@ -386,16 +345,11 @@ class SampleGrid(Viewer):
     @property
     def _needs_all_texts(self) -> bool:
         """True if the table shows another page than the first, or sorts or filters by texts."""
-        numbers = self._table.value.select_dtypes("number").columns
-        by_text = any(sorter["field"] not in numbers for sorter in self._table.sorters)
-        return by_text or bool(self._table.filters) or self._table.page > 1
+        numbers = self.table.frame.select_dtypes("number").columns
+        by_text = any(name not in numbers for name, _ in self.table.order)
+        return by_text or bool(self.table.filters) or self.table.page > 1
 
     def _on_view_change(self, *_: Any) -> None:
         self._load_thumbnails()
         if self._read_later is not None and self._needs_all_texts:
             self._read_later()
-
-
-def _field_and_dir(sorter: dict[str, Any]) -> dict[str, str]:
-    """Return a sorter without the keys that the browser adds."""
-    return {"field": sorter["field"], "dir": sorter["dir"]}

@@ -1,28 +1,40 @@
-"""The grid's table: a read-only Tabulator, its columns, and their formats."""
+"""Columns, rows and cells of the grid's table.
+
+Columns of the grid: which ones a run has, in reading order, their titles and widths.
+
+Builds the grid's table: its columns, their order, and the shortened texts.
+
+Texts of the grid's cells: what an agent did as one line, and other cells as in any table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
-# Panel imports it with the first table, while the server answers.
-import pandas.io.formats.style
-
 from rlpanel import schema
+from rlpanel.display_settings import Display
 from rlpanel.metrics.engine import column_info
-from rlpanel.panel_fixes.grid_table import GridTable
 from rlpanel.panels.language.labels import tr
-from rlpanel.panels.language.table_labels import pager_labels
-from rlpanel.panels.samples.cell_texts import page_cells
+from rlpanel.panels.samples.episode_traces import trace_column
 from rlpanel.panels.samples.thumbnails import COLUMN
-from rlpanel.panels.samples.visible_rows import PAGE
-from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.field_names import field_of, name_of
-from rlpanel.panels.ui.theme import safe_text
+from rlpanel.panels.samples.visible_rows import attempt_column
+from rlpanel.panels.tables.data_table import ROW_HEIGHT, DataColumn, cells_of
+from rlpanel.panels.texts.sample_texts import MAX_CACHED, RowTexts
+from rlpanel.panels.texts.text_style import style_of
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.filter_columns import POSITION_COLUMNS
+from rlpanel.store.query.query import QueryResult
+from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.snapshot_cache import cached_on
+from rlpanel.texts.agent_line import agent_line
+from rlpanel.texts.prompt_parts import Place, TextStyle, answer_cell, prompt_cell
+from rlpanel.texts.shorten import shorten
 
 _HIDDEN = frozenset({"prompt_chars", "response_chars", "time", "response_length", "logged_uid"})
 
@@ -73,99 +85,34 @@ def _has_agents(snapshot: Snapshot) -> bool:
     return any(bool((values > (name == "turns")).any()) for name, values in means.items())
 
 
-class SampleTable(GridTable):
-    """The grid's table: its cells are made of one page of rows, once for all sessions that show them.
-
-    In Python the columns have the log's names. The browser gets and sends the encoded names of
-    `rlpanel.panels.ui.field_names`.
-    """
-
-    def cells(self, frame: pd.DataFrame, rows: range) -> dict[str, Any]:
-        """Return the texts of some rows, by position, for each column."""
-        if frame is self.value and isinstance(frame.index, pd.RangeIndex):
-            return dict(cached_on(frame, "page", rows, lambda: page_cells(frame, rows), most=4))
-        return page_cells(frame, rows)
-
-    def encode(self, name: str) -> str:
-        """Return the name of a column in the browser."""
-        return field_of(name)
-
-    def decode(self, field: str) -> str:
-        """Return the log's name of a column."""
-        return name_of(field)
+def columns_of(frame: pd.DataFrame) -> list[DataColumn]:
+    """Return the definitions of the grid's columns for these rows."""
+    return [_column(name, frame[name]) for name in frame.columns if name != "uid"]
 
 
-#: Rows with thumbnails.
-_TALL_ROWS = """
-.pnx-tabulator.tabulator .tabulator-row .tabulator-cell,
-.pnx-tabulator.tabulator .tabulator-row .tabulator-col-resize-handle {
-  height: 44px !important; line-height: 36px !important; }
-.tabulator-cell img { display: block; max-width: 58px; height: 36px; object-fit: contain; }
-"""
+def row_height(frame: pd.DataFrame) -> int:
+    """Return the height of a row in pixels: rows with thumbnails are higher."""
+    return 44 if COLUMN in frame else ROW_HEIGHT
 
 
-def table_of(frame: pd.DataFrame) -> SampleTable:
-    """Return a table for these rows, and for later rows with the same columns."""
-    columns = list(frame.columns)
-    right = {name: "right" for name in columns if _is_number(frame[name])}
-    return SampleTable(
-        frame,
-        titles={name: title_html(name) for name in columns},
-        header_tooltips=header_tips(columns),
-        formatters=_formats(frame),
-        text_align=right,
-        header_align=right,
-        header_filters={name: _filter(name, frame[name]) for name in columns if name not in ("uid", COLUMN)},
-        widths={name: column_width(name, frame[name]) for name in columns},
-        hidden_columns=["uid"],
-        pagination="remote",
-        page_size=PAGE,
-        show_index=False,
-        selectable=1,
-        disabled=True,
-        sizing_mode="stretch_both",
-        margin=0,
-        layout="fit_data",
-        stylesheets=[
-            read_assets("panels/ui/table.css", "panels/samples/sample_table.css"),
-            *([_TALL_ROWS] if COLUMN in columns else []),
-        ],
-        css_classes=["rl-grid"],
-        row_height=44 if COLUMN in columns else 27,
-        # A page is short, so all its rows are rendered, whatever the grid's height.
-        configuration={
-            "columnDefaults": {"headerSortTristate": True},
-            "placeholder": tr("No samples match"),
-            **pager_labels(),
-            "renderVertical": "basic",
-        },
+def _column(name: str, values: pd.Series) -> DataColumn:
+    number, label = _is_number(values), f"{column_info.describe(name).label}{_reduction(name)}"
+    filtered = (tr("{column} at least") if number else tr("{column} contains")).format(column=label)
+    return DataColumn(
+        name,
+        title=title_of(name),
+        tip=column_info.describe(name).tip,
+        width=column_width(name, values),
+        align="right" if number else "left",
+        filter="" if name == COLUMN else "number" if number else "text",
+        filter_label=filtered,
+        image=name == COLUMN,
     )
 
 
-def header_tips(columns: Iterable[str]) -> dict[str, str]:
-    """Return each column's header tooltip. Tabulator reads them as HTML, so names from a log are escaped."""
-    return {name: safe_text(column_info.describe(name).tip) for name in columns if name != "uid"}
-
-
-#: Script that sends the uid of the clicked row, as the browser shows it. The time makes every click a change.
-PICK = f"""
-const uids = cb_obj.origin.source.data.{field_of("uid")}
-if (uids && cb_obj.row < uids.length) {{ picked.value = uids[cb_obj.row] + "\\n" + Date.now() }}
-"""
-
-
-def _formats(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return the formats: all cells are plain text, also numbers, but images."""
-    formats: dict[str, Any] = dict.fromkeys(frame.columns, "plaintext")
-    # Tabulator makes an image of the cell's data URL, which this process has encoded itself.
-    return formats | ({COLUMN: {"type": "image", "height": "38px"}} if COLUMN in frame else {})
-
-
-def title_html(name: str) -> str:
-    """Return a column's title. Tabulator reads titles as HTML, so names from a log are escaped."""
-    if name == COLUMN:
-        return "media"
-    return safe_text(f"{column_info.describe(name).label}{_reduction(name)}")
+def title_of(name: str) -> str:
+    """Return a column's title."""
+    return "media" if name == COLUMN else f"{column_info.describe(name).label}{_reduction(name)}"
 
 
 def _reduction(name: str) -> str:
@@ -176,21 +123,6 @@ def _reduction(name: str) -> str:
 
 def _is_number(values: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(values)
-
-
-def _filter(name: str, values: pd.Series) -> dict[str, Any]:
-    """Return a column's filter. Tab skips it: thirty of them would stand before the rows."""
-    label = f"{column_info.describe(name).label}{_reduction(name)}"
-    attributes = {
-        "tabindex": "-1",
-        "aria-label": (tr("{column} at least") if _is_number(values) else tr("{column} contains")).format(
-            column=label
-        ),
-    }
-    kind = {"type": "input", "func": "like", "placeholder": tr("contains")}
-    if _is_number(values):
-        kind = {"type": "number", "func": ">=", "placeholder": "≥"}
-    return {**kind, "elementAttributes": attributes}
 
 
 #: Maximum width of a number column, in pixels; a name of the log may have any length.
@@ -210,3 +142,127 @@ def column_width(name: str, values: pd.Series) -> int:
         title = column_info.describe(name).label + _reduction(name)
         return min(max(84, 38 + 6 * len(title)), _WIDEST)
     return 150 if name in schema.TEXTS else 90
+
+
+#: Maximum characters of a text in a row, for filters of columns; the search looks at the whole text.
+TEXT_CHARS = 2000
+#: Maximum characters that a cell shows: about as many as fit into a column as wide as a large screen.
+CELL_CHARS = 400
+#: Attribute of a frame: True if its responses are shown as `agent_line` writes them.
+AGENT_LINES = "agent_lines"
+
+
+def sample_cells(page: pd.DataFrame, name: str) -> Sequence[str | None]:
+    """Return the cells of a column of the grid."""
+    if name == "response" and page.attrs.get(AGENT_LINES):
+        cells: Sequence[str | None] = [
+            agent_line(text, whole=len(text) <= TEXT_CHARS) for text in page[name].tolist()
+        ]
+    else:
+        cells = cells_of(page, name)
+    return cells if name == COLUMN else [cell and shorten(cell, CELL_CHARS) for cell in cells]
+
+
+def frame_of(
+    view: RunView,
+    rows: np.ndarray,
+    texts: Mapping[int, Mapping[str, str]],
+    outcome: QueryResult,
+    notes: Notes | None,
+    display: Display,
+    style: TextStyle,
+    *,
+    whole_run: bool,
+) -> pd.DataFrame:
+    """Return the rows with the run's columns in reading order; columns that the query names come early.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (N,)
+        The first rows of the query's result.
+    texts : mapping
+        Row → its texts by name; rows that have not been read are missing.
+    outcome : QueryResult
+        If it looked for texts, the cells show the places that were found.
+    """
+    snapshot = view.snapshot
+    usual = grid_columns(snapshot, display.kl_estimator)
+    queried = [name for name in dict.fromkeys(outcome.columns) if name not in (*usual, *POSITION_COLUMNS)]
+    cells = view.row_columns(rows, [*usual, *queried])
+    cells |= _texts(rows, texts, outcome.tests, style)
+    cells |= {name: values[: len(rows)] for name, values in outcome.extra.items()}
+    cells |= _note_columns(notes, cells["uid"])
+    cells |= attempt_column(snapshot, rows)
+    if display.fold_episodes:
+        cells |= trace_column(snapshot, rows)
+    first = ["uid", "step"] if whole_run else ["uid"]
+    early = ["attempt", "prompt", "response", "tag", "reward", "traces", *queried]
+    late = ["note", "ground_truth", "ref_response", "rank", "line"]
+    order = dict.fromkeys([*first, *early, *usual, *late])
+    frame = pd.DataFrame({name: cells[name] for name in order if name in cells})
+    # Texts in which places were found show these. Filters of the columns look at the texts as logged.
+    frame.attrs[AGENT_LINES] = not outcome.tests
+    return frame
+
+
+def table_frame(
+    index: RunIndex | None,
+    view: RunView,
+    rows: np.ndarray,
+    texts: RowTexts,
+    outcome: QueryResult,
+    notes: Notes | None,
+    display: Display,
+    *,
+    whole_run: bool,
+) -> pd.DataFrame:
+    """Return `frame_of`, cached for all sessions unless there are notes or columns of the query alone."""
+
+    def make() -> pd.DataFrame:
+        return frame_of(view, rows, row_texts, outcome, notes, display, style, whole_run=whole_run)
+
+    row_texts = texts.texts
+    style = style_of(index, view.snapshot, display) if index is not None else TextStyle()
+    if outcome.extra or (notes is not None and not notes.empty):
+        return make()
+    key = (
+        rows.tobytes(), len(row_texts), tuple(outcome.columns), outcome.tests, display.kl_estimator, style,
+        whole_run, display.fold_episodes,
+    )  # fmt: skip
+    return cached_on(view, "table", key, make, most=MAX_CACHED)
+
+
+def _texts(
+    rows: np.ndarray,
+    texts: Mapping[int, Mapping[str, str]],
+    tests: Sequence[TextPredicate],
+    style: TextStyle,
+) -> dict[str, list[str]]:
+    row_texts = [texts.get(row, {}) for row in rows.tolist()]
+    logged = [
+        name for name in schema.TEXTS if name in ("prompt", "response") or any(name in t for t in row_texts)
+    ]
+    finder = PlaceFinder(tests)
+    columns = {}
+    for name in logged:
+        column = [each.get(name, "") for each in row_texts]
+        # The samples of a group have the same prompt, which is worked on once.
+        cells = {text: _cell(name, text, finder.places(name, text), style) for text in {*column}}
+        columns[name] = [cells[text] for text in column]
+    return columns
+
+
+def _cell(name: str, text: str, places: Sequence[Place], style: TextStyle) -> str:
+    shown = (
+        prompt_cell(text, style, places, narrow=True)
+        if name == "prompt"
+        else answer_cell(text, style, places)
+    )
+    return shorten(shown, TEXT_CHARS)
+
+
+def _note_columns(notes: Notes | None, uids: Iterable[str]) -> dict[str, list[str]]:
+    """Return the columns of tags and notes that are not empty for these rows."""
+    row_notes = [notes.of(uid) for uid in uids] if notes is not None and not notes.empty else []
+    columns = {"tag": [note.tag for note in row_notes], "note": [note.note for note in row_notes]}
+    return {name: texts for name, texts in columns.items() if any(texts)}

@@ -11,9 +11,8 @@ from cachetools import FIFOCache
 
 from rlpanel import schema
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.samples.visible_rows import PAGE
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui.safe_image import BadImage, image_url
 from rlpanel.sources.records.field_values import AgentFields
 from rlpanel.sources.records.record_types import Record
@@ -64,24 +63,9 @@ class Thumbnails:
         """True if the run logs images, audio or video."""
         return any(map(self._context.snapshot.has_number, schema.MEDIA))
 
-    def add_to(self, frame: pd.DataFrame, shown: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows with a column of thumbnails as data URLs, or as they are if there are no images.
-
-        While the browser builds a new table, it ignores new values. So a table gets the column only when the
-        thumbnails of its first page were read.
-
-        Parameters
-        ----------
-        frame : DataFrame
-            Rows to show.
-        shown : DataFrame
-            Rows of the table that exists already.
-        """
+    def add_to(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows with a column of thumbnails as data URLs; without media as they are."""
         if not self.exist or not len(frame):
-            return frame
-        columns = list(frame.columns)
-        is_new = [*columns[:1], COLUMN, *columns[1:]] != list(shown.columns)
-        if is_new and not all((self._run, uid) in self._urls for uid in frame["uid"].iloc[:PAGE]):
             return frame
         urls = [self._urls.get((self._run, uid), NONE) for uid in frame["uid"]]
         extended = frame.copy(deep=False)

@@ -1,1 +1,1 @@
-"""State of one browser session: selection, event loop, redraw queue, background tasks."""
+"""State of one browser session: selection, event loop, turns of drawing, background tasks."""

@@ -1,33 +1,28 @@
-// Reports when the browser has drawn a redraw, and how long that took; see browser_pace.py.
+// Reports when the browser has drawn a redraw, and how long that took; see browser_pace.py. Offers
+// `rlpanel.settled()`: a promise that is kept when all that came of earlier clicks is on the page.
 
-export function render({ model }) {
-  keepTableChanges()
+export function render({ model, view }) {
   let since = 0
   model.on("begun", () => {
     since = performance.now()
   })
-  model.on("sent", () => {
+  model.on("sent", async () => {
     const { sent } = model
-    const done = () => model.send_msg([sent, performance.now() - since])
-    // Plots are drawn in the next frame or in the one after it. A hidden page has no frames.
-    if (document.hidden) {
-      done()
-    } else {
-      nextFrame(() => nextFrame(() => setTimeout(done)))
-    }
+    await nextFrames()
+    model.send_msg([sent, performance.now() - since])
   })
-  return document.createElement("span")
-}
 
-// Call back in the next frame, or after a second if the page is hidden in the meantime.
-function nextFrame(callback) {
-  let called = false
-  const once = () => {
-    if (!called) {
-      called = true
-      callback()
-    }
+  const answers = []
+  const settled = async () => {
+    await new Promise((answer) => {
+      model.send_msg(["settled", answers.push(answer) - 1])
+    })
+    await drawn(view)
   }
-  requestAnimationFrame(once)
-  setTimeout(once, 1000)
+  model.on("msg:custom", (number) => answers[number]?.())
+  // With its next message, Bokeh sends back the component that it is about if the page has just got it. Then it takes
+  // all for known: this message is small, and one of a component with arrays would be refused.
+  model.send_msg([0, 0])
+  globalThis.rlpanel = { ...globalThis.rlpanel, settled }
+  return document.createElement("span")
 }

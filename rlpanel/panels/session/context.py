@@ -173,7 +173,7 @@ class Context(param.Parameterized):
         self.summaries = summaries or RunSummaries()
         super().__init__(**{"selection": Selection(), "display": Display(), **params})
         self._notes: Notes | None = None
-        self._parts: dict[Callable[[], object], None] | None = None
+        self._parts: dict[Callable[[], None], None] | None = None
         self.param.watch(self._follow_newest, ["view", "now"])
         self.selection.param.watch(self._follow_newest, "follow")
         self.selection.param.watch(self._update_sample, ["uid"])
@@ -191,19 +191,19 @@ class Context(param.Parameterized):
         return self.view.snapshot
 
     @contextmanager
-    def collect_draws(self) -> Iterator[list[Callable[[], object]]]:
+    def collect_draws(self) -> Iterator[list[Callable[[], None]]]:
         """Collect the callbacks that views pass to `draw_later`, each once, for the caller to run later.
 
         The list is filled when the ``with`` block ends.
         """
-        self._parts, parts = {}, list[Callable[[], object]]()
+        self._parts, parts = {}, list[Callable[[], None]]()
         try:
             yield parts
         finally:
             parts += self._parts
             self._parts = None
 
-    def draw_later(self, draw: Callable[[], object]) -> None:
+    def draw_later(self, draw: Callable[[], None]) -> None:
         """Call ``draw`` now, or leave it to the caller of `collect_draws`, who gives it a turn of its own."""
         if self._parts is None:
             draw()

@@ -1,7 +1,10 @@
-"""The event loop, and for a served page the Bokeh document, on which a session is drawn.
+"""The event loop that draws a session, and the turns that its pages take.
 
-Any thread may schedule callbacks with `SessionLoop.call_soon`. They run on the loop's thread, with the
-document locked. With Bokeh's own `Document.add_next_tick_callback` neither is certain:
+The event loop, and for a served page the Bokeh document, on which a session is drawn.
+
+Any thread may schedule callbacks with `SessionLoop.call_soon`, and steps of drawing with `SessionLoop.draw`.
+They run on the loop's thread, with the document locked. With Bokeh's own `Document.add_next_tick_callback`
+neither is certain:
 
 - While a document is held (`panel.io.hold`), scheduled callbacks are queued together with the held changes.
   A callback that another thread adds just as the hold ends is silently lost, also by Bokeh 3.10
@@ -11,6 +14,12 @@ document locked. With Bokeh's own `Document.add_next_tick_callback` neither is c
   Only coroutines run on the loop, as everything does in earlier versions.
 
 `add_next_tick_callback` with a coroutine can replace `_run_callback` once Bokeh locks its held changes.
+
+Turns of the pages that are drawn on one event loop: one after another, with a pause after each.
+
+Drawing one page takes some milliseconds of the event loop. If fifty pages redrew at once for the same change,
+the loop would answer no request for seconds. With pauses each page waits a little longer, and changes that
+arrive meanwhile are drawn together.
 """
 
 from __future__ import annotations
@@ -18,20 +27,81 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import panel as pn
 from bokeh.document import Document
 from panel.io.state import set_curdoc
 
-from rlpanel.panel_fixes.document_state import has_unsent_changes, is_sending, server_loop
+from rlpanel.panel_fixes.document_state import has_unsent_changes
+
+#: Share of the event loop's time that drawing may take while pages are waiting.
+SHARE = 0.85
+#: Upper limit of the drawing time that a pause is computed from; a page's first drawing may take longer.
+MAX_DRAW_SECONDS = 0.1
+
+
+class Turns:
+    """Lock that gives the pages of an event loop their turns in the order in which they ask.
+
+    Attributes
+    ----------
+    waiting : int
+        Number of pages that wait for their turn.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[None]:
+        """Wait for a turn, and leave the event loop to requests after it."""
+        self.waiting += 1
+        try:
+            await self._lock.acquire()
+        finally:
+            self.waiting -= 1
+        try:
+            begin = time.monotonic()
+            yield
+            await asyncio.sleep(min(time.monotonic() - begin, MAX_DRAW_SECONDS) * (1 / SHARE - 1))
+        finally:
+            self._lock.release()
+
+
+#: Of the process, but held by asyncio's loop: they end with it.
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+
+
+def turns() -> Turns:
+    """Return the turns of the running event loop; without a loop, turns for which nobody waits."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return Turns()
+    return _turns.setdefault(loop, Turns())
+
 
 log = logging.getLogger(__name__)
 
-#: Locked callbacks that have not finished; asyncio itself refers to a task only weakly.
+#: A part of drawing; parts that it returns come next.
+Step = Callable[[], "Iterable[Step] | None"]
+
+#: Seconds of drawing after which the other steps of a page get another turn. Each turn sends a message, and
+#: many small ones cost the server and the browser more than one.
+TURN = 0.02
+#: Seconds after which the next page gets its turn if this one's document is still locked.
+PATIENCE = 0.5
+
+_VARIABLE = "rlpanel_loop"
+#: Tasks that have not finished; asyncio itself refers to a task only weakly.
 _running: set[asyncio.Task[None]] = set()
 
 
@@ -44,11 +114,20 @@ class SessionLoop:
         Loop that runs the callbacks.
     document : Document, optional
         Document with a session; None for a notebook cell, which has only the loop.
+
+    Attributes
+    ----------
+    busy : set
+        Owners of work whose result is still to be drawn.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, document: Document | None = None) -> None:
         self._loop, self._document = loop, document
         self._session: Any = document.session_context if document is not None else None
+        self._steps: deque[Step] = deque()
+        self._draws = False
+        self._when_settled: list[Callable[[], object]] = []
+        self.busy: set[object] = set()
 
     @property
     def is_served(self) -> bool:
@@ -66,19 +145,9 @@ class SessionLoop:
         return self._loop.is_closed() or (self._session is not None and self._session.destroyed)
 
     @property
-    def is_loading(self) -> bool:
-        """True if a browser has connected but has not yet drawn the page; call it within a callback."""
-        session = getattr(self._session, "session", None)
-        return session is not None and session.connection_count > 0 and not pn.state.loaded
-
-    @property
-    def is_sending(self) -> bool:
-        """True if changes wait to be sent, or a browser has not yet received all that was sent.
-
-        A suspended page receives nothing; further messages would pile up in this process's memory.
-        """
-        document = self._document
-        return document is not None and (has_unsent_changes(document) or is_sending(document))
+    def has_unsent_changes(self) -> bool:
+        """True if changes of the document wait to be sent."""
+        return self._document is not None and has_unsent_changes(self._document)
 
     def call_soon(self, callback: Callable[[], Any]) -> None:
         """Run a callback on the loop, under the document's lock, unless the session is gone. Thread-safe."""
@@ -102,24 +171,93 @@ class SessionLoop:
     def _run_callback(self, callback: Callable[[], Any]) -> None:
         if self.is_gone:
             return
-        if self._document is None:
-            callback()
-            return
-        locked: Any = partial(_run_locked, callback)  # its type differs between versions of Bokeh
-        if getattr(self._session, "session", None) is None:
-            # The page is still being built, on a thread; its session starts with the callbacks added here.
-            self._document.add_next_tick_callback(partial(locked, self._document))
+        run: Any = partial(_run, callback)  # its type differs between versions of Bokeh
+        if self._document is None or self._is_built:
+            self._start(self._locked(run))
         else:
-            task = self._loop.create_task(
-                self._session.with_locked_document(locked), context=contextvars.Context()
-            )
-            _running.add(task)
-            task.add_done_callback(_running.discard)
+            # The page is still being built, on a thread; its session starts with the callbacks added here.
+            self._document.add_next_tick_callback(partial(run, self._document))
+
+    async def _locked(self, run: Callable[[Document | None], Coroutine[Any, Any, None]]) -> None:
+        """Run a coroutine with the document locked, unless its session has ended."""
+        if self._document is None:
+            await run(None)
+        else:
+            await self._session.with_locked_document(run)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work, context=contextvars.Context())
+        _running.add(task)
+        task.add_done_callback(_running.discard)
+        return task
+
+    @property
+    def _is_built(self) -> bool:
+        return getattr(self._session, "session", None) is not None
+
+    # -- drawing in turns ------------------------------------------------------------------------
+
+    def draw(self, step: Step) -> None:
+        """Take a step of drawing when it is the page's turn, after its earlier ones. Thread-safe."""
+        self.on_loop(lambda _: self._add_step(step))
+
+    def when_settled(self, callback: Callable[[], object]) -> None:
+        """Run a callback once, as soon as nothing is left to draw. Thread-safe."""
+        self.draw(lambda: self._when_settled.append(callback))
+
+    def _add_step(self, step: Step) -> None:
+        if not self.is_gone:
+            self._steps.append(step)
+            self._start_drawing()
+
+    def _start_drawing(self) -> None:
+        """Start the task that takes the steps, unless it runs or will."""
+        if self._draws or not self._steps:
+            return
+        self._draws = True
+        start = partial(self.on_loop, lambda _: self._start(self._take_turns()))
+        self._run_callback(partial(pn.state.onload, start) if self._is_loading else start)
+
+    async def _take_turns(self) -> None:
+        """Take the steps, as many in each turn as its time allows."""
+        while self._steps and not self.is_gone and not self._is_loading:
+            async with turns().take():
+                turn = self._start(self._locked(partial(_run, self._take_steps)))
+                await asyncio.wait([turn], timeout=PATIENCE)
+            await asyncio.wait([turn])
+        self._draws = False
+        if self.is_gone:
+            self._steps.clear()
+        self._start_drawing()
+
+    def _take_steps(self) -> None:
+        if self._is_loading:  # a browser has connected in the meantime
+            return
+        end = time.monotonic() + TURN
+        with pn.io.hold():
+            while self._steps and time.monotonic() < end:
+                step = self._steps.popleft()
+                try:
+                    self._steps.extendleft(reversed(list(step() or ())))
+                except Exception:  # one broken view must not stop the session
+                    log.exception("error while drawing a session")
+            if not self._steps and not self.busy:
+                settled, self._when_settled = self._when_settled, []
+                for callback in settled:
+                    callback()
+
+    @property
+    def _is_loading(self) -> bool:
+        """True if a browser has connected but has not drawn the page yet: it would ignore changes."""
+        if not self._is_built or not self._session.session.connection_count:
+            return False
+        with set_curdoc(self._document):
+            return not pn.state.loaded
 
 
-async def _run_locked(callback: Callable[[], Any], document: Document) -> None:
+async def _run(callback: Callable[[], Any], document: Document | None) -> None:
     """Run a callback on the loop, for which Bokeh has locked the document."""
-    with set_curdoc(document):
+    with set_curdoc(document) if document is not None else nullcontext():
         try:
             callback()
         except Exception:
@@ -129,10 +267,17 @@ async def _run_locked(callback: Callable[[], Any], document: Document) -> None:
 def current_loop() -> SessionLoop | None:
     """Return the loop of the served page or notebook cell; None in a script, which has no event loop."""
     document = pn.state.curdoc
-    if document is not None and document.session_context is None:
-        document = None
-    loop = _running_loop() or (server_loop(document) if document is not None else None)
-    return SessionLoop(loop, document) if loop is not None else None
+    if document is None or document.session_context is None:
+        loop = _running_loop()
+        return SessionLoop(loop) if loop is not None else None
+    known = document.template_variables  # it ends with the document
+    if _VARIABLE not in known:
+        loop = _running_loop() or _server_loop(document)
+        if loop is None:
+            return None
+        known[_VARIABLE] = SessionLoop(loop, document)
+    found: SessionLoop = known[_VARIABLE]
+    return found
 
 
 def drawing_loop() -> SessionLoop | None:
@@ -140,8 +285,26 @@ def drawing_loop() -> SessionLoop | None:
     return current_loop() if pn.state.curdoc is not None else None
 
 
+def take_steps(loop: SessionLoop | None, steps: Iterable[Step]) -> None:
+    """Take steps in turns of a served page, so that they delay no other page; without one, at once."""
+    if loop is not None and loop.is_served:
+        loop.draw(lambda: steps)
+        return
+    left = deque(steps)
+    while left:
+        left.extendleft(reversed(list(left.popleft()() or ())))
+
+
 def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def _server_loop(document: Document) -> asyncio.AbstractEventLoop | None:
+    """Return the server's loop: a page may be built on a worker thread, which has none."""
+    session: Any = document.session_context
+    application = session.server_context.application_context
+    loop: asyncio.AbstractEventLoop | None = application.io_loop.asyncio_loop if application else None
+    return loop

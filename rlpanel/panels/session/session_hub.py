@@ -10,13 +10,13 @@ import threading
 import time
 from weakref import WeakKeyDictionary
 
-from rlpanel.panels.session.redraw_queue import redraw_queue
+from rlpanel.panels.session.event_loop import turns
 from rlpanel.panels.session.session import Session
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 
-#: Seconds for which queued sessions are drawn from the same snapshot.
+#: Seconds for which sessions that wait for their turn are drawn from the same snapshot.
 HELD = 0.5
 
 
@@ -57,12 +57,12 @@ class SessionHub:
     def view(self, index: RunIndex) -> RunView:
         """Return the view from which a session should draw; call it on the event loop.
 
-        While redraws are queued, sessions share a view up to `HELD` seconds old, so that derived data is
+        While pages wait for their turn, they share a view up to `HELD` seconds old, so that derived data is
         computed once (see `snapshot_cache`). A session that got an older one must be notified again.
         """
         now = time.monotonic()
         since, view = self._recent.get(index, (0.0, index.view))
-        if not len(redraw_queue()) or now - since > HELD:
+        if not turns().waiting or now - since > HELD:
             since, view = now, index.view
             self._recent[index] = since, view
         return view

@@ -1,8 +1,19 @@
-"""Threads for work that would block the event loop, in pools so that long work does not delay short work."""
+"""Threads for long work, whose results are shown on the session's event loop.
+
+Threads for work that would block the event loop, in pools so that long work does not delay short work.
+
+Runs long work on a thread and shows its results on the session's event loop.
+"""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
+from typing import Generic, TypeVar
+
+from rlpanel.panels.language.labels import current_language, using
+from rlpanel.panels.session.event_loop import SessionLoop, drawing_loop
 
 
 class Threads:
@@ -30,3 +41,65 @@ class Threads:
         """Start no further work, and let the threads end after what they do now."""
         for pool in (self.views, self.queries, self.texts, self.media):
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+T = TypeVar("T")
+
+
+class BackgroundTask(Generic[T]):
+    """Runs one job at a time; starting a new job ends the older one early.
+
+    Parameters
+    ----------
+    show : callable
+        Called on the session's loop with each result, as long as its job is the newest.
+    pool : Executor
+        One of the session's pools, see `Threads`.
+    """
+
+    def __init__(self, show: Callable[[T], None], pool: Executor) -> None:
+        self._show = show
+        self._pool = pool
+        self._job = 0
+        self._loop: SessionLoop | None = None
+
+    def start(self, results: Iterator[T]) -> None:
+        """Compute ``results`` on a thread and show each one as it arrives.
+
+        Without a session (in a script) they are computed and shown at once.
+        """
+        self._job += 1
+        job, self._loop = self._job, drawing_loop()
+        loop = self._loop
+        if loop is None:
+            for result in results:
+                if job == self._job:
+                    self._show(result)
+        else:
+            loop.busy.add(self)
+            self._pool.submit(self._run, job, results, loop, current_language()).add_done_callback(
+                lambda future: loop.draw(partial(self._end, job, future))
+            )
+
+    def _run(self, job: int, results: Iterator[T], loop: SessionLoop, language: str) -> None:
+        with using(language):
+            for result in results:
+                if job != self._job or loop.is_gone:
+                    return
+                loop.draw(partial(self._on_result, job, result))
+
+    def _on_result(self, job: int, result: T) -> None:
+        if job == self._job:
+            self._show(result)
+
+    def _end(self, job: int, future: Future[None]) -> None:
+        if job == self._job:
+            self.stop()
+        if not future.cancelled():
+            future.result()  # an exception is raised on the loop, which reports it like its other errors
+
+    def stop(self) -> None:
+        """End the current job early; its further results are not shown."""
+        self._job += 1
+        if self._loop is not None:
+            self._loop.busy.discard(self)

@@ -1,52 +1,71 @@
-"""Badge in the header with the state of the selected run."""
+"""Badge in the header with the state of the selected run.
+
+Badge in the header with the state of the selected run.
+
+States of a run by the age of its newest line: live, quiet, finished.
+"""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, ClassVar
 
-import panel as pn
 from markupsafe import Markup
-from panel.viewable import Viewer
 
-from rlpanel.panel_fixes.html_pane import HtmlPane
-from rlpanel.panels.language.labels import tr, tr_html, trn
+from rlpanel.panels.language.labels import marked, tr, tr_html, trn
 from rlpanel.panels.samples.visible_rows import excluded_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.remark_labels import remark_title
-from rlpanel.panels.sidebar.run_state import age, run_state
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
+
+LIVE, QUIET, FINISHED = marked("live"), marked("quiet"), marked("finished")
+#: Maximum age of the newest line of a live and of a quiet run, in seconds.
+LIVE_SECONDS, QUIET_SECONDS = 60.0, 3600.0
+
+
+def run_state(seconds: float) -> str:
+    """Return the state of a run whose newest line is this old.
+
+    Logs do not tell whether a training ended: after an hour without a line, a run counts as finished.
+    """
+    if seconds <= LIVE_SECONDS:
+        return LIVE
+    return QUIET if seconds <= QUIET_SECONDS else FINISHED
+
+
+def age(seconds: float) -> str:
+    """Format a duration with one unit: 12 s, 4 min, 3 h, 2 d."""
+    for bound, size, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
+        if seconds < bound:
+            return f"{max(0.0, seconds) / size:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"
+
 
 #: Number of characters at the end of a long name that always stay visible.
 _TAIL = 12
 
 
-class RunBadge(Viewer):
+class RunBadge(Html):
     """Badge of the selected run: live, quiet or finished, ranks, samples, newest step, age, bad lines."""
 
+    _stylesheets: ClassVar[list[str]] = [
+        theme.CSS,
+        read_assets("panels/ui/badge.css", "panels/sidebar/state_dot.css"),
+    ]
+
     def __init__(self, context: Context) -> None:
-        super().__init__()
+        super().__init__(css_classes=["rl-badge"])
         self.context = context
-        self._pane = HtmlPane(
-            "",
-            stylesheets=[theme.CSS, read_assets("panels/ui/badge.css", "panels/sidebar/state_dot.css")],
-            margin=0,
-            css_classes=["rl-badge"],
-        )
         context.param.watch(self._draw, ["view", "now", "runs", "failure"])
         self._draw()
 
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._pane
-
     def _draw(self, *_: Any) -> None:
         notes = self.context.notes.problems if self.context.notes is not None else ()
-        html = badge_html(self.context.snapshot, time.time(), self._label(), self.context.failure, notes)
-        if html != self._pane.object:  # called every second, mostly without a change
-            self._pane.object = html
+        self.html = badge_html(self.context.snapshot, time.time(), self._label(), self.context.failure, notes)
 
     def _label(self) -> str:
         name = self.context.selection.run

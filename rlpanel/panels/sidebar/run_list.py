@@ -8,17 +8,15 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, ClassVar
 
-import panel as pn
 import param
-from panel.viewable import Viewer
 
 from rlpanel.board_url import MAX_OVERLAY_RUNS
 from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.remark_labels import kind_label
-from rlpanel.panels.sidebar.run_state import LIVE_SECONDS, QUIET_SECONDS
+from rlpanel.panels.session.threads import BackgroundTask
+from rlpanel.panels.sidebar.run_badge import LIVE_SECONDS, QUIET_SECONDS
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.sources.discovery.directory import RunInfo
@@ -36,10 +34,12 @@ _ROUNDING = 1.0
 Entry = dict[str, Any]
 
 
-class RunChoices(Component):
-    """The list, drawn by ``run_list.js``; it sends which run is opened, ticked or unticked.
+class RunList(Component):
+    """List of the runs below the root; a click opens a run, a tick overlays it.
 
-    The browser derives states and ages from times, so nothing is sent when only time passes.
+    No run is read for the list. An entry has what is known of the run: from this process if it read the run,
+    else from the summary beside its saved columns, else from the last lines of a file. The browser derives
+    states and ages from times, so nothing is sent when only time passes.
     """
 
     runs = param.List(default=[], doc="All entries, newest run first.")
@@ -51,6 +51,7 @@ class RunChoices(Component):
     now = param.Number(default=0.0, doc="Time of the last update by the server's clock.")
     ages = param.List(default=[LIVE_SECONDS, QUIET_SECONDS], doc="Maximum ages of live and of quiet runs.")
 
+    LARGE = frozenset({"runs"})
     _esm = read_assets(
         "panels/ui/dom.js",
         "panels/ui/svg.js",
@@ -63,19 +64,9 @@ class RunChoices(Component):
         read_assets("panels/sidebar/run_list.css", "panels/sidebar/state_dot.css"),
     ]
 
-
-class RunList(Viewer):
-    """List of the runs below the root; a click opens a run, a tick overlays it.
-
-    No run is read for the list. An entry has what is known of the run: from this process if it read the run,
-    else from the summary beside its saved columns, else from the last lines of a file.
-    """
-
     def __init__(self, context: Context) -> None:
-        super().__init__()
+        super().__init__(css_classes=["rl-runs"])
         self.context = context
-        self._choices = RunChoices(sizing_mode="stretch_width", margin=(0, 8), css_classes=["rl-runs"])
-        self._choices.on_msg(lambda event: self._on_message(event.data))
         self._known: dict[str, tuple[RunInfo, RunSummary, str, Entry]] = {}
         self._updated = 0.0
         self._saved: BackgroundTask[int] = BackgroundTask(self._draw, context.threads.views)
@@ -84,9 +75,6 @@ class RunList(Viewer):
         context.param.watch(self._on_runs, "runs")
         context.selection.param.watch(self._draw, ["run", "overlay_runs"])
         self._on_runs()
-
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._choices
 
     def _on_runs(self, *_: Any) -> None:
         """Show the runs, and read their saved summaries or last lines in the background."""
@@ -103,17 +91,16 @@ class RunList(Viewer):
     def _draw(self, *_: Any) -> None:
         """Send what changed since the last update; all entries if their order or many of them changed."""
         self._updated = time.monotonic()
-        choices, selection = self._choices, self.context.selection
         entries = self._entries()
-        sent: dict[str, Any] = {"value": selection.run, "over": self._overlaid()}
-        changes = _changes(choices.runs, entries)
+        sent: dict[str, Any] = {"value": self.context.selection.run, "over": self._overlaid()}
+        changes = _changes(self.runs, entries)
         if changes is None:
             sent |= {"runs": entries, "changes": []}
         else:
             sent["changes"] = changes
-        updates = {name: new for name, new in sent.items() if new != getattr(choices, name)}
+        updates = {name: new for name, new in sent.items() if new != getattr(self, name)}
         if updates:
-            choices.param.update(**updates, now=time.time())
+            self.param.update(**updates, now=time.time())
 
     def _overlaid(self) -> list[str]:
         return [name for name in self.context.selection.overlay_runs if name != self.context.selection.run]
@@ -137,17 +124,17 @@ class RunList(Viewer):
             entries.insert(0, {"name": selected, "label": label})
         return entries
 
-    def _on_message(self, message: Any) -> None:
+    def receive(self, message: Any) -> None:
         """Apply a message of the browser; anything unexpected is ignored."""
         if not isinstance(message, dict):
             return
-        names = {entry["name"] for entry in self._choices.runs}
+        names = {entry["name"] for entry in self.runs}
         if isinstance(name := message.get("open"), str) and name in names:
             self._open(name)
         if isinstance(name := message.get("compare"), str) and name in names:
             self._compare(name, bool(message.get("on")))
         if type(tick := message.get("tick")) is int and 0 <= tick < 2**31:
-            self._choices.answered = tick
+            self.answered = tick
         if message.get("clear") is True:
             self.context.selection.overlay_runs = []
 

@@ -1,22 +1,99 @@
-"""Settings of the side panel: what curves, samples and texts show, and the constants of the training."""
+"""The form of display settings in the side panel.
+
+Settings of the side panel: what curves, samples and texts show, and the constants of the training.
+
+The training constants (β, γ, λ, ε, …) as rows of the settings, with the source of each value.
+
+The menu of columns that can be drawn as curves, with our names and the names used by trainers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import param
-from panel.viewable import Viewer
 
+from rlpanel.metrics.engine import column_info
+from rlpanel.metrics.engine.constants import DECLARED, DeclaredConstant, KnownConstant
+from rlpanel.metrics.engine.metric import STATISTICS
+from rlpanel.number_text import number
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.inputs.form import Form
 from rlpanel.panels.language.labels import current_language, marked, tr
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.sidebar import curve_menu
-from rlpanel.panels.sidebar.training_constants import constant_facts, constant_rows
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot_cache import cached_on
+
+#: Constant → step metric computed from it. A default value is listed only if the run has that metric.
+_USED_BY = {
+    "gamma": "return_pooled",
+    "lam": "return_pooled",
+    "epsilon": "clipfrac",
+    "pass_reward": "pass_at_1",
+}
+
+
+def constant_rows(view: RunView) -> list[dict[str, Any]]:
+    """Return a fact of a `rlpanel.panels.inputs.form.Form` for each constant that is used."""
+    return [
+        {"name": f"constant:{declared.name}", "label": declared.label, "kind": "fact"}
+        for declared, _ in _used(view)
+    ]
+
+
+def constant_facts(view: RunView) -> dict[str, list[str]]:
+    """Return the value and the help of each row; those of an inferred constant change with the steps."""
+    facts = {}
+    for declared, constant in _used(view):
+        value = number(constant.value) if isinstance(constant.value, float) else str(constant.value)
+        facts[f"constant:{declared.name}"] = [
+            f"{value} ({constant.origin})",
+            f"{declared.help} {constant}",
+        ]
+    return facts
+
+
+def _used(view: RunView) -> Iterator[tuple[DeclaredConstant, KnownConstant]]:
+    for declared in DECLARED:
+        constant = view.constants.by_name.get(declared.name)
+        if constant is None or (
+            constant.origin == "usual" and _USED_BY.get(constant.name) not in view.step_metrics
+        ):
+            continue
+        yield declared, constant
+
+
+def options(view: RunView) -> dict[str, str]:
+    """Return the menu of curves: label → column or step metric. A search also matches the trainers' names."""
+    columns = [name for name in view.snapshot.numbers if view.snapshot.has_number(name)]
+    pooled = [name for name in column_info.step_names() if name in view.step_metrics]
+    statistics = [
+        f"{name}:{statistic}" for name in columns if _has_statistics(name) for statistic in STATISTICS
+    ]
+    return unique_labels([(_label(name), name) for name in [*columns, *statistics, *pooled]])
+
+
+def _has_statistics(column: str) -> bool:
+    """Return True if the menu offers a column's statistics; offering those of every column would flood it."""
+    return column in ("reward", "response_tokens") or column.startswith("rewards/")
+
+
+def unique_labels(entries: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the entries of a menu by label; a duplicate label gets its column's name appended."""
+    by_label: dict[str, str] = {}
+    for label, name in entries:
+        while label in by_label:
+            label = f"{label} [{name}]"
+        by_label[label] = name
+    return by_label
+
+
+def _label(name: str) -> str:
+    column = column_info.describe(name)
+    return " · ".join([column.axis, *(alias for alias in column.aliases if not alias.startswith(name))])
+
 
 #: Group → names of display settings; each field is made from the declaration in `rlpanel.settings`.
 _DISPLAY = {
@@ -34,28 +111,24 @@ _DISPLAY = {
 _MANY = 1000
 
 
-class SettingsForm(Viewer):
+class SettingsForm(Form):
     """The form below the list of runs; all groups are folded at first."""
 
     def __init__(self, context: Context) -> None:
-        super().__init__()
+        super().__init__(self._on_change, css_classes=["rl-settings"])
         self.context = context
-        self._form = Form(self._on_change, css_classes=["rl-settings"])
         selection, display = context.selection, context.display
         context.param.watch(self._on_view, "view")
         selection.param.watch(self._draw, ["run", "split", "overlay_splits", "curves", "align", "smooth"])
         display.param.watch(self._draw, [name for name in display.param if name != "name"])
         self._draw()
 
-    def __panel__(self) -> Any:
-        return self._form
-
     def _on_view(self, event: Any) -> None:
         """Draw the form again if the run has new choices; most steps only change the constants' values."""
         new, old = event.new, event.old
         facts = constant_facts(new)
         if new.snapshot.name == old.snapshot.name and self._offers(new, facts) == self._offered:
-            self._form.facts = facts
+            self.facts = facts
         else:
             self._draw()
 
@@ -63,9 +136,9 @@ class SettingsForm(Viewer):
         facts = constant_facts(self.context.view)
         self._offered = self._offers(self.context.view, facts)
         groups = list(self._groups())
-        if groups != self._form.groups:
-            self._form.groups = groups
-        self._form.facts = facts
+        if groups != self.groups:
+            self.groups = groups
+        self.facts = facts
 
     def _offers(self, view: RunView, facts: dict[str, list[str]]) -> tuple[object, ...]:
         """Return all that the form's fields get from a run, except the values of its constants."""
@@ -132,7 +205,7 @@ class SettingsForm(Viewer):
     def _on_change(self, name: str, value: Any) -> None:
         """Apply a change of the browser; a value that is not valid changes nothing."""
         context, selection = self.context, self.context.selection
-        fields = {field["name"]: field for group in self._form.groups for field in group["fields"]}
+        fields = {field["name"]: field for group in self.groups for field in group["fields"]}
         field = fields.get(name)
         if field is None or field["kind"] == "fact":
             return
@@ -153,9 +226,7 @@ def _curve_options(view: RunView) -> dict[str, str]:
     """Return the curves of a run by label, computed once for all pages."""
 
     def make() -> dict[str, str]:
-        return curve_menu.unique_labels(
-            [*curve_menu.options(view).items(), *trainer_scalars.options(view.snapshot).items()]
-        )
+        return unique_labels([*options(view).items(), *trainer_scalars.options(view.snapshot).items()])
 
     return cached_on(view, "curve options", current_language(), make)
 

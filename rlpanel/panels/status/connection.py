@@ -28,7 +28,7 @@ class Connection(Component):
     _stylesheets = [read_assets("panels/status/connection.css")]
 
     def __init__(self, context: Context, **params: Any) -> None:
-        super().__init__(margin=(0, 0, 0, 10), align="center", css_classes=["rl-connection"], **params)
+        super().__init__(css_classes=["rl-connection"], **params)
         context.param.watch(self._tick, "now")
 
     def _tick(self, event: Any) -> None:

@@ -1,27 +1,103 @@
-"""Empty state of the board: getting started, reading, or a run without samples."""
+"""What the page shows while it has no samples: the reason, and the next command.
+
+Empty state of the board: getting started, reading, or a run without samples.
+
+Getting started: HTML that explains what a folder without runs contains and which formats are read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-import panel as pn
-from panel.viewable import Viewer
+from markupsafe import Markup
 
-from rlpanel.panel_fixes.html_pane import HtmlPane
-from rlpanel.panels.inputs.input_fields import button
-from rlpanel.panels.language.labels import tr
+from rlpanel.panels.language.labels import tr, tr_html, trn
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import problems_html
-from rlpanel.panels.status.backlog_bar import bar_html
-from rlpanel.panels.status.getting_started import getting_started_html
-from rlpanel.panels.ui import theme
+from rlpanel.panels.status.notices import Notice, bar_html
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.theme import safe_text
+from rlpanel.sources.adapters import accepted
+from rlpanel.sources.discovery.diagnose import Diagnosis
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
-class EmptyState(Viewer):
-    """Page content while there are no samples: explains what is missing, and offers the demo.
+def getting_started_html(root: str, diagnosis: Diagnosis | None) -> str:
+    """Return the HTML that is shown while there are no runs.
+
+    Parameters
+    ----------
+    root : str
+        The root, as it was given; empty if none was.
+    diagnosis : Diagnosis or None
+        Content of the root; None before the first scan.
+    """
+    if not root or diagnosis is None:
+        reason = tr("Nothing to show yet") if root else tr("No folder was given")
+        title = tr("No runs yet")
+        command = Markup("<code>rlpanel serve FOLDER</code>")
+        text = tr_html("{reason}: {command}.", reason=reason, command=command)
+        return f"<h2>{title}</h2><p>{text}</p>{_LINE}{_formats()}"
+    head = (
+        f"<h2>{safe_text(diagnosis.title)}</h2><p><code>{safe_text(root)}</code></p>"
+        f"<p>{safe_text(diagnosis.sentence)}</p>"
+    )
+    return f"{head}{_seen(diagnosis)}{_hints(diagnosis)}{_mapping(root, diagnosis)}{_LINE}{_formats()}"
+
+
+def _seen(diagnosis: Diagnosis) -> str:
+    rows = "".join(
+        f"<li><code>{safe_text(sight.name)}</code> {safe_text(sight.what)}</li>" for sight in diagnosis.seen
+    )
+    if not rows:
+        return ""
+    if diagnosis.others:
+        more = trn("and {count:,} other file", "and {count:,} other files", diagnosis.others)
+        rows += f"<li>{more}</li>"
+    title = tr("Seen")
+    return f'<h3>{title}</h3><ul class="rl-seen">{rows}</ul>'
+
+
+def _hints(diagnosis: Diagnosis) -> str:
+    rows = "".join(f"<li>{safe_text(hint)}</li>" for hint in diagnosis.hints)
+    return f'<ul class="rl-hints">{rows}</ul>' if rows else ""
+
+
+def _mapping(root: str, diagnosis: Diagnosis) -> str:
+    if not diagnosis.mapping:
+        return ""
+    parts = (pair.partition("=") for pair in diagnosis.mapping.split(","))
+    pairs = "\n".join(f"{name} = {key}" if key.isdecimal() else f'{name} = "{key}"' for name, _, key in parts)
+    return (
+        "<h3>Other keys</h3><p>Map the keys of the log on the command line, or in an "
+        "<code>rlpanel.toml</code> beside the log, which takes effect immediately:</p>"
+        f"<pre>rlpanel serve {safe_text(root)} --map {safe_text(diagnosis.mapping)}</pre>"
+        f"<pre>[map]\n{safe_text(pairs)}</pre>"
+    )
+
+
+_LINE = (
+    "<h3>One line per sample</h3><p>This page watches the folder: a run appears as soon as a rank writes its "
+    "first line, for example to <code>rollout_data_rank_0.jsonl</code>:</p>"
+    '<pre>{"step": 3, "prompt": "2 + 2 =", "response": "4", "reward": 1.0,\n'
+    ' "response_tokens": ["4"], "logprobs": [-0.02], "ref_logprobs": [-0.11]}</pre>'
+    "<p>Only <code>step</code> and one of <code>prompt</code> and <code>response</code> are required; "
+    "fields that are not logged are not shown.</p>"
+)
+
+
+def _formats() -> str:
+    """Return a collapsed list of all file formats that can be read."""
+    rows = "".join(f"<li>{safe_text(description)}</li>" for description in accepted())
+    title = tr("All file formats")
+    return f'<details class="rl-kinds"><summary>{title}</summary><ul>{rows}</ul></details>'
+
+
+class EmptyState(Notice):
+    """Cover of the page while there are no samples: explains what is missing, and offers the demo.
+
+    It does not replace the views: a table or plot built without a size may stay empty.
 
     Parameters
     ----------
@@ -30,44 +106,31 @@ class EmptyState(Viewer):
         Called by the button that opens the demo.
     """
 
-    def __init__(self, context: Context, on_demo: Callable[..., None]) -> None:
-        super().__init__()
-        self.context = context
-        self._pane = HtmlPane(
-            "",
-            stylesheets=[
-                theme.CSS,
-                read_assets("panels/status/empty_state.css"),
-                read_assets("panels/status/backlog_bar.css"),
-            ],
-            sizing_mode="stretch_width",
-            margin=0,
+    _stylesheets: ClassVar[list[str]] = [*Notice._stylesheets, read_assets("panels/status/empty_state.css")]
+
+    def __init__(self, context: Context, on_demo: Callable[[], None]) -> None:
+        super().__init__(
+            buttons={"demo": ""}, sizing_mode="stretch_width", margin=0, css_classes=["rl-stage"]
         )
-        self._demo = button(
-            tr("Open the demo run"), on_demo, margin=(12, 0), align="start", css_classes=["rl-demo"]
-        )
-        self._box = pn.Column(
-            self._pane,
-            self._demo,
-            max_width=760,
-            margin=(60, 40),
-            sizing_mode="stretch_width",
-            css_classes=["rl-stage"],
-        )
+        self.context, self._on_demo = context, on_demo
         context.param.watch(self._draw, ["runs", "view", "root", "root_diagnosis"])
         self._draw()
 
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._box
+    def receive(self, message: Any) -> None:
+        """Open the demo. The message comes from the browser."""
+        if message == "demo":
+            self._on_demo()
 
     def _draw(self, *_: Any) -> None:
-        runs, snapshot = self.context.runs, self.context.snapshot
-        self._demo.visible = not runs and not self.context.read_only
-        self._pane.object = (
-            _waiting(snapshot)
-            if runs
-            else getting_started_html(self.context.root, self.context.root_diagnosis)
-        )
+        context = self.context
+        if context.snapshot.samples:
+            self.visible = False
+        elif context.runs:
+            self.param.update(html=_waiting(context.snapshot), buttons={"demo": ""}, visible=True)
+        else:
+            html = getting_started_html(context.root, context.root_diagnosis)
+            label = "" if context.read_only else tr("Open the demo run")
+            self.param.update(html=html, buttons={"demo": label}, visible=True)
 
 
 def _waiting(snapshot: Snapshot) -> str:

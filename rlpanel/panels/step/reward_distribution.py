@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import panel as pn
-from panel.viewable import Viewer
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.panels.export.bar_card import BarCard
@@ -78,26 +76,22 @@ def _narrowest(distinct: np.ndarray) -> float:
     return float(np.diff(distinct).min()) if len(distinct) > 1 else 1.0
 
 
-class RewardDistribution(Viewer):
+class RewardDistribution(BarCard):
     """The distribution of the step's rewards as bars, with the reference's behind them."""
 
     def __init__(self, context: Context) -> None:
-        super().__init__()
-        self.context = context
         self._export: CardExport | None = None
-        self._card = BarCard(context, lambda: self._export, "rl-distribution", visible=False)
+        super().__init__(context, lambda: self._export, "rl-distribution", visible=False)
+        self.context = context
         watch_step(context, self._draw)
         self._draw()
-
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._card
 
     def _draw(self, *_: Any) -> None:
         snapshot, step = self.context.snapshot, self.context.selection.step
         column = _score_column(snapshot)
         self._export = None
         if column is None or step is None:
-            self._card.visible = False
+            self.visible = False
             return
         rows = snapshot.with_outcome(snapshot.rows_of(step))
         values = {"policy": snapshot.counted(column, rows)}
@@ -105,9 +99,7 @@ class RewardDistribution(Viewer):
             values["reference"] = snapshot.counted("ref_reward", rows)
         bins = bins_of(*values.values())
         counted = {name: bins.count(numbers) for name, numbers in values.items()}
-        self._card.draw(
-            {"title": _title(column), "notes": _notes(step, values)}, _distribution_plot(bins, counted)
-        )
+        self.draw({"title": _title(column), "notes": _notes(step, values)}, _distribution_plot(bins, counted))
         names = {"policy": column, "reference": "ref_reward"}
         self._export = CardExport(
             name=f"{file_name(snapshot.name)}-{column}-distribution-step-{step}",
@@ -118,25 +110,21 @@ class RewardDistribution(Viewer):
         )
 
 
-class RewardGap(Viewer):
+class RewardGap(BarCard):
     """Reward minus the reference's reward, sorted, one bar per sample: how many won, and by how much."""
 
     def __init__(self, context: Context) -> None:
-        super().__init__()
-        self.context = context
         self._export: CardExport | None = None
-        self._card = BarCard(context, lambda: self._export, "rl-gap", visible=False)
+        super().__init__(context, lambda: self._export, "rl-gap", visible=False)
+        self.context = context
         watch_step(context, self._draw)
         self._draw()
-
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._card
 
     def _draw(self, *_: Any) -> None:
         snapshot, step = self.context.snapshot, self.context.selection.step
         self._export = None
         if step is None or not snapshot.has_number("reward_gap"):
-            self._card.visible = False
+            self.visible = False
             return
         gap = snapshot.counted("reward_gap", snapshot.rows_of(step))
         gap = np.sort(gap[np.isfinite(gap)])
@@ -148,7 +136,7 @@ class RewardGap(Viewer):
         )
         tip = tr("reward minus the reference's reward, sorted")
         notes = [[tr("sorted, {share}", share=share), ""]]
-        self._card.draw({"title": tr("Gap to reference"), "tip": tip, "notes": notes}, gap_plot(gap))
+        self.draw({"title": tr("Gap to reference"), "tip": tip, "notes": notes}, gap_plot(gap))
         self._export = CardExport(
             name=f"{file_name(snapshot.name)}-reward_gap-step-{step}",
             title="Gap to reference",

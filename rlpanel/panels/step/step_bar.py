@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import panel as pn
 import param
-from panel.viewable import Viewer
 
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import tr
@@ -16,7 +14,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 
 
-class StepControls(Component):
+class StepBar(Component):
     """Buttons, label, slider and switch, drawn by ``step_bar.js``; sends what the user does with them.
 
     It never sends a value that it received. If the server changed a value twice in a short time, the first
@@ -37,53 +35,20 @@ class StepControls(Component):
     _esm = read_assets("panels/ui/dom.js", "panels/step/step_bar.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/step/step_bar.css")]
 
-
-class StepBar(Viewer):
-    """One row with step buttons, label, slider and switch."""
-
     def __init__(self, context: Context) -> None:
-        super().__init__()
-        self.context = context
-        self._controls = StepControls(
+        super().__init__(
             styles=theme.CARD,
             height=40,
             sizing_mode="stretch_width",
             margin=0,
             css_classes=["rl-card", "rl-stepbar"],
         )
-        self._controls.on_msg(lambda event: self._on_message(event.data))
-        context.param.watch(self._draw, "view")
-        context.selection.param.watch(self._draw, ["step", "follow"])
+        self.context = context
+        context.param.watch(self._draw_later, "view")
+        context.selection.param.watch(self._draw_later, ["step", "follow"])
         self._draw()
 
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._controls
-
-    def _draw(self, *_: Any) -> None:
-        steps, selection = self.context.snapshot.steps, self.context.selection
-        position = steps.position(selection.step) if selection.step is not None else -1
-        self._controls.param.update(
-            steps=len(steps.values), position=max(0, position), follow=selection.follow
-        )
-        self._write_label(selection.step)
-
-    def _write_label(self, step: int | None) -> None:
-        steps = self.context.snapshot.steps
-        if step is None or not len(steps.values):
-            self._controls.param.update(label="", note=tr("no steps yet"), doubts="")
-            return
-        position = steps.position(step)
-        count = tr(", {position:,} samples", position=int(steps.samples[position])) if position >= 0 else ""
-        if position >= 0 and steps.episodes[position] != steps.samples[position]:
-            count += tr(", {episodes:,} episodes", episodes=int(steps.episodes[position]))
-        note = tr("of {last}{samples}", last=int(steps.values[-1]), samples=count)
-        self._controls.param.update(
-            label=tr("Step {step}", step=step),
-            note=note,
-            doubts=" · ".join(step_doubts(self.context.snapshot, step)),
-        )
-
-    def _on_message(self, message: Any) -> None:
+    def receive(self, message: Any) -> None:
         """Handle what the user did. The message comes from the browser."""
         if not (isinstance(message, list) and len(message) == 2):
             return
@@ -91,12 +56,40 @@ class StepBar(Viewer):
         if action == "move" and value in (-1, 1):
             self.context.move_step(int(value))
         elif action == "show" and _is_share(value):
-            self._write_label(self._step_at(value))
+            self.param.update(self._texts(self._step_at(value)))
         elif action == "select" and _is_share(value):
             self.context.choose_step(self._step_at(value))
             self._draw()
         elif action == "follow" and isinstance(value, bool):
             self.context.selection.follow = value
+
+    def _draw_later(self, *_: Any) -> None:
+        self.context.draw_later(self._draw)
+
+    def _draw(self) -> None:
+        steps, selection = self.context.snapshot.steps, self.context.selection
+        position = steps.position(selection.step) if selection.step is not None else -1
+        self.param.update(
+            steps=len(steps.values),
+            position=max(0, position),
+            follow=selection.follow,
+            **self._texts(selection.step),
+        )
+
+    def _texts(self, step: int | None) -> dict[str, str]:
+        """Return the label of a step, and the texts behind it."""
+        steps = self.context.snapshot.steps
+        if step is None or not len(steps.values):
+            return {"label": "", "note": tr("no steps yet"), "doubts": ""}
+        position = steps.position(step)
+        count = tr(", {position:,} samples", position=int(steps.samples[position])) if position >= 0 else ""
+        if position >= 0 and steps.episodes[position] != steps.samples[position]:
+            count += tr(", {episodes:,} episodes", episodes=int(steps.episodes[position]))
+        return {
+            "label": tr("Step {step}", step=step),
+            "note": tr("of {last}{samples}", last=int(steps.values[-1]), samples=count),
+            "doubts": " · ".join(step_doubts(self.context.snapshot, step)),
+        }
 
     def _step_at(self, share: float) -> int | None:
         """Return the step at a share of the slider; steps may have been added since the browser drew it."""

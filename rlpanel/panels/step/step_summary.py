@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import panel as pn
 import param
-from panel.viewable import Viewer
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import change_text, number
@@ -23,48 +22,36 @@ from rlpanel.store.snapshot.snapshot_cache import cached_on
 _POOLED = ("var_explained", "clipfrac", "engine_mismatch", "zero_variance_groups", "repeated_responses")
 
 
-class StepNumbers(Component):
-    """One button per number, drawn by ``step_numbers.js``; a click sends the name of the column."""
+class StepSummary(Component):
+    """A card with the step's means and their change; a click shows the curve."""
 
     numbers = param.List(default=[], doc="One JSON object per number.")
 
     _esm = read_assets("panels/ui/dom.js", "panels/step/step_numbers.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/step/step_summary.css")]
 
-
-class StepSummary(Viewer):
-    """A card with the step's means and their change since the previous step."""
-
     def __init__(self, context: Context) -> None:
-        super().__init__()
-        self.context = context
-        self._numbers = StepNumbers(margin=0, sizing_mode="stretch_width")
-        self._numbers.on_msg(lambda event: self._on_click(event.data))
-        self._card = pn.Column(
-            self._numbers,
+        super().__init__(
             styles=theme.CARD,
             sizing_mode="stretch_width",
             margin=0,
             visible=False,
             css_classes=["rl-numbers"],
         )
+        self.context = context
         watch_step(context, self._draw)
         context.display.param.watch(self._draw, ["kl_estimator", "per_sequence"])
         self._draw()
 
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._card
+    def receive(self, message: Any) -> None:
+        """Show the curve of the column that the browser names."""
+        if isinstance(message, str):
+            with pn.io.hold():
+                show_curve(self.context, message)
 
     def _draw(self, *_: Any) -> None:
         numbers = step_numbers(self.context)
-        self._card.visible = bool(numbers)
-        if numbers:
-            self._numbers.numbers = numbers
-
-    def _on_click(self, column: Any) -> None:
-        if isinstance(column, str):
-            with pn.io.hold():
-                show_curve(self.context, column)
+        self.param.update(numbers=numbers or self.numbers, visible=bool(numbers))
 
 
 def step_numbers(context: Context) -> list[dict[str, str]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
@@ -143,10 +143,9 @@ def _size(chars: int) -> str:
     return f"{chars:,} character{'s' if chars != 1 else ''}"
 
 
-def text_pane(css_class: str) -> HtmlPane:
+def text_pane(css_class: str) -> Html:
     """An empty pane in the style of a sample's texts."""
-    return HtmlPane(
-        "",
+    return Html(
         stylesheets=[theme.CSS, read_assets("panels/texts/prompt.css", "panels/texts/sample_text.css")],
         sizing_mode="stretch_width",
         margin=(8, 14, 4, 14),

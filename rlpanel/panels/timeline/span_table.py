@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes
-from rlpanel.panels.timeline.span_colors import Coloring
+from rlpanel.panels.timeline.span_colors import ENGLISH_LABELS, Coloring, TimelineLabels
 from rlpanel.panels.timeline.swim_lanes import SwimLanes
-from rlpanel.panels.timeline.timeline_labels import ENGLISH_LABELS, TimelineLabels
 from rlpanel.panels.ui import theme
 
 #: Length of the mark of a failed rollout as a share of the axis.

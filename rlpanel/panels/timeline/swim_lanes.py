@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes
-from rlpanel.panels.timeline.timeline_labels import ENGLISH_LABELS, TimelineLabels
+from rlpanel.panels.timeline.span_colors import ENGLISH_LABELS, TimelineLabels
 
 SLOWEST, BY_RANK, BY_WORKER = "slowest first", "by rank", "by worker"
 

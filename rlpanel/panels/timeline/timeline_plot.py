@@ -11,11 +11,17 @@ import pandas as pd
 
 from rlpanel.number_text import number
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes
-from rlpanel.panels.timeline.span_colors import NAME_CHARS, PHASE, color_spans, phase_names
+from rlpanel.panels.timeline.span_colors import (
+    ENGLISH_LABELS,
+    NAME_CHARS,
+    PHASE,
+    TimelineLabels,
+    color_spans,
+    phase_names,
+)
 from rlpanel.panels.timeline.span_raster import span_image
 from rlpanel.panels.timeline.span_table import SpanTable, Window, span_table
 from rlpanel.panels.timeline.swim_lanes import SLOWEST, SwimLanes, lanes_of
-from rlpanel.panels.timeline.timeline_labels import ENGLISH_LABELS, TimelineLabels
 from rlpanel.panels.ui import theme
 from rlpanel.texts.shorten import plot_text
 

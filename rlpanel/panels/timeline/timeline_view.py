@@ -1,24 +1,31 @@
-"""The tab with the timeline of a step: one bar per rollout, divided into its phases."""
+"""The timeline of a step's rollouts, with its head.
+
+The tab with the timeline of a step: one bar per rollout, divided into its phases.
+
+The head of the timeline: order, colours, legend, a note, and the slowest rollouts as buttons.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.panels.session.background_task import BackgroundTask
+from rlpanel.number_text import number
+from rlpanel.panel_fixes.component import Component
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.timeline.rollout_at import rollout_at
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes, has_times, read_spans, times_of
-from rlpanel.panels.timeline.span_colors import PHASE, colorings_of
+from rlpanel.panels.timeline.span_colors import PHASE, colorings_of, session_labels
 from rlpanel.panels.timeline.span_table import Window
 from rlpanel.panels.timeline.swim_lanes import SLOWEST, orders_of
 from rlpanel.panels.timeline.timeline_figure import TimelineFigure
-from rlpanel.panels.timeline.timeline_head import TimelineHead, head_data
-from rlpanel.panels.timeline.timeline_labels import session_labels
 from rlpanel.panels.timeline.timeline_plot import (
     Picture,
     Timeline,
@@ -27,6 +34,71 @@ from rlpanel.panels.timeline.timeline_plot import (
     timeline_of,
     window_of,
 )
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+
+#: Number of the slowest rollouts that have a button.
+_SLOWEST = 5
+
+
+class TimelineHead(Component):
+    """Drawn by ``timeline_head.js``.
+
+    It sends pairs: ``["ready", 0]`` once it is drawn, ``["order", name]``, ``["color", name]``,
+    ``["pick", position of a rollout]`` and ``["all", 0]``.
+    """
+
+    data = param.Dict(default={}, doc="What is shown; see `head_data`.")
+    zoomed = param.Boolean(default=False, doc="Whether only a part of the timeline is in view.")
+
+    _esm = read_assets("panels/ui/dom.js", "panels/timeline/timeline_head.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/timeline/timeline_head.css")]
+
+
+def head_data(timeline: Timeline, order: str, coloring: str) -> dict[str, Any]:
+    """Return what the head shows of a timeline.
+
+    Returns
+    -------
+    dict
+        ``note``, ``order``, ``orders``, ``coloring``, ``colorings``; ``entries``: names and colours of the
+        legend; ``rollouts``: positions, texts and titles of the slowest.
+    """
+    times, table = timeline.times, timeline.table
+    used = np.unique(table.code[table.code >= 0]).tolist()
+    slowest = np.argsort(-times.seconds, kind="stable")[:_SLOWEST].tolist()
+    return {
+        "note": note_of(times),
+        "order": order,
+        "orders": orders_of(times),
+        "coloring": coloring,
+        "colorings": colorings_of(times),
+        "entries": [(table.names[code], table.colors[code]) for code in used],
+        "rollouts": [
+            (
+                at,
+                f"{number(float(times.seconds[at]))} s",
+                tr("Show the sample of rollout {place}", place=place),
+            )
+            for place, at in enumerate(slowest, 1)
+        ],
+    }
+
+
+def note_of(times: RolloutTimes) -> str:
+    """Return a sentence on the step's times, and on what is not known of them."""
+    if not len(times):
+        return tr("No rollout of this step has times.")
+    middle, longest = np.quantile(times.seconds, [0.5, 1.0])
+    label = tr("{count:,} rollouts: median {median} s, slowest {slowest} s.")
+    parts = [label.format(count=len(times), median=number(float(middle)), slowest=number(float(longest)))]
+    if not times.exact:
+        parts.append(tr("Phases are sums; their order in time was not logged."))
+    elif times.exact < len(times):
+        label = tr("Phases of {count:,} rollouts are sums; their order in time was not logged.")
+        parts.append(label.format(count=len(times) - times.exact))
+    return " ".join(parts)
+
 
 _NO_TIMES = (
     "This run logs no times. Log `timing` with each sample, for example "
@@ -59,7 +131,7 @@ class TimelineTab(Viewer):
             lambda picture: self._figure.draw(picture), context.threads.views
         )
         self._head = TimelineHead(sizing_mode="stretch_width", margin=0)
-        self._head.on_msg(lambda event: self._on_message(event.data))
+        self._head.on_message(self._on_message)
         self._figure = TimelineFigure(self._zoom, self._tap)
         self._column = pn.Column(
             self._head,

@@ -17,15 +17,13 @@ from panel.viewable import Viewer
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
 from rlpanel.number_text import number
-from rlpanel.panel_fixes.click_table import ClickTable
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
-from rlpanel.panels.language.labels import tr
-from rlpanel.panels.session.background_task import BackgroundTask
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.session.threads import BackgroundTask
+from rlpanel.panels.tables.data_table import DataColumn, DataTable
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.table_click import click_field
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.query.fetch_sample import (
     VALUE_ERROR,
@@ -43,6 +41,7 @@ MAX_TOKENS = 50
 LEAST = (1, 3, 10, 30, 100, 300, 1000)
 #: Columns with the positions of the largest values, in descending order.
 _POSITIONS = ("at", "second", "third")
+_TITLES = {"largest": "max", "at": marked("max at"), "second": marked("2nd at"), "third": marked("3rd at")}
 
 
 class TokenRanking(Viewer):
@@ -72,17 +71,30 @@ class TokenRanking(Viewer):
             value=3,
         )
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-stop"])
-        self._note = HtmlPane(
-            "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 14, 4, 14),
+        self._note = Html(
+            stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 14, 4, 14),
             css_classes=["rl-ranking-note"],
         )  # fmt: skip
-        self._picked = click_field(self._pick)
-        self._table = ranking_table()
-        self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
+        self.table = DataTable(
+            [
+                DataColumn("token", "token"),
+                *(
+                    DataColumn(each, tr(_TITLES.get(each, each)), align="right")
+                    for each in ("count", "mean", "largest", *_POSITIONS)
+                ),
+            ],
+            key="key",
+            pick=self._pick,
+            sortable=False,
+            sizing_mode="stretch_both",
+            min_height=200,
+            margin=0,
+            css_classes=["rl-ranking"],
+        )
         self._column = pn.Column(
-            FieldRow(self._measure, self._least, self._stop, self._picked, margin=(10, 10, 0, 10)),
+            FieldRow(self._measure, self._least, self._stop, margin=(10, 10, 0, 10)),
             self._note,
-            self._table,
+            self.table,
             sizing_mode="stretch_both",
             margin=0,
         )
@@ -165,8 +177,8 @@ class TokenRanking(Viewer):
 
     def _draw(self, *_: Any) -> None:
         frame = _frame(self._shown, self._measure.value, self._least.value)
-        if not frame.equals(self._table.value):
-            self._table.value = frame
+        if not frame.equals(self.table.frame):
+            self.table.draw(frame)
 
     def _on_choice(self, *_: Any) -> None:
         """Draw the table for the chosen measure and minimum count."""
@@ -175,7 +187,7 @@ class TokenRanking(Viewer):
             self._show_note(self._summary())
 
     def _show_note(self, text: str) -> None:
-        self._note.object = f'<span class="note">{safe_text(text)}</span>'
+        self._note.html = f'<span class="note">{safe_text(text)}</span>'
 
     def _summary(self) -> str:
         """Describe the samples that were counted."""
@@ -192,13 +204,18 @@ class TokenRanking(Viewer):
         text += tr(" of {total:,} samples", total=total) if total > progress.read else tr(" samples")
         text += tr(" that match the grid's search and filters") if passing is not None else ""
         text += tr("; stopped") if not progress.complete else ""
-        return text if len(self._table.value) else tr("{text}; no token is seen that often", text=text)
+        return text if len(self.table.frame) else tr("{text}; no token is seen that often", text=text)
 
-    def _pick(self, event: Any) -> None:
-        """Select the clicked sample and token; the value is uid, ``#`` index and a time stamp."""
-        uid, _, position = event.new.rpartition("\n")[0].rpartition("\n")
-        if uid:
-            self.context.selection.param.update(uid=uid, token=int(position.lstrip("#")), follow=False)
+    def _pick(self, key: str, name: str) -> None:
+        """Select the clicked sample and token; a click on another column selects the largest value."""
+        frame = self.table.frame
+        row = frame[frame["key"] == key]
+        if row.empty:
+            return
+        position = name if name in _POSITIONS and row[name].item() else _POSITIONS[0]
+        if row[position].item():
+            uid, token = row[f"uid_{position}"].item(), int(row[position].item().lstrip("#"))
+            self.context.selection.param.update(uid=uid, token=token, follow=False)
             self.picks += 1
 
 
@@ -211,6 +228,7 @@ def _frame(progress: TallyProgress, measure: str | None, least: int) -> pd.DataF
     )
     return pd.DataFrame(
         {
+            "key": [str(at) for at in range(len(ranking))],
             "token": [_token_text(ranked.token, encoding) for ranked in ranking],
             "count": [f"{ranked.seen:,}" for ranked in ranking],
             "mean": [number(ranked.mean) for ranked in ranking],
@@ -251,41 +269,3 @@ def _token_text(token: str, encoding: Encoding) -> str:
     """Return the quoted text of a token, with marks for line breaks and tabs."""
     text = read_piece(token, encoding)
     return f"“{text}”".replace("\n", "↵").replace("\t", "⇥") if text else tr("∅ (empty token)")
-
-
-#: Sends uid and token index of the clicked position; a click on another column selects the largest value.
-#: The time stamp makes a second click on the same cell a change of the value.
-_PICK = """
-const {data} = cb_obj.origin.source
-const row = cb_obj.row
-const name = data[`uid_${cb_obj.column}`]?.[row] ? cb_obj.column : "at"
-if (data[name] && row < data[name].length) {
-  picked.value = `${data[`uid_${name}`][row]}\\n${data[name][row]}\\n${Date.now()}`
-}
-"""
-
-
-def ranking_table() -> ClickTable:
-    """Return the table without rows."""
-    hidden = [f"uid_{position}" for position in _POSITIONS]
-    names = ("token", "count", "mean", "largest", *_POSITIONS, *hidden)
-    return ClickTable(
-        pd.DataFrame({name: pd.Series(dtype=str) for name in names}),
-        show_index=False,
-        disabled=True,
-        selectable=False,
-        sizing_mode="stretch_both",
-        min_height=200,
-        margin=0,
-        layout="fit_columns",
-        stylesheets=[read_assets("panels/ui/table.css")],
-        css_classes=["rl-ranking"],
-        hidden_columns=hidden,
-        formatters={name: {"type": "plaintext"} for name in names},
-        text_align=dict.fromkeys(names[1:7], "right"),
-        header_align=dict.fromkeys(names[1:7], "right"),
-        titles={"largest": "max", "at": tr("max at"), "second": tr("2nd at"), "third": tr("3rd at")},
-        row_height=27,
-        sortable=False,
-        configuration={"placeholder": ""},
-    )

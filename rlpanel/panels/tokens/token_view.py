@@ -1,24 +1,234 @@
-"""Token view: the response as text coloured by a token metric, above a heatmap of all token metrics.
+"""The token view of one response, and what it sends to the browser.
+
+Token view: the response as text coloured by a token metric, above a heatmap of all token metrics.
 
 A JSComponent draws it with the scripts in this folder. The server sends each sample in one message.
 Changes of metric, token and theme, hover and search are then handled in the browser.
+
+Packs a sample into the binary payload of the token view.
+
+``payload.js`` reads it. Texts are UTF-8, each terminated by 0xFF, a byte that UTF-8 never uses.
+Log-probabilities are sent without loss; the browser derives the metrics that depend on them
+(``formulas.js``). Other values are little-endian float32, row after row. A row that equals another row or
+holds a single value takes no bytes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
 import panel as pn
 import param
 
+from rlpanel.metrics.engine import column_info
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panels.language.labels import current_language
-from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
-from rlpanel.panels.tokens.token_payload import metric_declarations, pack_sample
+from rlpanel.panels.language.labels import current_language, tr
+from rlpanel.panels.tokens.metric_rows import DERIVED, KL_ESTIMATORS, MetricRow, build_rows, scale_of
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.schema import Sample
 from rlpanel.store.snapshot.snapshot_cache import cached_on
+from rlpanel.texts.display_text import TokenText, decode, escape_invisible, spell
+
+SEPARATOR = b"\xff"
+_NOT_METRICS = {"response_token_ids", "loss_mask"}
+
+#: Values with up to six decimals are sent as int32 multiples of 1e-6. The extremes of int32 encode NaN and
+#: the infinities.
+MICRO = 1_000_000
+_NAN, _LOWEST, _HIGHEST = -(2**31), -(2**31) + 1, 2**31 - 1
+#: Codes used instead of a row's offset: one value for all tokens, or computed in the browser.
+_CONSTANT, _COMPUTED = -1, -2
+
+
+def pack_sample(sample: Sample | None, *, pad_token: str = "", kl_estimator: str = "kl_k3") -> dict[str, Any]:
+    """Return the payload that the browser draws ``sample`` from.
+
+    Parameters
+    ----------
+    sample : Sample or None
+    pad_token : str
+        Tokens equal to it are drawn in grey.
+    kl_estimator : str
+        Estimator of the KL row.
+
+    Returns
+    -------
+    dict
+        ``state`` is ``tokens``, ``positions`` (values or ids without token texts), ``text`` (neither) or
+        ``empty`` (no sample). ``plain`` is a text to show instead of tokens.
+    """
+    if sample is None:
+        return {"state": "empty", "plain": tr("Choose a sample to read its tokens.")}
+    tokens = sample.response_tokens or None
+    arrays = {name: array for name, array in sample.arrays().items() if name not in _NOT_METRICS}
+    rows, notes = build_rows(arrays, None if tokens is None else len(tokens), kl_estimator)
+    ids = sample.response_token_ids
+    cells = max([len(tokens or ()), 0 if ids is None else len(ids), *(len(row.values) for row in rows)])
+    if not cells:
+        return _plain(sample)
+    packed: dict[str, Any] = {"state": "positions", "cells": cells, "tokens": 0}
+    if tokens is not None:
+        decoded = decoded_tokens(sample, pad_token)
+        packed |= {"state": "tokens", "tokens": len(tokens)} | _pack_texts(tokens, decoded)
+        notes += _text_notes(decoded)
+    else:
+        packed["plain"] = escape_invisible(sample.response or "")
+        notes.append(_missing_texts(sample))
+    if not arrays:
+        notes.append(tr("No token values are logged: no logprobs, rewards, values or advantages."))
+    if ids is not None:
+        usable = (ids >= 0) & (ids < 2**31)  # others, and NaN for null, are sent as -1
+        packed["ids"] = np.where(usable, ids, -1).astype("<i4").tobytes()
+    masked, mask_notes = _pack_loss_mask(sample.loss_mask, cells)
+    packed |= masked
+    return packed | _pack_rows(rows, arrays) | {"notes": notes + mask_notes}
+
+
+def decoded_tokens(sample: Sample, pad_token: str = "") -> TokenText:
+    """Return the display texts of a sample's tokens; computed once for all views of it."""
+    tokens = sample.response_tokens or []
+    make = partial(decode, tokens, pad_token, sample.response, sample.loss_mask)
+    return cached_on(sample, "decoded", pad_token, make, most=1)
+
+
+def metric_declarations() -> dict[str, dict[str, Any]]:
+    """Return the declaration of each token metric by name: label, unit, scale, color, tip, needs."""
+    names = ("label", "unit", "color", "tip")
+    return {
+        m.name: {name: getattr(column_info.describe(m.name), name) for name in names}
+        | {"scale": scale_of(m), "needs": list(m.needs)}
+        for m in column_info.visible_metrics()
+        if m.level == "token"
+    }
+
+
+def lossless(values: np.ndarray) -> dict[str, Any]:
+    """Encode an array without loss in the shortest of three number formats.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+
+    Returns
+    -------
+    dict
+        ``type`` is ``micro`` (int32 multiples of 1e-6), ``f4`` or ``f8``; ``data`` holds the little-endian
+        bytes.
+    """
+    finite = np.isfinite(values)
+    with np.errstate(over="ignore"):
+        single = values.astype("<f4")
+        whole = np.rint(np.where(finite, values, 0.0) * MICRO)
+    if (np.abs(whole) < _HIGHEST).all() and (whole[finite] / MICRO == values[finite]).all():
+        codes = np.select([finite, np.isnan(values), values < 0], [whole, _NAN, _LOWEST], _HIGHEST)
+        return {"type": "micro", "data": codes.astype("<i4").tobytes()}
+    if (single[finite] == values[finite]).all():
+        return {"type": "f4", "data": single.tobytes()}
+    return {"type": "f8", "data": values.astype("<f8").tobytes()}
+
+
+def _pack_loss_mask(mask: np.ndarray | None, cells: int) -> tuple[dict[str, bytes], list[str]]:
+    """Return one bit per token, set if the loss mask excludes it, and a note; empty if it excludes none."""
+    if mask is None:
+        return {}, []
+    if len(mask) != cells:
+        return {}, [
+            tr("Loss mask not shown: {values} values for {tokens} tokens.", values=len(mask), tokens=cells)
+        ]
+    masked = mask == 0
+    if not masked.any():
+        return {}, []
+    note = tr(
+        "{masked:,} of {tokens:,} tokens are masked from the loss.", masked=int(masked.sum()), tokens=cells
+    )
+    return {"outside": np.packbits(masked, bitorder="little").tobytes()}, [note]
+
+
+def _plain(sample: Sample) -> dict[str, Any]:
+    """Return the payload of a sample without tokens and token values: its response as text."""
+    text = escape_invisible(sample.response or "")
+    notes = [tr("Neither tokens nor token values are logged for this sample.")]
+    return {
+        "state": "text",
+        "plain": text,
+        "notes": notes if text else [*notes, tr("The response is empty.")],
+    }
+
+
+def _missing_texts(sample: Sample) -> str:
+    """Return the note for a sample without token texts."""
+    if sample.response_token_ids is None:
+        return tr("Token texts are not logged: tokens have indices.")
+    return tr("Token texts are not logged, only ids: serve with --tokenizer tokenizer.json to see texts.")
+
+
+def _pack_texts(tokens: Sequence[str], decoded: TokenText) -> dict[str, Any]:
+    """Pack texts and kinds, and the raw tokens that cannot be derived from their texts."""
+    packed: dict[str, Any] = {"texts": _join(decoded.texts), "kinds": decoded.kinds.tobytes()}
+    usual_tokens = (spell(text, decoded.encoding) for text in decoded.texts)
+    raws = [
+        "" if token == usual else escape_invisible(token)
+        for token, usual in zip(tokens, usual_tokens, strict=True)
+    ]
+    packed["encoding"] = decoded.encoding
+    return packed | {"raws": _join(raws)} if any(raws) else packed
+
+
+def _join(texts: Iterable[str]) -> bytes:
+    return b"".join(text.encode("utf-8", "replace") + SEPARATOR for text in texts)
+
+
+def _text_notes(decoded: TokenText) -> list[str]:
+    if not decoded.replaced:
+        return []
+    return [tr("{replaced} × �: invalid UTF-8 bytes.", replaced=decoded.replaced)]
+
+
+def _pack_rows(rows: Sequence[MetricRow], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Pack the values of all rows, and the other attributes of the rows column by column.
+
+    Declarations of metrics are not included; the browser has them already (see `metric_declarations`).
+    """
+    blocks: list[np.ndarray] = []
+    offset_of: dict[bytes, int] = {}
+    offsets, size = [], 0
+    for row in rows:
+        offset = _CONSTANT
+        if row.name in DERIVED:
+            offset = _COMPUTED
+        elif not _is_constant(row.values):
+            offset = offset_of.setdefault(row.values.tobytes(), size)
+            if offset == size:
+                blocks.append(row.values)
+                size += len(row.values)
+        offsets.append(offset)
+    columns = {
+        "name": [row.name for row in rows],
+        "at": offsets,
+        "size": [len(row.values) for row in rows],
+        "constant": [float(row.values[0]) for row in rows],
+        "around": [row.around for row in rows],
+        "flip": [row.flip for row in rows],
+        "digits": [row.digits for row in rows],
+        "short": [row.short for row in rows],
+        "note": [row.note for row in rows],
+    }
+    for name in ("lo", "hi", "least", "most", "center"):
+        columns[name] = [float(f"{getattr(row, name):.6g}") for row in rows]
+    floats = np.concatenate(blocks).astype("<f4").tobytes() if blocks else b""
+    inputs = dict.fromkeys(
+        need for row in rows if row.name in DERIVED for need in column_info.get(row.name).needs
+    )
+    return {"rows": columns, "values": floats, "inputs": {name: lossless(arrays[name]) for name in inputs}}
+
+
+def _is_constant(values: np.ndarray) -> bool:
+    return bool((values == values[0]).all() or np.isnan(values).all())
+
 
 # Joined into one JavaScript module, in this order; the last file exports ``render``.
 _SCRIPTS = (

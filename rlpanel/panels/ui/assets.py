@@ -13,7 +13,7 @@ def read_assets(*paths: str) -> str:
     Parameters
     ----------
     *paths : str
-        Paths below the package, such as ``panels/ui/table.css``. Scripts that are read together
+        Paths below the package, such as ``panels/tables/data_table.css``. Scripts that are read together
         form one JavaScript module; the last one exports ``render``.
 
     Raises

@@ -1,8 +1,12 @@
 """Colours, fonts and plot styling that all views share.
 
+Colours, fonts and plot styling that all views share.
+
 A colour has one meaning everywhere: policy orange, reference blue, KL yellow, length violet, entropy green;
 green and red mean good and bad. Views use the colours' names; this module defines their values in the dark
 and light theme. Each has a contrast of at least 4.5 to all backgrounds (WCAG level AA), except "faint".
+
+Design without style sheets of its own: the board's colours come from its CSS variables.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from contextlib import AbstractContextManager
 import panel as pn
 from bokeh.plotting import figure
 from bokeh.themes import Theme
+from panel.theme.base import Design
 
 from rlpanel.number_text import change_text
 from rlpanel.panels.ui.assets import read_assets
@@ -158,3 +163,11 @@ def restyle(plot: figure, dark: bool) -> None:
     for axis in (plot.xaxis, plot.yaxis):
         axis.update(major_label_text_color=colors["muted"], axis_label_text_color=colors["muted"])
     plot.ygrid.grid_line_color = colors["line"]
+
+
+class PlainDesign(Design):
+    """Adds nothing to a component.
+
+    Panel's own designs add four style sheets to each component, and the browser computes all styles again for
+    each of them. Their colours would also override the theme's.
+    """

@@ -14,9 +14,9 @@ import pytest
 
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import SessionLoop
-from rlpanel.panels.session.redraw_queue import RedrawQueue, draw_in_turn
 from rlpanel.runtime import default_runtime
 from tests.factories import append, line, write_run
+from tests.served_document import served_document
 from tests.ui.board import Served
 from tests.viewer import Viewer
 from tests.waiting import let_loop_run_until, occupy_thread, run_alone, wait_until
@@ -73,8 +73,6 @@ def test_a_suspended_page_gets_the_newest_state_and_does_not_delay_other_pages(t
         for step in range(2, steps + 1):
             append(log, line(step, **tokens))
             await asyncio.to_thread(wait_until, partial(awake.has_seen, step), 30)
-        behind = min(default_runtime().hub._sessions - others, key=lambda session: session._last_drawn)
-        assert behind.loop.is_sending
         asleep.set_room(1 << 22)
         tasks.append(asyncio.create_task(asleep.follow()))
         await asyncio.to_thread(wait_until, partial(asleep.has_seen, steps), 30)
@@ -82,16 +80,11 @@ def test_a_suspended_page_gets_the_newest_state_and_does_not_delay_other_pages(t
             viewer.close()
         await asyncio.gather(*tasks)
 
-    others = set(default_runtime().hub._sessions)
     with Served(tmp_path) as server:
         run_alone(look())
 
 
-def test_one_page_is_drawn_at_once() -> None:
-    assert drawn_in_turn(lambda loop: [loop])[0] == "page 0"
-
-
-def drawn_in_turn(places: Callable[[SessionLoop], list[SessionLoop]]) -> list[str]:
+def drawn_in_turn(pages: Callable[[asyncio.AbstractEventLoop], list[SessionLoop]]) -> list[str]:
     """Return what the event loop did, in order, while it drew pages for five milliseconds each."""
     did: list[str] = []
 
@@ -100,11 +93,10 @@ def drawn_in_turn(places: Callable[[SessionLoop], list[SessionLoop]]) -> list[st
         occupy_thread(0.005)
 
     async def run() -> None:
-        turns, loop = RedrawQueue(), SessionLoop(asyncio.get_running_loop())
-        pages = places(loop)
-        for page, place in enumerate(pages):
-            turns.put(place, partial(draw, page))
-        turns.put(loop, partial(did.append, "end"))
+        loop = asyncio.get_running_loop()
+        for page, place in enumerate(pages(loop)):
+            place.draw(partial(draw, page))
+        SessionLoop(loop).draw(partial(did.append, "end"))
         while "end" not in did:
             did.append("others")
             await asyncio.sleep(0)
@@ -114,13 +106,13 @@ def drawn_in_turn(places: Callable[[SessionLoop], list[SessionLoop]]) -> list[st
 
 
 def test_pages_are_drawn_one_by_one_and_other_requests_are_served_in_between() -> None:
-    did = drawn_in_turn(lambda loop: [loop] * 20)
+    did = drawn_in_turn(lambda loop: [SessionLoop(loop) for _ in range(20)])
     begun = [at for at, what in enumerate(did) if what != "others"]
     assert [did[at] for at in begun] == [f"page {page}" for page in range(20)] + ["end"]
     assert all("others" in did[at:then] for at, then in pairwise(begun))
 
 
-def test_redraws_of_one_page_keep_their_order_while_the_first_waiting_one_is_scheduled() -> None:
+def test_redraws_of_one_page_keep_their_order() -> None:
     """A file is sent to the browser in parts, each as one redraw."""
     drawn: list[str] = []
 
@@ -129,11 +121,11 @@ def test_redraws_of_one_page_keep_their_order_while_the_first_waiting_one_is_sch
         occupy_thread(0.02)
 
     async def run() -> None:
-        queue, loop = RedrawQueue(), SessionLoop(asyncio.get_running_loop())
-        queue.put(loop, partial(draw_slowly, "first"))
-        queue.put(loop, partial(drawn.append, "second"))
-        await let_loop_run_until(lambda: not len(queue))
-        queue.put(loop, partial(drawn.append, "third"))  # the second is scheduled, but not drawn yet
+        loop = SessionLoop(asyncio.get_running_loop())
+        loop.draw(partial(draw_slowly, "first"))
+        loop.draw(partial(drawn.append, "second"))
+        await let_loop_run_until(lambda: drawn == ["first"])
+        loop.draw(partial(drawn.append, "third"))
         await let_loop_run_until(lambda: len(drawn) == 3)
 
     run_alone(asyncio.wait_for(run(), 30))
@@ -152,8 +144,8 @@ def test_what_is_drawn_while_a_browser_draws_its_document_is_sent_afterwards(tmp
         page, other = SessionLoop(served.loop, session.document), SessionLoop(served.loop)
         turn = threading.Event()
         for name in ("first", "second", "third"):
-            draw_in_turn(page, partial(drawn.append, name))
-        page.call_soon(lambda: draw_in_turn(other, turn.set))  # its turn comes after theirs
+            page.draw(partial(drawn.append, name))
+        page.call_soon(lambda: other.draw(turn.set))  # its turn would come after theirs
         await asyncio.to_thread(turn.wait, 30)
         loading = list(drawn)
         await viewer.report_ready()
@@ -168,21 +160,23 @@ def test_what_is_drawn_while_a_browser_draws_its_document_is_sent_afterwards(tmp
     assert drawn == ["first", "second", "third"]
 
 
-class Silent:
-    """A page that is called up, and does not draw."""
-
-    is_gone = is_loading = False
-
-    def call_soon(self, callback: Callable[[], object]) -> None:
-        pass
-
-
-class Gone:
-    """A page whose session has ended."""
-
-    is_gone = True
-
-
 def test_a_page_that_does_not_draw_does_not_delay_the_next() -> None:
-    did = drawn_in_turn(lambda loop: [loop, Silent(), Gone(), loop])
-    assert [what for what in did if what != "others"] == ["page 0", "page 3", "end"]
+    drawn: list[str] = []
+
+    async def run() -> None:
+        loop, free = asyncio.get_running_loop(), asyncio.Event()
+        async with served_document() as ended:
+            gone = SessionLoop(loop, ended)
+        async with served_document() as document:
+            locked = asyncio.create_task(document.session_context.with_locked_document(lambda _: free.wait()))
+            pages = {"gone": gone, "locked": SessionLoop(loop, document), "next": SessionLoop(loop)}
+            await asyncio.sleep(0)  # the document is locked
+            for name, page in pages.items():
+                page.draw(partial(drawn.append, name))
+            await let_loop_run_until(lambda: drawn)
+            free.set()
+            await let_loop_run_until(lambda: len(drawn) == 2)
+            await locked
+
+    run_alone(asyncio.wait_for(run(), 30))
+    assert drawn == ["next", "locked"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.app.server.forced_end import GRACE
+from rlpanel.app.server.background_service import GRACE
 from tests.factories import write_run
 from tests.integration.forked import CHECKOUT
 from tests.integration.server_process import ServerProcess
@@ -29,7 +29,7 @@ def block():
 """
 _IN_A_BLOCK = f"""{_BLOCK}
 import signal
-from rlpanel.app.server.forced_end import forced_end
+from rlpanel.app.server.background_service import forced_end
 signal.signal(signal.SIGTERM, lambda *_: None)
 with forced_end(0.2):
     block()
@@ -89,7 +89,7 @@ def test_a_blocked_process_ends_on_sigterm() -> None:
 def test_a_process_that_ended_in_time_is_not_ended_again() -> None:
     code = (
         "import os, signal, time\n"
-        "from rlpanel.app.server.forced_end import forced_end\n"
+        "from rlpanel.app.server.background_service import forced_end\n"
         "signal.signal(signal.SIGTERM, lambda *_: None)\n"
         "with forced_end(0.1, end=print): pass\n"
         "os.kill(os.getpid(), signal.SIGTERM)\n"

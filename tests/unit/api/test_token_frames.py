@@ -11,11 +11,9 @@ import pytest
 import rlpanel
 from rlpanel.errors import SettingError
 from rlpanel.number_text import number
-from rlpanel.panel_fixes.click_table import ClickTable
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_ranking import TokenRanking
 from tests.factories import append, sample
-from tests.page_parts import part_of
 
 
 def opened(folder: Path) -> rlpanel.Run:
@@ -59,7 +57,7 @@ def test_the_ranking_is_that_of_the_board(grpo: rlpanel.Run) -> None:
     context.choose_step(17)
     board = TokenRanking(context)
     board.active = True
-    ranked = part_of(board, ClickTable).value
+    ranked = board.table.frame
     found = grpo.tokens(steps=17)
     texts = [f"“{token}”".replace("\n", "↵") if token else "∅ (empty token)" for token in found.token]
     assert texts == ranked.token.tolist()

@@ -31,7 +31,7 @@ def test_a_workaround_names_thread_versions_and_end(path: Path) -> None:
 
 def test_each_workaround_has_a_check_that_says_when_it_can_go() -> None:
     marked = re.compile(r'^@pytest\.mark\.upstream_fault(?:\("(\w+)"\))?$', re.MULTILINE)
-    files = [file for path in CHECKS for file in (path.rglob("*.py") if path.is_dir() else [path])]
+    files = CHECKS.rglob("*.py")
     checked = {
         named or file.stem.removeprefix("test_")
         for file in files

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from rlpanel.panels.tokens.token_payload import pack_sample
+from rlpanel.panels.tokens.token_view import pack_sample
 from rlpanel.schema import Sample
 from rlpanel.texts.align_texts import align_texts
 from rlpanel.texts.display_text import TokenKind, decode

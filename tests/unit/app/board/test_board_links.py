@@ -163,3 +163,14 @@ def test_no_view_draws_the_new_step_of_the_old_run(root: Path) -> None:
         assert [(index.path.name, step) for index, step in drawn if index is not None] == [("other", 1)]
     finally:
         board.close()
+
+
+def test_back_to_a_step_that_is_gone_shows_the_nearest_and_says_so(
+    board: Board, window: BrowserWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(window, {"navigated": "?run=run&step=3"})
+    said: list[str] = []
+    monkeypatch.setattr("rlpanel.app.board.board.notify", said.append)
+    send(window, {"navigated": "?run=run&step=140&metric=kl_k3"})
+    assert said == ["step 140 is not in this run; step 5 is the nearest"]
+    assert (board.context.selection.step, window.query) == (5, "?run=run&step=5&metric=kl_k3")

@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 
 from rlpanel.app.board.board import Board
-from rlpanel.panels.inputs.form import Form
 from rlpanel.panels.plots.density_plot import density
 from rlpanel.panels.session.context import watch_step
 from rlpanel.panels.sidebar.run_badge import badge_html
 from rlpanel.panels.sidebar.settings_form import SettingsForm
 from rlpanel.panels.step.reward_distribution import RewardDistribution
-from rlpanel.panels.step.step_bar import StepBar, StepControls
+from rlpanel.panels.step.step_bar import StepBar
 from rlpanel.store.columns.step_stats import COUNT
 from tests.factories import append, write_run
-from tests.page_parts import part_of
 from tests.waiting import wait_until
 
 
@@ -87,7 +85,7 @@ def test_cards_of_the_step_are_drawn_again(board: Board) -> None:
 
 def test_the_rewards_of_a_step_are_those_of_its_episodes(board: Board) -> None:
     at(board, "?run=a")
-    notes = RewardDistribution(board.context).__panel__().head["notes"]
+    notes = RewardDistribution(board.context).head["notes"]
     assert notes == [["step 2, n = 2", ""]]
 
 
@@ -111,11 +109,7 @@ def test_a_density_of_episodes_is_not_continued_with_rows(board: Board) -> None:
 
 def test_the_field_is_there_where_it_matters(board: Board) -> None:
     def names() -> set[str]:
-        return {
-            field["name"]
-            for group in part_of(SettingsForm(board.context), Form).groups
-            for field in group["fields"]
-        }
+        return {field["name"] for group in SettingsForm(board.context).groups for field in group["fields"]}
 
     at(board, "?run=a")
     assert "count_rewards" in names()
@@ -126,6 +120,6 @@ def test_the_field_is_there_where_it_matters(board: Board) -> None:
 def test_the_number_of_episodes_is_beside_that_of_samples(board: Board) -> None:
     at(board, "?run=a")
     assert "8 of 16 samples, 4 episodes" in re.sub("<.*?>", "", badge_html(board.context.snapshot, 0.0, "a"))
-    assert part_of(StepBar(board.context), StepControls).note == "of 2, 4 samples, 2 episodes"
+    assert StepBar(board.context).note == "of 2, 4 samples, 2 episodes"
     at(board, "?run=plain")
-    assert part_of(StepBar(board.context), StepControls).note == "of 2, 2 samples"
+    assert StepBar(board.context).note == "of 2, 2 samples"

@@ -11,9 +11,9 @@ from rlpanel.app.board.board import Board
 from rlpanel.panels.first_view.first_view import first_view_html
 from rlpanel.panels.samples.query_bar import QueryBar
 from rlpanel.panels.samples.sample_grid import SampleGrid
-from rlpanel.panels.status.link_notice import LinkNotice, notice_html
+from rlpanel.panels.status.notices import LinkNotice, notice_html
 from tests.factories import write_run
-from tests.page_parts import part_of
+from tests.page_parts import part_of, send
 
 LINK = "?run=a&step=1&search=/(a%2B)%2B$/&filter=reward > 0&scope=run&over=b&metric=kl_k3"
 
@@ -49,7 +49,6 @@ def test_what_costs_much_waits_and_the_rest_is_selected(board: Board) -> None:
     }
     assert (board.context.selection.step, board.context.selection.metric) == (1, "kl_k3")
     assert "(a+)" not in first_view_html(board.context)
-    assert board.is_as_asked
 
 
 def test_the_viewers_own_link_runs_at_once(board: Board) -> None:
@@ -64,34 +63,25 @@ def test_a_link_without_a_query_waits_for_nothing(board: Board) -> None:
     assert board.context.selection.scope == "run"
 
 
-def test_a_page_that_is_adapted_to_such_a_link_waits_too(board: Board) -> None:
-    board.read_url("?run=b&filter=reward > 1")
-    board.ask(LINK, foreign=True)
-    assert set(waiting(board)) == {"search", "filter", "scope", "overlay_runs"}
-    board.ask("?run=a&filter=reward > 1")
-    assert (board.context.waiting_values, board.context.selection.filter) == ({}, "reward > 1")
-
-
 def test_the_viewer_runs_it_or_leaves_it_out(board: Board) -> None:
     board.read_url(LINK, foreign=True)
     notice = LinkNotice(board.context)
     grid = SampleGrid(board.context)
-    run, leave_out = notice.__panel__()[1:]
-    assert notice.__panel__().visible
-    assert part_of(grid, QueryBar).filter == ""
-    run.clicks += 1
-    assert (board.context.selection.search, board.context.selection.filter) == ("/(a+)+$/", "reward > 0")
-    assert not notice.__panel__().visible
-    board.ask(LINK, foreign=True)
-    leave_out.clicks += 1
+    send(notice, "leave")
     assert waiting(board) == {}
+    board.read_url(LINK, foreign=True)
+    assert notice.visible
+    assert part_of(grid, QueryBar).filter == ""
+    send(notice, "run")
+    assert (board.context.selection.search, board.context.selection.filter) == ("/(a+)+$/", "reward > 0")
+    assert not notice.visible
 
 
 def test_another_run_has_nothing_to_do_with_the_link(board: Board) -> None:
     board.read_url(LINK, foreign=True)
     notice = LinkNotice(board.context)
     board.context.selection.run = "b"
-    assert not notice.__panel__().visible
+    assert not notice.visible
 
 
 def test_the_notice_shows_what_waits_as_text() -> None:

@@ -33,7 +33,6 @@ def test_unused_scripts_are_left_out_and_all_others_stay() -> None:
         "bokeh.min.js",
         "bokeh-gl.min.js",
         "bokeh-widgets.min.js",
-        "es-module-shims.min.js",
     )
     tags = "".join(f'<script type="text/javascript" src="static/js/{name}?v=1"></script>' for name in names)
     assert re.findall(r"js/([^?]+)", without_unused_scripts(tags)) == ["bokeh.min.js", "bokeh-widgets.min.js"]

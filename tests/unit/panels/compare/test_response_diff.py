@@ -10,9 +10,9 @@ import pytest
 from panel.widgets import Select
 
 from rlpanel.api.open_run import open_run
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.compare.response_diff import ResponseDiff
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.ui.region import Html
 from tests.factories import append, sample
 from tests.page_parts import part_of
 
@@ -79,7 +79,7 @@ def test_the_step_before_is_the_first_choice(tmp_path: Path) -> None:
     kind(view).value = "step"
     assert list(other(view).options) == ["step 1 · reward 0.25", "step 4 · reward 1"]
     assert other(view).value == other(view).options["step 1 · reward 0.25"]
-    assert "Step 1" in part_of(view, HtmlPane).object
+    assert "Step 1" in part_of(view, Html).html
 
 
 def test_the_chosen_comparison_is_kept_for_the_next_sample(tmp_path: Path) -> None:
@@ -95,14 +95,14 @@ def test_nothing_is_read_before_the_tab_is_in_sight(tmp_path: Path) -> None:
     view = opened(tmp_path, LINES)
     view.active = False
     view.context.choose_sample(view.context.snapshot.uids(view.context.snapshot.alive_rows)[2])
-    assert "alone" not in part_of(view, HtmlPane).object
+    assert "alone" not in part_of(view, Html).html
 
 
 def test_nothing_to_compare_with_is_said(tmp_path: Path) -> None:
     lines = [sample(1, drop=["ref_response", "ground_truth", "group"])]
     view = opened(tmp_path, lines)
     offered(view)
-    assert "Nothing to compare with" in part_of(view, HtmlPane).object
+    assert "Nothing to compare with" in part_of(view, Html).html
 
 
 @pytest.mark.parametrize("text", ["<img src=x onerror=alert(1)>", "a & b <b>c</b>"])
@@ -110,6 +110,6 @@ def test_markup_is_escaped_on_both_sides(tmp_path: Path, text: str) -> None:
     line = sample(1, response=f"{text} here", ground_truth=f"{text} there", drop=["ref_response"])
     view = opened(tmp_path, [line])
     offered(view)
-    assert "<img" not in part_of(view, HtmlPane).object
-    assert "<b>c" not in part_of(view, HtmlPane).object
-    assert "&lt;" in part_of(view, HtmlPane).object
+    assert "<img" not in part_of(view, Html).html
+    assert "<b>c" not in part_of(view, Html).html
+    assert "&lt;" in part_of(view, Html).html

@@ -19,8 +19,7 @@ from rlpanel.analysis.run_comparison import (
 )
 from rlpanel.board_url import BEST
 from rlpanel.metrics.win_rate import win_rate_of
-from rlpanel.panels.compare.runs_export import comparison_export
-from rlpanel.panels.compare.runs_summary import win_rate_html, win_rate_text
+from rlpanel.panels.compare.runs_summary import comparison_export, win_rate_html, win_rate_text
 from rlpanel.panels.compare.runs_tab import difference_plot
 from rlpanel.texts.prompt_parts import TextStyle
 from tests.factories import append, line

@@ -11,9 +11,9 @@ from bokeh.models import VArea
 import rlpanel
 from rlpanel.display_settings import Display
 from rlpanel.panels.curves.curve_card import CurveCard
+from rlpanel.panels.curves.curve_plot import CurveWindow
 from rlpanel.panels.curves.curve_selection import Curve
-from rlpanel.panels.curves.curve_window import CurveWindow
-from rlpanel.panels.export.export_menu import ExportMenu
+from rlpanel.panels.export.card_head import CardHead
 from rlpanel.panels.plots.series import POINTS
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
@@ -114,12 +114,12 @@ def test_a_logarithmic_card_draws_only_values_above_zero(tmp_path: Path) -> None
 
 def test_the_menu_switches_the_scale(tmp_path: Path) -> None:
     shown = card(write_run(tmp_path / "run", tokens=False), "reward")
-    menu = part_of(shown.card, ExportMenu)
+    menu = part_of(shown.card, CardHead)
     assert menu.entries == ["Log scale"]
     send(menu, "Log scale")
     assert shown.context.selection.log_curves == ["reward"]
     logarithmic = CurveCard(shown.context, Curve("reward", "Reward", ("reward",), log=True))
-    send(part_of(logarithmic.card, ExportMenu), "Linear scale")
+    send(part_of(logarithmic.card, CardHead), "Linear scale")
     assert shown.context.selection.log_curves == []
 
 

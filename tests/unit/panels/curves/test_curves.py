@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bokeh.models import Span
 
 import rlpanel
 from rlpanel.api.run import Run
@@ -81,3 +82,11 @@ def test_each_card_of_another_run_is_created_in_a_turn_of_its_own(curves: Curves
     assert max(counts) > 1
     assert np.diff(counts).max() == 1, "one card at a time"
     assert points(curves).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_all_cards_share_the_cursor_at_the_step(curves: Curves) -> None:
+    curves.context.choose_step(1)
+    cursors = [card.plot.figure.select_one(Span) for card in curves.cards.values()]
+    assert len(cursors) > 1
+    assert all(cursor is cursors[0] for cursor in cursors)
+    assert (cursors[0].location, cursors[0].visible) == (1.0, True)

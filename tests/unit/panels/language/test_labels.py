@@ -20,7 +20,6 @@ from rlpanel.panels.language.labels import (
     trn,
     using,
 )
-from rlpanel.panels.language.table_labels import pager_labels
 
 
 def test_labels_are_english_without_a_document() -> None:
@@ -30,7 +29,6 @@ def test_labels_are_english_without_a_document() -> None:
         "1 rank",
         "2 ranks",
     ]
-    assert pager_labels() == {}
 
 
 def test_each_document_has_its_language() -> None:
@@ -40,7 +38,6 @@ def test_each_document_has_its_language() -> None:
     with set_curdoc(chinese):
         assert tr("Conversation") == "对话"
         assert trn("{count} rank", "{count} ranks", 2) == "2 个 rank"
-        assert pager_labels()["langs"]["zh-cn"]["pagination"]["next"] == "下页"
     for document in (english, wrong):
         with set_curdoc(document):
             assert tr("Conversation") == "Conversation"

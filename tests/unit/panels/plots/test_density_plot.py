@@ -16,7 +16,6 @@ from rlpanel.panels.plots.density_plot import SHADES, DensityPlot, ramp, shades
 from rlpanel.panels.plots.plot_elements import RIDGES, ridges
 from rlpanel.panels.plots.value_axis import ValueRange
 from rlpanel.panels.samples.sample_grid import SampleGrid
-from rlpanel.panels.samples.sample_table import SampleTable
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.settings import Reading
@@ -24,7 +23,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.filter import NUMBER, Filter
 from rlpanel.store.snapshot.value_density import density
 from tests.factories import append, line, write_run
-from tests.page_parts import part_of, receive
+from tests.page_parts import receive
 
 DATA_EVENTS = (ColumnDataChangedEvent, ColumnsPatchedEvent, ColumnsStreamedEvent)
 NO_POINTS = {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n")}
@@ -106,11 +105,11 @@ def test_the_grid_lists_the_samples_in_the_range(tmp_path: Path) -> None:
     samples = SampleGrid(context)
     frame = index.view.frame(index.snapshot.rows_of(2))
     context.choose_range(2, "0.2 <= `reward` <= 0.6")
-    shown = set(part_of(samples, SampleTable).value["uid"])
+    shown = set(samples.table.frame["uid"])
     assert shown == set(frame[frame.reward.between(0.2, 0.6)].uid)
     assert 0 < len(shown) < len(frame)
     context.selection.filter = ""
-    assert set(part_of(samples, SampleTable).value["uid"]) == set(frame.uid)
+    assert set(samples.table.frame["uid"]) == set(frame.uid)
 
 
 def test_ridges_are_shares_of_stretches_of_steps(tmp_path: Path) -> None:

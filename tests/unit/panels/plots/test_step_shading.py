@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.panels.plots.step_shading import strips
+from rlpanel.panels.plots.quiet_figure import strips
 from rlpanel.store.snapshot.alignment import RunAxis
 
 STEPS = np.array([10, 20, 30, 40, 50])

@@ -13,8 +13,7 @@ from rlpanel.api.open_run import open_run
 from rlpanel.app.run_export import report_of
 from rlpanel.number_text import size_text
 from rlpanel.panels.report.media_players import MAX_EACH, MediaBudget, sample_players
-from rlpanel.panels.report.report import sample_html
-from rlpanel.panels.report.report_contents import frozen
+from rlpanel.panels.report.report import frozen, sample_html
 from rlpanel.panels.session.context import Context
 from rlpanel.store.query.fetch_sample import fetch
 from tests.conversations import write_agent_run

@@ -15,8 +15,7 @@ from rlpanel.app.run_export import report_of
 from rlpanel.display_settings import Display
 from rlpanel.errors import FilterError, SettingError
 from rlpanel.panels.report.carried_samples import collect_samples, jsonable
-from rlpanel.panels.report.report import board_html
-from rlpanel.panels.report.report_contents import frozen, select_rows
+from rlpanel.panels.report.report import board_html, frozen, select_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.html_document import document
 from rlpanel.store.query.query import QueryResult

@@ -9,10 +9,8 @@ import pytest
 
 import rlpanel
 from rlpanel.panels.samples.sample_grid import SampleGrid
-from rlpanel.panels.samples.sample_table import SampleTable
 from rlpanel.panels.session.context import Context
 from tests.factories import append, line
-from tests.page_parts import part_of
 
 PROMPT = (
     "<|im_start|>system\nYou are kind. Never mention elephants.<|im_end|>\n<|im_start|>user\n"
@@ -37,7 +35,7 @@ def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleGrid:
 
 
 def cells(grid: SampleGrid, name: str) -> list[str]:
-    frame: pd.DataFrame = part_of(grid, SampleTable).value
+    frame: pd.DataFrame = grid.table.frame
     return frame[name].tolist()
 
 

@@ -10,14 +10,12 @@ import pandas as pd
 import pytest
 from bokeh.document import Document
 from panel.io.state import set_curdoc
-from panel.widgets import Button
 
 import rlpanel
 from rlpanel.api.run import Run
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.samples.query_bar import QueryBar
+from rlpanel.panels.samples.sample_bar import GridHead
 from rlpanel.panels.samples.sample_grid import SampleGrid
-from rlpanel.panels.samples.sample_table import SampleTable
 from rlpanel.panels.session.context import Context
 from tests.factories import append, line, write_run
 from tests.page_parts import part_of, send
@@ -42,10 +40,6 @@ def grid(context: Context) -> SampleGrid:
     return SampleGrid(context)
 
 
-def table(grid: SampleGrid) -> SampleTable:
-    return part_of(grid, SampleTable)
-
-
 def bar(grid: SampleGrid) -> QueryBar:
     return part_of(grid, QueryBar)
 
@@ -57,7 +51,7 @@ def exported(grid: SampleGrid) -> pd.DataFrame:
 
 
 def shown(grid: SampleGrid) -> list[str]:
-    return list(table(grid).value["uid"])
+    return list(grid.table.frame["uid"])
 
 
 def test_without_a_question_the_step_is_shown(grid: SampleGrid, run: Run) -> None:
@@ -84,7 +78,7 @@ def test_a_filter_that_is_none_says_so_and_hides_nothing(grid: SampleGrid, run: 
 def test_all_steps_are_asked_and_come_sorted(grid: SampleGrid, run: Run) -> None:
     grid.context.selection.param.update(scope="run", sort="-reward")
     assert shown(grid) == run.samples().sort_values("reward", ascending=False, kind="stable").uid.tolist()
-    assert list(table(grid).value.columns[:2]) == ["uid", "step"]
+    assert list(grid.table.frame.columns[:2]) == ["uid", "step"]
 
 
 def test_a_run_that_fills_while_it_is_searched_is_searched_again(context: Context, tmp_path: Path) -> None:
@@ -106,7 +100,7 @@ def test_a_run_that_fills_while_it_is_searched_is_searched_again(context: Contex
                 pass
             context.view = index.view
             await let_loop_run_until(lambda: bar(grid).progress < 0)
-            return part_of(grid, HtmlPane).object
+            return part_of(grid, GridHead).html
 
     assert "99 of 99 match" in asyncio.run(look())
 
@@ -123,23 +117,21 @@ def test_equal_samples_keep_their_order(tmp_path: Path) -> None:
     grid = SampleGrid(made)
     made.selection.sort = "-reward"
     wanted = run.samples().sort_values("reward", ascending=False, kind="stable").uid.tolist()
-    assert list(table(grid).current_view.uid) == wanted
+    assert list(grid.table.current.uid) == wanted
 
 
-def test_new_rows_are_highlighted_once(grid: SampleGrid) -> None:
-    sent: list[list[int]] = []
-    table(grid).param.watch(lambda event: sent.append(event.new), "selection")
+def test_the_first_row_is_highlighted_until_a_sample_is_chosen(grid: SampleGrid) -> None:
     grid.context.selection.step = 2
-    assert sent == [[], [0]]  # Panel clears it with the new rows
-    grid.load()
-    assert sent[2:] == [[0]]  # the same rows were sent again
+    assert grid.table.chosen == shown(grid)[0]
+    grid.table.receive({"pick": [shown(grid)[3], "reward"]})
+    assert grid.table.chosen == grid.context.selection.uid == shown(grid)[3]
 
 
 def test_of_more_than_fit_the_first_are_shown(grid: SampleGrid, run: Run) -> None:
     grid.context.display.max_samples = 8
     grid.context.selection.param.update(scope="run", sort="reward")
     assert shown(grid) == run.samples().sort_values("reward", kind="stable").uid.tolist()[:8]
-    assert "48 of all steps · 8 shown" in part_of(grid, HtmlPane).object
+    assert "48 of all steps · 8 shown" in part_of(grid, GridHead).html
     assert len(exported(grid)) == 48
 
 
@@ -149,7 +141,7 @@ def test_of_all_steps_those_of_the_step_pass_for_other_views(grid: SampleGrid, r
 
 
 def test_head_filters_narrow_what_is_taken_away(grid: SampleGrid, run: Run) -> None:
-    table(grid).filters = [{"field": "reward", "type": ">=", "value": 1.0}]
+    grid.table.filters = {"reward": "1"}
     assert exported(grid).uid.tolist() == run.samples(3).query("reward >= 1").uid.tolist()
 
 
@@ -158,10 +150,10 @@ def test_what_a_query_names_is_shown(grid: SampleGrid, run: Run) -> None:
     whole = run.samples(3)
     means = whole.groupby("group").reward.transform("mean")
     pd.testing.assert_series_equal(
-        table(grid).value.group_reward, means.sort_values(kind="stable").reset_index(drop=True),
+        grid.table.frame.group_reward, means.sort_values(kind="stable").reset_index(drop=True),
         check_names=False,
     )  # fmt: skip
-    assert set(table(grid).value["copies"]) == {1.0}
+    assert set(grid.table.frame["copies"]) == {1.0}
 
 
 def test_a_tag_stands_in_the_grid_when_it_is_left(grid: SampleGrid, run: Run) -> None:
@@ -169,7 +161,7 @@ def test_a_tag_stands_in_the_grid_when_it_is_left(grid: SampleGrid, run: Run) ->
     assert grid.context.notes is not None
     grid.context.notes.write(uid, "odd", "")
     grid.context.notes_version += 1
-    assert table(grid).value.set_index("uid").tag[uid] == "odd"
+    assert grid.table.frame.set_index("uid").tag[uid] == "odd"
     grid.context.selection.filter = 'tag == "odd"'
     assert shown(grid) == [uid]
 
@@ -187,8 +179,8 @@ def test_new_samples_of_all_steps_wait_behind_the_pill(grid: SampleGrid, run: Ru
         pass
     grid.context.view = run.view
     assert len(shown(grid)) == 48
-    assert part_of(grid, Button).label == "↻ 2 new"
-    grid.load()
+    assert part_of(grid, GridHead).new == "↻ 2 new"
+    send(part_of(grid, GridHead), "load")
     assert len(shown(grid)) == 50
 
 

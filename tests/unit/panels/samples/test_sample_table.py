@@ -1,4 +1,4 @@
-"""The grid's table: its columns share models, and pages do not."""
+"""Columns of the grid: their order, titles and widths."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from bokeh.document import Document
 
 import rlpanel
-from rlpanel.panels.samples.sample_table import column_width, grid_columns, table_of
+from rlpanel.panels.samples.sample_table import columns_of, grid_columns
 from tests.factories import append, line
-
-FRAME = pd.DataFrame(
-    {"uid": ["a"], "prompt": ["p"], "reward": [0.5], "kl_k3_mean": [0.1], "response_tokens": [7.0]}
-)
 
 
 @pytest.mark.parametrize(
@@ -34,12 +29,7 @@ def test_turns_and_tools_lead_where_there_are_any(
 
 
 def test_a_title_of_usual_length_is_not_cut() -> None:
-    values = pd.Series([0.5])
-    assert column_width("reward_gap", values) > column_width("reward", values)
-    assert column_width("x" * 200, values) < 200
-
-
-def test_two_pages_of_one_table_share_no_model() -> None:
-    table = table_of(FRAME)
-    first, second = (table.get_root(Document()).references() for _ in range(2))
-    assert {model.id for model in first}.isdisjoint({model.id for model in second})
+    values = {name: [0.5] for name in ("reward", "reward_gap", "x" * 200)}
+    usual, longer, longest = (column.width for column in columns_of(pd.DataFrame(values)))
+    assert usual < longer
+    assert longest < 200

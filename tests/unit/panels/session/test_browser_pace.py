@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from rlpanel.panels.session.browser_pace import LOOK_AGAIN, MAX_PAUSE, SHARE, BrowserPace
+from rlpanel.panels.session.browser_pace import LOOK_AGAIN, MAX_PAUSE, MAX_WAIT, SHARE, BrowserPace
 from tests.page_parts import send
 
 
@@ -45,8 +46,34 @@ def test_the_next_redraw_waits_until_the_last_one_is_drawn() -> None:
     assert pace.wait == 0
 
 
+def test_a_suspended_browser_gets_ever_fewer_redraws(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    pace = drawn_once(0)
+    waits = []
+    for _ in range(4):
+        pace.end()
+        begun = now
+        while pace.wait:
+            now += 1
+        waits.append(now - begun)
+    assert waits == [MAX_WAIT * unreported for unreported in (1, 2, 3, 4)]
+
+
 @pytest.mark.parametrize(
-    "message", [None, 7, [1], ["1", 2], [2, 10], [1, float("inf")], [1, "a"], {"sent": 1}]
+    "message",
+    [
+        None,
+        7,
+        [1],
+        ["1", 2],
+        [2, 10],
+        [1, float("inf")],
+        [1, "a"],
+        {"sent": 1},
+        ["settled", "a"],
+        ["settled", 1],
+    ],
 )
 def test_messages_that_no_browser_of_ours_sends_are_ignored(message: Any) -> None:
     pace = BrowserPace()

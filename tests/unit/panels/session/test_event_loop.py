@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import panel as pn
@@ -15,9 +15,9 @@ from bokeh.document.events import TitleChangedEvent
 from panel.io.document import schedule_write_events
 from panel.io.state import set_curdoc
 
-from rlpanel.panels.session.event_loop import SessionLoop, current_loop, drawing_loop
+from rlpanel.panels.session.event_loop import TURN, SessionLoop, current_loop, drawing_loop, take_steps
 from tests.served_document import served_document
-from tests.waiting import let_loop_run_until
+from tests.waiting import let_loop_run_until, occupy_thread
 
 
 @pytest.fixture
@@ -134,17 +134,80 @@ def test_changes_that_panel_holds_or_queues_wait_to_be_sent() -> None:
     async def run() -> list[bool]:
         async with served_document() as document:
             place = SessionLoop(asyncio.get_running_loop(), document)
-            waits = [place.is_sending]
+            waits = [place.has_unsent_changes]
             document.hold()
-            waits.append(place.is_sending)
+            waits.append(place.has_unsent_changes)
             document.unhold()
             # An event on a page that no browser shows; Panel writes it in the loop's next turns.
             schedule_write_events(document, [], [TitleChangedEvent(document, "new")])
-            waits.append(place.is_sending)
-            await let_loop_run_until(lambda: not place.is_sending)
+            waits.append(place.has_unsent_changes)
+            await let_loop_run_until(lambda: not place.has_unsent_changes)
         return waits
 
     assert asyncio.run(asyncio.wait_for(run(), 30)) == [False, True, True]
+
+
+def test_without_a_served_page_all_steps_are_taken_at_once_and_those_of_a_step_come_next() -> None:
+    taken: list[str] = []
+
+    def first() -> Iterator[Callable[[], None]]:
+        taken.append("first")
+        for name in ("its first", "its second"):
+            yield partial(taken.append, name)
+
+    take_steps(None, [first, partial(taken.append, "last")])
+    assert taken == ["first", "its first", "its second", "last"]
+
+
+def test_slow_steps_of_a_served_page_have_turns_of_their_own() -> None:
+    async def run() -> list[str]:
+        taken: list[str] = []
+
+        def step(name: str) -> None:
+            taken.append(name)
+            asyncio.get_running_loop().call_soon(taken.append, f"turn after {name}")
+            occupy_thread(TURN)
+
+        async with served_document() as document:
+            take_steps(
+                SessionLoop(asyncio.get_running_loop(), document), [partial(step, "a"), partial(step, "b")]
+            )
+            assert taken == []
+            await let_loop_run_until(lambda: len(taken) == 4)
+        return taken
+
+    taken = asyncio.run(run())
+    assert taken.index("turn after a") < taken.index("b")
+
+
+def test_a_page_is_settled_when_all_steps_are_taken_and_no_work_is_running() -> None:
+    done: list[str] = []
+
+    async def run() -> None:
+        loop = SessionLoop(asyncio.get_running_loop())
+        loop.busy.add("a job")
+        loop.draw(lambda: [partial(done.append, "step"), partial(done.append, "its step")])
+        loop.when_settled(partial(done.append, "settled"))
+        await let_loop_run_until(lambda: len(done) == 2)
+
+        def end() -> None:
+            done.append("the job's result")
+            loop.busy.discard("a job")
+
+        loop.draw(end)
+        await let_loop_run_until(lambda: len(done) == 4)
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    assert done == ["step", "its step", "the job's result", "settled"]
+
+
+def test_a_document_has_one_loop_on_which_all_its_parts_are_drawn_in_order() -> None:
+    async def run() -> bool:
+        async with served_document() as document:
+            with set_curdoc(document):
+                return current_loop() is drawing_loop()
+
+    assert asyncio.run(asyncio.wait_for(run(), 30))
 
 
 def test_a_closed_loop_takes_nothing() -> None:

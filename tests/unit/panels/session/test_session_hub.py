@@ -10,9 +10,8 @@ from pathlib import Path
 
 from rlpanel.api.open_run import open_run
 from rlpanel.panels.session.browser_pace import BrowserPace
-from rlpanel.panels.session.event_loop import SessionLoop
-from rlpanel.panels.session.redraw_queue import redraw_queue
-from rlpanel.panels.session.session import TURN, Session
+from rlpanel.panels.session.event_loop import TURN, SessionLoop
+from rlpanel.panels.session.session import Session
 from rlpanel.panels.session.session_hub import SessionHub
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
@@ -29,10 +28,11 @@ def on_a_loop(scenario: Callable[[SessionLoop], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
-async def rest() -> None:
-    """Let the loop do what is due."""
-    for _ in range(10):
-        await asyncio.sleep(0)
+async def rest(place: SessionLoop) -> None:
+    """Let the loop draw what is due, and what another redraw of the session would add."""
+    drawn = asyncio.Event()
+    place.draw(drawn.set)
+    await drawn.wait()
 
 
 def test_many_changes_are_one_drawing() -> None:
@@ -43,7 +43,7 @@ def test_many_changes_are_one_drawing() -> None:
         session = Session(place, drawn.append)
         for changed in (index, None, index):
             session.notify(changed)
-        await rest()
+        await rest(place)
 
     on_a_loop(scenario)
     assert drawn == [{index, None}]
@@ -55,7 +55,7 @@ def test_a_change_after_a_drawing_is_drawn_too() -> None:
     async def scenario(place: SessionLoop) -> None:
         session = Session(place, drawn.append)
         session.notify(None)
-        await rest()
+        await rest(place)
         session.notify(None)
         await let_loop_run_until(lambda: len(drawn) == 2)
 
@@ -73,7 +73,7 @@ def test_a_drawing_that_fails_is_not_the_last() -> None:
     async def scenario(place: SessionLoop) -> None:
         session = Session(place, draw)
         session.notify(None)
-        await rest()
+        await rest(place)
         session.notify(None)
         await let_loop_run_until(lambda: len(calls) == 2)
 
@@ -105,6 +105,24 @@ def test_quick_parts_share_a_turn_and_a_slow_one_ends_it() -> None:
     assert order == ["first", "second", "slow", "next turn", "last"]
 
 
+def test_a_session_that_always_has_news_is_settled_after_each_redraw() -> None:
+    did: list[str] = []
+
+    async def scenario(place: SessionLoop) -> None:
+        def draw(_: object) -> None:
+            did.append("redraw")
+            session.notify(None)
+
+        session = Session(place, draw)
+        session.notify(None)
+        place.when_settled(lambda: did.append("settled"))
+        await let_loop_run_until(lambda: "settled" in did)
+        session.closed = True
+
+    on_a_loop(scenario)
+    assert did == ["redraw", "settled"]
+
+
 def test_a_session_that_left_hears_nothing() -> None:
     hub = SessionHub(Reader())
     drawn: list[set[RunIndex | None]] = []
@@ -115,7 +133,7 @@ def test_a_session_that_left_hears_nothing() -> None:
         assert hub.sessions == 1
         hub.leave(session)
         hub._notify_all(None)
-        await rest()
+        await rest(place)
 
     on_a_loop(scenario)
     assert hub.sessions == 0
@@ -129,10 +147,10 @@ def test_a_session_redraws_only_for_runs_that_it_shows() -> None:
     async def scenario(place: SessionLoop) -> None:
         session = Session(place, drawn.append, wants=lambda index: index is mine)
         session.notify(other)
-        await rest()
+        await rest(place)
         assert drawn == []
         session.notify(mine)
-        await rest()
+        await rest(place)
 
     on_a_loop(scenario)
     assert drawn == [{mine}]
@@ -156,21 +174,20 @@ def test_sessions_that_wait_for_each_other_are_drawn_from_one_snapshot(tmp_path:
     hub, taken = SessionHub(Reader()), []
 
     async def scenario(place: SessionLoop) -> None:
-        drawn = asyncio.Event()
-
         def draw() -> None:
             index.commit()
-            taken.append(hub.view(index))
+            taken.append((hub.view(index), index.view))
 
-        for _ in range(3):
-            redraw_queue().put(place, draw)
-        redraw_queue().put(place, drawn.set)
-        await drawn.wait()
+        loop = asyncio.get_running_loop()
+        for page in [SessionLoop(loop) for _ in range(3)]:
+            page.draw(draw)
+        await let_loop_run_until(lambda: len(taken) == 3)
 
     on_a_loop(scenario)
-    assert taken[0] is taken[1] is taken[2] is not index.snapshot
-    index.commit()
-    assert hub.view(index) is index.view
+    (first, newest), (second, _), (last, newest_of_last) = taken
+    assert first is newest
+    assert second is first, "another page waits"
+    assert last is newest_of_last, "the last one in the queue draws what is newest"
 
 
 def test_slow_callbacks_run_one_by_one_and_a_failing_one_does_not_stop_the_rest() -> None:

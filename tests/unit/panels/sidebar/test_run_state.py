@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlpanel.panels.sidebar.run_state import age, run_state
+from rlpanel.panels.sidebar.run_badge import age, run_state
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,10 @@ import pytest
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.app.demo import write_recording
-from rlpanel.panels.inputs.form import Form
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.settings_form import SettingsForm
 from tests.factories import append, line, write_run
-from tests.page_parts import part_of, send
+from tests.page_parts import send
 
 
 @pytest.fixture
@@ -27,10 +26,6 @@ def form(run: Run) -> SettingsForm:
     return SettingsForm(Context(index=run.index, view=run.view))
 
 
-def drawn_form(form: SettingsForm) -> Form:
-    return part_of(form, Form)
-
-
 def show_appended(form: SettingsForm, run: Run, *lines: bytes) -> None:
     append(run.path / "rollout_data_rank_0.jsonl", *lines)
     run.index.rescan()
@@ -40,7 +35,7 @@ def show_appended(form: SettingsForm, run: Run, *lines: bytes) -> None:
 
 
 def fields(form: SettingsForm) -> dict[str, dict[str, Any]]:
-    return {field["name"]: field for group in drawn_form(form).groups for field in group["fields"]}
+    return {field["name"]: field for group in form.groups for field in group["fields"]}
 
 
 def test_every_field_says_what_it_does(form: SettingsForm) -> None:
@@ -50,7 +45,7 @@ def test_every_field_says_what_it_does(form: SettingsForm) -> None:
 
 
 def test_a_change_is_applied_and_shown(form: SettingsForm) -> None:
-    send(drawn_form(form), ["max_samples", 50, 1])
+    send(form, ["max_samples", 50, 1])
     assert form.context.display.max_samples == 50
     assert fields(form)["max_samples"]["value"] == 50
 
@@ -77,15 +72,15 @@ def test_a_change_elsewhere_is_shown(form: SettingsForm) -> None:
 )
 def test_a_value_that_is_not_valid_changes_nothing(form: SettingsForm, message: Any) -> None:
     display, selection = form.context.display.param.values(), form.context.selection.param.values()
-    send(drawn_form(form), [*message, 1])
+    send(form, [*message, 1])
     assert form.context.display.param.values() == display
     assert form.context.selection.param.values() == selection
-    assert drawn_form(form).answered == 1
+    assert form.answered == 1
 
 
 def test_a_step_is_no_reason_to_draw_the_form(form: SettingsForm, run: Run) -> None:
     drawn: list[Any] = []
-    drawn_form(form).param.watch(drawn.append, "groups")
+    form.param.watch(drawn.append, "groups")
     show_appended(form, run, line(3), line(3, index=1))
     assert not drawn
     show_appended(form, run, line(4, novelty=0.5))
@@ -100,10 +95,10 @@ def test_a_step_changes_the_note_of_an_inferred_constant(tmp_path: Path) -> None
     run = rlpanel.open_run(tmp_path / "run", follow=False)
     form = SettingsForm(Context(index=run.index, view=run.view))
     drawn: list[Any] = []
-    drawn_form(form).param.watch(drawn.append, "groups")
-    before = drawn_form(form).facts["constant:kl_coef"]
+    form.param.watch(drawn.append, "groups")
+    before = form.facts["constant:kl_coef"]
     show_appended(form, run, *lines[160:256])
-    value, note = drawn_form(form).facts["constant:kl_coef"]
+    value, note = form.facts["constant:kl_coef"]
     assert value == before[0] == "0.03 (inferred)"
     assert "in 2 of 3 steps" in before[1]
     assert note != before[1]

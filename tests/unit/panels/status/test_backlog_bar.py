@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.status.backlog_bar import BacklogBar, bar_html
+from rlpanel.panels.status.notices import BacklogBar, bar_html
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Progress, Snapshot
 
@@ -11,10 +11,10 @@ from rlpanel.store.snapshot.snapshot import Progress, Snapshot
 def shown(*reads: Progress) -> list[str]:
     """Return the bar's HTML after each snapshot; empty while it is hidden."""
     context, said = Context(), []
-    row = BacklogBar(context).__panel__()
+    bar = BacklogBar(context)
     for version, progress in enumerate(reads, 1):
         context.view = RunView(Snapshot("run", version, progress=progress))
-        said.append(row[0].object if row.visible else "")
+        said.append(bar.html if bar.visible else "")
     return said
 
 

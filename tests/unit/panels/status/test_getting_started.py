@@ -6,7 +6,7 @@ import html
 import tomllib
 from pathlib import Path
 
-from rlpanel.panels.status.getting_started import getting_started_html
+from rlpanel.panels.status.empty_state import getting_started_html
 from rlpanel.sources.adapters.key_mapping import create_mapping, parse_mapping
 from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory

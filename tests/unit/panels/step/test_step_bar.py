@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.step.step_bar import StepBar, StepControls
+from rlpanel.panels.step.step_bar import StepBar
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from tests.factories import write_run
-from tests.page_parts import part_of, send
+from tests.page_parts import send
 from tests.property.test_invariants import follow
 from tests.unit.store.snapshot.test_remarks import EVALUATED, write_trl
 
@@ -30,21 +30,17 @@ def bar(context: Context) -> StepBar:
     return StepBar(context)
 
 
-def controls(bar: StepBar) -> StepControls:
-    return part_of(bar, StepControls)
-
-
 def do(bar: StepBar, *message: object) -> None:
-    send(controls(bar), list(message))
+    send(bar, list(message))
 
 
 def shown(bar: StepBar) -> SimpleNamespace:
-    return SimpleNamespace(**{name: getattr(controls(bar), name) for name in ("steps", "position", "label")})
+    return SimpleNamespace(**{name: getattr(bar, name) for name in ("steps", "position", "label")})
 
 
 def test_without_steps_it_says_so() -> None:
     bar = StepBar(Context())
-    assert (controls(bar).label, controls(bar).note, controls(bar).steps) == ("", "no steps yet", 0)
+    assert (bar.label, bar.note, bar.steps) == ("", "no steps yet", 0)
     do(bar, "move", 1)
     do(bar, "select", 0.5)
     assert bar.context.selection.step is None
@@ -53,8 +49,8 @@ def test_without_steps_it_says_so() -> None:
 def test_it_shows_the_selected_step(bar: StepBar, context: Context) -> None:
     context.choose_step(7)
     assert vars(shown(bar)) == {"steps": 40, "position": 6, "label": "Step 7"}
-    assert controls(bar).note.startswith("of 40, ")
-    assert not controls(bar).follow
+    assert bar.note.startswith("of 40, ")
+    assert not bar.follow
 
 
 @pytest.mark.parametrize(("share", "step"), [(0, 1), (1, 40), (1.0, 40), (6 / 39, 7), (0.5, 21)])
@@ -104,7 +100,7 @@ def test_buttons_and_switch(bar: StepBar, context: Context) -> None:
 )
 def test_other_messages_change_nothing(bar: StepBar, context: Context, message: object) -> None:
     before = dict(context.selection.param.values())
-    send(controls(bar), message)
+    send(bar, message)
     assert dict(context.selection.param.values()) == before
 
 
@@ -114,6 +110,6 @@ def test_a_step_that_may_hold_an_evaluation_says_so(tmp_path: Path) -> None:
     context.view = RunView(follow(RunIndex(tmp_path, "run")))
     bar = StepBar(context)
     context.selection.step = 4
-    doubts = [controls(bar).doubts]
+    doubts = [bar.doubts]
     context.selection.step = 3
-    assert [*doubts, controls(bar).doubts] == ["may hold evaluation samples", ""]
+    assert [*doubts, bar.doubts] == ["may hold evaluation samples", ""]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.panels.tokens.metric_rows import DERIVED, KL_ESTIMATORS, build_rows
-from rlpanel.panels.tokens.token_payload import lossless, metric_declarations, pack_sample
+from rlpanel.panels.tokens.token_view import lossless, metric_declarations, pack_sample
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.schema import ARRAYS, Sample
 

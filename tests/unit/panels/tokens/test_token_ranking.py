@@ -13,14 +13,13 @@ import pandas as pd
 import pytest
 from bokeh.document import Document
 from panel.io.state import set_curdoc
-from panel.widgets import Button, Select, TextInput
+from panel.widgets import Button, Select
 
 from rlpanel.api.open_run import open_run
-from rlpanel.panel_fixes.click_table import ClickTable
-from rlpanel.panel_fixes.html_pane import HtmlPane
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import Threads
 from rlpanel.panels.tokens.token_ranking import READ_NOW, TokenRanking
+from rlpanel.panels.ui.region import Html
 from tests.factories import append, sample
 from tests.page_parts import part_of
 
@@ -61,16 +60,16 @@ def field(view: TokenRanking, label: str) -> Select:
 
 
 def table(view: TokenRanking) -> pd.DataFrame:
-    return part_of(view, ClickTable).value
+    return view.table.frame
 
 
-def note(view: TokenRanking) -> HtmlPane:
-    return part_of(view, HtmlPane)
+def note(view: TokenRanking) -> Html:
+    return part_of(view, Html)
 
 
 def shown(view: TokenRanking, least: int = 1) -> dict[str, str]:
-    field(view, "Minimum count").value = least
-    return dict(zip(table(view)["token"], table(view)["mean"], strict=True))
+    view._least.value = least
+    return dict(zip(view.table.frame["token"], view.table.frame["mean"], strict=True))
 
 
 def test_tokens_stand_by_their_mean_surprisal(tmp_path: Path) -> None:
@@ -98,7 +97,7 @@ def test_byte_level_pieces_read_as_text_and_halves_as_logged(tmp_path: Path) -> 
 def test_tokens_that_are_all_seen_too_rarely_leave_an_empty_table(tmp_path: Path) -> None:
     view = opened(tmp_path, logged(["a"], [-1.0]))
     assert shown(view, least=1000) == {}
-    assert "no token is seen that often" in note(view).object
+    assert "no token is seen that often" in note(view).html
 
 
 def test_another_step_is_read_when_it_is_chosen(tmp_path: Path) -> None:
@@ -117,8 +116,8 @@ def test_nothing_is_read_before_the_tab_is_in_sight(tmp_path: Path) -> None:
 def test_a_click_selects_sample_and_token_at_once(tmp_path: Path) -> None:
     view = opened(tmp_path, logged(["a", "b"], [-1.0, -2.0]), logged(["b"], [-5.0], index=1))
     assert list(shown(view)) == ["“b”", "“a”"]
-    uid = table(view)["uid_at"].iloc[0]
-    part_of(view, TextInput).value = f"{uid}\n#0\n1"
+    uid = view.table.frame["uid_at"].iloc[0]
+    view.table.receive({"pick": ["0", "token"]})
     selection = view.context.selection
     assert (selection.uid, selection.token, selection.follow, view.picks) == (uid, 0, False, 1)
 
@@ -135,7 +134,7 @@ def test_only_samples_that_pass_the_grids_filter_count(tmp_path: Path) -> None:
     second = view.context.snapshot.uids(view.context.snapshot.rows_of(1))[1]
     view.context.filtered_uids = frozenset({second})
     assert shown(view) == {"“a”": "3", "“b”": "1.5"}
-    assert "2 tokens in 1 of 2 samples that match the grid" in note(view).object
+    assert "2 tokens in 1 of 2 samples that match the grid" in note(view).html
     view.context.filtered_uids = None
     assert shown(view) == {"“a”": "2", "“b”": "1.5"}
 
@@ -150,7 +149,7 @@ def test_a_reading_tells_how_far_it_is_and_can_be_stopped_there(tmp_path: Path) 
             threads.views.submit(begin.wait, 30)  # the reading waits behind it
             view = opened(tmp_path, *lines[:2], threads=threads)
             grow(view, *lines[2:])
-            assert "Reading 2 of 4 samples" in note(view).object
+            assert "Reading 2 of 4 samples" in note(view).html
             stop = part_of(view, Button)
             assert stop.visible
             stop.clicks += 1
@@ -162,6 +161,6 @@ def test_a_reading_tells_how_far_it_is_and_can_be_stopped_there(tmp_path: Path) 
     with set_curdoc(Document()):
         view = asyncio.run(look())
     assert shown(view) == {"“a”": "0.5"}
-    assert note(view).object.endswith("2 tokens in 2 of 4 samples; stopped</span>")
+    assert note(view).html.endswith("2 tokens in 2 of 4 samples; stopped</span>")
     grow(view, logged(["a"], [-9.0], index=5))
     assert shown(view) == {"“a”": "0.5"}

@@ -6,11 +6,9 @@ import gc
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 from weakref import ref
 
 import numpy as np
-import pandas as pd
 import pytest
 from bokeh.models import ColumnDataSource
 
@@ -21,7 +19,6 @@ from rlpanel.panels.curves.curve_points import shared_points
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.series import MAX_LIST_LENGTH
 from rlpanel.panels.samples.sample_grid import SampleGrid
-from rlpanel.panels.samples.sample_table import SampleTable
 from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.threads import Threads
@@ -29,7 +26,6 @@ from rlpanel.panels.texts import sample_texts
 from rlpanel.panels.texts.sample_texts import texts_of
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 from tests.factories import write_run
-from tests.page_parts import part_of
 
 
 class Thing:
@@ -87,13 +83,10 @@ def test_it_goes_with_the_thing() -> None:
 
 def test_two_grids_of_a_step_have_one_table(tmp_path: Path) -> None:
     run = open_run(write_run(tmp_path / "run", steps=2, samples=3), follow=False)
-
-    def rows(**selected: Any) -> pd.DataFrame:
-        return part_of(SampleGrid(looking(run, **selected)), SampleTable).value
-
-    assert len(rows()) == 3
-    assert rows() is rows()
-    assert rows(search="prompt") is not rows()
+    one, other = SampleGrid(looking(run)), SampleGrid(looking(run))
+    assert len(one.table.frame) == 3
+    assert one.table.frame is other.table.frame
+    assert SampleGrid(looking(run, search="nothing like it")).table.frame is not one.table.frame
 
 
 def test_a_patch_of_one_curve_is_not_one_of_all(tmp_path: Path) -> None:

@@ -1,0 +1,172 @@
+"""The regions of the page: each draws the parts that stand beside each other.
+
+The header of the page: toggle of the side panel, run, connection, findings, theme and help.
+
+Buttons of the header: the side panel's toggle with the logo, the theme switch, and the keyboard help.
+
+The notices above the curves: a link's query, the backlog, and findings.
+
+The side panel of the page: runs, paths that are not shown, settings and language.
+
+The cards of the selected step: distribution of the rewards, gap to the reference, groups, and means.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import param
+
+from rlpanel.app.board.browser_window import KEYS
+from rlpanel.panel_fixes.component import Component
+from rlpanel.panels.findings.findings_popup import CurrentFindings, FindingsPopup, OpenedFinding
+from rlpanel.panels.groups.group_strip import GroupStrip
+from rlpanel.panels.language.labels import tr
+from rlpanel.panels.language.language_switch import LanguageSwitch
+from rlpanel.panels.session.browser_pace import BrowserPace
+from rlpanel.panels.session.context import Selection
+from rlpanel.panels.sidebar.run_badge import RunBadge
+from rlpanel.panels.sidebar.run_list import RunList
+from rlpanel.panels.sidebar.settings_form import SettingsForm
+from rlpanel.panels.status.connection import Connection
+from rlpanel.panels.status.notices import BacklogBar, LeftOut, LinkNotice
+from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
+from rlpanel.panels.step.step_summary import StepSummary
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Region, region_script
+
+_CSS: list[str] = [
+    theme.CSS,
+    read_assets("panels/ui/badge.css", "panels/ui/help.css", "app/page/page_controls.css"),
+]
+
+
+class SideToggle(Component):
+    """Button that shows and hides the side panel, and the logo; both are handled in the browser."""
+
+    _esm = read_assets("panels/ui/dom.js", "app/page/side_toggle.js")
+    _stylesheets: ClassVar[list[str]] = _CSS
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(css_classes=["rl-side-toggle"], **params)
+
+
+class PageControls(Component):
+    """Theme switch and keyboard help.
+
+    A message is ``["prefer", dark]`` with the browser's preference when the page was opened without a theme
+    in its URL, ``["linked", dark]`` with the same when it was opened with one, and ``["theme", dark]`` when
+    the user switches the theme.
+
+    Parameters
+    ----------
+    selection : Selection
+        Its ``dark`` follows the switch and, without a theme in the URL, the browser's preference.
+    owns_window : bool
+        True if the board may read the window's URL and store the theme in a cookie.
+    """
+
+    dark = param.Boolean(default=True, doc="Whether the theme is dark.")
+    owns_window = param.Boolean(default=False, doc="Whether the board owns the browser's window.")
+    whole = param.Boolean(default=False, doc="Whether the page has all its views; the first view goes then.")
+    keys = param.Dict(default=KEYS, doc="Keyboard shortcuts and their meaning.")
+
+    _esm = read_assets(
+        "panels/ui/dom.js", "panels/ui/closing.js", "panels/session/drawn.js", "app/page/page_controls.js"
+    )
+    _stylesheets: ClassVar[list[str]] = _CSS
+
+    def __init__(self, selection: Selection, *, owns_window: bool) -> None:
+        super().__init__(
+            dark=selection.dark,
+            keys={tr(key): tr(text) for key, text in KEYS.items()},
+            owns_window=owns_window,
+            css_classes=["rl-page-controls"],
+        )
+        self._selection = selection
+        selection.param.watch(lambda event: setattr(self, "dark", event.new), "dark")
+
+    def complete(self) -> None:
+        """Tell the browser that all views were sent: it removes the first view when they are drawn."""
+        self.whole = True
+
+    def receive(self, message: Any) -> None:
+        """Apply a theme. The message comes from the browser."""
+        if not (isinstance(message, list) and len(message) == 2 and isinstance(message[1], bool)):
+            return
+        action, dark = message
+        if action == "prefer":
+            self._selection.prefer_theme(dark)
+        elif action == "linked":
+            self._selection.preferred_dark = dark
+        elif action == "theme":
+            self._selection.dark = dark
+
+
+class Header(Region):
+    """The header's parts, from left to right."""
+
+    toggle = param.String()
+    badge = param.String()
+    connection = param.String()
+    pace = param.String()
+    findings = param.String()
+    buttons = param.String()
+
+    _esm = region_script(
+        toggle=SideToggle,
+        badge=RunBadge,
+        connection=Connection,
+        pace=BrowserPace,
+        findings=FindingsPopup,
+        buttons=PageControls,
+    )
+    _stylesheets: ClassVar[list[str]] = [read_assets("panels/ui/region.css", "app/page/header.css")]
+
+    def __init__(self, parts: dict[str, Component], **params: Any) -> None:
+        super().__init__(
+            parts, sizing_mode="stretch_width", height=46, margin=0, css_classes=["rl-header"], **params
+        )
+
+
+class Notices(Region):
+    """The notices, from top to bottom; those that have nothing to say take up no space."""
+
+    link_notice = param.String()
+    backlog = param.String()
+    current = param.String()
+    opened = param.String()
+
+    _esm = region_script(
+        link_notice=LinkNotice, backlog=BacklogBar, current=CurrentFindings, opened=OpenedFinding
+    )
+    _stylesheets: ClassVar[list[str]] = [read_assets("panels/ui/region.css", "app/page/notices.css")]
+
+
+class SidePanel(Region):
+    """The side panel's parts, from top to bottom; the list of runs and the settings are large."""
+
+    run_list = param.String()
+    run_list_runs = param.String()
+    left_out = param.String()
+    settings = param.String()
+    settings_groups = param.String()
+    language = param.String()
+
+    _esm = region_script(run_list=RunList, left_out=LeftOut, settings=SettingsForm, language=LanguageSwitch)
+    _stylesheets: ClassVar[list[str]] = [read_assets("panels/ui/region.css", "app/page/side.css")]
+
+
+class StepCards(Region):
+    """The cards; one that has nothing to show is hidden."""
+
+    distribution = param.String()
+    gap = param.String()
+    groups = param.String()
+    numbers = param.String()
+
+    _esm = region_script(
+        distribution=RewardDistribution, gap=RewardGap, groups=GroupStrip, numbers=StepSummary
+    )
+    _stylesheets: ClassVar[list[str]] = [read_assets("panels/ui/region.css", "app/page/step_cards.css")]

@@ -1,0 +1,7 @@
+// Until the board is drawn, `rlpanel.settled()` waits for it; see browser_pace.js.
+globalThis.rlpanel = {
+  settled: () =>
+    new Promise((done) => {
+      document.addEventListener("rlpanel-settled", () => done(globalThis.rlpanel.settled()), { once: true })
+    }),
+}

@@ -1,0 +1,169 @@
+"""Notices above the curves and in the side panel.
+
+A notice with buttons, which appears while there is something to say.
+
+Notice about a link of another site: its search, filter and comparisons wait for the viewer.
+
+Progress bar of the backlog, with a button that pauses reading; hidden when everything is read.
+
+List of links that are not followed and folders that cannot be listed, below the list of runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import param
+
+from rlpanel.panel_fixes.component import Component
+from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
+from rlpanel.panels.ui.theme import safe_text
+from rlpanel.sources.files.file_access import Unread
+from rlpanel.store.snapshot.snapshot import Progress, describe
+from rlpanel.texts.shorten import shorten
+
+
+class Notice(Component):
+    """Base class of notices, drawn by ``notice.js``. A click sends the name of a button."""
+
+    html = param.String(default="", doc="The HTML. The caller has escaped what comes from a log.")
+    buttons = param.Dict(
+        default={}, doc="Name of each button, which is its CSS class → its label; empty while it is hidden."
+    )
+
+    _esm = read_assets("panels/ui/dom.js", "panels/status/notice.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/status/notice.css")]
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(visible=False, **params)
+
+
+#: Parameter of the selection → its name in the notice.
+_NAMES = {
+    "search": marked("search"),
+    "filter": marked("filter"),
+    "sort": marked("sort"),
+    "overlay_runs": marked("runs over the curves"),
+    "compared_run": marked("compared run"),
+}
+#: Most characters of a value that are shown.
+_LONGEST = 200
+
+
+class LinkNotice(Notice):
+    """Shows what a link asks for, with buttons that run it or leave it out; hidden if nothing waits."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(buttons={"run": tr("Run"), "leave": tr("Leave out")}, css_classes=["rl-link"])
+        self.context = context
+        context.param.watch(self._draw, "waiting_values")
+        context.selection.param.watch(self._leave_out, "run")
+        self._draw()
+
+    def _draw(self, *_: Any) -> None:
+        held = self.context.waiting_values
+        self.param.update(html=notice_html(held) if held else "", visible=bool(held))
+
+    def receive(self, message: Any) -> None:
+        """Run what waits, or leave it out. The message comes from the browser."""
+        if message == "run":
+            held, self.context.waiting_values = self.context.waiting_values, {}
+            self.context.selection.param.update(**held)
+        elif message == "leave":
+            self._leave_out()
+
+    def _leave_out(self, *_: Any) -> None:
+        """Forget what the link asks for; also if another run is chosen, of which it knows nothing."""
+        self.context.waiting_values = {}
+
+
+def notice_html(held: dict[str, Any]) -> str:
+    """Return the notice as HTML, with the values that wait."""
+    values = "".join(
+        f"<span>{tr(name)} <code>{safe_text(_shortened(held[key]))}</code></span>"
+        for key, name in _NAMES.items()
+        if held.get(key)
+    )
+    question = tr("This link comes from another site. Run its search and filter?")
+    return f'<div class="row asks" role="status"><b>{question}</b>{values}</div>'
+
+
+def _shortened(value: Any) -> str:
+    return shorten(", ".join(value) if isinstance(value, list) else str(value), _LONGEST)
+
+
+#: From this fraction on the bar is hidden, so that it does not flicker for short backlogs.
+NEARLY = 0.99
+
+
+class BacklogBar(Notice):
+    """Progress bar above the curves, shown while older lines of the run are not read yet."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(buttons={"halt": tr("pause")}, css_classes=["rl-backlog"])
+        self.context = context
+        context.param.watch(self._draw, "view")
+        self._draw()
+
+    def _draw(self, *_: Any) -> None:
+        progress = self.context.snapshot.progress
+        if progress.fraction < NEARLY and (progress.halted or not progress.caught_up):
+            note = tr("older steps are not read") if progress.halted else tr("newest steps first")
+            label = tr("resume") if progress.halted else tr("pause")
+            self.param.update(html=bar_html(progress, note), buttons={"halt": label}, visible=True)
+        elif self.visible:
+            self.visible = False
+
+    def receive(self, message: Any) -> None:
+        """Pause or resume reading the backlog, for all sessions that show the run."""
+        if message == "halt" and self.context.index is not None:
+            self.context.index.pause(not self.context.snapshot.progress.halted)
+
+
+def bar_html(progress: Progress, note: str = "") -> str:
+    """Return the progress bar as HTML, with bytes, throughput and remaining time."""
+    share = min(progress.fraction, 1.0)
+    text = describe(progress.bytes_read, progress.bytes_total, 0.0 if progress.halted else progress.rate)
+    verb = tr("Paused at") if progress.halted else tr("Reading")
+    return (
+        f'<div class="row"><span class="num">{verb} {text}</span>'
+        f'<span class="bar" role="progressbar" '
+        f'aria-valuenow="{100 * share:.0f}"><i style="width:{share:.1%}"></i></span>'
+        f"<span>{note}</span></div>"
+    )
+
+
+_NAMED = 3
+
+
+class LeftOut(Html):
+    """Lists the folders below the root that are not shown, with reasons; hidden if there are none."""
+
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/status/skipped_paths.css")]
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(css_classes=["rl-left-out"])
+        self.context = context
+        context.param.watch(self._draw, ["left_out", "runs"])
+        self._draw()
+
+    def _draw(self, *_: Any) -> None:
+        # Without runs the empty state explains what the root contains.
+        html = left_out_html(self.context.left_out) if self.context.runs else ""
+        self.param.update(html=html, visible=bool(html))
+
+
+def left_out_html(left_out: Sequence[Unread]) -> str:
+    """Return the first names with their reasons, and the number of further ones, as HTML."""
+    named = left_out[:_NAMED]
+    rows = [f"<li><code>{safe_text(entry.file)}</code> {safe_text(entry.reason)}</li>" for entry in named]
+    if len(left_out) > _NAMED:
+        more = tr("and {count:,} more", count=len(left_out) - _NAMED)
+        rows.append(f"<li>{more}</li>")
+    title = tr("Not shown: {left_out:,}", left_out=len(left_out))
+    return f"<p>{title}</p><ul>{''.join(rows)}</ul>" if rows else ""

@@ -1,0 +1,1 @@
+"""Tables of samples, prompts, groups and tokens."""

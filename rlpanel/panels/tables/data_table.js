@@ -1,0 +1,189 @@
+// A table of one page of rows, drawn by Tabulator; see data_table.py. Rows are sorted, filtered and paged by the server.
+
+/** Pages that the pager names beside the current one. */
+const NEAR = 2
+
+export function render({ model }) {
+  const holder = element("div", "rl-rows")
+  const pager = element("div", "tabulator-footer")
+  let table
+  let ready = Promise.resolve()
+  // Changes wait for each other: Tabulator creates a table in a later task, and refuses changes before.
+  const then = (change) => {
+    ready = ready.then(() => table && change()).catch((error) => console.error(error))
+  }
+
+  const named = (field) => model.shape.columns.find((column) => column.field === field)?.name
+  // What the table shows, as JSON: Tabulator reports its own redraws as if the viewer had sorted or filtered.
+  const known = {}
+  const report = (what, value) => {
+    const text = JSON.stringify(value)
+    if (text !== known[what]) model.send_msg({ [what]: value })
+    known[what] = text
+  }
+
+  const build = () => {
+    ready = ready.then(
+      () =>
+        new Promise((done) => {
+          table?.destroy()
+          known.order = JSON.stringify(model.order)
+          known.filters = JSON.stringify(model.filters)
+          table = new globalThis.Tabulator(holder, options(model))
+          table.on("tableBuilt", done)
+          table.on("cellClick", (_, cell) => {
+            model.send_msg({ pick: [cell.getData().key, named(cell.getField())] })
+          })
+          table.on("dataSorted", (sorters) => {
+            report(
+              "order",
+              sorters.map(({ field, dir }) => [named(field), dir === "desc"]),
+            )
+          })
+          table.on("dataFiltering", (filters) => {
+            report("filters", Object.fromEntries(filters.map(({ field, value }) => [named(field), value])))
+          })
+        }),
+    )
+    then(mark)
+  }
+  const fill = async () => {
+    const data = dataOf(model)
+    const rows = table.getRows()
+    if (rows.length === data.length) {
+      // Cells whose text stays are kept: the browser neither creates nor measures them again.
+      table.blockRedraw()
+      rows.forEach((row, at) => {
+        row.update(data[at])
+      })
+      table.restoreRedraw()
+    } else {
+      await table.replaceData(data)
+    }
+    mark()
+  }
+  const order = () => {
+    if (known.order === JSON.stringify(model.order)) return
+    known.order = JSON.stringify(model.order)
+    table.setSort(sortersOf(model))
+  }
+  const mark = () => {
+    for (const row of table.getRows()) {
+      const isChosen = row.getData().key === model.chosen
+      row.getElement().classList.toggle("tabulator-selected", isChosen)
+      row.getElement().ariaSelected = isChosen
+    }
+  }
+  const reveal = () => {
+    mark()
+    const row = table.getRows().find((each) => each.getData().key === model.chosen)
+    if (row) table.scrollToRow(row, "nearest", false).catch(() => {})
+  }
+  const showPages = () => drawPager(pager, model)
+
+  model.on("shape", build)
+  model.on("rows", () => then(fill))
+  model.on("order", () => then(order))
+  model.on("chosen", () => then(reveal))
+  model.on(["page", "pages"], showPages)
+  model.on("after_render", build)
+  model.on("remove", () => {
+    table?.destroy()
+    table = null
+  })
+  showPages()
+  const view = element("div", "rl-table")
+  view.append(holder, pager)
+  return view
+}
+
+/** Return the current page as Tabulator's rows. */
+function dataOf(model) {
+  if (!model.rows) return []
+  const { cells, keys } = JSON.parse(model.rows)
+  const fields = model.shape.columns.map(({ field }) => field)
+  const cell = (column = [], at = 0) => column[column.length > 1 ? at : 0] // a text of all rows is sent once
+  return keys.map((key, at) => ({
+    key,
+    ...Object.fromEntries(fields.map((field, of) => [field, cell(cells[of], at)])),
+  }))
+}
+
+function sortersOf(model) {
+  const field = Object.fromEntries(model.shape.columns.map((column) => [column.name, column.field]))
+  return model.order.map(([name, falls]) => ({ column: field[name], dir: falls ? "desc" : "asc" }))
+}
+
+function options(model) {
+  const { columns, rowHeight, sortable, empty } = model.shape
+  const wide = columns.some(({ width }) => !width)
+  return {
+    data: dataOf(model),
+    columns: columns.map((column) => definition(column, sortable)),
+    columnDefaults: { resizable: "header", headerSortTristate: true },
+    initialSort: sortersOf(model),
+    initialHeaderFilter: columns
+      .filter(({ name }) => name in model.filters)
+      .map(({ name, field }) => ({ field, value: model.filters[name] })),
+    height: "100%",
+    layout: wide ? "fitColumns" : "fitData",
+    placeholder: element("div", "tabulator-placeholder-contents", empty),
+    renderVertical: "basic", // a page is short
+    rowHeight,
+    selectableRows: false,
+  }
+}
+
+function definition(column, sortable) {
+  const { title, tip, field, width, align, image } = column
+  return {
+    field,
+    title,
+    titleFormatter: () => document.createTextNode(title),
+    headerTooltip: tip && (() => element("span", "", tip)),
+    formatter: image ? imageOf : (cell) => document.createTextNode(cell.getValue() ?? ""),
+    ...(width && { width }),
+    hozAlign: align,
+    headerHozAlign: align === "right" ? "right" : "left",
+    headerSort: sortable,
+    sorter: () => 0, // the server has sorted
+    ...(column.filter && {
+      headerFilter: column.filter === "number" ? "number" : "input",
+      headerFilterFunc: () => true, // the server has filtered
+      headerFilterPlaceholder: column.filter === "number" ? "≥" : t("contains"),
+      // Tab skips it: thirty of them would stand before the rows.
+      headerFilterParams: { elementAttributes: { tabindex: "-1", "aria-label": column.filter_label } },
+    }),
+  }
+}
+
+function imageOf(cell) {
+  const shown = element("img")
+  if (cell.getValue()?.startsWith("data:image/")) shown.src = cell.getValue()
+  shown.alt = ""
+  return shown
+}
+
+function drawPager(pager, model) {
+  const { page, pages } = model
+  pager.hidden = pages < 2
+  const go = (to, text, title) => {
+    const shown = button("tabulator-page", text, title, () => model.send_msg({ page: to }))
+    shown.disabled = to < 1 || to > pages
+    if (to === page && text === String(to)) {
+      shown.classList.add("active")
+      shown.ariaCurrent = "page"
+    }
+    return shown
+  }
+  const first = Math.max(1, Math.min(page - NEAR, pages - 2 * NEAR))
+  const last = Math.min(pages, first + 2 * NEAR)
+  const near = Array.from({ length: last - first + 1 }, (_, at) => first + at)
+  pager.replaceChildren(
+    go(page > 1 ? 1 : 0, t("First"), t("First page")),
+    go(page - 1, t("Prev"), t("Previous page")),
+    ...near.map((each) => go(each, String(each), t("Show page {page}", { page: each }))),
+    go(page + 1, t("Next"), t("Next page")),
+    go(page < pages ? pages : pages + 1, t("Last"), t("Last page")),
+  )
+}
