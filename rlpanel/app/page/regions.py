@@ -165,6 +165,7 @@ class StepCards(Region):
     gap = param.String()
     groups = param.String()
     numbers = param.String()
+    numbers_tips = param.String()
 
     _esm = region_script(
         distribution=RewardDistribution, gap=RewardGap, groups=GroupStrip, numbers=StepSummary

@@ -41,18 +41,23 @@ from rlpanel.store.snapshot.run_view import RunView
 _BANDS = {**BAND_NAMES, "density": "density", "ridge": "ridges"}
 
 
-def head_html(view: RunView, curve: Curve, drawn: str, step: int) -> str:
-    """Return the head's HTML for the value at a step; ``drawn`` is the text of `subtitle`."""
+def head_html(view: RunView, curve: Curve, drawn: str) -> str:
+    """Return the head's HTML without a value; ``drawn`` is the text of `subtitle`."""
     column = trainer_scalars.describe(curve.columns[0])
-    value, before = trainer_scalars.values(view, column.name, step)
     comparison = trainer_scalars.comparison_of(view, curve.columns)
     return (
         f'<div class="head" title="{safe_text(column.tip)}">'
         f"<b>{safe_text(curve.title)}</b>"
         f'<span class="unit parts">{_parts_html(drawn)}</span>'
-        f"{comparison.html if comparison else ''}"
-        f'<span class="number {column.color}">{number(value)}</span>{delta(value, before)}</div>'
+        f"{comparison.html if comparison else ''}</div>"
     )
+
+
+def value_html(view: RunView, curve: Curve, step: int) -> str:
+    """Return the HTML of a curve's value at a step, with its change since the step before."""
+    column = trainer_scalars.describe(curve.columns[0])
+    value, before = trainer_scalars.values(view, column.name, step)
+    return f'<span class="number {column.color}">{number(value)}</span>{delta(value, before)}'
 
 
 def subtitle(
@@ -311,7 +316,10 @@ class CurveCard:
         return self._sent[self.curve.columns[0]] or empty_points()
 
     def _write_head(self, step: int) -> None:
-        self.head.head = head_html(self._view, self.curve, self._subtitle(), step)
+        self.head.param.update(
+            head=head_html(self._view, self.curve, self._subtitle()),
+            value=value_html(self._view, self.curve, step),
+        )
 
     def _subtitle(self) -> str:
         smoothing = self.context.selection.smooth

@@ -24,11 +24,10 @@ export function render({ model, el }) {
   }
   const write = () => {
     text.innerHTML = model.head
+    text.querySelector(".head")?.insertAdjacentHTML("beforeend", model.value)
   }
-  model.on("head", () => {
-    write()
-    namePlot() // the figure may have been replaced
-  })
+  model.on(["head", "value"], write)
+  model.on("head", () => namePlot()) // the figure may have been replaced
   model.on("after_render", () => namePlot())
   write()
   return top

@@ -33,6 +33,7 @@ class CardHead(Exporter):
     """
 
     head = param.String(default="", doc="The head as HTML; the caller has escaped what comes from a log.")
+    value = param.String(default="", doc="What the head ends with, as HTML: it changes at each step.")
     entries = param.List(default=[], item_type=str, doc="Labels of the menu's further entries.")
 
     _esm = read_assets(*EXPORT_SCRIPTS, "panels/export/card_head.js")
@@ -58,6 +59,11 @@ class CardHead(Exporter):
             **params,
         )
         self._actions = dict(actions)
+
+    @property
+    def html(self) -> str:
+        """The whole head as HTML, without the menu."""
+        return self.head.removesuffix("</div>") + self.value + "</div>"
 
     def receive(self, message: Any) -> None:
         """Export the card, or run the chosen entry."""

@@ -47,7 +47,7 @@ def plots_of(context: Context) -> Plots:
         context.display.band = "density"
     cards = Curves(context, linked=False).cards.values()
     of_step: list[BarCard] = [RewardDistribution(context), RewardGap(context), GroupStrip(context)]
-    curves = [Drawing(card.head.head, _without_callbacks(card.pane.object)) for card in cards]
+    curves = [Drawing(card.head.html, _without_callbacks(card.pane.object)) for card in cards]
     step = [card for card in of_step if card.visible]
     models = [model for drawing in curves for model in drawing.plot.references()]
     dark = _properties(models)

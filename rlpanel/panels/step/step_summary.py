@@ -26,6 +26,9 @@ class StepSummary(Component):
     """A card with the step's means and their change; a click shows the curve."""
 
     numbers = param.List(default=[], doc="One JSON object per number.")
+    tips = param.Dict(default={}, doc="Explanation of each column; it does not change with the step.")
+
+    LARGE = frozenset({"tips"})
 
     _esm = read_assets("panels/ui/dom.js", "panels/step/step_numbers.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/step/step_summary.css")]
@@ -51,7 +54,8 @@ class StepSummary(Component):
 
     def _draw(self, *_: Any) -> None:
         numbers = step_numbers(self.context)
-        self.param.update(numbers=numbers or self.numbers, visible=bool(numbers))
+        tips = {number["column"]: column_info.describe(number["column"]).tip for number in numbers}
+        self.param.update(numbers=numbers or self.numbers, tips=tips or self.tips, visible=bool(numbers))
 
 
 def step_numbers(context: Context) -> list[dict[str, str]]:
@@ -88,11 +92,11 @@ def _number_json(view: RunView, name: str, position: int) -> dict[str, str]:
         "label": f"{column.label}{' sum' if name.endswith('_sum') else ''}",
         "value": number(value),
         "change": change_text(value, before) if position else "",
-        "tip": column.tip,
     }
 
 
 def _pair_html(shown: dict[str, str]) -> str:
     text = {name: safe_text(value) for name, value in shown.items()}
+    tip = safe_text(column_info.describe(shown["column"]).tip)
     change = f' <span class="delta">{text["change"]}</span>' if text["change"] else ""
-    return f'<div title="{text["tip"]}"><dt>{text["label"]}</dt><dd>{text["value"]}{change}</dd></div>'
+    return f'<div title="{tip}"><dt>{text["label"]}</dt><dd>{text["value"]}{change}</dd></div>'

@@ -75,7 +75,8 @@ class Region(Component):
 
     def _text(self, name: str, values: tuple[str, ...]) -> str:
         shown = {value: getattr(self._parts[name], value) for value in values}
-        return json.dumps({"answered": self._answered[name], "values": shown}, allow_nan=False)
+        document = {"answered": self._answered[name], "values": shown}
+        return json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 class Html(Component):
