@@ -1,9 +1,4 @@
-"""Which runs a board shows: the most useful one, and those laid over it.
-
-Opens the overlaid runs of a session, and provides snapshots of the overlaid splits.
-
-Order of the list of runs, and the run that a page opens without a link to one.
-"""
+"""Which runs a board shows: the one that a page opens without a link, and those laid over it."""
 
 from __future__ import annotations
 

@@ -1,14 +1,7 @@
 """The regions of the page: each draws the parts that stand beside each other.
 
-The header of the page: toggle of the side panel, run, connection, findings, theme and help.
-
-Buttons of the header: the side panel's toggle with the logo, the theme switch, and the keyboard help.
-
-The notices above the curves: a link's query, the backlog, and findings.
-
-The side panel of the page: runs, paths that are not shown, settings and language.
-
-The cards of the selected step: distribution of the rewards, gap to the reference, groups, and means.
+Header (toggle of the side panel, run, connection, findings, theme, help), side panel, notices above the
+curves, and the cards of the selected step.
 """
 
 from __future__ import annotations

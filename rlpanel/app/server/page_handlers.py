@@ -1,10 +1,7 @@
-"""Handlers of pages and of their messages.
+"""Handlers of a page and of its websocket: each page has a session that only its own viewer can use.
 
-Handlers of the page and of its websocket: each page has a session that only its own viewer can use.
-
-Messages that a page sends to the server: reads them, applies them, and logs those that fail.
-
-Bokeh logs a traceback for every message that it cannot apply, and sends it to the client.
+They also read and apply the messages of pages, and log those that fail. Bokeh would log a traceback for every
+message that it cannot apply, and send it to the client.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Two runs on one prompt: the table of prompts, and the chosen pair of samples.
-
-Responses of two runs to one prompt: as a text diff or token by token.
-
-Table of the prompts that two runs have in common, with the reward in both and the difference.
-"""
+"""Two runs on one prompt: the table of common prompts, and the chosen pair as text diff or token by token."""
 
 from __future__ import annotations
 

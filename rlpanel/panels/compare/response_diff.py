@@ -1,9 +1,4 @@
-"""The text diff of two responses, and the samples that one is compared with.
-
-Text diff of the response and another text, side by side.
-
-Finds samples related to a sample: of the same group, and of the same prompt at other steps.
-"""
+"""Text diff of a response and another one: of the same group, or of the same prompt at other steps."""
 
 from __future__ import annotations
 

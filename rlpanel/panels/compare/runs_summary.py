@@ -1,11 +1,4 @@
-"""Summary of a comparison of two runs: its facts, its notes, and its export as CSV.
-
-Summary of a comparison of two runs as escaped HTML: matched prompts, win rate and mean difference.
-
-Exports the comparison of two runs: one row per prompt.
-
-Sentences that say which number and which prompts a comparison of two runs is about.
-"""
+"""Summary of a comparison of two runs as escaped HTML, with notes, and its export: one row per prompt."""
 
 from __future__ import annotations
 

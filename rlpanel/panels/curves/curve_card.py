@@ -1,10 +1,6 @@
 """A card with one curve over the steps: its plot, a step cursor, its head, and its export.
 
-A card with one curve over the steps: its plot, a step cursor, and the step's value in the head.
-
-Head of a curve card: title, what is drawn, comparison with the trainer's log, value and change.
-
-Exports a curve card: its lines and the overlay runs' lines, or the value distribution shown instead.
+The head has the title, what is drawn, a comparison with the trainer's log, the step's value and its change.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The plot of a curve, and the window of steps that all plots show together.
+"""Plot of a curve card: lines with bands and markers, the step cursor, the legend and the tools.
 
-Plot of a curve card: lines with bands and markers, the step cursor, the legend and the tools.
-
-The steps that all curve cards show: a zoom in one card moves the others.
+All cards show the same window of steps: a zoom in one moves the others.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Compares the trainer's scalars with the samples, over windows of steps.
-
-Compares our numbers with the trainer's scalars that should equal them, point by point.
+"""Compares our numbers with the trainer's scalars that should equal them, point by point.
 
 A scalar that is logged every few steps is a mean over them, so it is compared with the mean of our steps
-since the point before.
-
-Assigns our steps to the points of a trainer's log: a point may cover several steps, or come later.
+since the point before. A point may also come later than the steps that it covers.
 """
 
 from __future__ import annotations

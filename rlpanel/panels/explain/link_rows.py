@@ -1,8 +1,6 @@
-"""Rows that link to samples.
+"""Rows that link to samples: each is a button with a bar, a text and numbers.
 
-Rows with a bar, a text and numbers, each a button that leads to samples; their plot and notes.
-
-What a clicked share, difference or cluster does: it filters the grid, and selects a sample.
+A click on a share, a difference or a cluster filters the grid, and selects a sample.
 """
 
 from __future__ import annotations

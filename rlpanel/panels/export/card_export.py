@@ -1,9 +1,4 @@
-"""The export of a card: its pictures' texts, and its data as tables.
-
-Export of one card: the texts and colours around its picture, and the plotted numbers as a table.
-
-Tables of the plotted numbers for export: one row per point, bar or cell.
-"""
+"""Export of one card: texts and colours around its picture, and the plotted numbers as a table."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
-"""The static HTML that a page shows before its scripts are loaded.
-
-The first view: header, runs, curves and newest samples as static HTML, in the places of the live board.
+"""The first view: header, runs, curves and newest samples as static HTML, in the places of the live board.
 
 The browser paints it before it has loaded a script. It contains what this process knows already; nothing is
 read for it but a few texts.
-
-A curve card as static HTML, as the first view shows it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The tab of a step's groups: the table of groups, and the samples of the chosen one.
+"""Groups tab of the sample panel: cards of the sample's group, or a table of the step's groups.
 
-Groups tab of the sample panel: cards of the sample's group, or a table of the step's groups.
-
-Sortable table of the step's groups; a click filters the grid to a group's samples.
+A click in the table filters the grid to a group's samples.
 """
 
 from __future__ import annotations

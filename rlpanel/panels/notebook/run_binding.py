@@ -1,9 +1,4 @@
-"""Panels of a notebook that follow a run.
-
-Creates contexts that follow a run, for views in a notebook or in another application's page.
-
-The answer to a question as a table of a notebook or page, which follows the run.
-"""
+"""Panels of a notebook or of another application's page that follow a run."""
 
 from __future__ import annotations
 

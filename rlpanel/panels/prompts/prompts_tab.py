@@ -1,8 +1,6 @@
-"""The tab of prompts over the steps, and the table of those that remain unsolved.
+"""Prompts tab of the sample panel: history of the sample's prompt, or table of unsolved prompts.
 
-Prompts tab of the sample panel: history of the sample's prompt, or table of unsolved prompts.
-
-Table of unsolved prompts, worst first; a click selects the prompt's newest sample.
+The table has the worst prompts first; a click selects the prompt's newest sample.
 """
 
 from __future__ import annotations

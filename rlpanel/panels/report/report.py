@@ -1,12 +1,7 @@
-"""A report of the board as one HTML file.
+"""Builds the report: the current board or one sample as an HTML file that opens offline.
 
-Builds the report: the current board or one sample as an HTML file that opens offline.
-
-Input of a report: a frozen copy of the session's context, and the selection of samples.
-
-Facts at the head of a report: run, time, query, and parts of the board that it does not contain.
-
-The report as a download of the board's export menu.
+It is drawn from a frozen copy of the session's context. Its head has facts: run, time, query, and parts of
+the board that it does not contain.
 """
 
 from __future__ import annotations

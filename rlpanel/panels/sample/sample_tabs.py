@@ -1,14 +1,6 @@
-"""The tabs of one sample.
+"""The tabs below a sample's header; a new tab is one view and one line in `TABS`.
 
-The list of tabs below a sample's header.
-
-A new tab is one module with a view, and one line in `TABS`.
-
-The tab that sets a response beside the reference's response and the ground truth.
-
-The tab of a sample's prompt and its response token by token.
-
-The tab of a sample's conversation: messages, tool calls, images, and the tokens of each turn.
+Here are those of the conversation, of the tokens, and of the reference's response and the ground truth.
 """
 
 from __future__ import annotations

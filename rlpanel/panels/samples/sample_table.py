@@ -1,11 +1,4 @@
-"""Columns, rows and cells of the grid's table.
-
-Columns of the grid: which ones a run has, in reading order, their titles and widths.
-
-Builds the grid's table: its columns, their order, and the shortened texts.
-
-Texts of the grid's cells: what an agent did as one line, and other cells as in any table.
-"""
+"""The grid's table: which columns a run has, in reading order, and the shortened texts of its cells."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Threads for long work, whose results are shown on the session's event loop.
-
-Threads for work that would block the event loop, in pools so that long work does not delay short work.
-
-Runs long work on a thread and shows its results on the session's event loop.
-"""
+"""Runs long work on threads, in pools by its length, and shows its results on the session's event loop."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Badge in the header with the state of the selected run.
-
-Badge in the header with the state of the selected run.
-
-States of a run by the age of its newest line: live, quiet, finished.
-"""
+"""Badge in the header with the state of the selected run: live, quiet or finished, by its newest line."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""The form of display settings in the side panel.
+"""Settings in the side panel: what curves, samples and texts show, and the constants of the training.
 
-Settings of the side panel: what curves, samples and texts show, and the constants of the training.
-
-The training constants (β, γ, λ, ε, …) as rows of the settings, with the source of each value.
-
-The menu of columns that can be drawn as curves, with our names and the names used by trainers.
+The constants (β, γ, λ, ε, …) have the source of each value. The menu of columns that can be drawn as curves
+has our names and those used by trainers.
 """
 
 from __future__ import annotations

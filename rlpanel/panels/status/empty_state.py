@@ -1,9 +1,4 @@
-"""What the page shows while it has no samples: the reason, and the next command.
-
-Empty state of the board: getting started, reading, or a run without samples.
-
-Getting started: HTML that explains what a folder without runs contains and which formats are read.
-"""
+"""What the board shows without samples: how to get started, that it reads, or an empty run."""
 
 from __future__ import annotations
 

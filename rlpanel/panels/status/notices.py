@@ -1,12 +1,7 @@
-"""Notices above the curves and in the side panel.
+"""Notices with buttons, which appear while there is something to say.
 
-A notice with buttons, which appears while there is something to say.
-
-Notice about a link of another site: its search, filter and comparisons wait for the viewer.
-
-Progress bar of the backlog, with a button that pauses reading; hidden when everything is read.
-
-List of links that are not followed and folders that cannot be listed, below the list of runs.
+A link of another site whose search and filter wait, the progress of the backlog, and below the list of runs
+what is not followed or cannot be listed.
 """
 
 from __future__ import annotations

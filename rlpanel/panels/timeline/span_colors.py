@@ -1,9 +1,4 @@
-"""Colours and labels of the timeline.
-
-Colours of the spans of a timeline: by phase, policy version or lag.
-
-Labels of a timeline: English in notebooks, and on the board in the language of the session.
-"""
+"""Colours and labels of a timeline: by phase, policy version or lag; English in notebooks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""The timeline of a step's rollouts, with its head.
+"""The tab with the timeline of a step: one bar per rollout, divided into its phases.
 
-The tab with the timeline of a step: one bar per rollout, divided into its phases.
-
-The head of the timeline: order, colours, legend, a note, and the slowest rollouts as buttons.
+Its head has order, colours, legend, a note, and the slowest rollouts as buttons.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Colours, fonts and plot styling that all views share.
 
-Colours, fonts and plot styling that all views share.
-
 A colour has one meaning everywhere: policy orange, reference blue, KL yellow, length violet, entropy green;
 green and red mean good and bad. Views use the colours' names; this module defines their values in the dark
 and light theme. Each has a contrast of at least 4.5 to all backgrounds (WCAG level AA), except "faint".
-
-Design without style sheets of its own: the board's colours come from its CSS variables.
 """
 
 from __future__ import annotations
