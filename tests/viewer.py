@@ -21,7 +21,7 @@ from tornado.websocket import websocket_connect
 
 TOKEN = re.compile(r'"token":"([^"]+)"')
 #: The property that tells the browser that all views were sent, in a change or in the document.
-WHOLE = re.compile(r"\\?\"whole\\?\": ?true")
+WHOLE = re.compile(r"\"attr\": ?\"whole\"|\\?\"whole\\?\": ?true")
 STEP = re.compile(r"Step (?:<b>)?(\d+)")
 
 
