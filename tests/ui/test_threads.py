@@ -33,7 +33,7 @@ def test_a_page_built_on_a_thread_opens_follows_and_obeys(page: Page, tmp_path: 
             append(run / "rollout_data_rank_0.jsonl", *(line(step, index=index) for index in range(8)))
             board.at_step(step)
         board.press("ArrowLeft")
-        board.at_step(4)
+        board.settled(4)  # a click on a row that the browser is about to replace picks nothing
         board.rows.nth(3).click()
         expect(board.rows.nth(3)).to_contain_class("tabulator-selected")
         board.tab("Text")
