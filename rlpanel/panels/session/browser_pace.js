@@ -20,9 +20,6 @@ export function render({ model, view }) {
     await drawn(view)
   }
   model.on("msg:custom", (number) => answers[number]?.())
-  // With its next message, Bokeh sends back the component that it is about if the page has just got it. Then it takes
-  // all for known: this message is small, and one of a component with arrays would be refused.
-  model.send_msg([0, 0])
   globalThis.rlpanel = { ...globalThis.rlpanel, settled }
   return document.createElement("span")
 }
