@@ -1,4 +1,4 @@
-"""Which runs a board shows: the one that a page opens without a link, and those laid over it."""
+"""Chooses the run that a page opens without a link, and opens the runs that are laid over it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs on one prompt: the table of common prompts, and the chosen pair as text diff or token by token."""
+"""Compares two runs on one prompt: the table of prompts, and the chosen pair of responses."""
 
 from __future__ import annotations
 

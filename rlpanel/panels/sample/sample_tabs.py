@@ -26,7 +26,7 @@ from rlpanel.panels.inputs.lazy_view import ActiveView
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.prompts.prompts_tab import PromptsTab
 from rlpanel.panels.samples.episode_traces import traces_of
-from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.texts.prompt_text import answer_html, extra_html, prompt_block, text_pane
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
@@ -43,6 +43,14 @@ from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.display_text import escape_invisible
 from rlpanel.texts.prompt_parts import TextStyle
+
+
+def _follow_selection(view: TokenView | ConversationView, selection: Selection) -> None:
+    """Let a view follow the theme; its metric and pinned token go both ways with the selection."""
+    for name in ("metric", "token"):
+        selection.param.watch(lambda event: setattr(view, event.name, event.new), name)
+        view.param.watch(lambda event: setattr(selection, event.name, event.new), name)
+    selection.param.watch(lambda event: setattr(view, "dark", event.new), "dark")
 
 
 class ReferenceTab(Viewer):
@@ -122,10 +130,7 @@ class TokensTab(Viewer):
             scroll="y-auto",
             margin=0,
         )
-        for name in ("metric", "token"):
-            selection.param.watch(lambda event: setattr(self._tokens, event.name, event.new), name)
-            self._tokens.param.watch(lambda event: setattr(selection, event.name, event.new), name)
-        selection.param.watch(lambda event: setattr(self._tokens, "dark", event.new), "dark")
+        _follow_selection(self._tokens, selection)
         context.param.watch(self._draw, "sample")
         context.param.watch(self._draw_prompt, "text_conditions")
         context.display.param.watch(self._draw, [*STYLE_SETTINGS, "kl_estimator"])
@@ -171,10 +176,7 @@ class ConversationTab(Viewer):
         self._view.find_medium = self._find_medium
         # Panel draws a component again that was hidden itself, so that its players would go on.
         self._column = pn.Column(self._view, sizing_mode="stretch_both", margin=(8, 14))
-        for name in ("metric", "token"):
-            selection.param.watch(lambda event: setattr(self._view, event.name, event.new), name)
-            self._view.param.watch(lambda event: setattr(selection, event.name, event.new), name)
-        selection.param.watch(lambda event: setattr(self._view, "dark", event.new), "dark")
+        _follow_selection(self._view, selection)
         self._view.param.watch(lambda _: setattr(context, "tab", "tokens"), "opened")
         self._view.param.watch(self._choose_trace, "trace")
         context.param.watch(self._draw, "sample")

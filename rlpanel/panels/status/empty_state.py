@@ -1,4 +1,4 @@
-"""What the board shows without samples: how to get started, that it reads, or an empty run."""
+"""The board without samples: how to get started, progress of reading, or a run without samples."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from rlpanel.store.index.run_summary import RunSummary
 
 def test_a_tick_of_a_long_list_sends_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_list, "UPDATE_EVERY", 0.0)
-    runs = [RunInfo(f"run-{at}", Path(f"/root/run-{at}"), files=1, bytes=9, modified=5.0) for at in range(90)]
+    runs = [RunInfo(f"run-{at}", Path(f"/runs/run-{at}"), files=1, bytes=9, modified=5.0) for at in range(90)]
     context = Context(runs=runs, selection=Selection(run="run-7"))
     panel = SidePanel({"run_list": RunList(context), "settings": SettingsForm(context)})
     assert len(panel.run_list_runs) > 4_000
