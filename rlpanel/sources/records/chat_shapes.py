@@ -34,7 +34,7 @@ _first_character = itemgetter(0)
 
 
 def chat_items(value: Any) -> list[Item] | None:
-    """Return a conversation's messages, each with a role; None if the value is no conversation.
+    """Return a conversation's messages, each with a role; None for any other value.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def _in_object(value: Item) -> list[Item] | None:
 
 
 def _chat_item(item: Any) -> Any:
-    """Return an item with its role; an item that is no message as it is."""
+    """Return an item with its role; any other item as it is."""
     if not isinstance(item, Mapping) or "role" in item:
         return item
     for key in ("kwargs", "data", "message", "content"):

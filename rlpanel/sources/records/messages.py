@@ -27,7 +27,7 @@ from rlpanel.sources.records.tool_calls import (
 _CONTENTS, _REASONING, _IDS = (names_of("message", means) for means in ("content", "reasoning", "id"))
 #: Roles of messages that hold a tool's result.
 TOOL_ROLES = frozenset({"tool"})
-#: Role of an item that is no message.
+#: Role of an item that is not a message.
 _NO_ROLE = "?"
 _ROLES: Mapping[Any, str] = {name: role for name, role in ROLE_OF.items() if role != "call"}
 _NUMBERS: tuple[Literal["seconds", "reward"], ...] = ("seconds", "reward")
@@ -71,7 +71,7 @@ def is_messages(value: Any) -> bool:
 
 
 def find_messages(value: Any) -> list[Message] | None:
-    """Return the messages of a conversation in any known shape; None if the value is no conversation."""
+    """Return the messages of a conversation in any known shape; None for any other value."""
     items = chat_items(value)
     return None if items is None else read_items(items)
 
