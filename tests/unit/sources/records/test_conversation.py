@@ -124,7 +124,7 @@ def test_a_response_that_writes_a_conversation_of_its_own_stays_a_text() -> None
 def test_messages_without_one_of_the_policy_are_remarked_unless_the_rollout_failed() -> None:
     unknown = {"role": "player", "content": "e4"}
     remark = "'messages' has no message of the policy, and there is no response: 'user', 'player'"
-    roles_remark = "the roles of messages are not known: 'player'; they do not count as the policy's"
+    roles_remark = "'messages' has the unknown role 'player'; it does not count as the policy's"
     record = read(messages=[USER, unknown])
     assert record.notes == [remark, roles_remark]
     assert record.texts["prompt"].endswith("[player] e4")
@@ -145,8 +145,8 @@ def test_what_cannot_be_read_of_messages_is_kept_as_json_and_remarked() -> None:
         '[assistant] [call] ?({"do": "add"})\n[?] {"odd": null}\n[assistant] It is 4.'
     )
     assert record.notes == [
-        "messages without a role: 1; they are kept as they are",
-        "tool calls without a name: 1; their text is kept",
+        "'messages' has 1 items without a role; they are kept as they are",
+        "'tool_calls' has 1 calls without a name; their text is kept",
     ]
 
 
