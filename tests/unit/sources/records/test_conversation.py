@@ -97,6 +97,20 @@ def test_a_prompt_and_a_response_may_be_the_text_of_messages(dump: Callable[[Any
 @pytest.mark.parametrize(
     "text",
     [
+        "[HumanMessage(content='2 + 2?', additional_kwargs={}), AIMessage(content='4', id=None)]",
+        "[ChatMessage(role='user', content='2 + 2?', score=nan), ChatMessage(role='model', content='4')]",
+        """[{'role': 'user', 'content': "2 + 2?", 'x': array([-1.5])}, {'role': 'ai', 'content': '4'}]""",
+    ],
+)
+def test_messages_that_a_logger_wrote_as_pythons_objects_are_read(text: str) -> None:
+    record = read(messages=text)
+    assert record.texts == {"prompt": "[user] 2 + 2?", "response": "4"}
+    assert record.notes == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "[INST] What is 2 + 2? [/INST]",
         "[1, 2, 3]",
         '{"answer": 4}',
@@ -104,7 +118,11 @@ def test_a_prompt_and_a_response_may_be_the_text_of_messages(dump: Callable[[Any
         '[{"role": "user", "content": "cut off',
         '[{"role": "user"}, {"name": "x"}]',
         '[{"text": "no role"}]',
-        "[{'role': open('file')}]",
+        "[{'role': open('file', 'w')}]",
+        "[{'role': 'user', 'content': 'a' + 'b'}]",
+        "[{'role': 'user', 'content': x}]",
+        "[{'role': 'user', 'content': b'x'}, {**other}]",
+        "[HumanMessage(**fields)]",
         "[" * 10_000,
         '[{"role":' + "[" * 10_000,
         "",
