@@ -204,7 +204,7 @@ class FormatCache:
         path : str
             Real path of the file.
         name : str
-            Name of the file or of the link to it.
+            Path of the file, or of the link to it, below the run: folders may name its step.
         config : FolderConfig
 
         Raises
@@ -301,6 +301,7 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
 
 def _adapter_by_name(name: str) -> Adapter | None:
     """Return the adapter of a file whose name alone shows that it holds rollouts."""
+    name = name.rpartition("/")[2]
     if name.endswith(eval_archive.SUFFIX):
         return INSPECT
     if name.startswith(_NAMED) and not name.endswith((parquet.SUFFIX, whole_file.SUFFIX)):
