@@ -10,7 +10,7 @@ import typer
 
 from rlpanel.board_url import USUAL_ADDRESS
 from rlpanel.cli import completion, shared_options
-from rlpanel.cli.reader_settings import say_unread, set_reader_environment
+from rlpanel.cli.reader_settings import say_left_out, say_unread, set_reader_environment
 from rlpanel.cli.shared_options import (
     Chars,
     FailLevel,
@@ -119,16 +119,22 @@ def check(
     from rlpanel.cli.terminal_text import print_findings
     from rlpanel.findings.check import FAILED
     from rlpanel.queries.findings import findings
+    from rlpanel.store.snapshot.left_out import left_out
 
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
-        table = findings(opened.split(split).data if split else opened.data)
-        unread = opened.snapshot.unread
+        checked = opened.split(split) if split else opened
+        table = findings(checked.data)
+        unread, left = opened.snapshot.unread, left_out(checked.snapshot)
     if as_json:
         about: dict[str, Any] = {name: table.about[name] for name in ("run", "path", "split", "steps")}
-        document = about | {"findings": table.rows, "unread": table.about["unread"]}
+        document = about | {
+            "findings": table.rows,
+            **{name: table.about[name] for name in ("unread", "left_out")},
+        }
         typer.echo(json_text(document, ascii_only=True))
     else:
         print_findings(table)
+    say_left_out(left)
     say_unread(unread)
     # A rule that failed may have hidden anything, but it found nothing.
     failed = [finding for finding in table.rows if finding["rule"] == FAILED]

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import rlpanel
-from rlpanel.cli.reader_settings import listed, say_remarks, say_unread, set_reader_environment
+from rlpanel.cli.reader_settings import listed, say_left_out, say_remarks, say_unread, set_reader_environment
 from rlpanel.cli.shared_options import (
     RAW_HELP,
     CsvFile,
@@ -81,7 +81,7 @@ def index(
     began, cpu = time.perf_counter(), cpu_seconds()
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
         stats, unread = asdict(opened.stats()), opened.snapshot.unread
-        remarks, newer = opened.remarks, opened.snapshot.newer_writers
+        remarks, newer, left = opened.remarks, opened.snapshot.newer_writers, opened.left_out
     stats |= {
         "seconds": round(time.perf_counter() - began, 3),
         "cpu_seconds": round(cpu_seconds() - cpu, 3),
@@ -89,14 +89,15 @@ def index(
     }
     if as_json:
         known = {"unread": listed(unread), "remarks": listed_remarks(remarks), "newer_writers": list(newer)}
-        typer.echo(json_text(stats | known, ascii_only=True))
+        typer.echo(json_text(stats | known | {"left_out": left.listed}, ascii_only=True))
     else:
         if stats["episodes"] == stats["rows"]:
             del stats["episodes"]
-        for name, value in (stats | {"files_not_read": len(unread)}).items():
+        for name, value in (stats | {"excluded": left.excluded, "files_not_read": len(unread)}).items():
             text = "unknown" if value is None else f"{value:,}"
             typer.echo(f"{name.replace('_', ' '):<18} {text:>16}")
     say_remarks(remarks)
+    say_left_out(left)
     say_unread(unread)
     for sentence in newer:
         typer.echo(printable(f"rlpanel: note: {sentence}; new fields may not be read"), err=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 import typer
 
 from rlpanel.cli import shared_options
-from rlpanel.cli.reader_settings import say_remarks, say_unread, set_reader_environment
+from rlpanel.cli.reader_settings import say_left_out, say_remarks, say_unread, set_reader_environment
 from rlpanel.cli.table_output import one_format, print_table
 from rlpanel.cli.terminal_messages import INCOMPLETE
 from rlpanel.queries.question import Parameter, Question
@@ -81,8 +81,12 @@ def print_answer(run: str, answer: Callable[[Run], Table], options: dict[str, An
         stack.enter_context(_rare_collection())
         opened = stack.enter_context(opened_run(run, **reader))
         print_table(answer(opened), form, raw=formats["raw"])
+        from rlpanel.store.snapshot.left_out import left_out
+
         unread, remarks = opened.snapshot.unread, opened.snapshot.remarks
+        left = left_out(opened.snapshot)
     say_remarks(remarks)
+    say_left_out(left)
     say_unread(unread)
     if unread:
         raise typer.Exit(INCOMPLETE)

@@ -57,6 +57,12 @@ REMARKS = TableColumn(
     "What the numbers depend on and the files do not tell: kind (evaluation, attempts or split), sentence, "
     "and the steps that it is about.",
 )
+LEFT_OUT = TableColumn(
+    "left_out",
+    "object",
+    "Numbers above zero of what does not count: older_attempts, duplicates, discarded, bad_lines and "
+    "unread_files, with a sentence; empty if everything counts.",
+)
 BY = TableColumn(
     "by",
     "text",
