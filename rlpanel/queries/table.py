@@ -54,8 +54,8 @@ SPLIT = TableColumn("split", "text", "The split whose samples count.")
 REMARKS = TableColumn(
     "remarks",
     "objects",
-    "What the numbers depend on and the files do not tell: kind (evaluation, attempts or split), sentence, "
-    "and the steps that it is about.",
+    "What the numbers depend on and the files do not tell: kind (evaluation, attempts, groups, split or "
+    "epochs), sentence, and the steps that it is about.",
 )
 LEFT_OUT = TableColumn(
     "left_out",

@@ -18,6 +18,7 @@ from rlpanel.store.columns.step_stats import Steps
 from rlpanel.store.index.run_content import RunContent
 from rlpanel.store.index.run_folder import RunFolder
 from rlpanel.store.index.saved_rows import SavedRows
+from rlpanel.store.snapshot.remarks import sequence_remarks
 from rlpanel.store.snapshot.sample_places import BadLineAt
 from rlpanel.store.snapshot.snapshot import Progress, Snapshot
 
@@ -136,7 +137,10 @@ class SnapshotBuilder:
             constants=table.stage.constants,
             shares_evaluation=dict(table.shares_evaluation),
             once_per_step=dict(table.once_per_step),
-            own_remarks=folder.remarks,
+            own_remarks=(
+                *folder.remarks,
+                *sequence_remarks(table.attempts.epochs, table.attempts.doubtful_steps, split),
+            ),
             _by_split=by_split,
             _further=table.units.further(rows),
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
