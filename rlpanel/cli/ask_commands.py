@@ -13,6 +13,7 @@ from rlpanel.cli import completion, shared_options
 from rlpanel.cli.reader_settings import say_left_out, say_unread, set_reader_environment
 from rlpanel.cli.shared_options import (
     Chars,
+    DefaultStep,
     FailLevel,
     FailOn,
     FollowLinks,
@@ -105,6 +106,7 @@ def check(
     jobs: Jobs = None,
     scheduler: Scheduler = "",
     keys: Map = None,
+    default_step: DefaultStep = None,
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
 ) -> None:
@@ -113,7 +115,7 @@ def check(
     The exit code is 1 if a finding is at least as severe as --fail-on, 2 after an error, and 3 if there is no
     such finding but a file of the run was not read, or a rule failed; otherwise it is 0.
     """
-    set_reader_environment(keys, tokenizer, follow_links)
+    set_reader_environment(keys, tokenizer, follow_links, default_step)
     from rlpanel.api.open_run import open_run
     from rlpanel.cli.table_output import json_text
     from rlpanel.cli.terminal_text import print_findings

@@ -16,6 +16,7 @@ from rlpanel.cli.reader_settings import listed, say_left_out, say_remarks, say_u
 from rlpanel.cli.shared_options import (
     RAW_HELP,
     CsvFile,
+    DefaultStep,
     FilterBy,
     FollowLinks,
     HtmlFile,
@@ -23,6 +24,7 @@ from rlpanel.cli.shared_options import (
     Json,
     JsonlFile,
     Map,
+    OnlyDefaultStep,
     ParquetFile,
     RunFolder,
     Scheduler,
@@ -67,6 +69,7 @@ def index(
     jobs: Jobs = None,
     scheduler: Scheduler = "",
     keys: Map = None,
+    default_step: DefaultStep = None,
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
 ) -> None:
@@ -74,7 +77,7 @@ def index(
 
     The exit code is 0 if the whole run was read, 2 after an error, and 3 if a file of it was not read.
     """
-    set_reader_environment(keys, tokenizer, follow_links)
+    set_reader_environment(keys, tokenizer, follow_links, default_step)
     from rlpanel.store.snapshot.remarks import listed_remarks
 
     open_run = rlpanel.open_run  # import pandas before the clock starts
@@ -127,6 +130,7 @@ def export(
     ] = None,
     sample: Annotated[str, typer.Option(help="Export only the sample with this uid.")] = "",
     keys: Map = None,
+    default_step: OnlyDefaultStep = None,
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
 ) -> None:
@@ -136,7 +140,7 @@ def export(
         raise typer.BadParameter("--raw requires --csv; the other formats keep texts as they were logged")
     if kind == "HTML" and samples is not None and samples > MAX_IN_HTML:
         raise typer.BadParameter(f"--samples must be at most {MAX_IN_HTML:,} with --html")
-    set_reader_environment(keys, tokenizer, follow_links)
+    set_reader_environment(keys, tokenizer, follow_links, default_step)
     from rlpanel.app.run_export import export as export_html
     from rlpanel.app.run_export import export_rows, is_stdout
     from rlpanel.panels.report.report import SAMPLES

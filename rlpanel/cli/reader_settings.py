@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from rlpanel.store.snapshot.remarks import Remark
 
 
-def set_reader_environment(keys: str | None, tokenizer: Path | None, follow_links: bool) -> None:
+def set_reader_environment(
+    keys: str | None, tokenizer: Path | None, follow_links: bool, step: int | None = None
+) -> None:
     """Pass reader settings through the environment, so that worker processes get them as well.
 
     Invalid settings raise an error here, not when the first file is read.
@@ -27,6 +29,7 @@ def set_reader_environment(keys: str | None, tokenizer: Path | None, follow_link
     from rlpanel.sources.discovery.folder_config import from_settings
 
     set_environment({"MAP": keys, "TOKENIZER": str(tokenizer.resolve()) if tokenizer else None})
+    set_environment({"STEP": None if step is None else str(step)})
     set_environment({"FOLLOW_LINKS": "1" if follow_links else None})
     from_settings(Reading.from_environment())
 

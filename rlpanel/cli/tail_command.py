@@ -12,7 +12,7 @@ import typer
 
 from rlpanel.cli import completion, shared_options
 from rlpanel.cli.reader_settings import say_left_out, set_reader_environment
-from rlpanel.cli.shared_options import FollowLinks, Map, Tokenizer, names
+from rlpanel.cli.shared_options import DefaultStep, FollowLinks, Map, Tokenizer, names
 from rlpanel.cli.table_output import json_text
 from rlpanel.cli.terminal_messages import printable, say
 
@@ -41,11 +41,12 @@ def tail(
     as_jsonl: shared_options.AsJsonl = False,
     split: shared_options.Split = "",
     keys: Map = None,
+    default_step: DefaultStep = None,
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
 ) -> None:
     """Follow a run and print one line per step when the step is complete, until Ctrl-C."""
-    set_reader_environment(keys, tokenizer, follow_links)
+    set_reader_environment(keys, tokenizer, follow_links, default_step)
     from rlpanel.api.open_run import open_run
 
     with open_run(run) as opened:

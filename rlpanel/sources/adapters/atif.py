@@ -45,6 +45,7 @@ class Atif:
     name = "ATIF"
     looks = "trajectory*.json or {task}-{rollout}.json with 'schema_version', 'agent' and 'steps' (ATIF)"
     document_name = re.compile(r"trajectory.*\.json|\d{1,15}-\d{1,15}\.json")
+    lacks_steps = True
     path_in_run = re.compile(
         r"(?<![^/])(?:step_\d+/)?[^/]+/(?:steps/[^/]+/)?agent/[^/]+\.json$|(?<![^/])step_\d+/[^/]+\.json$"
     )

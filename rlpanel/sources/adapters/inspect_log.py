@@ -51,6 +51,7 @@ class InspectLog:
     name = "Inspect"
     looks = "*.eval, or {time}_{task}_{id}.json with 'eval' and 'samples' (Inspect)"
     document_name = re.compile(r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d.*\.json")
+    lacks_steps = True
     path_in_run = re.compile(r"(?<![^/])step_\d+/[^/]+\.(?:eval|json)$")
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:

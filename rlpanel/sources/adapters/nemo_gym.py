@@ -41,6 +41,7 @@ class NemoGym:
     name = "NeMo Gym"
     looks = "*.jsonl with 'responses_create_params', 'response' and 'reward', or with '_ng_failure_class' "
     looks += "(NeMo Gym)"
+    lacks_steps = True
     path_in_run = re.compile(r"(?<![^/])step_\d+/[^/]+\.jsonl$")
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:

@@ -245,7 +245,8 @@ class Adapter(Protocol):
     `FlatFormat`), ``repeats_rows``, which is true if a line may begin with the last samples of the line
     before (see `repeats_rows`), ``place`` (see `place`), ``for_file`` (see `for_file`),
     ``shares_evaluation`` (see `shares_evaluation`), ``once_per_step`` (see `once_per_step`),
-    ``beside`` (see `files_beside`) and ``changed_lines`` (see `changed_lines`).
+    ``beside`` (see `files_beside`), ``changed_lines`` (see `changed_lines`), and ``lacks_steps``, which is
+    true if the format's lines have no step: it is 0 unless the path names one or the user gives one.
     """
 
     @property

@@ -37,7 +37,7 @@ from rlpanel.store.columns.recorder_sessions import (
     SessionNumbers,
     latest_times,
 )
-from rlpanel.store.columns.resumed_files import Place, ResumedFiles
+from rlpanel.store.columns.resumed_files import Place, ResumedFiles, Spans
 from rlpanel.store.columns.splits import TRAIN, TRAIN_CODE, RowSelector, split_code, split_codes, split_name
 from rlpanel.store.columns.training_progress import goes_on
 
@@ -162,6 +162,8 @@ class Attempts:
     ) -> None:
         self._files, self._once_per_step, self._tables = files, once_per_step, tables
         self._resumed = ResumedFiles(files)
+        self._spans: dict[Place, Spans] = {}  # of files whose lines have no session
+        self._moved: set[Place] = set()  # ranks and splits whose spans have changed
         self._epochs: dict[LineSequence, list[Restart]] = {}
         self._restarts: dict[LineSequence, list[Restart]] = {}
         self._detectors: dict[LineSequence, RestartDetector] = {}
@@ -173,7 +175,8 @@ class Attempts:
     def restart_steps(self) -> tuple[int, ...]:
         """The steps at which newer attempts begin, ascending."""
         jumps = {restart.step for restarts in self._restarts.values() for restart in restarts}
-        return tuple(sorted(jumps | self._session_steps | self._resumed.restart_steps))
+        repeated = {cut for cuts in self._resumed.cuts.values() for cut in cuts.values()}
+        return tuple(sorted(jumps | self._session_steps | repeated))
 
     @property
     def epochs(self) -> int:
@@ -234,7 +237,7 @@ class Attempts:
         for key in known:
             del self._detectors[key]
             self._epochs.pop(key, None)
-        self._resumed.drop([file])
+        self._drop_steps([file])
         changed = {key for key in known if self._restarts.pop(key, [])}
         for key, in_sequence in self._sequences(columns, rows):
             detector = self._detectors[key] = self._new_detector(key)
@@ -253,7 +256,7 @@ class Attempts:
             del self._detectors[key]
             self._restarts.pop(key, None)
             self._epochs.pop(key, None)
-        self._resumed.drop(files)
+        self._drop_steps(files)
         changed = self._compare_files(columns, alive)
         dropped, self._sessions = self._sessions, SessionAttempts(self._numbers.starts)
         if not dropped:
@@ -338,8 +341,20 @@ class Attempts:
     def _note_steps(self, key: LineSequence, steps: np.ndarray) -> None:
         """Note the steps of lines without a session, of formats that do not log a step once."""
         file, rank, split, session = key
-        if session == NO_SESSION and file not in self._once_per_step and file not in self._tables:
-            self._resumed.note(file, rank, split, steps)
+        if session != NO_SESSION or file in self._once_per_step or file in self._tables:
+            return
+        spans, first, last = self._spans.setdefault((rank, split), {}), int(steps.min()), int(steps.max())
+        known = spans.get(file)
+        spans[file] = (first, last) if known is None else (min(first, known[0]), max(last, known[1]))
+        if spans[file] != known and len(spans) > 1:
+            self._moved.add((rank, split))
+
+    def _drop_steps(self, files: Collection[int]) -> None:
+        """Forget the steps of these files."""
+        for place, spans in self._spans.items():
+            for file in spans.keys() & set(files):
+                del spans[file]
+                self._moved.add(place)
 
     def _compare_files(self, columns: Columns, alive: Alive) -> set[LineSequence]:
         """Find files that a resumed job wrote; return the sequences in which other rows are older now."""
@@ -353,7 +368,11 @@ class Attempts:
             ]
             return np.concatenate(found) if found else rows[:0]
 
-        changed = self._resumed.update(rows_of, columns)
+        if not self._moved:
+            return set()
+        spans = {place: self._spans[place] for place in self._moved}
+        self._moved.clear()
+        changed = self._resumed.update(spans, rows_of, columns)
         return {key for key in self._detectors if key[1:3] in changed and key[3] == NO_SESSION}
 
     def _without_epochs(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,8 @@ _SAME = 0.5
 
 #: Rank and split.
 Place = tuple[int, str]
+#: First and last step by file number.
+Spans = dict[int, tuple[int, int]]
 
 
 @dataclass
@@ -75,66 +77,47 @@ class ResumedFiles:
 
     Attributes
     ----------
+    cuts : dict
+        By rank and split: the step from which on rows of a file belong to an older attempt, by its number.
     doubtful : dict
         Steps that two files have by rank and split, where it is not sure that a job was resumed.
+    epochs : dict
+        Number of later epochs that begin with another file, by rank and split.
     """
 
     def __init__(self, files: Sequence[str]) -> None:
         self._files = files
-        self._spans: dict[Place, dict[int, tuple[int, int]]] = {}
-        self._cuts: dict[Place, dict[int, int]] = {}
-        self._changed: set[Place] = set()
+        self.cuts: dict[Place, dict[int, int]] = {}
         self.doubtful: dict[Place, tuple[int, ...]] = {}
         self.epochs: dict[Place, int] = {}
 
-    @property
-    def restart_steps(self) -> set[int]:
-        """The steps at which newer attempts begin."""
-        return {cut for cuts in self._cuts.values() for cut in cuts.values()}
-
-    def note(self, file: int, rank: int, split: str, steps: np.ndarray) -> None:
-        """Note the steps of a file's new rows."""
-        spans = self._spans.setdefault((rank, split), {})
-        first, last = int(steps.min()), int(steps.max())
-        if file in spans:
-            known = spans[file]
-            first, last = min(first, known[0]), max(last, known[1])
-            if (first, last) == known:
-                return
-        spans[file] = first, last
-        self._changed.add((rank, split))
-
-    def drop(self, files: Collection[int]) -> None:
-        """Forget the rows of these files."""
-        for place, spans in self._spans.items():
-            for file in spans.keys() & set(files):
-                del spans[file]
-                self._changed.add(place)
-
     def cut(self, file: int, rank: int, split: str) -> float:
         """Return the step from which on rows of a file belong to an older attempt; infinity for none."""
-        return self._cuts.get((rank, split), {}).get(file, math.inf)
+        return self.cuts.get((rank, split), {}).get(file, math.inf)
 
-    def update(self, rows_of: Callable[[Place], np.ndarray], columns: Columns) -> set[Place]:
+    def update(
+        self, spans: Mapping[Place, Spans], rows_of: Callable[[Place], np.ndarray], columns: Columns
+    ) -> set[Place]:
         """Determine the cuts anew; return the ranks and splits of which other rows count now.
 
         Parameters
         ----------
+        spans : mapping
+            First and last step of each file, for the ranks and splits of which these have changed.
         rows_of : callable
             Returns the rows of a rank and split without a session, of files that may be resumed.
         columns : Columns
         """
         changed = set()
-        for place in self._changed:
-            spans, before = self._spans[place], self._cuts.get(place, {})
+        has_times = any(name in columns.numbers or name in columns.labels for name in _TIMES)
+        for place, files in spans.items():
+            before = self.cuts.get(place, {})
             for known in (self.doubtful, self.epochs):
                 known.pop(place, None)
-            has_times = any(name in columns.numbers or name in columns.labels for name in _TIMES)
-            cuts = self._compare(place, rows_of(place), columns) if _overlap(spans, equal=has_times) else {}
+            cuts = self._compare(place, rows_of(place), columns) if _overlap(files, equal=has_times) else {}
             if cuts != before:
-                self._cuts[place] = cuts
+                self.cuts[place] = cuts
                 changed.add(place)
-        self._changed.clear()
         return changed
 
     def _compare(self, place: Place, rows: np.ndarray, columns: Columns) -> dict[int, int]:
@@ -170,7 +153,7 @@ class ResumedFiles:
         return all(known) and max(known[0]) < min(known[1])
 
 
-def _overlap(spans: Mapping[int, tuple[int, int]], *, equal: bool) -> bool:
+def _overlap(spans: Spans, *, equal: bool) -> bool:
     """Return True if a file begins within the steps of an earlier one; ``equal`` includes its first step."""
     ordered = sorted(spans.values())
     highest, before = -math.inf, -math.inf  # last step of the files that begin earlier

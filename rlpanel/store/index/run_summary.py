@@ -29,9 +29,9 @@ from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.backlog.range_reader import first_line_start, last_line_start
 from rlpanel.store.cache.run_cache import read_saved_text, save_text
+from rlpanel.store.columns.run_table import REPEATED
 from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN
 from rlpanel.store.columns.step_stats import MEAN
-from rlpanel.store.snapshot.left_out import left_out
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 
 #: Bytes of a file that are read.
@@ -155,7 +155,7 @@ def summarize(snapshot: Snapshot, now: float) -> RunSummary:
     progress = snapshot.progress
     return RunSummary(
         samples=snapshot.all_samples,
-        excluded=left_out(snapshot, all_splits=True).excluded,
+        excluded=int(np.count_nonzero(snapshot.state > REPEATED)),
         step=step,
         reward=_rounded(last) if math.isfinite(last) else None,
         trend=_trend(means[np.isfinite(means)]),
