@@ -12,11 +12,12 @@ from typing import Annotated, Any
 import typer
 
 import rlpanel
-from rlpanel.cli.reader_settings import listed, say_remarks, say_unread, set_reader_environment
+from rlpanel.cli.reader_settings import listed, say_left_out, say_remarks, say_unread, set_reader_environment
 from rlpanel.cli.shared_options import (
     RAW_HELP,
     AtifFolder,
     CsvFile,
+    DefaultStep,
     FilterBy,
     FollowLinks,
     HtmlFile,
@@ -24,6 +25,7 @@ from rlpanel.cli.shared_options import (
     Json,
     JsonlFile,
     Map,
+    OnlyDefaultStep,
     ParquetFile,
     RunFolder,
     Scheduler,
@@ -69,6 +71,7 @@ def index(
     jobs: Jobs = None,
     scheduler: Scheduler = "",
     keys: Map = None,
+    default_step: DefaultStep = None,
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
 ) -> None:
@@ -76,14 +79,14 @@ def index(
 
     The exit code is 0 if the whole run was read, 2 after an error, and 3 if a file of it was not read.
     """
-    set_reader_environment(keys, tokenizer, follow_links)
+    set_reader_environment(keys, tokenizer, follow_links, default_step)
     from rlpanel.store.snapshot.remarks import listed_remarks
 
     open_run = rlpanel.open_run  # import pandas before the clock starts
     began, cpu = time.perf_counter(), cpu_seconds()
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
         stats, unread = asdict(opened.stats()), opened.snapshot.unread
-        remarks, newer = opened.remarks, opened.snapshot.newer_writers
+        remarks, newer, left = opened.remarks, opened.snapshot.newer_writers, opened.left_out
     stats |= {
         "seconds": round(time.perf_counter() - began, 3),
         "cpu_seconds": round(cpu_seconds() - cpu, 3),
@@ -91,14 +94,15 @@ def index(
     }
     if as_json:
         known = {"unread": listed(unread), "remarks": listed_remarks(remarks), "newer_writers": list(newer)}
-        typer.echo(json_text(stats | known, ascii_only=True))
+        typer.echo(json_text(stats | known | {"left_out": left.listed}, ascii_only=True))
     else:
         if stats["episodes"] == stats["rows"]:
             del stats["episodes"]
-        for name, value in (stats | {"files_not_read": len(unread)}).items():
+        for name, value in (stats | {"excluded": left.excluded, "files_not_read": len(unread)}).items():
             text = "unknown" if value is None else f"{value:,}"
             typer.echo(f"{name.replace('_', ' '):<18} {text:>16}")
     say_remarks(remarks)
+    say_left_out(left)
     say_unread(unread)
     for sentence in newer:
         typer.echo(printable(f"rlpanel: note: {sentence}; new fields may not be read"), err=True)
@@ -130,6 +134,7 @@ def export(
     ] = None,
     sample: Annotated[str, typer.Option(help="Export only the sample with this uid.")] = "",
     keys: Map = None,
+    default_step: OnlyDefaultStep = None,
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
 ) -> None:
@@ -141,7 +146,7 @@ def export(
         raise typer.BadParameter("--raw requires --csv; the other formats keep texts as they were logged")
     if kind == "HTML" and samples is not None and samples > MAX_IN_HTML:
         raise typer.BadParameter(f"--samples must be at most {MAX_IN_HTML:,} with --html")
-    set_reader_environment(keys, tokenizer, follow_links)
+    set_reader_environment(keys, tokenizer, follow_links, default_step)
     from rlpanel.app.run_export import export as export_html
     from rlpanel.app.run_export import export_rows, is_stdout
     from rlpanel.panels.report.report import SAMPLES

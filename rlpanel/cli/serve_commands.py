@@ -24,6 +24,7 @@ from rlpanel.cli.shared_options import (
     AlertCommand,
     AlertSeverity,
     AlertUrl,
+    DefaultStep,
     EmbedIn,
     FollowLinks,
     Host,
@@ -187,6 +188,7 @@ def serve(
     token: Token = None,
     origin: Origin = None,
     keys: Map = None,
+    default_step: DefaultStep = None,
     tokenizer: Tokenizer = None,
     watch: Watch = None,
     follow_links: FollowLinks = False,
@@ -198,7 +200,7 @@ def serve(
     embed_in: EmbedIn = None,
 ) -> None:
     """Serve the board for the runs below a folder, updated live while training appends to them."""
-    set_reader_environment(keys, tokenizer, follow_links)
+    set_reader_environment(keys, tokenizer, follow_links, default_step)
     alerts = {"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity}
     set_environment(alerts | {"WATCH": None if watch is None else str(watch)})
     from rlpanel.app.alerts.alert_delivery import from_settings

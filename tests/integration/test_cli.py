@@ -187,7 +187,14 @@ def test_check_prints_one_json_object(tmp_path: Path) -> None:
     assert (done.stdout.count("\n"), done.stderr) == (1, "")
     found = json.loads(done.stdout)
     (finding,) = found.pop("findings")
-    assert found == {"run": "run", "path": str(run), "split": "train", "steps": 8, "unread": []}
+    assert found == {
+        "run": "run",
+        "path": str(run),
+        "split": "train",
+        "steps": 8,
+        "unread": [],
+        "left_out": {},
+    }
     assert (finding["rule"], finding["severity"], finding["onset"]) == ("truncated", "alarm", 1)
     assert (finding["filter"], finding["metric"]) == ("ended == 0", "truncated_share")
 

@@ -67,6 +67,7 @@ class HarborTrial:
     step: str
     looks = Atif.looks
     document_name = Atif.document_name
+    lacks_steps = True
     path_in_run = Atif.path_in_run
 
     @property
@@ -105,6 +106,7 @@ class HarborResults:
     name = "Harbor"
     looks = "{job}/{trial}/agent/trajectory.json, and result.json with 'trial_name', 'task_name' (Harbor)"
     document_name = re.compile(r"result\.json")
+    lacks_steps = True
     path_in_run = re.compile(r"(?<![^/])(?:step_\d+/)?[^/]+/result\.json$")
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:

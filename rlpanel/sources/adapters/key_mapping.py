@@ -19,7 +19,8 @@ from rlpanel.sources.adapters.columnar import count_samples, is_list
 from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
-from rlpanel.sources.records.record_types import Record, number_from_name, step_from_path
+from rlpanel.sources.records.path_numbers import step_from_path
+from rlpanel.sources.records.record_types import Record
 
 _TEXTS = ("prompt", "response", "messages")
 _NUMBER, _QUOTED_NUMBER = re.compile(r"-?\d{1,16}", re.ASCII), re.compile(r'"-?\d+"', re.ASCII)
@@ -98,10 +99,7 @@ class MappedAdapter:
         if self.step is not None:
             return self.step
         value = _value_at(document, dict(self.keys).get("step", "step"))
-        if value is not None:
-            return value
-        named = step_from_path(path)
-        return number_from_name(path) if named is None else named
+        return step_from_path(path) if value is None else value
 
     def _fields(self, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yield the values under rlpanel's names; another key with such a name becomes ``logged_<name>``."""

@@ -21,7 +21,7 @@ from rlpanel.sources.discovery.format_detection import FormatCache, first_lines,
 from rlpanel.sources.files.file_access import AnyPath, is_remote, reason_of, scan, stat
 from rlpanel.sources.readers import eval_archive, parquet, whole_file
 from rlpanel.sources.records.json_parser import parse, to_python
-from rlpanel.sources.records.record_types import number_from_name, step_from_path
+from rlpanel.sources.records.path_numbers import step_from_path
 
 #: Hidden folders of programs that hold no logs, most of them large.
 _PROGRAMS = frozenset(
@@ -294,5 +294,8 @@ def _has_text(document: Mapping[str, Any]) -> bool:
 
 def _lacks_step(name: str, document: Mapping[str, Any]) -> bool:
     """Return True for samples of which neither the line nor the file's name contains a step."""
-    named = step_from_path(name) is not None or number_from_name(name) is not None
-    return not named and _has_text(document) and not _first_key(document, ("step", *_GUESSES["step"]))
+    return (
+        step_from_path(name) is None
+        and _has_text(document)
+        and not _first_key(document, ("step", *_GUESSES["step"]))
+    )

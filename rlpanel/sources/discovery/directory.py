@@ -225,7 +225,10 @@ class Directory:
         return [
             replace(
                 file,
-                adapter=in_folder(config.apply_to(for_file(adapters[file.name], file.path)), folder.name),
+                adapter=in_folder(
+                    config.apply_to(for_file(adapters[file.name], file.path)),
+                    step_folders.evaluation_in(file.name, file.adapter) or folder.name,
+                ),
             )
             for file in sorted(found, key=lambda file: file.name)
             if file.name in adapters
@@ -280,7 +283,8 @@ class Directory:
                 if target.reason and unread is not None:
                     unread.append(skipped_link(entry.path, name, target.reason))
                 path = target.path
-            result = self._formats.detect(path, entry.name, config) if path else None
+            place = step_folders.place_in_run(entry.path, bound)
+            result = self._formats.detect(path, place, config) if path else None
             if result is None:
                 continue
             if result.adapter is not None:

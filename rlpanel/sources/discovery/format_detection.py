@@ -204,7 +204,7 @@ class FormatCache:
         path : str
             Real path of the file.
         name : str
-            Name of the file or of the link to it.
+            Path of the file, or of the link to it, below the run: folders may name its step.
         config : FolderConfig
 
         Raises
@@ -232,7 +232,7 @@ def _read_format(
 ) -> tuple[FileFormat, bool]:
     """Read a file's first lines to find its format; also return whether the result may be cached."""
     try:
-        return replace(sniff(path, name, config.mapped), status=status), True
+        return replace(sniff(path, name, config.mapped, config.at_step), status=status), True
     except (SourceDamaged, SourceUnready) as error:
         return FileFormat(_adapter_by_name(name), False, status, str(error)), True
     except RemoteError as error:
@@ -248,8 +248,8 @@ def _read_format(
         return FileFormat(_adapter_by_name(name), False, status, describe_error(error)), True
 
 
-def sniff(path: str, name: str, mapped: Adapter | None = None) -> FileFormat:
-    """Find the format of a file; a mapping given by the user is tried before all others.
+def sniff(path: str, name: str, mapped: Adapter | None = None, last: Adapter | None = None) -> FileFormat:
+    """Find the format of a file; a mapping given by the user is tried before all others, and ``last`` after.
 
     It is not final while the file is empty or has no complete line yet, or lacks a key of a known format.
 
@@ -261,7 +261,7 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> FileFormat:
     # A document that was read whole shows what it is; its name counts only while it cannot be read.
     named = None if name.endswith(_WHOLE) else _adapter_by_name(name)
     lines, final = first_lines(path)
-    candidates = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
+    candidates = tuple(each for each in (mapped, *ADAPTERS, last) if each is not None)
     for line in lines:
         found = _adapter_by_line(candidates, path, name, line)
         if found is not None:
@@ -303,6 +303,7 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
 
 def _adapter_by_name(name: str) -> Adapter | None:
     """Return the adapter of a file whose name alone shows that it holds rollouts."""
+    name = name.rpartition("/")[2]
     if name.endswith(eval_archive.SUFFIX):
         return INSPECT
     if name.startswith(_NAMED) and not name.endswith((parquet.SUFFIX, whole_file.SUFFIX)):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlpanel.errors import LineError, RLPanelError, describe_error
+from rlpanel.sources.records.path_numbers import step_in_words
 from rlpanel.sources.records.record_types import Adapter, Record, changed_lines, place
 
 log = logging.getLogger(__name__)
@@ -104,3 +105,35 @@ class WrappedAdapter:
         if type(before) is not type(self) or replace(self, adapter=before.adapter) != before:
             return None
         return changed_lines(self.adapter, before.adapter)
+
+
+@dataclass(frozen=True)
+class DefaultStep(WrappedAdapter):
+    """Adapter that gives samples a step where its format has none, instead of 0.
+
+    Attributes
+    ----------
+    step : int
+    """
+
+    step: int = 0
+
+    @property
+    def name(self) -> str:
+        """Name of the wrapped adapter and the step."""
+        return f"{self.adapter.name}, else step {self.step}"
+
+    def read(self, document: Any, path: str, *, full: bool) -> list[Record]:
+        """Read the line's samples; a step in the path comes first."""
+        records = self.adapter.read(document, path, full=full)
+        if step_in_words(path) is None:
+            for record in records:
+                record.step = record.step or self.step
+        return records
+
+
+def with_default_step(adapter: Adapter, step: int | None) -> Adapter:
+    """Return the adapter that gives the samples of a format without steps this one (see `Adapter`)."""
+    if step is None or not getattr(adapter, "lacks_steps", False):
+        return adapter
+    return DefaultStep(adapter, step)

@@ -20,7 +20,7 @@ from rlpanel.store.columns.related_rows import mix
 from rlpanel.store.columns.scalar_log import Scalars
 from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN, TRAIN_CODE, limit_codes
 
-Kind = Literal["evaluation", "attempts", "groups", "split"]
+Kind = Literal["evaluation", "attempts", "groups", "split", "epochs"]
 
 #: Beginnings of names of an evaluation's numbers in trainers' logs.
 _EVALUATED = ("eval_", "eval/", "val/")
@@ -43,7 +43,7 @@ class Remark:
     kind : str
         ``evaluation``: the steps may hold samples of an evaluation; ``attempts``: they may hold samples of
         two attempts; ``groups``: the logged groups mix prompts; ``split``: where the split of the samples
-        comes from.
+        comes from; ``epochs``: they hold samples of several epochs.
     sentence : str
     steps : tuple of int
         The steps, ascending; empty if it is about the whole run.
@@ -163,6 +163,32 @@ def attempt_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
                 listed,
                 "may hold samples of two attempts",
             )
+
+
+def sequence_remarks(epochs: int, doubtful: Sequence[int], split: str) -> Iterator[Remark]:
+    """Yield remarks on steps that are logged again in later epochs, or perhaps by a resumed job.
+
+    Parameters
+    ----------
+    epochs : int
+        How often the steps begin again in a later epoch.
+    doubtful : sequence of int
+        Steps that a second file has as well, which may be that of a resumed job.
+    split : str
+    """
+    if epochs:
+        later = "a later epoch" if epochs == 1 else f"{epochs:,} later epochs"
+        sentence = f"The steps begin again in {later}: a step holds the samples of all epochs, and all count."
+        yield Remark("epochs", sentence, split=split)
+    if doubtful:
+        yield Remark(
+            "attempts",
+            f"{steps_text(doubtful).capitalize()}: two attempts are mixed? A later file has these steps as "
+            "well, as after a resume, but other prompts; all samples count.",
+            tuple(doubtful),
+            "may hold samples of two attempts",
+            split,
+        )
 
 
 def group_remarks(snapshot: LoggedRows) -> Iterator[Remark]:

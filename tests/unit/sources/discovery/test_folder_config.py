@@ -120,7 +120,7 @@ def test_a_mapping_that_is_not_understood_says_what_to_write(text: str, said: st
     ("text", "said"),
     [
         ("[map\n", "rlpanel.toml is ignored: "),
-        ("[maps]\n", "unknown key 'maps'; the keys are map, reward_weights, tokenizer"),
+        ("[maps]\n", "unknown key 'maps'; the keys are map, reward_weights, step, tokenizer"),
         ('[map]\nprmpt = "x"\n', "did you mean prompt"),
         ('tokenizer = "nowhere.json"\n', "nowhere.json is not a valid tokenizer.json"),
     ],
