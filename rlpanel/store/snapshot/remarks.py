@@ -18,7 +18,7 @@ from rlpanel.metrics.engine.constants import Constants
 from rlpanel.number_text import number
 from rlpanel.schema import FIELD_REMARKS
 from rlpanel.sources.records.field_values import READ_FROM
-from rlpanel.store.columns.related_rows import mix
+from rlpanel.store.columns.related_rows import has_key, mix
 from rlpanel.store.columns.scalar_log import Scalars
 from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN, TRAIN_CODE, limit_codes
 
@@ -332,7 +332,7 @@ def _with_repeats(snapshot: LoggedRows, rows: np.ndarray, marked: np.ndarray) ->
     """Add the steps that only repeat samples of marked steps: those in which nothing was generated."""
     step = snapshot.metadata("step")[rows]
     key = mix(snapshot.metadata("prompt_hash")[rows]) ^ snapshot.metadata("response_hash")[rows]
-    is_new = ~np.isin(key, key[np.isin(step, marked)])
+    is_new = ~has_key(key, key[np.isin(step, marked)])
     return np.union1d(marked, np.setdiff1d(step, step[is_new]))
 
 
@@ -363,4 +363,4 @@ def _steps_with_an_evaluations_prompts(snapshot: LoggedRows, rows: np.ndarray) -
         return none
     inside = np.isin(step, found)
     own = np.unique(prompt[inside])
-    return found if len(own) > 1 and not np.isin(prompt[~inside], own).any() else none
+    return found if len(own) > 1 and not has_key(prompt[~inside], own).any() else none
