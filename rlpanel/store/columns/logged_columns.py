@@ -6,6 +6,7 @@ time-out or a tool's error is the policy's own result unless the trainer left it
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import compress, repeat
@@ -20,7 +21,7 @@ from rlpanel.metrics.scripts import foreign_shares
 from rlpanel.metrics.special_tokens import prompt_echoes, special_token_counts
 from rlpanel.schema import BY_NAME, FIELD_REMARKS, LABEL_MAX, TOOL_CALLS, TOOL_ERRORS
 from rlpanel.sources.records.conversation import OTHER
-from rlpanel.sources.records.field_values import text_number
+from rlpanel.sources.records.field_values import STEP_LIMIT, text_number
 from rlpanel.sources.records.json_parser import to_float
 from rlpanel.store.columns.splits import DISCARDED, SPLIT_COLUMN, TRAIN, discarded_split
 
@@ -216,14 +217,26 @@ def _numbers_of(texts: Texts, has_numbers: bool) -> dict[str | None, float]:
     for text in dict.fromkeys(texts):
         if text is None:
             continue
-        try:
-            read[text] = text_number(text)
-        except ValueError:
-            if not has_numbers:
-                return {}
-            continue
-        is_python = is_python or not _is_plain(text)
+        number = _number_of(text)
+        if number is not None:
+            read[text] = number
+            is_python = is_python or not _is_plain(text)
+        elif not (has_numbers or text.startswith(_TENSORS)):
+            return {}
     return read if has_numbers or is_python else {}
+
+
+#: Beginnings of texts of several numbers, which stay texts in a column of numbers.
+_TENSORS = ("tensor(", "array(")
+
+
+def _number_of(text: str) -> float | None:
+    """Return the number in a text; None if it is not one, or an integer that a float would round."""
+    try:
+        number = text_number(text)
+    except ValueError:
+        return None
+    return None if STEP_LIMIT <= abs(number) < math.inf else number
 
 
 def _is_plain(text: str) -> bool:

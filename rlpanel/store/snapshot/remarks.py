@@ -248,9 +248,9 @@ def field_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
     Also on columns that hold numbers and texts, and on a run in which no sample has a response.
     """
     rows = snapshot.alive_rows
+    find = f": --filter 'not missing({FIELD_REMARKS})' finds them."
     sentences = [
-        f"{fault.text} in {_share(len(fault.rows), len(rows))}"
-        + ("." if fault.is_read else ": it has no value there; `rlpanel sample` shows such a line.")
+        f"{fault.text} in {_share(len(fault.rows), len(rows))}{'.' if fault.is_read else find}"
         for fault in field_faults(snapshot, rows)
         if len(fault.rows) > _SHARE * len(rows)
     ]
