@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -24,7 +25,13 @@ from rlpanel.store.columns.splits import (
     split_code,
 )
 from rlpanel.store.columns.step_stats import Steps
-from rlpanel.store.snapshot.remarks import Remark, attempt_remarks, evaluation_remarks, group_remarks
+from rlpanel.store.snapshot.remarks import (
+    Remark,
+    attempt_remarks,
+    evaluation_remarks,
+    field_remarks,
+    group_remarks,
+)
 from rlpanel.store.snapshot.sample_places import BadLineAt, SamplePlaces
 
 
@@ -247,7 +254,8 @@ class Snapshot(SamplePlaces):
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:
         """Notes on what this split's numbers depend on and the log lacks, such as mixed-in evaluations."""
-        found = (*self.own_remarks, *evaluation_remarks(self), *attempt_remarks(self), *group_remarks(self))
+        makers = (evaluation_remarks, attempt_remarks, group_remarks, field_remarks)
+        found = chain(self.own_remarks, *(make(self) for make in makers))
         return tuple(remark for remark in found if remark.split == self.split)
 
     @cached_property
