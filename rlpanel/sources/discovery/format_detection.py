@@ -241,8 +241,7 @@ def _read_format(
         named, known = _adapter_by_name(name), cached is not None and cached.adapter is not None
         if cached is not None and known and named is None:  # it is being written again
             return replace(cached, final=False, status=status, problem=str(error)), True
-        is_common = named is None and container_of(name) == DOCUMENT
-        return FileFormat(named, False, status, "" if is_common else str(error)), True
+        return FileFormat(named, False, status, str(error)), True
     except RemoteError as error:
         return cached or FileFormat(None, False, status, str(error)), False
     except OSError as error:
