@@ -289,7 +289,16 @@ def _adapter_by_content(content: Content, path: str, name: str, mapped: Adapter 
         found = _adapter_by_line(candidates, path, name, line)
         if found is not None:
             return replace(found, final=found.final and content.container.grows, container=content.container)
+        if content.container.kind == "items" and _keys_of(line) == _keys_of(content.lines[-1]):
+            return None  # the last of the first records would be refused, too
     return None
+
+
+def _keys_of(line: bytes) -> frozenset[str]:
+    try:
+        return frozenset(parse(line))
+    except LineError:
+        return frozenset()
 
 
 def _adapter_by_name(name: str) -> Adapter | None:

@@ -280,7 +280,7 @@ def test_deep_brackets_are_a_reason(tmp_path: Path, name: str) -> None:
     "content",
     [
         b"", b"\0" * 4096, b"[", b"{", b"[[[[", b"]", b'"', b'{"a": ', b'[{"a": 1}', b"[]", b"{}", b"null",
-        b"1", b"\xff\xfe", b"\xff\xfe{", b"[" * 200_000, b'{"a":' * 50_000, 
+        b"1", b"\xff\xfe", b"\xff\xfe{", b"[" * 200_000, b'{"a":' * 50_000,
         b'{"columns": ["a"], "data": [1]}',
         b'{"columns": ["a", "a"], "data": [[1, 2]]}', b"\x1f\x8b\x08", b'{"data": {"rows": [[]]}}',
         b"PK\x03\x04",
