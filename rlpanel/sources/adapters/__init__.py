@@ -10,7 +10,7 @@ from __future__ import annotations
 from rlpanel.sources.adapters.areal import Areal
 from rlpanel.sources.adapters.atif import Atif
 from rlpanel.sources.adapters.atropos import Atropos
-from rlpanel.sources.adapters.columnar import Columnar
+from rlpanel.sources.adapters.columnar import Columnar, Groups
 from rlpanel.sources.adapters.harbor import HarborResults
 from rlpanel.sources.adapters.inspect_log import InspectLog
 from rlpanel.sources.adapters.miles import MilesColumns, MilesTrajectories
@@ -47,6 +47,7 @@ ADAPTERS: tuple[Adapter, ...] = (
     SwiftTables(),
     Columnar(),
     Trackio(),
+    Groups(),
     TRL,
     NATIVE,
     Verl(),

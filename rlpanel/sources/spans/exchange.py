@@ -13,8 +13,10 @@ from typing import Any
 from rlpanel.errors import LineError
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse_value
-from rlpanel.sources.records.messages import is_messages, plain_text
-from rlpanel.sources.records.record_types import Record, step_from_path
+from rlpanel.sources.records.messages import is_messages
+from rlpanel.sources.records.path_numbers import step_from_path
+from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.records.tool_calls import plain_text
 
 Field = tuple[str, Any]
 Fields = Iterator[Field]
