@@ -34,10 +34,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "sources/records": (),
     "sources/files": (),
     "sources/prime": ("sources/records", "sources/files"),
-    "sources/adapters": (*("sources/records", "sources/files", "sources/prime"),),
+    "sources/trajectories": ("sources/records", "sources/files", "sources/prime"),
+    "sources/adapters": (*("sources/records", "sources/files", "sources/prime", "sources/trajectories"),),
     "sources/readers": ("sources/records", "sources/files", "sources/adapters"),
     "sources/discovery": (
-        *("sources/records", "sources/files", "sources/prime", "sources/adapters"),
+        *("sources/records", "sources/files", "sources/prime", "sources/trajectories", "sources/adapters"),
         "sources/readers",
     ),
     "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),

@@ -30,6 +30,10 @@ from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.prime.prime_rl import PrimeRL
 from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens
 from rlpanel.sources.records.record_types import Adapter
+from rlpanel.sources.trajectories.coding_agents import MiniSweAgent, MiniSweMessages, SweAgent
+from rlpanel.sources.trajectories.sessions import SESSIONS
+from rlpanel.sources.trajectories.tool_benchmarks import Bfcl, Tau2Bench, TauBench
+from rlpanel.sources.trajectories.verifiers_results import VerifiersResults
 
 #: Reads a file that is named after a rank while none of its lines can be read.
 NATIVE: Adapter = Native()
@@ -64,6 +68,14 @@ ADAPTERS: tuple[Adapter, ...] = (
     Atif(),
     HarborResults(),
     INSPECT,
+    SweAgent(),
+    MiniSweAgent(),
+    MiniSweMessages(),
+    TauBench(),
+    Tau2Bench(),
+    Bfcl(),
+    VerifiersResults(),
+    *SESSIONS,
 )
 
 

@@ -44,6 +44,7 @@ from rlpanel.sources.files.file_access import (
 from rlpanel.sources.readers import eval_archive, parquet, whole_file
 from rlpanel.sources.readers.compressed import CompressedFile
 from rlpanel.sources.readers.jsonl import JsonlFile
+from rlpanel.sources.readers.session_file import SessionFile, is_session
 from rlpanel.sources.readers.whole_file import DocumentFile
 from rlpanel.sources.records.record_types import Adapter, for_file
 
@@ -325,7 +326,9 @@ def discover(root: str | os.PathLike[str]) -> list[RunInfo]:
 def open_file(file: RolloutFileInfo, reading: Reading) -> JsonlFile:
     """Return the reader of a rollout file without reading anything yet."""
     reader_class: type[JsonlFile] = JsonlFile
-    if file.name.endswith(parquet.SUFFIX):
+    if is_session(file.adapter):
+        reader_class = SessionFile
+    elif file.name.endswith(parquet.SUFFIX):
         reader_class = parquet.ParquetFile
     elif file.name.endswith(eval_archive.SUFFIX):
         reader_class = eval_archive.EvalArchive

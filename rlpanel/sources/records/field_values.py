@@ -9,6 +9,7 @@ import math
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import groupby
 from typing import Any
 
@@ -249,3 +250,11 @@ def _number(value: Any) -> float:
         return math.nan if value is None else float(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError("holds something that is not a number") from None
+
+
+def unix_seconds(text: Any) -> float | None:
+    """Return a time in ISO 8601 as Unix seconds; None if it is not one."""
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    except (AttributeError, ValueError, OverflowError, OSError):
+        return None
