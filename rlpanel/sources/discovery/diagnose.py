@@ -17,9 +17,10 @@ from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.discovery.file_names import display_name, is_hidden_name, is_rollout_name
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.discovery.folder_walk import MAX_DEPTH, FolderWalk, is_file
-from rlpanel.sources.discovery.format_detection import FormatCache, first_lines, lacking_key
+from rlpanel.sources.discovery.format_detection import FormatCache, lacking_key
 from rlpanel.sources.files.file_access import AnyPath, is_remote, reason_of, scan, stat
-from rlpanel.sources.readers import eval_archive, parquet, whole_file
+from rlpanel.sources.readers import eval_archive, parquet
+from rlpanel.sources.readers.containers import first_lines
 from rlpanel.sources.records.json_parser import parse, to_python
 from rlpanel.sources.records.path_numbers import step_from_path
 
@@ -65,10 +66,10 @@ _NO_TEXT_LOG = (
     "EasyR1's free text, from which neither the step nor the end of a response can be read; "
     "let its FileGenerationLogger write JSON lines, as docs/examples.md shows"
 )
-_UNITS = {parquet.SUFFIX: "rows", whole_file.SUFFIX: "a document", eval_archive.SUFFIX: "a zip file"}
+_UNITS = {**dict.fromkeys((parquet.SUFFIX, ".arrow", ".csv", ".tsv"), "rows"), ".json": "a document"}
+_UNITS |= {eval_archive.SUFFIX: "a zip file"}
 _ANY_STEP = "step=0"
 _HIDDEN = "a hidden folder with rollouts; name it as the folder to open"
-_OTHER_DOCUMENT = "a JSON document; with a mapping (--map) it is read"
 #: Names that other logs use for a field, the likeliest first.
 _GUESSES = {
     "prompt": ("input", "question", "query", "instruction", "problem", "prompts", "context"),
@@ -224,9 +225,8 @@ def _describe(path: str) -> str:
         return _NO_TEXT_LOG
     if name.endswith(".pt"):
         return "PyTorch file; slime dumps can be converted: rlpanel convert slime FOLDER"
-    if not is_rollout_name(name):
-        is_document = name.endswith(whole_file.SUFFIX)
-        return _OTHER_DOCUMENT if is_document else "neither .jsonl nor .parquet"
+    if not is_rollout_name(name, any_document=True):
+        return "neither .jsonl nor .parquet"
     try:
         if not stat(path).st_size:
             return "empty"

@@ -21,7 +21,7 @@ from rlpanel.sources.discovery.file_names import (
     split_of_folder,
     without_compressed_copies,
 )
-from rlpanel.sources.discovery.folder_config import FolderConfigs, from_settings
+from rlpanel.sources.discovery.folder_config import FolderConfig, FolderConfigs, from_settings
 from rlpanel.sources.discovery.folder_walk import (
     FolderTree,
     FolderWalk,
@@ -31,9 +31,9 @@ from rlpanel.sources.discovery.folder_walk import (
     target_of,
 )
 from rlpanel.sources.discovery.format_detection import FormatCache
-from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import (
     AnyPath,
+    Entry,
     Unread,
     is_remote,
     path_of,
@@ -41,11 +41,8 @@ from rlpanel.sources.files.file_access import (
     scan,
     too_many_open,
 )
-from rlpanel.sources.readers import eval_archive, parquet, whole_file
-from rlpanel.sources.readers.compressed import CompressedFile
+from rlpanel.sources.readers.containers import Container, open_reader
 from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.readers.session_file import SessionFile, is_session
-from rlpanel.sources.readers.whole_file import DocumentFile
 from rlpanel.sources.records.record_types import Adapter, for_file
 
 log = logging.getLogger(__name__)
@@ -90,13 +87,14 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class RolloutFileInfo:
-    """A rollout file in a run's folder; ``newer`` as in `FileFormat`."""
+    """A rollout file in a run's folder; ``newer`` and ``container`` as in `FileFormat`."""
 
     path: str
     name: str
     adapter: Adapter
     status: os.stat_result
     newer: str = ""
+    container: Container | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +111,7 @@ class _Rollout:
     status: os.stat_result
     rewarded: bool
     newer: str
+    container: Container | None
 
 
 class Directory:
@@ -212,8 +211,8 @@ class Directory:
             rollouts = list(self._rollouts(ListedFolder(folder, entries, tree), problems, run_folder))
             own = [rollout for rollout in rollouts if rollout.run_folder == run_folder]
             found += [
-                RolloutFileInfo(rollout.path, rollout.name, rollout.adapter, rollout.status, rollout.newer)
-                for rollout in own
+                RolloutFileInfo(each.path, each.name, each.adapter, each.status, each.newer, each.container)
+                for each in own
             ]
             if folder == run_folder or own or not rollouts:  # otherwise the folder belongs to another run
                 unread += problems
@@ -272,28 +271,70 @@ class Directory:
     def _rollouts(
         self, folder: ListedFolder, unread: list[Unread] | None = None, run_folder: str = ""
     ) -> Iterator[_Rollout]:
-        """Yield the rollout files of a folder; unreadable files that may be rollouts go to ``unread``."""
-        config, bound = self.folder_configs.for_folder(folder.path, run_folder), folder.tree.path
-        mapped_documents = config.mapped is not None and not is_checkpoint_folder(folder.entries)
-        for entry in without_compressed_copies(folder.entries):
-            if not is_rollout_name(entry.name, any_document=mapped_documents) or not is_file(entry):
-                continue
-            name, path = relative_name(entry.path, run_folder) if run_folder else "", entry.path
-            if entry.is_symlink():
-                target = target_of(entry.path, bound, follow=self._walk.follow)
-                if target.reason and unread is not None:
-                    unread.append(skipped_link(entry.path, name, target.reason))
-                path = target.path
-            place = step_folders.place_in_run(entry.path, bound)
-            result = self._formats.detect(path, place, config) if path else None
-            if result is None:
-                continue
-            if result.adapter is not None:
-                owner = step_folders.run_folder(entry.path, result.adapter, bound)
-                file = result.adapter, result.status, result.rewarded, result.newer
-                yield _Rollout(path, name, owner, *file)
-            elif result.problem and unread is not None:
-                unread.append(Unread(name, result.problem))
+        """Yield the rollout files of a folder; unreadable files that may be rollouts go to ``unread``.
+
+        Documents and tables that any program may have written are read only where there are no others.
+        """
+        config, found, problems = self.folder_configs.for_folder(folder.path, run_folder), 0, []
+        usual, common = _entries(folder.entries)
+        for entry in usual:
+            if (rollout := self._rollout(entry, folder, config, problems, run_folder)) is not None:
+                found += 1
+                yield rollout
+        is_read = config.mapped is not None or not found
+        for number, entry in enumerate(common if is_read else ()):
+            if number == _MAX_LOOKED and not found:
+                left = len(common) - number
+                reason = f"{left:,} more documents and tables: the first {number:,} hold no rollouts"
+                problems.append(
+                    Unread(relative_name(folder.path, run_folder or folder.path) + "/", reason, "")
+                )
+                break
+            if (rollout := self._rollout(entry, folder, config, problems, run_folder)) is not None:
+                found += 1
+                yield rollout
+        if unread is not None:
+            unread += problems
+
+    def _rollout(
+        self, entry: Entry, folder: ListedFolder, config: FolderConfig, unread: list[Unread], run_folder: str
+    ) -> _Rollout | None:
+        """Return a file if it holds rollouts; a reason why it cannot be read goes to ``unread``."""
+        name, path = relative_name(entry.path, run_folder) if run_folder else "", entry.path
+        bound = folder.tree.path
+        if entry.is_symlink():
+            target = target_of(entry.path, bound, follow=self._walk.follow)
+            if target.reason and is_rollout_name(entry.name):
+                unread.append(skipped_link(entry.path, name, target.reason))
+            path = target.path
+        place = step_folders.place_in_run(entry.path, bound)
+        result = self._formats.detect(path, place, config) if path else None
+        if result is None:
+            return None
+        if result.adapter is None:
+            unread += [Unread(name, result.problem)] if result.problem else []
+            return None
+        owner = step_folders.run_folder(entry.path, result.adapter, bound)
+        file = result.adapter, result.status, result.rewarded, result.newer, result.container
+        return _Rollout(path, name, owner, *file)
+
+
+#: Documents and tables of a folder that are looked at if none of them holds rollouts.
+_MAX_LOOKED = 256
+
+
+def _entries(entries: list[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """Return the files whose names alone say that they may hold rollouts, and others that may, by name.
+
+    The latter are documents and tables, as programs of all kinds write them, except those of a checkpoint.
+    """
+    usual, common, is_checkpoint = [], [], is_checkpoint_folder(entries)
+    for entry in without_compressed_copies(entries):
+        if is_rollout_name(entry.name):
+            usual += [entry] if is_file(entry) else []
+        elif not is_checkpoint and is_rollout_name(entry.name, any_document=True):
+            common += [entry] if is_file(entry) else []
+    return usual, sorted(common, key=lambda entry: entry.name)
 
 
 def _info(folder: str, tree: FolderTree, members: list[_Rollout]) -> RunInfo:
@@ -325,15 +366,4 @@ def discover(root: str | os.PathLike[str]) -> list[RunInfo]:
 
 def open_file(file: RolloutFileInfo, reading: Reading) -> JsonlFile:
     """Return the reader of a rollout file without reading anything yet."""
-    reader_class: type[JsonlFile] = JsonlFile
-    if is_session(file.adapter):
-        reader_class = SessionFile
-    elif file.name.endswith(parquet.SUFFIX):
-        reader_class = parquet.ParquetFile
-    elif file.name.endswith(eval_archive.SUFFIX):
-        reader_class = eval_archive.EvalArchive
-    elif file.name.endswith(whole_file.SUFFIX):
-        reader_class = DocumentFile
-    elif file.name.endswith(SUFFIXES):
-        reader_class = CompressedFile
-    return reader_class(file.path, file.name, file.adapter, reading.line_bytes)
+    return open_reader(file.container, file.path, file.name, file.adapter, reading.line_bytes)

@@ -19,11 +19,19 @@ from rlpanel.errors import LineError, RemoteError, SourceDamaged, SourceUnready,
 from rlpanel.sources.adapters import ADAPTERS, INSPECT, NATIVE, TRL, trl
 from rlpanel.sources.discovery.file_names import document_adapter
 from rlpanel.sources.discovery.folder_config import FolderConfig
-from rlpanel.sources.files.decompress import open_plain
 from rlpanel.sources.files.file_access import reason_of, stat, too_many_open
-from rlpanel.sources.readers import eval_archive, parquet, whole_file
+from rlpanel.sources.readers.containers import (
+    ARCHIVE,
+    DOCUMENT,
+    LINES,
+    SNIFF_LINE_BYTES,
+    Container,
+    Content,
+    container_of,
+    read_contents,
+)
 from rlpanel.sources.records.adapter_calls import accepts, read_samples
-from rlpanel.sources.records.json_parser import is_whole, parse, to_python
+from rlpanel.sources.records.json_parser import parse, to_python
 from rlpanel.sources.records.record_types import Adapter
 
 #: A key, or several of which a line has one.
@@ -145,15 +153,8 @@ def _parts(version: str) -> tuple[int, ...]:
 
 log = logging.getLogger(__name__)
 
-#: Bytes and lines of a file that are searched for a line of a known format; the first line may be longer.
-SNIFF_BYTES = 1 << 20
-SNIFF_LINES = 20
-#: Longest first line that is parsed.
-SNIFF_LINE_BYTES = 64 << 20
 #: Files whose names start like this are rollouts even if none of their lines can be parsed.
 _NAMED = ("rollout_data", "data_rank")
-#: Suffixes of files that are read whole to find out what they are.
-_WHOLE = (whole_file.SUFFIX, eval_archive.SUFFIX)
 _NO_STATUS = os.stat_result([0] * 10)
 
 
@@ -174,6 +175,8 @@ class FileFormat:
         Whether a sample of the first line that the adapter accepts has a reward.
     newer : str
         Says that a newer version of the trainer than the tested one wrote the file; empty otherwise.
+    container : Container or None
+        How the file holds its records; None for the usual one of its name.
     """
 
     adapter: Adapter | None
@@ -182,6 +185,7 @@ class FileFormat:
     problem: str = ""
     rewarded: bool = False
     newer: str = ""
+    container: Container | None = None
 
     def holds(self, now: os.stat_result) -> bool:
         """Return True if the file need not be read again. A file that shrank may have been replaced."""
@@ -234,7 +238,11 @@ def _read_format(
     try:
         return replace(sniff(path, name, config.mapped), status=status), True
     except (SourceDamaged, SourceUnready) as error:
-        return FileFormat(_adapter_by_name(name), False, status, str(error)), True
+        named, known = _adapter_by_name(name), cached is not None and cached.adapter is not None
+        if cached is not None and known and named is None:  # it is being written again
+            return replace(cached, final=False, status=status, problem=str(error)), True
+        is_common = named is None and container_of(name) == DOCUMENT
+        return FileFormat(named, False, status, "" if is_common else str(error)), True
     except RemoteError as error:
         return cached or FileFormat(None, False, status, str(error)), False
     except OSError as error:
@@ -259,55 +267,42 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> FileFormat:
         If the file cannot be read.
     """
     # A document that was read whole shows what it is; its name counts only while it cannot be read.
-    named = None if name.endswith(_WHOLE) else _adapter_by_name(name)
-    lines, final = first_lines(path)
-    candidates = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
-    for line in lines:
-        found = _adapter_by_line(candidates, path, name, line)
-        if found is not None:
+    usual, declared = container_of(name), document_adapter(name) is not None
+    named = None if usual in (DOCUMENT, ARCHIVE) else _adapter_by_name(name)
+    lacking, is_final = "", False
+    for content in read_contents(path, most=SNIFF_LINE_BYTES if declared else 0):
+        is_final |= content.final
+        if (found := _adapter_by_content(content, path, name, mapped)) is not None:
             return found
-    lacking = next(filter(None, map(_lacking_key, lines)), "") if named is None else ""
+        if named is None and not (lacking or content.is_document):
+            lacking = next(filter(None, map(_lacking_key, content.lines)), "")
     return FileFormat(
-        named, final and not lacking, _NO_STATUS, f"is not read: it {lacking}" if lacking else ""
+        named, is_final and not lacking, _NO_STATUS, f"is not read: it {lacking}" if lacking else ""
     )
 
 
-def first_lines(path: str) -> tuple[list[bytes], bool]:
-    """Return the first complete non-blank lines, and whether they are enough to decide the format.
-
-    The last line is complete without a newline if it is a whole JSON value. Zero bytes around lines are left
-    out.
-    """
-    if path.endswith(parquet.SUFFIX):
-        return parquet.first_lines(path, SNIFF_LINES), True
-    if path.endswith(eval_archive.SUFFIX):
-        return eval_archive.first_lines(path, SNIFF_LINE_BYTES), False
-    if path.endswith(whole_file.SUFFIX):
-        return whole_file.first_lines(path, SNIFF_LINE_BYTES), False
-    lines: list[bytes] = []
-    bytes_read = 0
-    with open_plain(path) as file:
-        while bytes_read < SNIFF_BYTES and len(lines) < SNIFF_LINES:
-            line = file.readline(SNIFF_LINE_BYTES)
-            bytes_read += len(line)
-            text = line.rstrip(b"\n").strip(b"\0")
-            if not line.endswith(b"\n"):
-                lines += [text] if text and is_whole(text) else []
-                return lines, len(line) == SNIFF_LINE_BYTES
-            if text and not text.isspace():
-                lines.append(text)
-    return lines, True
+def _adapter_by_content(content: Content, path: str, name: str, mapped: Adapter | None) -> FileFormat | None:
+    """Return the format of the first adapter that accepts one of the first records."""
+    candidates = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
+    if content.is_document:
+        candidates = tuple(adapter for adapter in ADAPTERS if hasattr(adapter, "document_name"))
+    for line in content.lines:
+        found = _adapter_by_line(candidates, path, name, line)
+        if found is not None:
+            return replace(found, final=found.final and content.container.grows, container=content.container)
+    return None
 
 
 def _adapter_by_name(name: str) -> Adapter | None:
     """Return the adapter of a file whose name alone shows that it holds rollouts."""
     name = name.rpartition("/")[2]
-    if name.endswith(eval_archive.SUFFIX):
+    usual = container_of(name)
+    if usual == ARCHIVE:
         return INSPECT
-    if name.startswith(_NAMED) and not name.endswith((parquet.SUFFIX, whole_file.SUFFIX)):
-        return NATIVE
-    if name.endswith(whole_file.SUFFIX):
+    if usual == DOCUMENT:
         return document_adapter(name)
+    if usual == LINES and name.startswith(_NAMED):
+        return NATIVE
     return TRL if trl.NAME.fullmatch(name) else None
 
 

@@ -1,7 +1,7 @@
 """Reads a file of events as one line, which grows: all events together are one sample.
 
 The line is ``{"events": […]}``. Lines of the file that are not JSON are bad lines; the events around them are
-read. The last line counts as soon as it is whole.
+read. The last line counts as soon as it is whole. A file may be a list of events, too.
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlpanel.errors import LineError, SourceChanged, SourceUnready
-from rlpanel.sources.files.decompress import open_plain
 from rlpanel.sources.files.file_access import reason_of
 from rlpanel.sources.readers.jsonl import REASON_CHARS
 from rlpanel.sources.readers.tail import line_hash
-from rlpanel.sources.readers.whole_file import DocumentFile
+from rlpanel.sources.readers.whole_file import WholeFile, read_whole
 from rlpanel.sources.records.json_parser import is_whole, parse
 from rlpanel.sources.records.record_types import Adapter, BadLine, Chunk, Locator
-
-_HEAD, _FOOT = b'{"events":[', b"]}"
 
 
 def is_session(adapter: Adapter) -> bool:
@@ -25,7 +22,12 @@ def is_session(adapter: Adapter) -> bool:
     return bool(getattr(adapter, "whole_session", False))
 
 
-class SessionFile(DocumentFile):
+def events_line(items: bytes) -> bytes:
+    """Return the line for a list of events, given as JSON."""
+    return b'{"events":%b}' % items
+
+
+class SessionFile(WholeFile):
     """Reads one session; see `record_types.RolloutFile`. It is line 1."""
 
     lines_on_disk = False
@@ -42,8 +44,8 @@ class SessionFile(DocumentFile):
         if content is None:
             yield Chunk(self.generation)
             return
-        line, bad, rest = _joined(self._plain())
-        chunk, self.lines = Chunk(bytes=len(content)), 0
+        line, bad, rest = _joined(content)
+        chunk, self.lines = Chunk(bytes=self.tail.size), 0
         self._add_line(line, 0, chunk)
         chunk.bad += bad
         self.tail.mark_read()
@@ -55,41 +57,30 @@ class SessionFile(DocumentFile):
     def raw(self, locator: Locator) -> bytes:
         """Return the session as a line; SourceChanged if it has gone on since it was indexed."""
         try:
-            line, *_ = _joined(self._plain())
+            line, *_ = _joined(read_whole(self.path, self.tail.line_bytes))
         except OSError as error:
             raise SourceChanged(f"{self.name}: {reason_of(error)}") from error
         if line_hash(line) != locator.hash:
             raise SourceChanged(f"{self.name}: the session has gone on since it was indexed")
         return line
 
-    def _plain(self) -> bytes:
-        most = self.tail.line_bytes
-        with open_plain(self.path) as file:
-            content = file.read(most + 1)
-        if len(content) > most:
-            raise SourceUnready(f"has more than {most:,} bytes when it is unpacked")
-        return content
-
 
 def _joined(content: bytes) -> tuple[bytes, list[BadLine], int]:
-    """Return all events as one line, the lines that are not JSON, and the bytes of an incomplete last one.
-
-    A file that is an array of events is taken as it is.
-    """
+    """Return all events as one line, the lines that are not JSON, and the bytes of an incomplete last one."""
     if content.lstrip()[:1] == b"[":
-        return b'{"events":' + content.strip() + b"}", [], 0
-    events, bad, offset = [], list[BadLine](), 0
+        return events_line(content.strip()), [], 0
+    events, bad, offset, rest = list[bytes](), list[BadLine](), 0, 0
     lines = content.split(b"\n")
     for number, line in enumerate(lines, 1):
         text = line.strip().strip(b"\0")
         if text and is_whole(text):
             events.append(text)
         elif text and number == len(lines):
-            return _HEAD + b",".join(events) + _FOOT, bad, len(line)
+            rest = len(line)
         elif text:
             bad.append(BadLine(number, offset, _reason(text)))
         offset += len(line) + 1
-    return _HEAD + b",".join(events) + _FOOT, bad, 0
+    return events_line(b"[%b]" % b",".join(events)), bad, rest
 
 
 def _reason(line: bytes) -> str:

@@ -272,6 +272,28 @@ def _trace_message(message: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+# -- Letta's trajectories ------------------------------------------------------------------------------
+
+
+def _is_letta(path: str, event: Event) -> bool:
+    return event.get("role") == "meta" and "source" in event
+
+
+def _letta(events: Sequence[Event]) -> Fields:
+    header = events[0] if events else {}
+    messages = []
+    for event in events[1:]:
+        if event.get("role") == "reasoning":  # it comes before the answer that it belongs to
+            messages.append({"role": "assistant", "reasoning_content": event.get("content")})
+        elif event.get("role") == "assistant" and messages and "content" not in messages[-1]:
+            messages[-1] |= event
+        else:
+            messages.append(dict(event))
+    yield "messages", messages
+    yield from _labels(header, agent="source", model="model", cwd="cwd", git_branch="git_branch")
+    yield from _times(event.get("timestamp") for event in events)
+
+
 # -- all ---------------------------------------------------------------------------------------------
 
 
@@ -322,5 +344,12 @@ SESSIONS = (
         _is_trace,
         _trace,
         re.compile(r"[^/]+\.jsonl$"),
+    ),
+    SessionFormat(
+        "Letta trajectory",
+        "*.json with a list of messages, the first of the role 'meta' (Letta)",
+        _is_letta,
+        _letta,
+        re.compile(r"[^/]+$"),
     ),
 )

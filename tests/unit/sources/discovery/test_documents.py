@@ -12,6 +12,7 @@ import rlpanel
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory
+from rlpanel.sources.readers import document_items
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import write_run
@@ -32,11 +33,39 @@ def names(root: Path, reading: Reading | None = None) -> list[tuple[str, int]]:
     return sorted((info.name, info.files) for info in Directory(root, reading or Reading()).runs())
 
 
-def test_no_document_is_read_whose_name_no_format_declares(tmp_path: Path) -> None:
-    put(tmp_path / "sample.json", NATIVE)
-    put(tmp_path / "checkpoint-1" / "config.json", NATIVE)
-    put(tmp_path / "a" / "episode_.json", NATIVE)
+def test_a_document_of_any_name_is_read_if_a_format_accepts_it(tmp_path: Path) -> None:
+    put(tmp_path / "a" / "sample.json", NATIVE)
+    put(tmp_path / "b" / "config.json", {"lr": 1e-6, "prompt": "p"})
+    assert names(tmp_path) == [("a", 1)]
+
+
+def test_documents_beside_a_log_are_left_alone(tmp_path: Path) -> None:
+    """They may be a summary of the log or a copy of it."""
+    write_run(tmp_path)
+    put(tmp_path / "best.json", NATIVE)
+    assert names(tmp_path) == [(".", 1)]
+
+
+def test_a_checkpoints_documents_are_not_read(tmp_path: Path) -> None:
+    put(tmp_path / "checkpoint-1" / "sample.json", NATIVE)
+    (tmp_path / "checkpoint-1" / "model.safetensors").write_bytes(b"")
     assert names(tmp_path) == []
+
+
+def test_of_many_documents_that_hold_no_rollouts_only_the_first_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(300):
+        put(tmp_path / f"{number:03}.json", {"image": number})
+    opened: list[str] = []
+    read = document_items.open_plain
+    monkeypatch.setattr(document_items, "open_plain", lambda path: opened.append(path) or read(path))
+    directory = Directory(tmp_path, Reading())
+    assert ([directory.runs(), directory.runs()], len(opened)) == ([[], []], 256)
+    _, unread = directory.find_files(tmp_path)
+    assert [each.reason for each in unread] == [
+        "44 more documents and tables: the first 256 hold no rollouts"
+    ]
 
 
 def test_a_run_is_listed_while_its_first_document_is_written(tmp_path: Path) -> None:
@@ -104,7 +133,7 @@ def test_a_folder_of_documents_says_how_they_are_read(tmp_path: Path) -> None:
     put(tmp_path / "episode_hash0_id0.json", ODD)
     seen = {file.name: file.what for file in diagnose(Directory(tmp_path, Reading())).seen}
     assert seen == {
-        "sample.json": "a JSON document; with a mapping (--map) it is read",
+        "sample.json": "a document with 'question', 'answer', 'mark', 'iteration'",
         "episode_hash0_id0.json": "a document with 'question', 'answer', 'mark', 'iteration'",
     }
 
