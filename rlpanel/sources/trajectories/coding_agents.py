@@ -99,13 +99,14 @@ class MiniSweMessages:
     whole_session = True
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Return True if an item of the list is a message."""
-        return ".traj.json" in path and {"role", "content"} <= document.keys()
+        """Return True if the list begins with a message."""
+        events = to_python(document.get("events"))
+        first = events[0] if isinstance(events, list) and events else None
+        return ".traj.json" in path and isinstance(first, Mapping) and {"role", "content"} <= first.keys()
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
         """Read the trajectory."""
-        events = to_python(document["events"]) if "events" in document else [document]
-        return [_sample(events, {}, [], path, full=full)]
+        return [_sample(to_python(document["events"]), {}, [], path, full=full)]
 
 
 def _sample(logged: Any, info: Any, fields: list[tuple[str, Any]], path: str, *, full: bool) -> Record:
