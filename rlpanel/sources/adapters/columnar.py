@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
+from rlpanel.sources.records.chat_shapes import text_items
 from rlpanel.sources.records.fields import build_record
-from rlpanel.sources.records.json_parser import parse_value, to_python
-from rlpanel.sources.records.messages import is_messages
+from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import MAX_SAMPLES, Record
 
 _STEPS = ("step", "gen_step", "global_step")
@@ -127,10 +127,4 @@ def _fields(columns: dict[str, Any], reward_keys: list[str], index: int) -> Iter
 def _asked(columns: dict[str, Any], index: int) -> list[Any]:
     """Return the messages that ROLL's policy answered; empty if the text holds no messages."""
     text = columns["messages"][index] if "messages" in columns else None
-    if not isinstance(text, str) or not text.startswith("["):
-        return []
-    try:
-        messages = parse_value(text)
-    except LineError:
-        return []
-    return messages if is_messages(messages) else []
+    return (text_items(text) if isinstance(text, str) else None) or []

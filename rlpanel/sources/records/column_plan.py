@@ -6,7 +6,7 @@ of a batch (`rlpanel.sources.records.column_batch`). A line that differs in any 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property
@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Any
 
 from rlpanel import schema
+from rlpanel.sources.records.chat_shapes import OPENINGS, any_begins_as_messages, begins_as_messages
 from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import RESERVED
 from rlpanel.sources.records.json_parser import LISTS, NESTED
@@ -183,10 +184,14 @@ class ColumnPlan:
         checked = zip(columns, self._types, strict=True)
         if not all(_holds_only(types, column) for column, types in checked):
             return None
-        if not all(_in_bounds(kind, (min(columns[at]), max(columns[at]))) for kind, at in self.place.items()):
+        if not all(first <= min(columns[at]) <= max(columns[at]) <= last for at, first, last in self._bounds):
             return None
-        for at in self._prompts:
-            columns[at] = _share_equal(columns[at])
+        for at in self._texts:
+            texts: Collection[str] = columns[at]
+            if at in self._prompts:
+                columns[at], texts = _share_equal(columns[at])
+            if any_begins_as_messages(texts):
+                return None
         return columns
 
     def parse_row(self, document: Any) -> Row | None:
@@ -209,8 +214,11 @@ class ColumnPlan:
             if not all(value_type in column_types for value_type, column_types in allowed):
                 return None
             self._checked_types.add(types)
-        for kind, at in self.place.items():
-            if not _in_bounds(kind, (row[at],)):
+        for at, first, last in self._bounds:
+            if not first <= row[at] <= last:
+                return None
+        for at in self._texts:
+            if row[at][:1] in OPENINGS and begins_as_messages(row[at]):
                 return None
         for skipped in self._skipped_keys:
             if skipped not in document:
@@ -269,10 +277,23 @@ class ColumnPlan:
         return list(map(itemgetter, (*(key for key, _, _ in self.columns), *self.skipped)))
 
     @cached_property
+    def _texts(self) -> list[int]:
+        """Positions of texts in a row, which may be the text of messages: such lines become records."""
+        return [at for at, (_, kind, _) in enumerate(self.columns) if kind is Kind.TEXT]
+
+    @cached_property
     def _prompts(self) -> list[int]:
         """Positions of prompts in a row."""
         return [
             at for at, (_, kind, name) in enumerate(self.columns) if (kind, name) == (Kind.TEXT, "prompt")
+        ]
+
+    @cached_property
+    def _bounds(self) -> list[tuple[int, int, int]]:
+        """Positions of the step and of the rank in a row, each with its least and its greatest value."""
+        return [
+            (at, *((0, _MAX_RANK - 1) if kind is Kind.RANK else (1 - STEP_LIMIT, STEP_LIMIT - 1)))
+            for kind, at in self.place.items()
         ]
 
     @cached_property
@@ -296,13 +317,13 @@ class ColumnPlan:
         )
 
 
-def _share_equal(texts: Sequence[str]) -> list[str]:
-    """Replace equal texts by one object: the samples of a group share a prompt.
+def _share_equal(texts: Sequence[str]) -> tuple[list[str], Collection[str]]:
+    """Replace equal texts by one object, since the samples of a group share a prompt; return these as well.
 
     This frees the memory of the others, and the same object is found in a dict without a comparison.
     """
     first: dict[str, str] = {}
-    return list(map(first.setdefault, texts, texts))
+    return list(map(first.setdefault, texts, texts)), first
 
 
 def _holds_only(types: frozenset[type], column: Sequence[Any]) -> bool:
@@ -315,19 +336,14 @@ def _holds_only(types: frozenset[type], column: Sequence[Any]) -> bool:
     return found <= types
 
 
-def _in_bounds(kind: Kind, values: Iterable[int]) -> bool:
-    """Return True if steps or ranks are within their bounds."""
-    first, end = (0, _MAX_RANK) if kind is Kind.RANK else (1 - STEP_LIMIT, STEP_LIMIT)
-    return all(first <= value < end for value in values)
-
-
 def _kind(key: str, value: Any) -> tuple[Kind, str]:
     """Return the kind and name of a key's values."""
     is_container = hasattr(value, "__len__") and not isinstance(value, str)
     if key in ("advantage", "advantages"):
         return (Kind.ARRAY, "advantages") if is_container else (Kind.NUMBER, "advantage")
     if key in _KINDS:
-        return _KINDS[key]
+        is_text = _KINDS[key][0] is Kind.TEXT and isinstance(value, str)
+        return (Kind.UNPLANNED, key) if is_text and begins_as_messages(value) else _KINDS[key]
     name = f"logged_{key}" if key in RESERVED else key
     if len(name) > schema.LABEL_MAX or "\0" in name:
         return Kind.UNPLANNED, name

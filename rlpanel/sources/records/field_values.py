@@ -26,6 +26,7 @@ from rlpanel.sources.records.embedded_media import (
     without_embedded,
 )
 from rlpanel.sources.records.json_parser import to_float_array, to_python
+from rlpanel.sources.records.tool_calls import plain_text
 
 #: From 2^53 on, a float cannot distinguish neighbouring integers.
 STEP_LIMIT = 2**53
@@ -87,7 +88,7 @@ def whole_numbers(value: Any) -> list[int]:
 
 
 def as_text(value: Any) -> str:
-    """Return a text as it is, and chat messages joined to one text."""
+    """Return a text as it is, chat messages joined to one text, and other values as JSON."""
     if isinstance(value, str):
         return value
     value = to_python(value)
@@ -98,8 +99,8 @@ def as_text(value: Any) -> str:
 
 def _message(item: Any) -> str:
     if isinstance(item, dict) and "content" in item:
-        return f"[{item.get('role', '?')}] {item['content']}"
-    return str(item)
+        return f"[{item.get('role', '?')}] {plain_text(item['content'])}"
+    return plain_text(item)
 
 
 #: Phases of a rollout whose seconds are columns.

@@ -17,6 +17,7 @@ import numpy as np
 from rlpanel import schema
 from rlpanel.errors import LineError
 from rlpanel.sources.records import field_values
+from rlpanel.sources.records.chat_shapes import text_items
 from rlpanel.sources.records.conversation import join_conversation
 from rlpanel.sources.records.embedded_media import without_embedded, without_embedded_values
 from rlpanel.sources.records.field_values import (
@@ -28,7 +29,8 @@ from rlpanel.sources.records.field_values import (
     step_number,
 )
 from rlpanel.sources.records.json_parser import MAX_KEYS, to_float_array, to_python
-from rlpanel.sources.records.messages import is_messages, messages_text, read_messages, response_text
+from rlpanel.sources.records.message_spellings import role_of
+from rlpanel.sources.records.messages import find_messages, messages_text, read_items, response_text
 from rlpanel.sources.records.path_numbers import is_eval, rank_of
 from rlpanel.sources.records.record_types import Record
 
@@ -183,7 +185,7 @@ def _counted_text(name: str) -> Taker:
     def take(record: Record, value: Any) -> None:
         if value is None:
             return
-        text = without_embedded(value) if isinstance(value, str) else _conversation_text(record, name, value)
+        text = _conversation_text(record, name, value)
         record.texts[name] = text
         record.numbers[column] = float(len(text))
 
@@ -191,11 +193,19 @@ def _counted_text(name: str) -> Taker:
 
 
 def _conversation_text(record: Record, name: str, value: Any) -> str:
-    """Store the messages of a prompt or a response; return their text."""
-    value = to_python(value)
-    if not is_messages(value):
-        return as_text(value)
-    messages = record.conversation[name] = read_messages(value)
+    """Store the messages of a prompt or a response, also of one that is their JSON; return their text."""
+    if isinstance(value, str):
+        items = text_items(value)
+        if items is None or (name == "response" and role_of(items[0]["role"]) not in ("assistant", "call")):
+            return without_embedded(value)
+        messages = read_items(items)
+    else:
+        value = to_python(value)
+        found = find_messages(value)
+        if found is None:
+            return as_text(value)
+        messages = found
+    record.conversation[name] = messages
     return response_text(messages) if name == "response" else messages_text(messages)
 
 
@@ -233,7 +243,7 @@ _take_advantage, _take_advantages = _number("advantage"), _array("advantages")
 
 def _messages(record: Record, value: Any) -> None:
     if isinstance(value, str):
-        value = [{"role": "user", "content": value}]
+        value = text_items(value) or [{"role": "user", "content": value}]
     if value is not None:
         record.conversation["messages"] = value
 

@@ -11,7 +11,7 @@ Message = dict[str, Any]
 
 
 def is_item(item: Mapping[str, Any]) -> bool:
-    """Return True for an item that no other way of writing a conversation has: a call, a result, reasoning."""
+    """Return True for a call, a result or reasoning, which other projects do not write as items."""
     kind = item.get("type")
     if not isinstance(kind, str) or "role" in item:
         return False

@@ -86,6 +86,9 @@ def test_equal_lines_are_one_batch_that_tells_what_records_tell(missing: str) ->
         {"step": "4"},
         {"prompt": None},
         {"prompt": [{"role": "user", "content": "q"}]},
+        {"prompt": '[{"role": "user", "content": "q"}]'},
+        {"response": "[{'role': 'assistant', 'content': 'a'}]"},
+        {"response": '[{"role": "cut off'},
         {"reward": "0.5"},
         {"reward": [1.0]},
         {"mine": "text"},
@@ -124,6 +127,8 @@ def test_an_odd_line_is_read_as_a_record_among_others(odd: dict[str, Any]) -> No
         {"rewards": {"format": True, "truth": 2}},
         {"prompt": "see data:image/png;base64,AAAA== there"},
         {"response": "no;base64,image"},
+        {"response": '{"answer": 4}', "prompt": "[INST] q [/INST]"},
+        {"response": "", "prompt": ""},
     ],
     ids=str,
 )
