@@ -10,7 +10,7 @@ from __future__ import annotations
 from rlpanel.sources.adapters.areal import Areal
 from rlpanel.sources.adapters.atif import Atif
 from rlpanel.sources.adapters.atropos import Atropos
-from rlpanel.sources.adapters.columnar import Columnar
+from rlpanel.sources.adapters.columnar import Columnar, Groups
 from rlpanel.sources.adapters.harbor import HarborResults
 from rlpanel.sources.adapters.inspect_log import InspectLog
 from rlpanel.sources.adapters.miles import MilesColumns, MilesTrajectories
@@ -42,10 +42,11 @@ TRL: Adapter = Trl()
 #: Reads a file with the suffix of Inspect's logs while it cannot be opened.
 INSPECT: Adapter = InspectLog()
 
-#: Asked in this order. The first three come before `NATIVE`: their rows hold native keys, too.
+#: Asked in this order. The first four come before `NATIVE`: their rows hold native keys, too.
 ADAPTERS: tuple[Adapter, ...] = (
     SwiftTables(),
     Columnar(),
+    Groups(),
     TRL,
     NATIVE,
     Verl(),

@@ -2,20 +2,20 @@
 
 Keys that are not in the mapping are read as native keys. A dot enters an object: ``reward=scores.total``. An
 integer is the step of all lines, for logs without one: ``step=0``. A line may hold one sample, or several as
-columns: lists of equal length, and values that all samples share.
+columns: lists of equal length, and values that all samples share, such as the prompt of a group.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rlpanel import schema
 from rlpanel.errors import LineError, SettingError
-from rlpanel.sources.adapters.columnar import count_samples, is_list
+from rlpanel.sources.adapters.columnar import count_samples, fits_rewards, holds_samples, is_list, split_group
 from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
@@ -66,7 +66,11 @@ class MappedAdapter:
         wanted = [mapped.get(name, name) for name in _TEXTS[:2]]
         if not self._texts(document):
             raise LineError(f"neither {wanted[0]!r} nor {wanted[1]!r}, which the mapping requires")
-        samples = self._split(document) if self._is_columnar(document) else (document,)
+        samples: Iterable[Mapping[str, Any]] = (document,)
+        if self._is_columnar(document):
+            samples = self._split(document)
+        elif fits_rewards(*self._responses(document)):
+            samples = self._split_group(document)
         return [build_record(self._step(each, path), self._fields(each), path, full=full) for each in samples]
 
     def _texts(self, document: Mapping[str, Any]) -> list[Any]:
@@ -80,7 +84,23 @@ class MappedAdapter:
         A list of objects is not: it is the conversation of a single sample.
         """
         step = None if self.step is not None else _value_at(document, dict(self.keys).get("step", "step"))
-        return is_list(step) or all(is_list(text) and _holds_samples(text) for text in self._texts(document))
+        return is_list(step) or all(map(holds_samples, self._texts(document)))
+
+    def _responses(self, document: Mapping[str, Any]) -> tuple[Any, list[Any]]:
+        """Return the response of a line, and its rewards, which are lists if it holds a group."""
+        mapped = dict(self.keys)
+        rewards = {"reward", *(name for name in mapped if name.startswith("reward"))}
+        response = _value_at(document, mapped.get("response", "response"))
+        return response, [_value_at(document, mapped.get(name, name)) for name in rewards]
+
+    def _split_group(self, document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield one document per sample of a group; dotted keys lead to values inside of objects."""
+        inside = {key: _value_at(document, key) for _, key in self.keys if key not in document}
+        found = {**document, **{key: value for key, value in inside.items() if value is not None}}
+        values = {key: to_python(value) for key, value in found.items()}
+        response, rewards = self._responses(values)
+        lists = {f"reward {at}": each for at, each in enumerate(rewards) if is_list(each)}
+        yield from split_group(values, count_samples({"response": response} | lists, len(values)))
 
     def _split(self, document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield one document per sample; LineError if lists that are fields differ in length."""
@@ -111,11 +131,6 @@ class MappedAdapter:
         for key, value in document.items():
             if key not in mapped.values():
                 yield f"logged_{key}" if key in taken else key, value
-
-
-def _holds_samples(values: Any) -> bool:
-    """Return True if a list is not empty and its first item is not an object."""
-    return len(values) > 0 and not hasattr(values[0], "keys")
 
 
 def _value_at(document: Mapping[str, Any], key: str) -> Any:

@@ -113,6 +113,11 @@ class _Rollout:
     newer: str
     container: Container | None
 
+    @property
+    def is_common(self) -> bool:
+        """Whether programs of all kinds write files with such a name."""
+        return not is_rollout_name(os.path.basename(self.path))
+
 
 class Directory:
     """Finds rollout files below a root and caches the format of each file.
@@ -151,7 +156,7 @@ class Directory:
             for rollout in self._listed(folder, unread):
                 members.setdefault(rollout.run_folder, (folder.tree, []))[1].append(rollout)
         self.left_out = tuple(sorted(unread, key=lambda skipped: (skipped.file.count("/"), skipped.file)))
-        infos = [_info(path, tree, rollouts) for path, (tree, rollouts) in members.items()]
+        infos = [_info(path, tree, _preferred(rollouts)) for path, (tree, rollouts) in members.items()]
         return sorted(infos, key=lambda info: (-info.modified, info.name))
 
     def has_runs(self) -> bool:
@@ -198,7 +203,7 @@ class Directory:
 
     def _list_run(self, run_folder: str, tree: FolderTree) -> tuple[list[RolloutFileInfo], list[Unread]]:
         """Return the files of a run as `find_files` does; links are inside if they lead into ``tree``."""
-        found: list[RolloutFileInfo] = []
+        found: list[_Rollout] = []
         unread: list[Unread] = []
 
         def refuse(path: str, error: OSError) -> None:
@@ -210,13 +215,14 @@ class Directory:
             problems: list[Unread] = []
             rollouts = list(self._rollouts(ListedFolder(folder, entries, tree), problems, run_folder))
             own = [rollout for rollout in rollouts if rollout.run_folder == run_folder]
-            found += [
-                RolloutFileInfo(each.path, each.name, each.adapter, each.status, each.newer, each.container)
-                for each in own
-            ]
+            found += own
             if folder == run_folder or own or not rollouts:  # otherwise the folder belongs to another run
                 unread += problems
-        return self._select(run_folder, found), unread
+        files = [
+            RolloutFileInfo(each.path, each.name, each.adapter, each.status, each.newer, each.container)
+            for each in _preferred(found)
+        ]
+        return self._select(run_folder, files), unread
 
     def _select(self, run_folder: str, found: list[RolloutFileInfo]) -> list[RolloutFileInfo]:
         """Return the files to read, sorted by name, with their adapters as the folder configures them."""
@@ -281,8 +287,7 @@ class Directory:
             if (rollout := self._rollout(entry, folder, config, problems, run_folder)) is not None:
                 found += 1
                 yield rollout
-        is_read = config.mapped is not None or not found
-        for number, entry in enumerate(common if is_read else ()):
+        for number, entry in enumerate(() if found else common):
             if number == _MAX_LOOKED and not found:
                 left = len(common) - number
                 reason = f"{left:,} more documents and tables: the first {number:,} hold no rollouts"
@@ -317,6 +322,11 @@ class Directory:
         owner = step_folders.run_folder(entry.path, result.adapter, bound)
         file = result.adapter, result.status, result.rewarded, result.newer, result.container
         return _Rollout(path, name, owner, *file)
+
+
+def _preferred(rollouts: list[_Rollout]) -> list[_Rollout]:
+    """Leave out documents and tables beside a log: they may be a summary of it or a copy."""
+    return [each for each in rollouts if not each.is_common] or rollouts
 
 
 #: Documents and tables of a folder that are looked at if none of them holds rollouts.

@@ -17,7 +17,7 @@ from typing import Any
 
 from rlpanel.errors import LineError, RemoteError, SourceDamaged, SourceUnready, describe_error
 from rlpanel.sources.adapters import ADAPTERS, INSPECT, NATIVE, TRL, trl
-from rlpanel.sources.discovery.file_names import document_adapter
+from rlpanel.sources.discovery.file_names import document_adapter, is_rollout_name
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.files.file_access import reason_of, stat, too_many_open
 from rlpanel.sources.readers.containers import (
@@ -274,7 +274,7 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> FileFormat:
         is_final |= content.final
         if (found := _adapter_by_content(content, path, name, mapped)) is not None:
             return found
-        if named is None and not (lacking or content.is_document):
+        if named is None and not lacking and (declared or is_rollout_name(name)):
             lacking = next(filter(None, map(_lacking_key, content.lines)), "")
     return FileFormat(
         named, is_final and not lacking, _NO_STATUS, f"is not read: it {lacking}" if lacking else ""
