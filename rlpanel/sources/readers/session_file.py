@@ -73,19 +73,21 @@ def _joined(content: bytes) -> tuple[bytes, list[BadLine], int]:
     lines = content.split(b"\n")
     for number, line in enumerate(lines, 1):
         text = line.strip().strip(b"\0")
-        if text and is_whole(text):
+        reason = _refused(text) if text else ""
+        if text and not reason:
             events.append(text)
-        elif text and number == len(lines):
-            rest = len(line)
+        elif number == len(lines) and not is_whole(text):
+            rest = len(text)
         elif text:
-            bad.append(BadLine(number, offset, _reason(text)))
+            bad.append(BadLine(number, offset, reason))
         offset += len(line) + 1
     return events_line(b"[%b]" % b",".join(events)), bad, rest
 
 
-def _reason(line: bytes) -> str:
+def _refused(line: bytes) -> str:
+    """Return why a line is no event; empty if it is one."""
     try:
         parse(line)
     except LineError as error:
         return str(error)[:REASON_CHARS]
-    return "cannot be read"
+    return ""

@@ -41,7 +41,7 @@ class TauBench:
         return {"task_id", "reward", "traj", "info"} <= document.keys()
 
     def read(self, document: Logged, path: str, *, full: bool) -> list[Record]:
-        """Read the trial; one that failed has a reward of 0, as for tau-bench."""
+        """Read the trial; one that failed counts with a reward of 0, as for tau-bench."""
         trial = {key: to_python(value) for key, value in document.items()}
         return [build_record(folder_step(path) or 0, _tau_fields(trial), path, full=full)]
 
@@ -59,7 +59,7 @@ def _tau_fields(trial: Logged) -> Fields:
     if parts:
         yield "rewards", parts
     yield "metrics/user_cost", info.get("user_cost")
-    yield "status", "environment_error" if info.get("error") else "ok"
+    yield "status", "ok"
     if info.get("error"):
         yield "status_reason", str(info["error"])[:LABEL_MAX]
 
@@ -115,7 +115,9 @@ def _tau2_fields(run: Logged, task: Logged | None) -> Fields:
         yield "rewards", breakdown
     yield "ground_truth", (task or {}).get("evaluation_criteria")
     yield "finish_reason", run.get("termination_reason")
-    yield "status", _TAU2_STATUS.get(str(run.get("termination_reason")), "ok")
+    status = _TAU2_STATUS.get(str(run.get("termination_reason")), "ok")
+    rewarded = info.get("reward") is not None  # then it counts
+    yield "status", "ok" if rewarded and status == "environment_error" else status
     yield "metrics/cost_usd", run.get("agent_cost")
     yield "metrics/user_cost", run.get("user_cost")
     yield "timing", {"start": unix_seconds(run.get("start_time")), "total": run.get("duration")}
@@ -216,7 +218,7 @@ def _bfcl_fields(line: Logged, path: str, scores: Mapping[str, Logged] | None) -
         error = failed.get("error")
         yield "error_type", failed.get("error_type") or _object(error).get("error_type")
     yield from _bfcl_conversation(line, failed or {})
-    yield "status", "environment_error" if line.get("traceback") else "ok"
+    yield "status", "environment_error" if line.get("traceback") and scores is None else "ok"
     if line.get("traceback"):
         yield "status_reason", str(line["result"])[:LABEL_MAX]
     for key, name in (("input_token_count", "prompt_tokens"), ("output_token_count", "output_tokens")):

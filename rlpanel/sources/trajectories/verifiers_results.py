@@ -102,7 +102,8 @@ def _fields(rollout: Mapping[str, Any]) -> Fields:
     if truncated is not None:
         yield "truncated", int(bool(truncated))
     yield "finish_reason", rollout.get("stop_condition")
-    yield "status", "environment_error" if error else "truncated" if truncated else "ok"
+    # One that failed counts with its reward, as for verifiers.
+    yield "status", "truncated" if truncated else "ok"
     if error:
         told = error.get("error_chain_str") or error.get("error") if isinstance(error, Mapping) else error
         yield "status_reason", str(told)[:LABEL_MAX]

@@ -1,4 +1,4 @@
-"""Sessions of Claude Code, Codex, Pi and Hugging Face's session traces: a file is one sample, and it grows."""
+"""Sessions of Claude Code, Codex, Pi and other agents: a file is one sample, and it grows."""
 
 from __future__ import annotations
 
@@ -11,31 +11,12 @@ from typing import Any
 import pytest
 
 import rlpanel
-from rlpanel.schema import Sample
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import Directory, discover, open_file
+from tests.unit.sources.trajectories.reading import DATA, samples, spoken
 from tests.waiting import wait_until
 
-DATA = Path(__file__).parents[3] / "data" / "trajectories"
 SESSION = "3f0c1f0e-1111-4222-8333-444455556666"
-
-
-def samples(folder: Path) -> list[Sample]:
-    """All samples of a folder without bad lines and unread files, by file."""
-    with rlpanel.open_run(folder, follow=False) as run:
-        assert not len(run.errors)
-        assert not len(run.unread)
-        assert run.splits == {"eval": len(run.split("eval").samples()["uid"])}
-        part = run.split("eval")
-        return [part.sample(uid) for uid in sorted(part.samples()["uid"])]
-
-
-def spoken(sample: Sample) -> list[tuple[str, str]]:
-    """Roles and texts, with the names of calls."""
-    return [
-        (each["role"], each["content"] or " ".join(call["name"] for call in each.get("tool_calls", ())))
-        for each in sample.messages
-    ]
 
 
 def test_a_session_of_claude_code_is_one_sample() -> None:
@@ -126,9 +107,9 @@ def test_an_unfinished_line_is_named_and_what_comes_before_is_read(tmp_path: Pat
     path = tmp_path / f"{SESSION}.jsonl"
     shutil.copy(DATA / "claude-code" / path.name, path)
     whole = path.read_bytes()
-    path.write_bytes(whole.replace(b"\n", b"\nnot JSON\n", 1) + b'{"type": "user", ')
+    path.write_bytes(whole.replace(b"\n", b"\nnot JSON\n42\n", 1) + b'{"type": "user", ')
     with rlpanel.open_run(tmp_path, follow=False) as run:
-        assert run.errors["line"].tolist() == [2]
+        assert run.errors["line"].tolist() == [2, 3]
         assert "incomplete" in str(list(run.unread["reason"]))
         assert run.split("eval").samples()["turns"].tolist() == [2]
 
