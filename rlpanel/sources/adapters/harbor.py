@@ -27,8 +27,10 @@ from rlpanel.sources.records.record_types import Adapter, Record
 
 RESULT = "result.json"
 #: Places of the result below a trial; without it, of what the verifier wrote.
-_RESULTS = (RESULT, f"{RESULT}.gz", f"metadata/{RESULT}", f"metadata/{RESULT}.gz")
-_RESULTS += ("verifier/reward.json", "verifier/reward.txt")
+_RESULTS = (
+    *(RESULT, f"{RESULT}.gz", f"metadata/{RESULT}", f"metadata/{RESULT}.gz"),
+    *("verifier/reward.json", "verifier/reward.txt"),
+)
 #: Parts of a trajectory's path: the trial's folder, and the step of a trial of several steps.
 _PLACE = re.compile(r"(?P<trial>(?:[^/]+/)*?)(?:steps/(?P<step>[^/]+)/)?agent/(?P<file>[^/]+)")
 _STEP = re.compile(r"(?:^|/)step_(\d{1,15})/[^/]+/(?:steps/[^/]+/)?(?:agent/[^/]+|result\.json)$")

@@ -1,7 +1,7 @@
 """Reads results of tau-bench, tau2-bench and BFCL: benchmarks of agents that call tools.
 
-A trial of a task is a sample, and the task its group. tau-bench writes a list of trials, tau2-bench a
-document with ``simulations``, or each of them to a file. BFCL writes a line per task without its score: the
+A trial of a task is a sample, and the task its group. tau-bench writes a list of trials, tau2-bench a list
+of simulations, or each of them to a file. BFCL writes a line per task without its score: the
 scores are in another folder, ``score/{model}/…`` beside ``result/{model}/…``, where only failures are listed.
 """
 
@@ -75,34 +75,26 @@ _TAU2_STATUS = {
 
 
 class Tau2Bench:
-    """Adapter for tau2-bench's results, with all simulations or one in a file."""
+    """Adapter for tau2-bench's simulations."""
 
     name = "tau2-bench"
-    looks = "*.json with 'simulations' and 'tasks', or simulations/*.json (tau2-bench)"
-    path_in_run = re.compile(r"(?<![^/])(?:simulations/)?[^/]+\.json(?:\.gz)?$")
+    looks = "*.json with 'simulations', or simulations/*.json (tau2-bench)"
+    path_in_run = re.compile(r"(?<![^/])(?:simulations/)?[^/]+$")
 
     def accepts(self, path: str, document: Logged) -> bool:
-        """Return True if the document holds simulations, or is one."""
-        return {"simulations", "tasks", "info"} <= document.keys() or (
-            {"task_id", "termination_reason", "reward_info"} <= document.keys()
-        )
+        """Return True if the document is a simulation."""
+        return {"task_id", "termination_reason", "reward_info"} <= document.keys()
 
     def read(self, document: Logged, path: str, *, full: bool) -> list[Record]:
-        """Read all simulations."""
-        results = {key: to_python(value) for key, value in document.items()}
-        runs = results.get("simulations", [results])
-        info = _object(results.get("info"))
-        shared = [("split", "eval"), ("model", _object(info.get("agent_info")).get("llm"))]
-        shared += [("env", _object(info.get("environment_info")).get("domain_name"))]
-        tasks = {task.get("id"): task for task in results.get("tasks") or () if isinstance(task, Mapping)}
-        step = folder_step(path) or 0
-        read = ([*shared, *_tau2_fields(run, tasks.get(run.get("task_id")))] for run in runs)
-        return [build_record(step, fields, path, full=full) for fields in read]
+        """Read the simulation."""
+        run = {key: to_python(value) for key, value in document.items() if key != "ticks"}
+        return [build_record(folder_step(path) or 0, _tau2_fields(run), path, full=full)]
 
 
-def _tau2_fields(run: Logged, task: Logged | None) -> Fields:
+def _tau2_fields(run: Logged) -> Fields:
     info, messages = _object(run.get("reward_info")), list(_tau2_messages(run.get("messages")))
-    yield "group", run.get("task_id")
+    yield "split", "eval"
+    yield "group", run["task_id"]
     yield "trial", run.get("trial")
     yield "seed", run.get("seed")
     yield "reward", info.get("reward")
@@ -113,11 +105,11 @@ def _tau2_fields(run: Logged, task: Logged | None) -> Fields:
     yield "prompt_messages", next(own, len(messages))
     if breakdown := info.get("reward_breakdown"):
         yield "rewards", breakdown
-    yield "ground_truth", (task or {}).get("evaluation_criteria")
-    yield "finish_reason", run.get("termination_reason")
-    status = _TAU2_STATUS.get(str(run.get("termination_reason")), "ok")
+    reason = str(run["termination_reason"])
+    status = _TAU2_STATUS.get(reason, "ok")
     rewarded = info.get("reward") is not None  # then it counts
     yield "status", "ok" if rewarded and status == "environment_error" else status
+    yield "finish_reason", reason
     yield "metrics/cost_usd", run.get("agent_cost")
     yield "metrics/user_cost", run.get("user_cost")
     yield "timing", {"start": unix_seconds(run.get("start_time")), "total": run.get("duration")}
@@ -167,7 +159,7 @@ class Bfcl:
     stamp: tuple[int, ...] = ()
     result: str = ""
     looks = "result/{model}/**/*_result.json, lines with 'id' and 'result' (BFCL)"
-    document_name = re.compile(r".+_result\.json")
+    document_name = re.compile(r".+_(?:result|score)\.json")
     path_in_run = re.compile(
         r"(?<![^/])(?:(?:live|non_live|multi_turn|agentic|memory|format_sensitivity)/){0,2}[^/]+$"
     )

@@ -1,7 +1,7 @@
 """Reads verifiers' evaluations from before its traces: ``results.jsonl``, with ``metadata.json`` beside it.
 
-prime-rl wrote the same lines to ``step_{N}/train_rollouts.jsonl``. One document may hold all of them, as
-``{"metadata", "outputs"}``. (Newer versions write ``traces.jsonl``, see `prime.prime_rl`.)
+prime-rl wrote the same lines to ``step_{N}/train_rollouts.jsonl``. Newer versions write ``traces.jsonl``, see
+`prime.prime_rl`.
 """
 
 from __future__ import annotations
@@ -51,10 +51,7 @@ class VerifiersResults:
         return f"verifiers' results of {self.model} in {self.env}" if self.model else "verifiers' results"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Return True if a line is a rollout, or the document holds rollouts and what describes them."""
-        if {"metadata", "outputs"} <= document.keys():
-            metadata = document["metadata"]
-            return hasattr(metadata, "keys") and "rollouts_per_example" in metadata.keys()  # noqa: SIM118
+        """Return True if a line is a rollout."""
         named = "example_id" in document or {"id", "task", "generation_ms"} <= document.keys()
         return named and {"prompt", "completion", "reward"} <= document.keys()
 
@@ -67,24 +64,17 @@ class VerifiersResults:
             return VerifiersResults()
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """Read the rollout, or those of a document."""
-        line = {key: to_python(value) for key, value in document.items()}
-        bound = self if "outputs" not in line else _from_metadata(line["metadata"])
-        step = folder_step(path) or 0
-        rollouts = line.get("outputs", [line])
-        return [bound.record(rollout, step, path, full=full) for rollout in rollouts]
-
-    def record(self, rollout: Mapping[str, Any], step: int, path: str, *, full: bool) -> Record:
-        """Return a rollout's record."""
+        """Read the rollout."""
+        rollout = {key: to_python(value) for key, value in document.items()}
         shared = [("model", self.model or None), ("env", self.env or rollout.get("task"))]
         if not path.rpartition("/")[2].startswith("train"):
             shared.append(("split", "eval"))
-        record = build_record(step, [*shared, *_fields(rollout)], path, full=full)
+        record = build_record(folder_step(path) or 0, [*shared, *_fields(rollout)], path, full=full)
         usage = rollout.get("token_usage")
         count = usage.get("output_tokens") if isinstance(usage, Mapping) else None
         if isinstance(count, int | float):
             record.numbers.setdefault("response_tokens", float(count))
-        return record
+        return [record]
 
 
 def _fields(rollout: Mapping[str, Any]) -> Fields:
@@ -129,12 +119,9 @@ def _seconds(rollout: Mapping[str, Any]) -> dict[str, float]:
 @lru_cache(maxsize=256)
 def _described(path: str, stamp: int) -> VerifiersResults:
     try:
-        return _from_metadata(parse(read_small(path_of(path), _MAX_BYTES).data.strip()))
+        metadata = parse(read_small(path_of(path), _MAX_BYTES).data.strip())
     except (OSError, LineError):
         return VerifiersResults()
-
-
-def _from_metadata(metadata: Mapping[str, Any]) -> VerifiersResults:
     env = metadata.get("env_id") or metadata.get("env")
     model = metadata.get("model")
     known = isinstance(model, str) and isinstance(env, str)

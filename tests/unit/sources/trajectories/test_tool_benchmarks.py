@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.sources.discovery.directory import discover
+from rlpanel.sources.discovery.directory import Directory, discover
 from tests.unit.sources.trajectories.reading import DATA, rewards, samples, spoken
 
 TAU, TAU2, BFCL = (DATA / name for name in ("tau-bench-59a200c", "tau2-bench-a2c0247", "bfcl-eval-2026.3.23"))
@@ -78,6 +78,16 @@ def test_turns_of_bfcl_are_read_without_its_notes() -> None:
         ("assistant", "Bye."),
     ]
     assert (turns.columns["metrics/prompt_tokens"], turns.columns["generation_seconds"]) == (60, 1)
+
+
+def test_failures_alone_are_not_a_run() -> None:
+    folder = BFCL / "score" / "test_one-FC" / "non_live"
+    directory = Directory(folder)
+    assert directory.runs() == []
+    (unread,) = directory.find_files(folder)[1]
+    assert unread.reason == (
+        "is not read: it lists only failures; open BFCL's result/{model}, which gets its scores from here"
+    )
 
 
 def test_scores_of_a_part_of_the_results_give_no_rewards(tmp_path: Path) -> None:
