@@ -66,7 +66,7 @@ _FAILURES = "lists only failures; open BFCL's result/{model}, which gets its sco
 
 
 def lacking_key(document: Mapping[str, Any]) -> str:
-    """Return why a line is not one of a known format, such as a key that it lacks; empty if it looks like none.
+    """Return why a line of a known format is not read, such as a lacking key; empty if it looks like none.
 
     Parameters
     ----------

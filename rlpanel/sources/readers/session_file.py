@@ -85,7 +85,7 @@ def _joined(content: bytes) -> tuple[bytes, list[BadLine], int]:
 
 
 def _refused(line: bytes) -> str:
-    """Return why a line is no event; empty if it is one."""
+    """Return why a line cannot be an event; empty if it is one."""
     try:
         parse(line)
     except LineError as error:

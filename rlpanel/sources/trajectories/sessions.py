@@ -116,7 +116,7 @@ def _is_policy(event: Event) -> bool:
 def _without_abandoned(events: Sequence[Event], spoken: Sequence[Event]) -> list[Event]:
     """Return the messages without those of branches that were left: a prompt was edited, a turn repeated.
 
-    Results of parallel calls are no branches, although only one of them is on the way to the newest message.
+    Results of parallel calls belong to the way, although only one of them leads to the newest message.
     """
     known = {event["uuid"]: event for event in events if event.get("uuid")}
     way: set[Any] = set()

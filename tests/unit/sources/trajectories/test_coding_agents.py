@@ -99,7 +99,7 @@ def test_a_list_of_messages_is_one_sample(tmp_path: Path) -> None:
         wait_until(lambda: run.split("eval").samples()["turns"].tolist() == [3])
 
 
-def test_chats_of_other_programs_are_no_trajectories(tmp_path: Path) -> None:
+def test_chats_of_other_programs_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "chat.json").write_text(json.dumps([{"role": "user", "content": "Hello."}]))
     (tmp_path / "browser.json").write_text(json.dumps({"history": [{"url": "x"}], "info": {}}))
     assert discover(tmp_path) == []

@@ -154,7 +154,7 @@ def test_a_parents_circle_ends(tmp_path: Path) -> None:
     assert len(sample.messages) == 2
 
 
-def test_lines_of_other_programs_are_no_sessions(tmp_path: Path) -> None:
+def test_lines_of_other_programs_are_not_read(tmp_path: Path) -> None:
     rows = [{"type": "message", "role": "user", "content": "x"}, {"type": "session", "id": 3}, {"uuid": "1"}]
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert discover(tmp_path) == []
