@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rlpanel.errors import LineError
 from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.fields import build_record
-from rlpanel.sources.records.json_parser import to_python
+from rlpanel.sources.records.json_parser import parse_value, to_python
 from rlpanel.sources.records.path_numbers import folder_step
 from rlpanel.sources.records.record_types import Record
 from rlpanel.sources.records.responses_items import chat_messages
@@ -323,7 +324,7 @@ def _left_out(**counts: int) -> Fields:
     yield from ((f"{reason}_messages", count) for reason, count in counts.items() if count)
 
 
-SESSIONS = (
+SESSION_FILES = (
     SessionFormat(
         "Claude Code",
         "{session}.jsonl with 'sessionId', 'uuid' and 'message' (Claude Code)",
@@ -353,3 +354,37 @@ SESSIONS = (
         re.compile(r"[^/]+$"),
     ),
 )
+
+
+class SessionRows:
+    """Adapter of data sets on the Hub: a row holds the events of a session of one of these programs."""
+
+    name = "session traces, rows"
+    looks = "rows with 'harness', 'session_id' and 'traces' (session traces in a data set of the Hub)"
+
+    def accepts(self, path: str, document: Event) -> bool:
+        """Return True if a row is a session."""
+        return {"harness", "session_id", "traces"} <= document.keys()
+
+    def read(self, document: Event, path: str, *, full: bool) -> list[Record]:
+        """Read the session as its program's file is read.
+
+        Raises
+        ------
+        LineError
+            If no program is known that writes such events.
+        """
+        row = _plain(document)
+        logged = [parse_value(each) if isinstance(each, str) else each for each in row["traces"] or ()]
+        events = [
+            {key: value for key, value in event.items() if value is not None}  # a column that others have
+            for event in logged
+            if isinstance(event, Mapping)
+        ]
+        for program in SESSION_FILES:
+            if any(program.is_event(path, event) for event in events):
+                return program.read({"events": events}, path, full=full)
+        raise LineError(f"no known events in a session of {str(row['harness'])[:40]!r}")
+
+
+SESSIONS = (*SESSION_FILES, SessionRows())

@@ -171,3 +171,22 @@ def test_a_sample_is_not_fetched_after_its_session_has_gone_on(tmp_path: Path) -
     path.write_text(path.read_text() + json.dumps(event("3", "2", "user", "More.")) + "\n")
     with pytest.raises(rlpanel.SourceChanged):
         reader.fetch(chunk.locators[0])
+
+
+def test_rows_of_a_data_set_are_sessions(tmp_path: Path) -> None:
+    """The Hub converts files of sessions to tables; keys of other events are null in each."""
+    rows = []
+    for path in (*DATA.glob("claude-code/*.jsonl"), DATA / "session-traces" / "simple.jsonl"):
+        events = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        keys = dict.fromkeys(key for event in events for key in event)
+        traces: list[Any] = [dict.fromkeys(keys) | event for event in events]
+        rows.append(
+            {"harness": path.parent.name, "session_id": path.stem, "traces": traces, "file_name": path.name}
+        )
+    rows.append(rows[0] | {"traces": [json.dumps(event) for event in rows[0]["traces"]]})
+    rows.append({"harness": "unknown", "session_id": "1", "traces": [{"text": "x"}], "file_name": "x"})
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.errors["reason"].tolist() == ["no known events in a session of 'unknown'"]
+        table = run.split("eval").samples()
+        assert (table["turns"].tolist(), table["tool_calls"].tolist()) == ([2, 2, 2], [2, 1, 2])
