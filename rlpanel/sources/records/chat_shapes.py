@@ -24,10 +24,12 @@ _CONTENTS = (*names_of("message", "content"), *names_of("message", "calls"))
 _WHOLE = names_of("whole", "messages")
 #: Keys of an object beside its messages that hold the system prompt.
 _SYSTEM = ("system", "systemInstruction", "system_instruction", "instructions")
-#: A text of messages begins with brackets and one of these keys.
+#: A text of messages begins with brackets and one of these keys, or with an object of a message's class.
 _OTHERS = ("id", "lc", "data", "name", "index", "message", "object")
 _FIRST_KEYS = (*_ROLES, *_CONTENTS, *_WHOLE, *_SYSTEM, *_OTHERS)
-_BEGINS = re.compile(r"""[\[{][\s\[{\\"']*(?:""" + "|".join(_FIRST_KEYS) + r""")\\?["']\s*:""")
+_BEGINS = re.compile(
+    r"""[\[{][\s\[{\\"']*(?:(?:""" + "|".join(_FIRST_KEYS) + r""")\\?["']\s*:|[A-Z]\w*Message\w*\(\w+=)"""
+)
 #: First characters of a text of messages.
 OPENINGS = frozenset("[{")
 _first_character = itemgetter(0)

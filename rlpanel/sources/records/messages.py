@@ -102,13 +102,13 @@ def remarks_on(messages: Sequence[Message]) -> list[str]:
     if not {message["role"] for message in messages} <= ROLES:
         odd = Counter(message["role"] for message in messages if message["role"] not in ROLES)
         if unread := odd.pop(_NO_ROLE, 0):
-            remarks.append(f"messages without a role: {unread}; they are kept as they are")
+            remarks.append(f"'messages' has {unread} items without a role; they are kept as they are")
         if odd:
             names = ", ".join(repr(role[:40]) for role in [*odd][:4])
-            remarks.append(f"the roles of messages are not known: {names}; they do not count as the policy's")
+            remarks.append(f"'messages' has the unknown role {names}; it does not count as the policy's")
     calls = (call for message in messages for call in message.get("tool_calls", ()))
     if nameless := sum(call["name"] == NO_NAME for call in calls):
-        remarks.append(f"tool calls without a name: {nameless}; their text is kept")
+        remarks.append(f"'tool_calls' has {nameless} calls without a name; their text is kept")
     return remarks
 
 

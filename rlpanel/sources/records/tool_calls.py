@@ -7,7 +7,6 @@ for example.
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NotRequired, TypedDict
@@ -16,6 +15,7 @@ from rlpanel.errors import LineError
 from rlpanel.sources.records.embedded_media import without_embedded
 from rlpanel.sources.records.json_parser import MAX_LISTS, parse_value
 from rlpanel.sources.records.message_spellings import names_of
+from rlpanel.sources.records.python_text import OBJECT, python_value
 
 _KEYS = names_of("message", "calls")
 _NAMES = names_of("call", "name")
@@ -25,8 +25,8 @@ _IDS = names_of("call", "id")
 _INNER = ("function", "custom")
 #: Name of a call that was logged without one.
 NO_NAME = "?"
-#: Longer texts are not parsed: as JSON, and as Python's notation, which takes far more memory.
-_LONGEST_JSON, _LONGEST_PYTHON = 16 << 20, 1 << 20
+#: Longer texts are not parsed.
+_LONGEST = 16 << 20
 
 
 class ToolCall(TypedDict):
@@ -66,23 +66,18 @@ def parsed_text(value: Any) -> Any:
 
     Longer texts than any log of messages stay texts, and so do those that are nested too deeply.
     """
-    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+    if not isinstance(value, str) or not (value.lstrip()[:1] in ("{", "[") or OBJECT.match(value)):
         return value
-    if len(value) > _LONGEST_JSON or value.count("[") + value.count("{") > MAX_LISTS:
+    if len(value) > _LONGEST or value.count("[") + value.count("{") > MAX_LISTS:
         return value
     try:
         return parse_value(value)
     except LineError:
-        return _literal(value)
-
-
-def _literal(text: str) -> Any:
-    if len(text) > _LONGEST_PYTHON:
-        return text
+        pass
     try:
-        return ast.literal_eval(text.strip())
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return text
+        return python_value(value)
+    except ValueError:
+        return value
 
 
 def _each(value: Any) -> Iterator[Any]:

@@ -97,6 +97,20 @@ def test_a_prompt_and_a_response_may_be_the_text_of_messages(dump: Callable[[Any
 @pytest.mark.parametrize(
     "text",
     [
+        "[HumanMessage(content='2 + 2?', additional_kwargs={}), AIMessage(content='4', id=None)]",
+        "[ChatMessage(role='user', content='2 + 2?', score=nan), ChatMessage(role='model', content='4')]",
+        """[{'role': 'user', 'content': "2 + 2?", 'x': array([-1.5])}, {'role': 'ai', 'content': '4'}]""",
+    ],
+)
+def test_messages_that_a_logger_wrote_as_pythons_objects_are_read(text: str) -> None:
+    record = read(messages=text)
+    assert record.texts == {"prompt": "[user] 2 + 2?", "response": "4"}
+    assert record.notes == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "[INST] What is 2 + 2? [/INST]",
         "[1, 2, 3]",
         '{"answer": 4}',
@@ -104,7 +118,11 @@ def test_a_prompt_and_a_response_may_be_the_text_of_messages(dump: Callable[[Any
         '[{"role": "user", "content": "cut off',
         '[{"role": "user"}, {"name": "x"}]',
         '[{"text": "no role"}]',
-        "[{'role': open('file')}]",
+        "[{'role': open('file', 'w')}]",
+        "[{'role': 'user', 'content': 'a' + 'b'}]",
+        "[{'role': 'user', 'content': x}]",
+        "[{'role': 'user', 'content': b'x'}, {**other}]",
+        "[HumanMessage(**fields)]",
         "[" * 10_000,
         '[{"role":' + "[" * 10_000,
         "",
@@ -124,7 +142,7 @@ def test_a_response_that_writes_a_conversation_of_its_own_stays_a_text() -> None
 def test_messages_without_one_of_the_policy_are_remarked_unless_the_rollout_failed() -> None:
     unknown = {"role": "player", "content": "e4"}
     remark = "'messages' has no message of the policy, and there is no response: 'user', 'player'"
-    roles_remark = "the roles of messages are not known: 'player'; they do not count as the policy's"
+    roles_remark = "'messages' has the unknown role 'player'; it does not count as the policy's"
     record = read(messages=[USER, unknown])
     assert record.notes == [remark, roles_remark]
     assert record.texts["prompt"].endswith("[player] e4")
@@ -145,8 +163,8 @@ def test_what_cannot_be_read_of_messages_is_kept_as_json_and_remarked() -> None:
         '[assistant] [call] ?({"do": "add"})\n[?] {"odd": null}\n[assistant] It is 4.'
     )
     assert record.notes == [
-        "messages without a role: 1; they are kept as they are",
-        "tool calls without a name: 1; their text is kept",
+        "'messages' has 1 items without a role; they are kept as they are",
+        "'tool_calls' has 1 calls without a name; their text is kept",
     ]
 
 

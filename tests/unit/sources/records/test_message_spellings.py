@@ -11,7 +11,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlpanel.sources.records.conversation import message_columns
 from rlpanel.sources.records.fields import build_record, build_texts
@@ -215,3 +218,37 @@ def test_a_conversation_is_the_same_however_it_is_read(value: Any, text: str) ->
     expected = build_record(1, {"messages": value}.items(), "x.jsonl", full=True)
     assert (full.messages, full.texts) == (expected.messages, expected.texts)
     assert full.notes == []
+
+
+# -- anything --------------------------------------------------------------------------------------------
+
+_NAMES = sorted({each.name for each in SPELLINGS} | {"id", "function", "kwargs", "data", "message", "image"})
+_LEAVES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.sampled_from(_NAMES)
+)
+_VALUES = st.recursive(
+    _LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(st.sampled_from(_NAMES), inner, max_size=5),
+        inner.map(lambda value: json.dumps(value, allow_nan=False) if _is_finite(value) else repr(value)),
+    ),
+    max_leaves=12,
+)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(_NAMES), _VALUES, max_size=6), max_size=4), _VALUES)
+def test_whatever_stands_in_a_conversation_the_sample_is_kept(items: list[Any], value: Any) -> None:
+    for fields in ({"messages": items}, {"messages": value}, {"prompt": items, "response": value}):
+        full, lean = (build_record(1, fields.items(), "x.jsonl", full=whole) for whole in (True, False))
+        np.testing.assert_equal(full.numbers, lean.numbers)
+        assert full.texts == lean.texts == build_texts(fields.items())
+        assert full.notes == lean.notes
