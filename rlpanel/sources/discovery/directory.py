@@ -281,12 +281,14 @@ class Directory:
 
         Documents and tables that any program may have written are read only where there are no others.
         """
-        config, found, problems = self.folder_configs.for_folder(folder.path, run_folder), 0, []
+        config, found = self.folder_configs.for_folder(folder.path, run_folder), 0
         usual, common = _entries(folder.entries)
+        problems: list[Unread] = []
         for entry in usual:
             if (rollout := self._rollout(entry, folder, config, problems, run_folder)) is not None:
                 found += 1
                 yield rollout
+        in_common: list[Unread] = []
         for number, entry in enumerate(() if found else common):
             if number == _MAX_LOOKED and not found:
                 left = len(common) - number
@@ -295,11 +297,11 @@ class Directory:
                     Unread(relative_name(folder.path, run_folder or folder.path) + "/", reason, "")
                 )
                 break
-            if (rollout := self._rollout(entry, folder, config, problems, run_folder)) is not None:
+            if (rollout := self._rollout(entry, folder, config, in_common, run_folder)) is not None:
                 found += 1
                 yield rollout
         if unread is not None:
-            unread += problems
+            unread += [*problems, *(in_common if found else ())]
 
     def _rollout(
         self, entry: Entry, folder: ListedFolder, config: FolderConfig, unread: list[Unread], run_folder: str

@@ -246,8 +246,7 @@ def _read_format(
         named, known = _adapter_by_name(name), cached is not None and cached.adapter is not None
         if cached is not None and known and named is None:  # it is being written again
             return replace(cached, final=False, status=status, problem=str(error)), True
-        is_common = named is None and container_of(name) == DOCUMENT
-        return FileFormat(named, False, status, "" if is_common else str(error)), True
+        return FileFormat(named, False, status, str(error)), True
     except RemoteError as error:
         return cached or FileFormat(None, False, status, str(error)), False
     except OSError as error:
@@ -295,7 +294,16 @@ def _adapter_by_content(content: Content, path: str, name: str, mapped: Adapter 
         found = _adapter_by_line(candidates, path, name, line)
         if found is not None:
             return replace(found, final=found.final and content.container.grows, container=content.container)
+        if content.container.kind == "items" and _keys_of(line) == _keys_of(content.lines[-1]):
+            return None  # the last of the first records would be refused, too
     return None
+
+
+def _keys_of(line: bytes) -> frozenset[str]:
+    try:
+        return frozenset(parse(line))
+    except LineError:
+        return frozenset()
 
 
 def _adapter_by_name(name: str) -> Adapter | None:

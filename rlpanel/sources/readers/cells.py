@@ -10,6 +10,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -209,6 +210,8 @@ def first_lines(path: str, most: int) -> list[bytes]:
         data = file.read(HEAD_BYTES)[header:]
     found: list[bytes] = []
     for _, _, cells in split_rows(data, delimiter):
-        if len(found) < most and len(cells) == len(names):
+        with suppress(LineError):
             found.append(line_of(names, cells))
+        if len(found) == most:
+            break
     return found

@@ -148,49 +148,48 @@ class Outline:
 
     def __init__(self, head: bytes) -> None:
         self._head = head
-        self._marks, self._depths, self._quotes = Structure().feed(head)
+        marks, depths, self._quotes = Structure().feed(head)
+        is_comma = np.frombuffer(head, np.uint8)[marks] == ord(",")
+        self._commas, self._comma_depths = marks[is_comma], depths[is_comma]
+        self._brackets, self._depths = marks[~is_comma], depths[~is_comma]
 
     def values(self) -> list[bytes]:
         """Return the first lists and objects that follow one another."""
-        outer = self._marks[self._depths == 0]
-        ends = [int(place) + 1 for place in outer if self._head[place] != ord(",")][:_MAX_VALUES]
+        ends = (self._brackets[self._depths == 0][:_MAX_VALUES] + 1).tolist()
         starts = [0, *ends[:-1]]
         return [self._head[start:end].strip(b", \t\r\n") for start, end in zip(starts, ends, strict=False)]
 
     def lists(self) -> list[FoundList]:
         """Return the lists."""
-        marks, depths = self._marks, self._depths
+        brackets, depths = self._brackets, self._depths
         found: list[FoundList] = []
         keys: list[str] = []  # of the objects around
         at = 0
-        while at < len(marks) and len(found) < _MAX_LISTS and depths[at] > 0:
-            place, depth = int(marks[at]), int(depths[at])
+        while at < len(brackets) and len(found) < _MAX_LISTS and depths[at] > 0:
+            place, depth = int(brackets[at]), int(depths[at])
             if self._head[place] in b"{[":
                 key = [] if depth == 1 else [self._key_before(place)]
                 is_list = self._head[place] == ord("[")
                 if is_list or depth > _MAX_KEYS:
                     closing = np.flatnonzero(depths[at + 1 :] < depth)
-                    end = at + 1 + int(closing[0]) if len(closing) else len(marks)
+                    at = at + 1 + int(closing[0]) if len(closing) else len(brackets)
                     if is_list:
-                        found.append(self._list((*keys, *key), at, end))
-                    at = end
+                        end = int(brackets[at]) if len(closing) else None
+                        found.append(self._list((*keys, *key), place + 1, depth, end))
                 else:
                     keys += key
-            elif self._head[place] in b"}]":
+            else:
                 keys = keys[: depth - 1]
             at += 1
         return found
 
-    def _list(self, keys: tuple[str, ...], at: int, end: int) -> FoundList:
-        """Return the list whose brackets are the marks ``at`` and ``end``."""
-        marks, start = self._marks, int(self._marks[at]) + 1
-        commas = marks[at + 1 : end][self._depths[at + 1 : end] == self._depths[at]]
-        commas = commas[np.frombuffer(self._head, np.uint8)[commas] == ord(",")]
-        borders = [start - 1, *commas[:_MAX_VALUES].tolist(), *marks[end : end + 1].tolist()][
-            : _MAX_VALUES + 1
-        ]
+    def _list(self, keys: tuple[str, ...], start: int, depth: int, end: int | None) -> FoundList:
+        """Return the list whose items begin at ``start``; it goes on after the head if it has no end."""
+        inside = slice(*np.searchsorted(self._commas, [start, len(self._head) if end is None else end]))
+        commas = self._commas[inside][self._comma_depths[inside] == depth][:_MAX_VALUES].tolist()
+        borders = [start - 1, *commas, *([] if end is None else [end])][: _MAX_VALUES + 1]
         items = [self._head[left + 1 : right].strip() for left, right in pairwise(borders)]
-        return FoundList(keys, start, list(filter(None, items)), end < len(marks))
+        return FoundList(keys, start, list(filter(None, items)), end is not None)
 
     def _key_before(self, place: int) -> str:
         """Return the key of the value at a place of an object; empty without one."""
