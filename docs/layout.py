@@ -35,10 +35,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "sources/files": (),
     "sources/prime": ("sources/records", "sources/files"),
     "sources/spans": ("sources/records", "sources/files"),
-    "sources/adapters": (*("sources/records", "sources/files", "sources/prime", "sources/spans"),),
+    "sources/trajectories": ("sources/records", "sources/files", "sources/prime"),
+    "sources/adapters": (
+        *("sources/records", "sources/files", "sources/prime", "sources/spans", "sources/trajectories"),
+    ),
     "sources/readers": ("sources/records", "sources/files", "sources/adapters"),
     "sources/discovery": (
-        *("sources/records", "sources/files", "sources/prime", "sources/adapters"),
+        *("sources/records", "sources/files", "sources/prime", "sources/trajectories", "sources/adapters"),
         "sources/readers",
     ),
     "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from rlpanel.errors import LineError
+from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.path_numbers import folder_step
@@ -297,14 +297,6 @@ def _timing(steps: Sequence[Mapping[str, Any]]) -> Fields:
     times = [seconds for step in steps if (seconds := unix_seconds(step.get("timestamp"))) is not None]
     if len(times) > 1:
         yield "timing", {"start": times[0], "total": times[-1] - times[0]}
-
-
-def unix_seconds(text: Any) -> float | None:
-    """Return a time in ISO 8601 as Unix seconds; None if it is not one."""
-    try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-    except (AttributeError, ValueError, OverflowError, OSError):
-        return None
 
 
 def _exported(trajectory: Mapping[str, Any]) -> Fields:

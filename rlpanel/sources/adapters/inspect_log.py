@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
-from rlpanel.sources.adapters.atif import unix_seconds
+from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import LISTS, to_python
 from rlpanel.sources.records.path_numbers import folder_step

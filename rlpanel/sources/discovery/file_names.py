@@ -46,7 +46,7 @@ def is_rollout_name(name: str, *, any_document: bool = False) -> bool:
 
 def document_adapter(name: str) -> Adapter | None:
     """Return the adapter that declares this name for its JSON documents."""
-    plain = plain_name(name)
+    plain = plain_name(name).rpartition("/")[2]
     return next((adapter for adapter, names in _DOCUMENTS if names.fullmatch(plain)), None)
 
 

@@ -60,16 +60,21 @@ _KEYS: tuple[tuple[str, tuple[_Key, ...]], ...] = (
     ("rlpanel", ("step", "prompt", "response", "reward")),
 )
 _LEAST = 2
+#: Keys of a line in BFCL's scores, which are read with its results: only failures are listed.
+_FAILURE = frozenset({"id", "model_name", "test_category", "valid"})
+_FAILURES = "lists only failures; open BFCL's result/{model}, which gets its scores from here"
 
 
 def lacking_key(document: Mapping[str, Any]) -> str:
-    """Return which key a line lacks to be one of a known format; empty if it looks like none.
+    """Return why a line of a known format is not read, such as a lacking key; empty if it looks like none.
 
     Parameters
     ----------
     document : mapping
         A parsed line that no adapter accepts.
     """
+    if document.keys() >= _FAILURE:
+        return _FAILURES
     found: list[tuple[int, str]] = []
     for name, keys in _KEYS:
         lacking = [key for key in keys if not _has(document, key)]

@@ -24,6 +24,7 @@ from rlpanel.sources.prime.prime_rl_stream import discarded, follow_annotations
 from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens, join_exports
 from rlpanel.sources.records.path_numbers import folder_step, names_part
 from rlpanel.sources.records.record_types import Adapter
+from rlpanel.sources.trajectories.coding_agents import judged
 
 #: Names of subfolders that may be part of the run that contains them.
 _PARTS = re.compile(
@@ -34,7 +35,10 @@ _PARTS = re.compile(
     r"|iteration_\d+"  # tinker-cookbook
     r"|trajectory|dashboard_columns"  # miles
     r"|trajectories"  # ART
-    r"|agent|steps"  # Harbor
+    r"|agent|steps|metadata"  # Harbor
+    r"|simulations"  # tau2-bench
+    r"|live|non_live|multi_turn|agentic|memory|format_sensitivity"  # BFCL
+    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|subagents"  # Claude Code
 )
 #: Name of a folder all of whose subfolders are parts: ART names them after the user's splits.
 _WHOLE = "trajectories"
@@ -154,6 +158,7 @@ def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Ada
     for name in [name for name, adapter in arranged.items() if isinstance(adapter, SkyRL)]:
         arranged[name] = join_steps(folder / name)
     arranged |= {name: join_result(folder, name) for name in trajectories}
+    arranged |= judged(path_of(folder), arranged)
     arranged |= {name: discarded(folder, final) for name, final in finals.items()}
     if above := place_above(str(folder)):
         arranged |= {name: PlacedTraces(arranged[name], above) for name in arranged.keys() & all_traces}

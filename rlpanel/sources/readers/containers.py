@@ -17,6 +17,7 @@ from rlpanel.sources.files.decompress import DecompressedStream, open_plain
 from rlpanel.sources.readers import cells, document_items, eval_archive, parquet, sqlite, whole_file
 from rlpanel.sources.readers.compressed import CompressedFile, Utf16File
 from rlpanel.sources.readers.jsonl import JsonlFile
+from rlpanel.sources.readers.session_file import SessionFile, events_line, is_session
 from rlpanel.sources.records.json_parser import is_whole
 from rlpanel.sources.records.record_types import Adapter
 
@@ -147,6 +148,8 @@ def _documents(path: str, most: int, *, is_named: bool) -> Iterator[Content]:
         return
     parts = document_items.find_parts(head)
     is_one = is_end and text.startswith(b"{") and all(part.keys is not None for part in parts)
+    if is_end and not parts and text.startswith(b"["):  # perhaps the messages of one sample
+        yield Content(DOCUMENT, [events_line(text)], is_document=True)
     if is_one and parts:
         yield Content(DOCUMENT, [text], is_document=True)
     for part in parts:
@@ -218,6 +221,7 @@ def open_reader(
         "archive": eval_archive.EvalArchive,
         "database": sqlite.SqliteFile,
     }
-    reader = readers[container.kind](path, name, adapter, line_bytes)
+    opened = SessionFile if is_session(adapter) else readers[container.kind]
+    reader = opened(path, name, adapter, line_bytes)
     reader.container = container
     return reader

@@ -10,6 +10,7 @@ import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import chain, groupby
 from typing import Any
 
@@ -302,3 +303,11 @@ def _number(value: Any) -> float:
         return math.nan if value is None else to_float(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError("holds something that is not a number") from None
+
+
+def unix_seconds(text: Any) -> float | None:
+    """Return a time in ISO 8601 as Unix seconds; None if it is not one."""
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    except (AttributeError, ValueError, OverflowError, OSError):
+        return None
