@@ -26,7 +26,7 @@ from rlpanel.sources.readers.containers import (
     LINES,
     SNIFF_LINE_BYTES,
     Container,
-    Content,
+    FileContent,
     container_of,
     read_contents,
 )
@@ -288,7 +288,7 @@ def sniff(path: str, name: str, mapped: Adapter | None = None, last: Adapter | N
 
 
 def _adapter_by_content(
-    content: Content, path: str, name: str, candidates: tuple[Adapter, ...]
+    content: FileContent, path: str, name: str, candidates: tuple[Adapter, ...]
 ) -> FileFormat | None:
     """Return the format of the first adapter that accepts one of the first records."""
     if content.is_document:

@@ -56,7 +56,7 @@ DATABASE = Container("database")
 
 
 @dataclass(frozen=True)
-class Content:
+class FileContent:
     """What a file holds if it is read in one way.
 
     Attributes
@@ -99,7 +99,7 @@ def container_of(name: str) -> Container | None:
     return next((container for suffix, container in others.items() if name.endswith(suffix)), None)
 
 
-def read_contents(path: str, *, most: int = 0) -> Iterator[Content]:
+def read_contents(path: str, *, most: int = 0) -> Iterator[FileContent]:
     """Yield what a file holds, in the ways in which it may be read, the likeliest first.
 
     Parameters
@@ -117,23 +117,23 @@ def read_contents(path: str, *, most: int = 0) -> Iterator[Content]:
     """
     container = container_of(path) or LINES
     if container in (PARQUET, ARROW):
-        yield Content(container, parquet.first_lines(path, SNIFF_LINES), final=True)
+        yield FileContent(container, parquet.first_lines(path, SNIFF_LINES), final=True)
     elif container == ARCHIVE:
-        yield Content(container, eval_archive.first_lines(path, SNIFF_LINE_BYTES))
+        yield FileContent(container, eval_archive.first_lines(path, SNIFF_LINE_BYTES))
     elif container == DATABASE:
-        yield Content(container, sqlite.first_lines(path, SNIFF_LINES, SNIFF_LINE_BYTES))
+        yield FileContent(container, sqlite.first_lines(path, SNIFF_LINES, SNIFF_LINE_BYTES))
     elif container == CELLS:
-        yield Content(container, cells.first_lines(path, SNIFF_LINES), final=True)
+        yield FileContent(container, cells.first_lines(path, SNIFF_LINES), final=True)
     elif container == LINES:
         lines, final, container = _first_lines(path)
-        yield Content(container, lines, final)
+        yield FileContent(container, lines, final)
         if not lines or not is_whole(lines[0]) or lines[0].lstrip().startswith(b"["):
             yield from _documents(path, most, is_named=False)
     else:
         yield from _documents(path, most, is_named=True)
 
 
-def _documents(path: str, most: int, *, is_named: bool) -> Iterator[Content]:
+def _documents(path: str, most: int, *, is_named: bool) -> Iterator[FileContent]:
     """Yield what a document holds; ``is_named`` if its name says that it is one."""
     head, is_end = document_items.read_head(path, most)
     text = head.strip()
@@ -144,18 +144,18 @@ def _documents(path: str, most: int, *, is_named: bool) -> Iterator[Content]:
     first, _, rest = text.partition(b"\n")
     if is_named and rest.strip() and first.startswith(b"{") and is_whole(first):
         lines, final, container = _first_lines(path)
-        yield Content(container, lines, final)
+        yield FileContent(container, lines, final)
         return
     parts = document_items.find_parts(head)
     is_one = is_end and text.startswith(b"{") and all(part.keys is not None for part in parts)
     if is_end and not parts and text.startswith(b"["):  # perhaps the messages of one sample
-        yield Content(DOCUMENT, [events_line(text)], is_document=True)
+        yield FileContent(DOCUMENT, [events_line(text)], is_document=True)
     if is_one and parts:
-        yield Content(DOCUMENT, [text], is_document=True)
+        yield FileContent(DOCUMENT, [text], is_document=True)
     for part in parts:
-        yield Content(Container("items", part.keys), list(part.first))
+        yield FileContent(Container("items", part.keys), list(part.first))
     if is_one and (is_named or is_whole(text)):
-        yield Content(DOCUMENT, [text])
+        yield FileContent(DOCUMENT, [text])
     if is_named or first.strip() in (b"{", b"["):  # otherwise it is the first part of a line
         if is_one:
             whole_file.check_complete(text)
@@ -173,7 +173,7 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
     OSError
         If the file cannot be read.
     """
-    found: Content | None = None
+    found: FileContent | None = None
     for content in read_contents(path):
         if content.lines and not content.is_document and (found is None or content.container.kind == "items"):
             found = content
