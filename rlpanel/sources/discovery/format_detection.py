@@ -1,8 +1,9 @@
 """Detects which adapter reads a file, from its name and its first lines.
 
-A file is read again only after it changed, because a root may have thousands of other files. A file that no
-adapter accepts is not a log. If it has all but one of the keys of a format, it is named, because a run
-without it might be incomplete. Writers that are newer than those tested are named, too.
+A file is read again only after it changed, because a root may have thousands of other files. If no adapter
+accepts a file, its fields are inferred from its first records (`rlpanel.sources.inference`). What is no
+rollout log then has none. If it has all but one of the keys of a format, it is named, because a run without
+it might be incomplete. Writers that are newer than those tested are named, too.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from typing import Any
 
 from rlpanel.errors import LineError, RemoteError, SourceDamaged, SourceUnready, describe_error
 from rlpanel.sources.adapters import ADAPTERS, INSPECT, NATIVE, TRL, trl
+from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.discovery.file_names import document_adapter
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.files.decompress import open_plain
 from rlpanel.sources.files.file_access import reason_of, stat, too_many_open
+from rlpanel.sources.inference.infer import infer
+from rlpanel.sources.inference.inference import Inference
 from rlpanel.sources.readers import eval_archive, parquet, whole_file
 from rlpanel.sources.records.adapter_calls import accepts, read_samples
 from rlpanel.sources.records.json_parser import is_whole, parse, to_python
@@ -174,6 +178,10 @@ class FileFormat:
         Whether a sample of the first line that the adapter accepts has a reward.
     newer : str
         Says that a newer version of the trainer than the tested one wrote the file; empty otherwise.
+    inference : Inference or None
+        Fields of a file that no format's adapter accepts; None for other files.
+    keys : frozenset of str
+        Keys of the first records, where a mapping or an inference depends on them: inner ones with dots.
     """
 
     adapter: Adapter | None
@@ -182,6 +190,8 @@ class FileFormat:
     problem: str = ""
     rewarded: bool = False
     newer: str = ""
+    inference: Inference | None = None
+    keys: frozenset[str] = frozenset()
 
     def holds(self, now: os.stat_result) -> bool:
         """Return True if the file need not be read again. A file that shrank may have been replaced."""
@@ -248,10 +258,11 @@ def _read_format(
         return FileFormat(_adapter_by_name(name), False, status, describe_error(error)), True
 
 
-def sniff(path: str, name: str, mapped: Adapter | None = None) -> FileFormat:
+def sniff(path: str, name: str, mapped: MappedAdapter | None = None) -> FileFormat:
     """Find the format of a file; a mapping given by the user is tried before all others.
 
-    It is not final while the file is empty or has no complete line yet, or lacks a key of a known format.
+    It is not final while the file is empty or has fewer complete lines than are looked at, unless a format's
+    adapter accepts one.
 
     Raises
     ------
@@ -261,15 +272,62 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> FileFormat:
     # A document that was read whole shows what it is; its name counts only while it cannot be read.
     named = None if name.endswith(_WHOLE) else _adapter_by_name(name)
     lines, final = first_lines(path)
-    candidates = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
+    if mapped is not None and (found := _mapped_format(mapped, path, name, lines, final=final)) is not None:
+        return found
+    records: list[dict[str, Any]] = []
     for line in lines:
-        found = _adapter_by_line(candidates, path, name, line)
-        if found is not None:
-            return found
-    lacking = next(filter(None, map(_lacking_key, lines)), "") if named is None else ""
+        document = _parsed(line)
+        adapter = next((each for each in ADAPTERS if document and accepts(each, name, document)), None)
+        if adapter is not None:
+            newer, rewarded = newer_version(adapter.name, document), _has_reward(adapter, path, document)
+            return FileFormat(adapter, True, _NO_STATUS, rewarded=rewarded, newer=newer)
+        if document and len(line) <= _INFER_BYTES:
+            records.append({key: to_python(value) for key, value in document.items()})
+    return _inferred_format(infer(records, path), records, path, named, final=final)
+
+
+def _mapped_format(
+    mapped: MappedAdapter, path: str, name: str, lines: list[bytes], *, final: bool
+) -> FileFormat | None:
+    """Return the format of a file with the mapped keys; None if none of its records has one.
+
+    What the mapping does not name, such as the step, is inferred if the file lacks it.
+    """
+    records = [{key: to_python(value) for key, value in (_parsed(line) or {}).items()} for line in lines]
+    keys = frozenset(key for record in records for key in values_by_path(record))
+    absent = mapped.absent_from(records)
+    accepted = next((record for record in records if accepts(mapped, name, record)), None)
+    adapter: Adapter | None = mapped if accepted is not None else None
+    inference = None
+    if adapter is None and len(absent) < len(mapped.keys) and not absent.keys() & DECISIVE:
+        inference = infer(records, path, mapped)
+        adapter = inference.adapter() if inference.is_run else None
+        accepted = records[0]
+    if adapter is None or accepted is None:
+        return None
+    is_final = final or (not absent and inference is None)
     return FileFormat(
-        named, final and not lacking, _NO_STATUS, f"is not read: it {lacking}" if lacking else ""
+        adapter,
+        is_final,
+        _NO_STATUS,
+        rewarded=_has_reward(adapter, path, accepted),
+        inference=inference,
+        keys=keys,
     )
+
+
+def _inferred_format(
+    inference: Inference, records: list[dict[str, Any]], path: str, named: Adapter | None, *, final: bool
+) -> FileFormat:
+    """Return the format of a file that no adapter accepts, from what was inferred."""
+    lacking = next(filter(None, map(lacking_key, records)), "") if named is None else ""
+    if inference.is_run and (not lacking or lacking.endswith(_NO_STEP)):
+        adapter = inference.adapter()
+        rewarded = any(_has_reward(adapter, path, record) for record in records[:1])
+        keys = frozenset(key for record in records for key in values_by_path(record))
+        return FileFormat(adapter, final, _NO_STATUS, rewarded=rewarded, inference=inference, keys=keys)
+    problem = f"is not read: it {lacking}" if lacking else ""
+    return FileFormat(named, final, _NO_STATUS, problem, inference=inference)
 
 
 def first_lines(path: str) -> tuple[list[bytes], bool]:
@@ -310,28 +368,12 @@ def _adapter_by_name(name: str) -> Adapter | None:
     return TRL if trl.NAME.fullmatch(name) else None
 
 
-def _adapter_by_line(candidates: tuple[Adapter, ...], path: str, name: str, line: bytes) -> FileFormat | None:
-    """Return the format of the first adapter that accepts a line.
-
-    The line is parsed once, because it may be long.
-    """
+def _parsed(line: bytes) -> Mapping[str, Any] | None:
+    """Return the object in a line; None if it is none."""
     try:
-        document = parse(line)
+        return parse(line)
     except LineError:
         return None
-    adapter = next((adapter for adapter in candidates if accepts(adapter, name, document)), None)
-    if adapter is None:
-        return None
-    newer = newer_version(adapter.name, document)
-    return FileFormat(adapter, True, _NO_STATUS, rewarded=_has_reward(adapter, path, document), newer=newer)
-
-
-def _lacking_key(line: bytes) -> str:
-    """Return which key of a known format a line lacks; empty if it looks like none."""
-    try:
-        return lacking_key(parse(line))
-    except LineError:
-        return ""
 
 
 def _has_reward(adapter: Adapter, path: str, document: Any) -> bool:
