@@ -12,7 +12,7 @@ import logging
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from rlpanel.sources.discovery.file_names import document_adapter
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.files.decompress import open_plain
 from rlpanel.sources.files.file_access import reason_of, stat, too_many_open
+from rlpanel.sources.inference import content
 from rlpanel.sources.inference.infer import infer
 from rlpanel.sources.inference.inference import Inference
 from rlpanel.sources.readers import eval_archive, parquet, whole_file
@@ -154,6 +155,8 @@ SNIFF_BYTES = 1 << 20
 SNIFF_LINES = 20
 #: Longest first line that is parsed.
 SNIFF_LINE_BYTES = 64 << 20
+#: Longest line of which fields are inferred.
+_INFER_BYTES = 16 << 20
 #: Files whose names start like this are rollouts even if none of their lines can be parsed.
 _NAMED = ("rollout_data", "data_rank")
 #: Suffixes of files that are read whole to find out what they are.
@@ -181,7 +184,9 @@ class FileFormat:
     inference : Inference or None
         Fields of a file that no format's adapter accepts; None for other files.
     keys : frozenset of str
-        Keys of the first records, where a mapping or an inference depends on them: inner ones with dots.
+        Keys of the first records, inner ones with dots, if a mapping or an inference depends on them.
+    absent : tuple of str
+        Names that the user mapped to keys that no first record has.
     """
 
     adapter: Adapter | None
@@ -192,6 +197,7 @@ class FileFormat:
     newer: str = ""
     inference: Inference | None = None
     keys: frozenset[str] = frozenset()
+    absent: tuple[str, ...] = ()
 
     def holds(self, now: os.stat_result) -> bool:
         """Return True if the file need not be read again. A file that shrank may have been replaced."""
@@ -214,7 +220,7 @@ class FormatCache:
         path : str
             Real path of the file.
         name : str
-            Name of the file or of the link to it.
+            Path of the file, or of the link to it, below the run: folders may name its step.
         config : FolderConfig
 
         Raises
@@ -261,8 +267,8 @@ def _read_format(
 def sniff(path: str, name: str, mapped: MappedAdapter | None = None) -> FileFormat:
     """Find the format of a file; a mapping given by the user is tried before all others.
 
-    It is not final while the file is empty or has fewer complete lines than are looked at, unless a format's
-    adapter accepts one.
+    It is not final while the file has fewer complete lines than are looked at, unless a format's adapter
+    accepts one, or if it lacks a key of a known format.
 
     Raises
     ------
@@ -272,62 +278,67 @@ def sniff(path: str, name: str, mapped: MappedAdapter | None = None) -> FileForm
     # A document that was read whole shows what it is; its name counts only while it cannot be read.
     named = None if name.endswith(_WHOLE) else _adapter_by_name(name)
     lines, final = first_lines(path)
-    if mapped is not None and (found := _mapped_format(mapped, path, name, lines, final=final)) is not None:
-        return found
-    records: list[dict[str, Any]] = []
-    for line in lines:
-        document = _parsed(line)
-        adapter = next((each for each in ADAPTERS if document and accepts(each, name, document)), None)
-        if adapter is not None:
-            newer, rewarded = newer_version(adapter.name, document), _has_reward(adapter, path, document)
-            return FileFormat(adapter, True, _NO_STATUS, rewarded=rewarded, newer=newer)
-        if document and len(line) <= _INFER_BYTES:
-            records.append({key: to_python(value) for key, value in document.items()})
-    return _inferred_format(infer(records, path), records, path, named, final=final)
-
-
-def _mapped_format(
-    mapped: MappedAdapter, path: str, name: str, lines: list[bytes], *, final: bool
-) -> FileFormat | None:
-    """Return the format of a file with the mapped keys; None if none of its records has one.
-
-    What the mapping does not name, such as the step, is inferred if the file lacks it.
-    """
-    records = [{key: to_python(value) for key, value in (_parsed(line) or {}).items()} for line in lines]
-    keys = frozenset(key for record in records for key in values_by_path(record))
-    absent = mapped.absent_from(records)
-    accepted = next((record for record in records if accepts(mapped, name, record)), None)
-    adapter: Adapter | None = mapped if accepted is not None else None
-    inference = None
-    if adapter is None and len(absent) < len(mapped.keys) and not absent.keys() & DECISIVE:
-        inference = infer(records, path, mapped)
-        adapter = inference.adapter() if inference.is_run else None
-        accepted = records[0]
-    if adapter is None or accepted is None:
-        return None
-    is_final = final or (not absent and inference is None)
-    return FileFormat(
-        adapter,
-        is_final,
-        _NO_STATUS,
-        rewarded=_has_reward(adapter, path, accepted),
-        inference=inference,
-        keys=keys,
+    if mapped is None:
+        return _format_of(lines, path, name, named, final=final)
+    records = list(_records(lines))
+    keys, absent = content.keys_of(records), mapped.absent_from(records)
+    found = _mapped_format(mapped, records, name, final=final, absent=absent)
+    return replace(
+        found or _format_of(lines, path, name, named, final=final), keys=keys, absent=tuple(absent)
     )
 
 
-def _inferred_format(
-    inference: Inference, records: list[dict[str, Any]], path: str, named: Adapter | None, *, final: bool
-) -> FileFormat:
-    """Return the format of a file that no adapter accepts, from what was inferred."""
+def _format_of(lines: list[bytes], path: str, name: str, named: Adapter | None, *, final: bool) -> FileFormat:
+    """Return the format of the first adapter that accepts a line, else what is inferred from the lines."""
+    for line in lines:
+        # The line is parsed once for all adapters, because it may be long.
+        document = _parsed(line)
+        adapter = next((each for each in ADAPTERS if document and accepts(each, name, document)), None)
+        if document and adapter is not None:
+            rewarded, newer = _has_reward(adapter, path, document), newer_version(adapter.name, document)
+            return FileFormat(adapter, True, _NO_STATUS, rewarded=rewarded, newer=newer)
+    records = list(_records(lines))
     lacking = next(filter(None, map(lacking_key, records)), "") if named is None else ""
-    if inference.is_run and (not lacking or lacking.endswith(_NO_STEP)):
-        adapter = inference.adapter()
-        rewarded = any(_has_reward(adapter, path, record) for record in records[:1])
-        keys = frozenset(key for record in records for key in values_by_path(record))
-        return FileFormat(adapter, final, _NO_STATUS, rewarded=rewarded, inference=inference, keys=keys)
+    inference = infer(records, name) if records else None
+    if inference is not None and inference.is_run and (not lacking or lacking.endswith("'step'")):
+        return _inferred_format(inference, records, name, final=final)
     problem = f"is not read: it {lacking}" if lacking else ""
-    return FileFormat(named, final, _NO_STATUS, problem, inference=inference)
+    keys = content.keys_of(records)
+    return FileFormat(named, final and not lacking, _NO_STATUS, problem, inference=inference, keys=keys)
+
+
+def _mapped_format(
+    mapped: MappedAdapter, records: list[dict[str, Any]], name: str, *, final: bool, absent: Mapping[str, str]
+) -> FileFormat | None:
+    """Return the format of a file with the mapped keys; None if it lacks them.
+
+    What the mapping does not name and the file lacks otherwise, such as the step, is inferred.
+    """
+    accepted = next((record for record in records if accepts(mapped, name, record)), None)
+    if accepted is not None:
+        rewarded = _has_reward(mapped, name, accepted)
+        return FileFormat(mapped, final or not absent, _NO_STATUS, rewarded=rewarded)
+    if not records or {"prompt", "response", "messages"} & absent.keys():
+        return None
+    inference = infer(records, name, mapped)
+    return _inferred_format(inference, records, name, final=final) if inference.is_run else None
+
+
+def _inferred_format(
+    inference: Inference, records: list[dict[str, Any]], name: str, *, final: bool
+) -> FileFormat:
+    """Return the format of a file whose fields were inferred."""
+    adapter, keys = inference.adapter(), content.keys_of(records)
+    rewarded = _has_reward(adapter, name, records[0])
+    return FileFormat(adapter, final, _NO_STATUS, rewarded=rewarded, inference=inference, keys=keys)
+
+
+def _records(lines: list[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the objects in lines, without those in very long ones."""
+    for line in lines:
+        document = _parsed(line) if len(line) <= _INFER_BYTES else None
+        if document:
+            yield {key: to_python(value) for key, value in document.items()}
 
 
 def first_lines(path: str) -> tuple[list[bytes], bool]:
@@ -359,6 +370,7 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
 
 def _adapter_by_name(name: str) -> Adapter | None:
     """Return the adapter of a file whose name alone shows that it holds rollouts."""
+    name = name.rpartition("/")[2]
     if name.endswith(eval_archive.SUFFIX):
         return INSPECT
     if name.startswith(_NAMED) and not name.endswith((parquet.SUFFIX, whole_file.SUFFIX)):
