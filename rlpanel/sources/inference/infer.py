@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.inference import content
-from rlpanel.sources.inference.aliases import SAMPLING, NameMatch, names_any, plain_name, read_name
+from rlpanel.sources.inference.aliases import SAMPLING, NameMatch, fields_of, plain_name, read_name
 from rlpanel.sources.inference.inference import LEAST, Guess, Inference
 from rlpanel.sources.records.path_numbers import step_from_path
 
@@ -105,14 +105,15 @@ def infer(
         meaning: found.taken[meaning].guess for meaning in (*_FIRST, *found.taken) if meaning in found.taken
     }
     constant = step_from_path(path) if mapped is None or mapped.step is None else mapped.step
-    equal_keys = found.equal_keys()
+    is_run = found.are_rollouts()
+    equal_keys = found.equal_keys() if is_run else ()
     return Inference(
         tuple(guesses.values()),
         len(records),
         None if "step" in guesses else constant or 0,
         tuple(_missing(guesses, has_step=constant is not None)),
         equal_keys,
-        found.are_rollouts() and not equal_keys,
+        is_run and not equal_keys,
         tuple(dict.fromkeys(key for record in records[:SAMPLE] for key in record)),
     )
 
@@ -156,21 +157,30 @@ class _Fields:
             meaning: _Candidate(Guess(meaning, key, 1.0, "named by --map"), _SURE)
             for meaning, key in self._named.items()
         }
+        by_meaning: dict[str, list[_Column]] = {}
+        unnamed: list[_Column] = []
+        for column in columns:
+            fields = fields_of(column.key)
+            for meaning in fields:
+                by_meaning.setdefault(meaning, []).append(column)
+            if not fields:
+                unnamed.append(column)
         for meaning, test in _TESTS.items():
             if meaning in self.taken:
                 continue
             if meaning == "ground_truth":
                 self._give_up_unsure_response()
-            found = [
-                candidate
-                for column in columns
-                if self._is_free(meaning, column.key)
-                if (candidate := self._candidate(meaning, column, test)) is not None
+            # A conversation without an answer is a prompt.
+            named = [
+                *by_meaning.get(meaning, ()),
+                *(by_meaning.get("messages", ()) if meaning == "prompt" else ()),
             ]
-            if found:
-                self._take(found)
+            free = [column for column in named if self._is_free(meaning, column.key)]
+            found = [self._candidate(meaning, column, test) for column in free]
+            if any(found):
+                self._take([candidate for candidate in found if candidate is not None])
             elif meaning in _BY_CONTENT:
-                self._take_by_content(meaning, columns)
+                self._take_by_content(meaning, unnamed)
 
     def are_rollouts(self) -> bool:
         """Return True if the records are samples of a policy, not a data set or a chat."""
@@ -223,15 +233,15 @@ class _Fields:
         next_best = tuple((other.guess.key, round(other.guess.confidence, 2)) for other in others[:3])
         self.taken[best.guess.meaning] = best._replace(guess=replace(best.guess, others=next_best))
 
-    def _take_by_content(self, meaning: str, columns: list[_Column]) -> None:
+    def _take_by_content(self, meaning: str, unnamed: list[_Column]) -> None:
         """Take the only key whose values are like the field's, if no field has its name."""
+        if meaning == "reward" and not self._has_sure_answer():
+            return
         test, what = _TESTS[meaning]
-        unnamed = [
-            column for column in columns if self._is_free(meaning, column.key) and not names_any(column.key)
-        ]
         fits = _is_like_reward if meaning == "reward" else _is_like_messages
-        found = [column for column in unnamed if content.share(test, column.values) == 1.0 and fits(column)]
-        if len(found) != 1 or (meaning == "reward" and not self._has_sure_answer()):
+        found = [column for column in unnamed if fits(column) and content.share(test, column.values) == 1.0]
+        found = [column for column in found if self._is_free(meaning, column.key)]
+        if len(found) != 1:
             return
         reason = f"the only key with {what}"
         guess = Guess(meaning, found[0].key, _BY_CONTENT[meaning], reason)
@@ -337,7 +347,9 @@ def _whole_texts(columns: list[_Column]) -> set[str]:
     texts = {
         column.key: column.values
         for column in columns
-        if column.present == 1.0 and all(isinstance(value, str) and value for value in column.values)
+        if column.present == 1.0
+        and {"prompt", "response"} & fields_of(column.key).keys()
+        and all(isinstance(value, str) and value for value in column.values)
     }
 
     def relates(key: str, test: Callable[[str, str], bool]) -> set[str]:
