@@ -1,8 +1,8 @@
 """Detects which adapter reads a file, from its name and its first lines.
 
 A file is read again only after it changed, because a root may have thousands of other files. If no adapter
-accepts a file, its fields are inferred from its first records (`rlpanel.sources.inference`). What is no
-rollout log then has none. If it has all but one of the keys of a format, it is named, because a run without
+accepts a file, its fields are inferred from its first records (`rlpanel.sources.inference`). If that does not
+show rollouts either, but the file has all but one of the keys of a format, it is named, because a run without
 it might be incomplete. Writers that are newer than those tested are named, too.
 """
 
@@ -383,7 +383,7 @@ def _adapter_by_name(name: str) -> Adapter | None:
 
 
 def _parsed(line: bytes) -> Mapping[str, Any] | None:
-    """Return the object in a line; None if it is none."""
+    """Return the object in a line; None for any other line."""
     try:
         return parse(line)
     except LineError:

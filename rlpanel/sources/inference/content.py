@@ -19,7 +19,7 @@ from rlpanel.sources.records.messages import is_messages
 MAX_PATHS, MAX_DEPTH, MAX_TEXT = 400, 3, 200_000
 _NUMBER_TEXT = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*", re.ASCII)
 _TRUTH = {"true": 1.0, "false": 0.0}
-#: Numbers beyond this are no rewards, and a step is below this.
+#: Rewards lie within the first bound, and steps below the second one.
 _LARGEST_REWARD, _LARGEST_STEP = 1e5, 2**53
 #: Roles of the policy's messages. Their spellings are in `records.messages`; here they only separate a
 #: conversation with an answer from a prompt.
@@ -109,7 +109,7 @@ def as_number(value: Any) -> float | None:
 
 
 def numbers_of(value: Any) -> list[float]:
-    """Return the numbers of a value: one, or those of a list; none if an item is no number."""
+    """Return the numbers of a value: one, or those of a list; none if an item is not a number."""
     numbers = [as_number(item) for item in items_of(value)]
     return [number for number in numbers if number is not None] if None not in numbers else []
 

@@ -29,7 +29,7 @@ _BY_CONTENT = {"messages": 0.7, "reward": 0.52}
 _UNSURE = 3
 #: Loss of confidence for an id or a counter, and for texts of few characters.
 _UNLIKELY = 0.4
-#: Words of a key whose numbers are no rewards.
+#: Words of a key whose numbers are not rewards.
 _NOT_REWARDS = frozenset(
     {"id", "idx", "index", "step", "epoch", "turn", "turns", "rank", "seed", "port", "level", "rating"}
     | {"count", "num", "len", "length", "tokens", "chars", "size", "n", "k", "max", "min", "top", "version"}

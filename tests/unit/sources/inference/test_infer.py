@@ -108,7 +108,7 @@ DATA_SETS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", DATA_SETS)
-def test_other_records_are_no_rollouts(kind: str) -> None:
+def test_other_records_are_not_opened(kind: str) -> None:
     inference = infer(DATA_SETS[kind], "train.jsonl")
     assert not inference.is_run
     assert not inference.equal
