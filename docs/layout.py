@@ -40,9 +40,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/records", "sources/files", "sources/prime", "sources/spans", "sources/trajectories"),
     ),
     "sources/readers": ("sources/records", "sources/files", "sources/adapters"),
+    "sources/inference": ("sources/records", "sources/adapters"),
     "sources/discovery": (
         *("sources/records", "sources/files", "sources/prime", "sources/trajectories", "sources/adapters"),
-        "sources/readers",
+        *("sources/readers", "sources/inference"),
     ),
     "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),
     "sources": ("sources/files", "sources/discovery", "sources/scalars"),

@@ -11,15 +11,19 @@ import logging
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rlpanel.errors import LineError, RemoteError, SourceDamaged, SourceUnready, describe_error
 from rlpanel.sources.adapters import ADAPTERS, INSPECT, NATIVE, TRL, trl
+from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.discovery.file_names import document_adapter, is_rollout_name
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.files.file_access import reason_of, stat, too_many_open
+from rlpanel.sources.inference import content
+from rlpanel.sources.inference.infer import infer
+from rlpanel.sources.inference.inference import Inference
 from rlpanel.sources.readers.containers import (
     ARCHIVE,
     DOCUMENT,
@@ -158,6 +162,8 @@ def _parts(version: str) -> tuple[int, ...]:
 
 log = logging.getLogger(__name__)
 
+#: Longest line of which fields are inferred.
+_INFER_BYTES = 16 << 20
 #: Files whose names start like this are rollouts even if none of their lines can be parsed.
 _NAMED = ("rollout_data", "data_rank")
 _NO_STATUS = os.stat_result([0] * 10)
@@ -182,6 +188,12 @@ class FileFormat:
         Says that a newer version of the trainer than the tested one wrote the file; empty otherwise.
     container : Container or None
         How the file holds its records; None for the usual one of its name.
+    inference : Inference or None
+        Fields of a file that no format's adapter accepts; None for other files.
+    keys : frozenset of str
+        Keys of the first records, inner ones with dots, if a mapping or an inference depends on them.
+    absent : tuple of str
+        Names that the user mapped to keys that no first record has.
     """
 
     adapter: Adapter | None
@@ -191,6 +203,9 @@ class FileFormat:
     rewarded: bool = False
     newer: str = ""
     container: Container | None = None
+    inference: Inference | None = None
+    keys: frozenset[str] = frozenset()
+    absent: tuple[str, ...] = ()
 
     def holds(self, now: os.stat_result) -> bool:
         """Return True if the file need not be read again. A file that shrank may have been replaced."""
@@ -260,10 +275,22 @@ def _read_format(
         return FileFormat(_adapter_by_name(name), False, status, describe_error(error)), True
 
 
-def sniff(path: str, name: str, mapped: Adapter | None = None, last: Adapter | None = None) -> FileFormat:
-    """Find the format of a file; a mapping given by the user is tried before all others, and ``last`` after.
+def sniff(
+    path: str, name: str, mapped: MappedAdapter | None = None, last: MappedAdapter | None = None
+) -> FileFormat:
+    """Find the format of a file, or infer its fields if no format's adapter accepts one of its records.
 
-    It is not final while the file is empty or has no complete line yet, or lacks a key of a known format.
+    It is not final while the file has fewer complete records than are looked at, unless an adapter accepts
+    one, or if it lacks a key of a known format.
+
+    Parameters
+    ----------
+    path, name : str
+        As those of `FormatCache.detect`.
+    mapped : MappedAdapter, optional
+        The user's mapping, which is tried before all others.
+    last : MappedAdapter, optional
+        Reads a file whose records only lack a step.
 
     Raises
     ------
@@ -275,31 +302,94 @@ def sniff(path: str, name: str, mapped: Adapter | None = None, last: Adapter | N
     usual, declared = container_of(base), document_adapter(base) is not None
     named = None if usual in (DOCUMENT, ARCHIVE) else _adapter_by_name(name)
     candidates = tuple(each for each in (mapped, *ADAPTERS, last) if each is not None)
+    others: list[FileContent] = []
     lacking, is_final = "", False
-    for content in read_contents(path, most=SNIFF_LINE_BYTES if declared else 0):
-        is_final |= content.final
-        if (found := _adapter_by_content(content, path, name, candidates)) is not None:
-            return found
+    for held in read_contents(path, most=SNIFF_LINE_BYTES if declared else 0):
+        is_final |= held.final
+        if (found := _known_format(held, path, name, candidates)) is not None:
+            return _with_keys(found, held, mapped)
+        others += [] if held.is_document else [held]
         if named is None and not lacking and (declared or is_rollout_name(base)):
-            lacking = next(filter(None, map(_lacking_key, content.lines)), "")
-    return FileFormat(
-        named, is_final and not lacking, _NO_STATUS, f"is not read: it {lacking}" if lacking else ""
-    )
+            lacking = next(filter(None, map(_lacking_key, held.lines)), "")
+    inferred = _inferred_format(others, name, mapped, last)
+    if inferred is not None and inferred.adapter is not None and (not lacking or lacking.endswith("'step'")):
+        return inferred
+    problem = f"is not read: it {lacking}" if lacking else ""
+    unknown = FileFormat(named, is_final and not lacking, _NO_STATUS, problem)
+    if inferred is None:
+        return unknown
+    return replace(unknown, inference=inferred.inference, keys=inferred.keys, absent=inferred.absent)
 
 
-def _adapter_by_content(
-    content: FileContent, path: str, name: str, candidates: tuple[Adapter, ...]
+def _known_format(
+    held: FileContent, path: str, name: str, candidates: tuple[Adapter, ...]
 ) -> FileFormat | None:
     """Return the format of the first adapter that accepts one of the first records."""
-    if content.is_document:
+    if held.is_document:
         candidates = tuple(adapter for adapter in ADAPTERS if hasattr(adapter, "document_name"))
-    for line in content.lines:
+    for line in held.lines:
         found = _adapter_by_line(candidates, path, name, line)
         if found is not None:
-            return replace(found, final=found.final and content.container.grows, container=content.container)
-        if content.container.kind == "items" and _keys_of(line) == _keys_of(content.lines[-1]):
+            return replace(found, final=found.final and held.container.grows, container=held.container)
+        if held.container.kind == "items" and _keys_of(line) == _keys_of(held.lines[-1]):
             return None  # the last of the first records would be refused, too
     return None
+
+
+def _with_keys(found: FileFormat, held: FileContent, mapped: MappedAdapter | None) -> FileFormat:
+    """Add the mapped names whose keys no record has; the format is not final until each was found."""
+    if mapped is None:
+        return found
+    records = list(_records(held.lines))
+    absent = tuple(mapped.absent_from(records))
+    final = found.final and not (absent and found.adapter is mapped and not held.final)
+    return replace(found, final=final, keys=content.keys_of(records), absent=absent)
+
+
+def _inferred_format(
+    contents: list[FileContent], name: str, mapped: MappedAdapter | None, last: MappedAdapter | None
+) -> FileFormat | None:
+    """Return the format of the surest inference; it has an adapter if the records are rollouts.
+
+    A mapping names some of the fields, and the others are inferred: not in a file that lacks a mapped text.
+    """
+    found: list[FileFormat] = []
+    for held in contents:
+        records = list(_records(held.lines))
+        absent = mapped.absent_from(records) if mapped is not None else {}
+        if not records:
+            continue
+        keys = content.keys_of(records)
+        inference = infer(records, name, mapped)
+        if last is not None and "step" in inference.missing:
+            inference = replace(inference, step=last.step)
+        each = FileFormat(
+            *(None, held.final and held.container.grows, _NO_STATUS),
+            container=held.container,
+            inference=inference,
+            keys=keys,
+            absent=tuple(absent),
+        )
+        if inference.is_run and not {"prompt", "response", "messages"} & absent.keys():
+            adapter = inference.adapter()
+            each = replace(each, adapter=adapter, rewarded=_has_reward(adapter, name, records[0]))
+        found.append(each)
+    return max(found, key=_sureness, default=None)
+
+
+def _sureness(found: FileFormat) -> tuple[bool, float]:
+    return found.adapter is not None, found.inference.confidence if found.inference is not None else 0.0
+
+
+def _records(lines: list[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the objects in lines, without those in very long ones."""
+    for line in lines:
+        try:
+            document = parse(line) if len(line) <= _INFER_BYTES else {}
+        except LineError:
+            continue
+        if document:
+            yield {key: to_python(value) for key, value in document.items()}
 
 
 def _keys_of(line: bytes) -> frozenset[str]:

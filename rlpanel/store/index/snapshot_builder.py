@@ -137,7 +137,11 @@ class SnapshotBuilder:
             constants=table.stage.constants,
             shares_evaluation=dict(table.shares_evaluation),
             once_per_step=dict(table.once_per_step),
-            own_remarks=(*folder.remarks, *self._remarks(split)),
+            inferences=folder.inferences,
+            own_remarks=(
+                *folder.remarks,
+                *sequence_remarks(table.attempts.epochs, table.attempts.doubtful_steps, split),
+            ),
             _by_split=by_split,
             _further=table.units.further(rows),
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},

@@ -22,7 +22,9 @@ from rlpanel.store.columns.related_rows import has_key, mix
 from rlpanel.store.columns.scalar_log import Scalars
 from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN, TRAIN_CODE, limit_codes
 
-Kind = Literal["evaluation", "attempts", "groups", "split", "epochs", "fields"]
+Kind = Literal["evaluation", "attempts", "groups", "split", "epochs", "fields", "guess"]
+#: Kind of a remark on what was inferred about a file.
+GUESS: Kind = "guess"
 
 #: Beginnings of names of an evaluation's numbers in trainers' logs.
 _EVALUATED = ("eval_", "eval/", "val/")
@@ -46,7 +48,7 @@ class Remark:
         ``evaluation``: the steps may hold samples of an evaluation; ``attempts``: they may hold samples of
         two attempts; ``groups``: the logged groups mix prompts; ``split``: where the split of the samples
         comes from; ``epochs``: they hold samples of several epochs; ``fields``: a field has values of another
-        shape, or none.
+        shape, or none; ``guess``: which keys were taken for which fields.
     sentence : str
     steps : tuple of int
         The steps, ascending; empty if it is about the whole run.
