@@ -68,7 +68,8 @@ class SessionFormat:
         if not fields["messages"]:
             return []
         tokens = fields.pop("tokens", None)
-        record = build_record(folder_step(path) or 0, [("split", "eval"), *fields.items()], path, full=full)
+        step = fields.pop("step", folder_step(path) or 0)
+        record = build_record(step, [("split", "eval"), *fields.items()], path, full=full)
         if tokens:
             record.numbers.setdefault("response_tokens", float(tokens))
         return [record]
@@ -239,6 +240,10 @@ def _trace(events: Sequence[Event]) -> Fields:
     yield from _times(message.get("timestamp") for message in kept)
     yield from _usage((message.get("usage") for message in own), input="prompt_tokens", output="tokens")
     yield from _left_out(abandoned=sum(bool(message) for *_, message in nodes) - len(kept))
+    exported = header.get("rlpanel")  # what rlpanel's own export says beside the messages
+    for key, value in exported.items() if isinstance(exported, Mapping) else ():
+        if key not in ("uid", "messages"):
+            yield key, value
 
 
 def _node(event: Event) -> tuple[Any, Any, Mapping[str, Any]]:

@@ -190,3 +190,24 @@ def test_rows_of_a_data_set_are_sessions(tmp_path: Path) -> None:
         assert run.errors["reason"].tolist() == ["no known events in a session of 'unknown'"]
         table = run.split("eval").samples()
         assert (table["turns"].tolist(), table["tool_calls"].tolist()) == ([2, 2, 2], [2, 1, 2])
+
+
+def test_an_exported_sample_keeps_its_step_and_reward(tmp_path: Path) -> None:
+    outcome = {
+        "step": 7,
+        "uid": "a:0",
+        "rank": -1,
+        "reward": 0.5,
+        "rewards/style": 1.0,
+        "group": "g",
+        "split": "train",
+    }
+    lines = [
+        {"type": "session", "harness": "rlpanel", "id": "a:0", "rlpanel": outcome},
+        {"type": "message", "id": "0", "parentId": None, "message": {"role": "user", "content": "Ask."}},
+        {"type": "message", "id": "1", "parentId": "0", "message": {"role": "assistant", "content": "Told."}},
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (sample,) = samples(tmp_path, "train")
+    assert (sample.step, sample.reward, sample.group, sample.columns["rewards/style"]) == (7, 0.5, "g", 1)
+    assert (sample.prompt, sample.response) == ("[user] Ask.", "Told.")
