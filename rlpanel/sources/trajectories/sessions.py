@@ -83,7 +83,8 @@ def _plain(document: Event) -> dict[str, Any]:
 
 
 def _is_claude(path: str, event: Event) -> bool:
-    return "sessionId" in event and {"uuid", "message"} <= event.keys()
+    # A session may begin with many summaries of others.
+    return {"sessionId", "uuid", "message"} <= event.keys() or {"type", "summary", "leafUuid"} == event.keys()
 
 
 def _claude(events: Sequence[Event]) -> Fields:

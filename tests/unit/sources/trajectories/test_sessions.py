@@ -211,3 +211,11 @@ def test_an_exported_sample_keeps_its_step_and_reward(tmp_path: Path) -> None:
     (sample,) = samples(tmp_path, "train")
     assert (sample.step, sample.reward, sample.group, sample.columns["rewards/style"]) == (7, 0.5, "g", 1)
     assert (sample.prompt, sample.response) == ("[user] Ask.", "Told.")
+
+
+def test_a_session_may_begin_with_many_summaries(tmp_path: Path) -> None:
+    summaries = [{"type": "summary", "summary": "Before.", "leafUuid": str(number)} for number in range(50)]
+    (sample,) = samples(
+        write(tmp_path, *summaries, event("1", None, "user", "Ask."), event("2", "1", "assistant", "Told."))
+    )
+    assert len(sample.messages) == 2
