@@ -128,21 +128,21 @@ def _without_abandoned(events: Sequence[Event], spoken: Sequence[Event]) -> list
         way.add(at)
         at = known[at].get("parentUuid") or known[at].get("logicalParentUuid")
     turns = {_message(known[each]).get("id") for each in way} - {None}
-
-    def is_left(event: Event) -> bool:
-        passed, branches = set(), False
-        while (at := event.get("uuid")) not in way and at not in passed:
-            passed.add(at)
-            branches |= bool(_message(event)) and not (
-                _message(event).get("id") in turns or _holds_result(event)
-            )
-            parent = event.get("parentUuid")
-            if parent not in known:
-                return False
-            event = known[parent]
-        return branches
-
-    return [event for event in spoken if not is_left(event)]
+    # Of each event beside that way: whether its parents lead to it, and whether a message leaves it.
+    above: dict[Any, tuple[bool, bool]] = dict.fromkeys(way, (True, False))
+    for event in spoken:
+        chain, at = [], event["uuid"]
+        while at in known and at not in above:
+            above[at] = (False, False)  # also ends a circle
+            chain.append(at)
+            at = known[at].get("parentUuid")
+        joins, leaves = above.get(at, (False, False))
+        for each in reversed(chain):
+            message = _message(known[each])
+            is_part = not message or message.get("id") in turns or _holds_result(known[each])
+            leaves = leaves or not is_part
+            above[each] = (joins, leaves)
+    return [event for event in spoken if above[event["uuid"]] != (True, True)]
 
 
 def _holds_result(event: Event) -> bool:
