@@ -24,7 +24,7 @@ from rlpanel.sources.prime.prime_rl_stream import discarded, follow_annotations
 from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens, join_exports
 from rlpanel.sources.records.path_numbers import folder_step, names_part
 from rlpanel.sources.records.record_types import Adapter
-from rlpanel.sources.trajectories.coding_agents import judged
+from rlpanel.sources.trajectories.coding_agents import judged, repeated_predictions
 
 #: Names of subfolders that may be part of the run that contains them.
 _PARTS = re.compile(
@@ -132,6 +132,7 @@ def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Ada
     trajectories = {name for name, adapter in found.items() if isinstance(adapter, Atif)}
     finals = superseded(set(found))
     repeated = repeated_columns(set(found)) | repeated_results(set(found), trajectories)
+    repeated |= repeated_predictions(found)
     all_traces = {name for name, adapter in found.items() if isinstance(adapter, PrimeRL)}
     current = {name: adapter for name, adapter in found.items() if name not in finals.keys() | repeated}
     traces = {name for name, adapter in current.items() if isinstance(adapter, PrimeRL)}

@@ -32,7 +32,7 @@ _RESULTS, _RESULT_IDS, _RESULT_NAMES = (names_of("result", means) for means in (
 
 
 @dataclass
-class Content:
+class MessageContent:
     """What the content of a message holds.
 
     Attributes
@@ -60,9 +60,9 @@ class Content:
         return "\n".join(filter(None, self.texts))
 
 
-def read_content(content: Any) -> Content:
+def read_content(content: Any) -> MessageContent:
     """Return what a message's content holds; a part that is nothing of it becomes a text, as JSON."""
-    found = Content()
+    found = MessageContent()
     if isinstance(content, Mapping) and isinstance(content.get("parts"), list):  # ChatGPT's export
         content = content["parts"]
     for part in content if isinstance(content, list) else [content]:
@@ -86,7 +86,7 @@ def reasoning_text(value: Any) -> str:
     return next(filter(None, (reasoning_text(value.get(key)) for key in _REASONING)), "")
 
 
-def _add_part(found: Content, part: Mapping[str, Any]) -> None:
+def _add_part(found: MessageContent, part: Mapping[str, Any]) -> None:
     kind = part.get("type")
     if kind == "text" and type(part.get("text")) is str:  # most parts
         found.texts.append(without_embedded(part["text"]))
@@ -125,7 +125,7 @@ def _result(part: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _add_shown(found: Content, part: Mapping[str, Any]) -> None:
+def _add_shown(found: MessageContent, part: Mapping[str, Any]) -> None:
     """Add a part that is a text or a medium; any other as JSON, or its type if it is a long medium."""
     keys = (*_TEXTS, "content") if part.get("type") == "text" else _TEXTS  # OpenTelemetry
     text = next((part[key] for key in keys if isinstance(part.get(key), str)), None)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
 from rlpanel.sources.records.chat_shapes import chat_items
-from rlpanel.sources.records.content_parts import Content, read_content, reasoning_text
+from rlpanel.sources.records.content_parts import MessageContent, read_content, reasoning_text
 from rlpanel.sources.records.embedded_media import Image, Medium, without_embedded
 from rlpanel.sources.records.message_spellings import ROLE_OF, ROLES, names_of, role_of
 from rlpanel.sources.records.tool_calls import (
@@ -35,7 +35,7 @@ _NUMBERS: tuple[Literal["seconds", "reward"], ...] = ("seconds", "reward")
 _RARE = frozenset((*_REASONING, *_NUMBERS, "additional_kwargs", "invalid_tool_calls"))
 #: Parts that a message is shown for, beside its text.
 _SHOWN = frozenset(("reasoning_content", "tool_calls", "images", "media"))
-_NOTHING = Content()
+_NOTHING = MessageContent()
 _ERROR_TEXT = re.compile(
     r"\s*(?:Traceback \(most recent call last\)|(?:[A-Za-z_][\w.]{0,80})?(?:Error|Exception):)"
 )
@@ -150,7 +150,7 @@ def _add(messages: list[Message], item: Any) -> None:
         content = first_of(item, _CONTENTS)
     role = role_of(plain_text(item.get("role") or _NO_ROLE))
     if role == "call":
-        role, read = "assistant", Content(calls=calls_in(content))
+        role, read = "assistant", MessageContent(calls=calls_in(content))
     else:
         read = _NOTHING if content is None else read_content(content)
     message = {"role": role, "content": read.text}
@@ -164,7 +164,7 @@ def _add(messages: list[Message], item: Any) -> None:
             messages.append(message)
 
 
-def _complete(message: Message, item: Mapping[str, Any], read: Content) -> None:
+def _complete(message: Message, item: Mapping[str, Any], read: MessageContent) -> None:
     """Add to a message what its keys and the parts of its content hold beside the text."""
     if not _RARE.isdisjoint(item) or read.reasoning or read.calls:
         _add_rare(message, item, read)
@@ -182,7 +182,7 @@ def _complete(message: Message, item: Mapping[str, Any], read: Content) -> None:
         _mark_error(message, item)
 
 
-def _add_rare(message: Message, item: Mapping[str, Any], read: Content) -> None:
+def _add_rare(message: Message, item: Mapping[str, Any], read: MessageContent) -> None:
     """Add reasoning, calls and numbers, wherever a message has them."""
     beside = item.get("additional_kwargs")  # LangChain
     places = (item, beside) if isinstance(beside, Mapping) else (item,)

@@ -39,6 +39,7 @@ _STATUS = {
 }
 #: Reports of an evaluation, and lists in them of instances that were evaluated.
 _REPORTS = ("report.json", "results.json")
+_PREDICTIONS = re.compile(r"(?<![^/])(?:all_)?preds\.jsonl?$")
 _EVALUATED = ("unresolved", "unresolved_ids", "completed_ids", "empty_patch_ids", "generated", "applied")
 _MAX_BYTES = 16 << 20
 
@@ -220,6 +221,14 @@ def judged(run_folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Adapt
                     joined[name] = Judged(adapter, *report)
                     break
     return joined
+
+
+def repeated_predictions(found: Mapping[str, Adapter]) -> set[str]:
+    """Return files of predictions among a run's files: trajectories beside them hold the same patches."""
+    agents = SweAgent | MiniSweAgent | MiniSweMessages
+    if not any(isinstance(adapter, agents) for adapter in found.values()):
+        return set()
+    return {name for name in found if _PREDICTIONS.search(name)}
 
 
 def _report_in(folder: AnyPath) -> tuple[str, int] | None:

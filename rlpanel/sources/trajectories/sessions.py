@@ -68,7 +68,8 @@ class SessionFormat:
         if not fields["messages"]:
             return []
         tokens = fields.pop("tokens", None)
-        record = build_record(folder_step(path) or 0, [("split", "eval"), *fields.items()], path, full=full)
+        step = fields.pop("step", folder_step(path) or 0)
+        record = build_record(step, [("split", "eval"), *fields.items()], path, full=full)
         if tokens:
             record.numbers.setdefault("response_tokens", float(tokens))
         return [record]
@@ -82,7 +83,8 @@ def _plain(document: Event) -> dict[str, Any]:
 
 
 def _is_claude(path: str, event: Event) -> bool:
-    return "sessionId" in event and {"uuid", "message"} <= event.keys()
+    # A session may begin with many summaries of others.
+    return {"sessionId", "uuid", "message"} <= event.keys() or {"type", "summary", "leafUuid"} == event.keys()
 
 
 def _claude(events: Sequence[Event]) -> Fields:
@@ -126,21 +128,21 @@ def _without_abandoned(events: Sequence[Event], spoken: Sequence[Event]) -> list
         way.add(at)
         at = known[at].get("parentUuid") or known[at].get("logicalParentUuid")
     turns = {_message(known[each]).get("id") for each in way} - {None}
-
-    def is_left(event: Event) -> bool:
-        passed, branches = set(), False
-        while (at := event.get("uuid")) not in way and at not in passed:
-            passed.add(at)
-            branches |= bool(_message(event)) and not (
-                _message(event).get("id") in turns or _holds_result(event)
-            )
-            parent = event.get("parentUuid")
-            if parent not in known:
-                return False
-            event = known[parent]
-        return branches
-
-    return [event for event in spoken if not is_left(event)]
+    # Of each event beside that way: whether its parents lead to it, and whether a message leaves it.
+    above: dict[Any, tuple[bool, bool]] = dict.fromkeys(way, (True, False))
+    for event in spoken:
+        chain, at = [], event["uuid"]
+        while at in known and at not in above:
+            above[at] = (False, False)  # also ends a circle
+            chain.append(at)
+            at = known[at].get("parentUuid")
+        joins, leaves = above.get(at, (False, False))
+        for each in reversed(chain):
+            message = _message(known[each])
+            is_part = not message or message.get("id") in turns or _holds_result(known[each])
+            leaves = leaves or not is_part
+            above[each] = (joins, leaves)
+    return [event for event in spoken if above[event["uuid"]] != (True, True)]
 
 
 def _holds_result(event: Event) -> bool:
@@ -239,6 +241,10 @@ def _trace(events: Sequence[Event]) -> Fields:
     yield from _times(message.get("timestamp") for message in kept)
     yield from _usage((message.get("usage") for message in own), input="prompt_tokens", output="tokens")
     yield from _left_out(abandoned=sum(bool(message) for *_, message in nodes) - len(kept))
+    exported = header.get("rlpanel")  # what rlpanel's own export says beside the messages
+    for key, value in exported.items() if isinstance(exported, Mapping) else ():
+        if key not in ("uid", "messages"):
+            yield key, value
 
 
 def _node(event: Event) -> tuple[Any, Any, Mapping[str, Any]]:

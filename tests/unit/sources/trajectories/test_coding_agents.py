@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import rlpanel
+from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.discovery.directory import discover
+from rlpanel.sources.discovery.step_folders import select_files
+from rlpanel.sources.records.record_types import Adapter
+from rlpanel.sources.trajectories.coding_agents import SweAgent
 from tests.unit.sources.trajectories.reading import DATA, rewards, samples, spoken
 from tests.waiting import wait_until
 
@@ -58,6 +62,13 @@ def test_a_report_that_comes_later_gives_the_rewards(tmp_path: Path) -> None:
         wait_until(lambda: "reward" in run.split("eval").samples())
         table = run.split("eval").samples()
         assert table["reward"].dropna().tolist() == [1.0]
+
+
+def test_predictions_are_read_where_no_trajectories_are_beside_them() -> None:
+    found: dict[str, Adapter] = {"all_preds.jsonl": Native(), "log.jsonl": Native()}
+    assert select_files(SWE, found).keys() == {"all_preds.jsonl", "log.jsonl"}
+    found["sums__sums-1/sums__sums-1.traj"] = SweAgent()
+    assert select_files(SWE, found).keys() == {"log.jsonl", "sums__sums-1/sums__sums-1.traj"}
 
 
 def test_the_calls_of_all_models_of_mini_swe_agent_are_read() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,61 @@ def test_rows_of_a_data_set_are_sessions(tmp_path: Path) -> None:
         assert run.errors["reason"].tolist() == ["no known events in a session of 'unknown'"]
         table = run.split("eval").samples()
         assert (table["turns"].tolist(), table["tool_calls"].tolist()) == ([2, 2, 2], [2, 1, 2])
+
+
+def test_an_exported_sample_keeps_its_step_and_reward(tmp_path: Path) -> None:
+    outcome = {
+        "step": 7,
+        "uid": "a:0",
+        "rank": -1,
+        "reward": 0.5,
+        "rewards/style": 1.0,
+        "group": "g",
+        "split": "train",
+    }
+    lines = [
+        {"type": "session", "harness": "rlpanel", "id": "a:0", "rlpanel": outcome},
+        {"type": "message", "id": "0", "parentId": None, "message": {"role": "user", "content": "Ask."}},
+        {"type": "message", "id": "1", "parentId": "0", "message": {"role": "assistant", "content": "Told."}},
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (sample,) = samples(tmp_path, "train")
+    assert (sample.step, sample.reward, sample.group, sample.columns["rewards/style"]) == (7, 0.5, "g", 1)
+    assert (sample.prompt, sample.response) == ("[user] Ask.", "Told.")
+
+
+def test_a_session_may_begin_with_many_summaries(tmp_path: Path) -> None:
+    summaries = [{"type": "summary", "summary": "Before.", "leafUuid": str(number)} for number in range(50)]
+    (sample,) = samples(
+        write(tmp_path, *summaries, event("1", None, "user", "Ask."), event("2", "1", "assistant", "Told."))
+    )
+    assert len(sample.messages) == 2
+
+
+def test_branches_that_were_left_are_not_shown(tmp_path: Path) -> None:
+    events = [
+        event("1", None, "user", "Ask."),
+        event("2", "1", "assistant", "Left."),
+        event("3", "2", "user", "Left, too."),
+        event("4", "3", "assistant", "And this."),
+        event("5", "1", "assistant", "Told."),
+        event("6", "gone", "user", "Of a part that is not in the file."),
+        event("7", "5", "user", "More."),
+    ]
+    (sample,) = samples(write(tmp_path, *events))
+    assert [text for _, text in spoken(sample)] == [
+        "Ask.",
+        "Told.",
+        "Of a part that is not in the file.",
+        "More.",
+    ]
+    assert sample.columns["abandoned_messages"] == 3
+
+
+def test_a_long_session_without_a_way_to_its_beginning_is_read_in_linear_time(tmp_path: Path) -> None:
+    before = [event(f"a{n}", f"a{n - 1}" if n else None, "user", "x") for n in range(20_000)]
+    write(tmp_path, *before, event("b", None, "user", "On."), event("c", "b", "assistant", "Told."))
+    begin = time.process_time()
+    (sample,) = samples(tmp_path)
+    assert len(sample.messages) == 20_002
+    assert time.process_time() - begin < 30  # quadratic: minutes
