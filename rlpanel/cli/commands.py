@@ -116,14 +116,16 @@ def build_app(only: str = "") -> typer.Typer:
 
 
 def main() -> None:
-    """Run the command line; an `RLPanelError` is printed as one red line, with exit code 2."""
+    """Run the command line; an `RLPanelError` is printed in red, with exit code 2."""
     _ensure_home()
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     completes = "_RLPANEL_COMPLETE" in os.environ
     try:
         build_app(name if name in COMMANDS and not completes else "")(prog_name="rlpanel")
     except RLPanelError as error:
-        say(f"rlpanel: {error}", typer.colors.RED)
+        first, *others = error.lines
+        for line in (f"rlpanel: {first}", *others):
+            say(line, typer.colors.RED)
         sys.exit(ERROR)
 
 

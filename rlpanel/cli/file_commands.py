@@ -12,9 +12,11 @@ from typing import Annotated, Any
 import typer
 
 import rlpanel
+from rlpanel.cli.index_output import bad_documents, bad_lines, inferred_document, inferred_lines
 from rlpanel.cli.reader_settings import listed, say_remarks, say_unread, set_reader_environment
 from rlpanel.cli.shared_options import (
     RAW_HELP,
+    AtifFolder,
     CsvFile,
     FilterBy,
     FollowLinks,
@@ -26,6 +28,7 @@ from rlpanel.cli.shared_options import (
     ParquetFile,
     RunFolder,
     Scheduler,
+    SessionsFolder,
     SplitOption,
     Tokenizer,
 )
@@ -69,10 +72,14 @@ def index(
     keys: Map = None,
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
+    bad: Annotated[
+        int, typer.Option("--bad", min=0, help="Print so many bad lines, with reasons and their beginning.")
+    ] = 0,
 ) -> None:
     """Read a run once and print what it contains and how much time and memory reading took.
 
-    The exit code is 0 if the whole run was read, 2 after an error, and 3 if a file of it was not read.
+    Of files that no format describes, it prints which key was taken for which field, and why. The exit code
+    is 0 if the whole run was read, 2 after an error, and 3 if a file of it was not read.
     """
     set_reader_environment(keys, tokenizer, follow_links)
     from rlpanel.store.snapshot.remarks import listed_remarks
@@ -80,15 +87,18 @@ def index(
     open_run = rlpanel.open_run  # import pandas before the clock starts
     began, cpu = time.perf_counter(), cpu_seconds()
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
-        stats, unread = asdict(opened.stats()), opened.snapshot.unread
-        remarks, newer = opened.remarks, opened.snapshot.newer_writers
+        snapshot, remarks = opened.snapshot, opened.remarks
+        stats, unread, newer = asdict(opened.stats()), snapshot.unread, snapshot.newer_writers
+        bad_shown = bad_documents(opened.path, snapshot.bad_lines[:bad])
     stats |= {
         "seconds": round(time.perf_counter() - began, 3),
         "cpu_seconds": round(cpu_seconds() - cpu, 3),
         "peak_memory_bytes": peak_memory(),
     }
     if as_json:
-        known = {"unread": listed(unread), "remarks": listed_remarks(remarks), "newer_writers": list(newer)}
+        known: dict[str, Any] = {"unread": listed(unread), "remarks": listed_remarks(remarks)}
+        known |= {"newer_writers": list(newer), "inferred": [*map(inferred_document, snapshot.inferences)]}
+        known |= {"bad": bad_shown} if bad else {}
         typer.echo(json_text(stats | known, ascii_only=True))
     else:
         if stats["episodes"] == stats["rows"]:
@@ -96,6 +106,10 @@ def index(
         for name, value in (stats | {"files_not_read": len(unread)}).items():
             text = "unknown" if value is None else f"{value:,}"
             typer.echo(f"{name.replace('_', ' '):<18} {text:>16}")
+        for line in inferred_lines(snapshot.inferences):
+            typer.echo(printable(line))
+        for line in bad_lines(bad_shown, snapshot.bad_count) if bad else ():
+            typer.echo(printable(line))
     say_remarks(remarks)
     say_unread(unread)
     for sentence in newer:
@@ -110,6 +124,8 @@ def export(
     csv: CsvFile = None,
     jsonl: JsonlFile = None,
     parquet: ParquetFile = None,
+    atif: AtifFolder = None,
+    sessions: SessionsFolder = None,
     raw: Annotated[bool, typer.Option("--raw", help=RAW_HELP)] = False,
     split: SplitOption = "",
     step: Annotated[
@@ -129,8 +145,10 @@ def export(
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
 ) -> None:
-    """Write the board as an HTML file that opens without a server, or the samples as rows."""
-    kind, file = _output({"HTML": html, "CSV": csv, "JSONL": jsonl, "parquet": parquet})
+    """Write the board as an HTML file that opens without a server, or the samples as rows or trajectories."""
+    kind, file = _output(
+        {"HTML": html, "CSV": csv, "JSONL": jsonl, "parquet": parquet, "atif": atif, "sessions": sessions}
+    )
     if raw and kind != "CSV":
         raise typer.BadParameter("--raw requires --csv; the other formats keep texts as they were logged")
     if kind == "HTML" and samples is not None and samples > MAX_IN_HTML:
@@ -143,6 +161,9 @@ def export(
     if kind == "parquet" and is_stdout(file) and sys.stdout.isatty():
         raise typer.BadParameter("parquet is not text: name a file, or write it into a pipe")
     query: dict[str, Any] = {"split": split, "step": step, "filter": filter, "sort": sort, "uid": sample}
+    if kind in ("atif", "sessions"):
+        _export_trajectories(run, file, kind, samples=samples, **query)
+        return
     if kind == "HTML":
         size = export_html(run, file, samples=samples or SAMPLES, write=write_file_part, **query)
     else:
@@ -151,11 +172,29 @@ def export(
     typer.echo(printable(f"{file}: {size / 1e6:.1f} MB"), err=is_stdout(file))
 
 
+def _export_trajectories(run: Path, folder: Path, kind: str, **query: Any) -> None:
+    """Write samples as trajectories; the exit code is 3 if one of them could not be read."""
+    from rlpanel.app.run_export import export_trajectories
+    from rlpanel.store.query.trajectory_files import TRAJECTORIES
+
+    known = TRAJECTORIES[kind]
+    written = export_trajectories(run, folder, known, **query)
+    typer.echo(printable(f"{folder}: {written.files:,} files of {known.name}, {written.bytes / 1e6:.1f} MB"))
+    if written.media:
+        typer.echo(f"rlpanel: {written.media:,} images, audios and videos were left out", err=True)
+    if written.unread:
+        said = f"rlpanel: {written.unread:,} samples could not be read, the first because {written.reason}"
+        typer.echo(printable(said), err=True)
+        raise typer.Exit(INCOMPLETE)
+
+
 def _output(files: dict[str, Path | None]) -> tuple[str, Path]:
     """Return the format and the path of the only output file given."""
     given = [(kind, file) for kind, file in files.items() if file is not None]
     if len(given) != 1:
-        raise typer.BadParameter("give exactly one of --html, --csv, --jsonl and --parquet")
+        raise typer.BadParameter(
+            "give exactly one of --html, --csv, --jsonl, --parquet, --atif and --sessions"
+        )
     return given[0]
 
 

@@ -30,6 +30,10 @@ from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.prime.prime_rl import PrimeRL
 from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens
 from rlpanel.sources.records.record_types import Adapter
+from rlpanel.sources.spans.langsmith import Langfuse, LangSmith
+from rlpanel.sources.spans.mlflow import MLflow
+from rlpanel.sources.spans.opentelemetry import OpenTelemetry
+from rlpanel.sources.spans.trackio import Trackio
 
 #: Reads a file that is named after a rank while none of its lines can be read.
 NATIVE: Adapter = Native()
@@ -42,6 +46,7 @@ INSPECT: Adapter = InspectLog()
 ADAPTERS: tuple[Adapter, ...] = (
     SwiftTables(),
     Columnar(),
+    Trackio(),
     Groups(),
     TRL,
     NATIVE,
@@ -65,6 +70,10 @@ ADAPTERS: tuple[Adapter, ...] = (
     Atif(),
     HarborResults(),
     INSPECT,
+    OpenTelemetry(),
+    MLflow(),
+    LangSmith(),
+    Langfuse(),
 )
 
 

@@ -1,27 +1,30 @@
 """Reads files with unknown keys through the user's mapping: ``prompt=input,reward=score``.
 
-Keys that are not in the mapping are read as native keys. A dot enters an object: ``reward=scores.total``. An
-integer is the step of all lines, for logs without one: ``step=0``. A line may hold one sample, or several as
-columns: lists of equal length, and values that all samples share, such as the prompt of a group.
+Keys that are not in the mapping are read as native keys. A dot enters an object or a list:
+``reward=scores.total``, ``response=choices.0.text``. An integer is the step of all lines, for logs without
+one: ``step=0``. A line may hold one sample, or several as columns: lists of equal length, and values that all
+samples share.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlpanel import schema
 from rlpanel.errors import LineError, SettingError
-from rlpanel.sources.adapters.columnar import count_samples, fits_rewards, holds_samples, is_list, split_group
+from rlpanel.sources.adapters.columnar import count_samples, holds_samples, is_list, split_group
 from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
-from rlpanel.sources.records.record_types import Record, number_from_name, step_from_path
+from rlpanel.sources.records.path_numbers import step_from_path
+from rlpanel.sources.records.record_types import Record
 
 _TEXTS = ("prompt", "response", "messages")
+_ABSENT = object()
 _NUMBER, _QUOTED_NUMBER = re.compile(r"-?\d{1,16}", re.ASCII), re.compile(r'"-?\d+"', re.ASCII)
 _KNOWN = (*schema.CANONICAL, "messages", "rewards", "prompt_token_ids")
 
@@ -68,33 +71,41 @@ class MappedAdapter:
         samples: Iterable[Mapping[str, Any]] = (document,)
         if self._is_columnar(document):
             samples = self._split(document)
-        elif fits_rewards(*self._responses(document)):
+        elif holds_samples(self._responses(document)[0]):
             samples = self._split_group(document)
         return [build_record(self._step(each, path), self._fields(each), path, full=full) for each in samples]
 
+    def absent_from(self, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """Return the mapped names and keys that no record has."""
+        return {
+            name: key
+            for name, key in self.keys
+            if all(value_at(record, key, _ABSENT) is _ABSENT for record in records)
+        }
+
     def _texts(self, document: Mapping[str, Any]) -> list[Any]:
         mapped = dict(self.keys)
-        values = (_value_at(document, mapped.get(name, name)) for name in _TEXTS)
+        values = (value_at(document, mapped.get(name, name)) for name in _TEXTS)
         return [value for value in values if value is not None]
 
     def _is_columnar(self, document: Mapping[str, Any]) -> bool:
-        """Return True if the step or each text is a list with one item per sample.
+        """Return True if the step, the response or each text is a list with one item per sample.
 
         A list of objects is not: it is the conversation of a single sample.
         """
-        step = None if self.step is not None else _value_at(document, dict(self.keys).get("step", "step"))
+        step = None if self.step is not None else value_at(document, dict(self.keys).get("step", "step"))
         return is_list(step) or all(map(holds_samples, self._texts(document)))
 
     def _responses(self, document: Mapping[str, Any]) -> tuple[Any, list[Any]]:
         """Return the response of a line, and its rewards, which are lists if it holds a group."""
         mapped = dict(self.keys)
         rewards = {"reward", *(name for name in mapped if name.startswith("reward"))}
-        response = _value_at(document, mapped.get("response", "response"))
-        return response, [_value_at(document, mapped.get(name, name)) for name in rewards]
+        response = value_at(document, mapped.get("response", "response"))
+        return response, [value_at(document, mapped.get(name, name)) for name in rewards]
 
     def _split_group(self, document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield one document per sample of a group; dotted keys lead to values inside of objects."""
-        inside = {key: _value_at(document, key) for _, key in self.keys if key not in document}
+        inside = {key: value_at(document, key) for _, key in self.keys if key not in document}
         found = {**document, **{key: value for key, value in inside.items() if value is not None}}
         values = {key: to_python(value) for key, value in found.items()}
         response, rewards = self._responses(values)
@@ -104,7 +115,7 @@ class MappedAdapter:
     def _split(self, document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield one document per sample; LineError if lists that are fields differ in length."""
         mapped = [key for _, key in self.keys]
-        inside = {key: _value_at(document, key) for key in mapped if key not in document}
+        inside = {key: value_at(document, key) for key in mapped if key not in document}
         found = {**document, **{key: value for key, value in inside.items() if value is not None}}
         values = {key: to_python(value) for key, value in found.items()}
         lists = {key: each for key, each in values.items() if isinstance(each, list)}
@@ -117,34 +128,43 @@ class MappedAdapter:
     def _step(self, document: Mapping[str, Any], path: str) -> Any:
         if self.step is not None:
             return self.step
-        value = _value_at(document, dict(self.keys).get("step", "step"))
-        if value is not None:
-            return value
-        named = step_from_path(path)
-        return number_from_name(path) if named is None else named
+        value = self._logged_step(document)
+        return step_from_path(path) if value is None else value
+
+    def _logged_step(self, document: Mapping[str, Any]) -> Any:
+        """Return the step in a line; None without one, or if all lines have the same."""
+        return None if self.step is not None else value_at(document, dict(self.keys).get("step", "step"))
 
     def _fields(self, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yield the values under rlpanel's names; another key with such a name becomes ``logged_<name>``."""
         mapped = dict(self.keys)
         taken = mapped.keys() | ({"step"} if self.step is not None else set())
         for name, key in mapped.items():
-            if name != "step" and (value := _value_at(document, key)) is not None:
+            if name != "step" and (value := value_at(document, key)) is not None:
                 yield name, value
         for key, value in document.items():
             if key not in mapped.values():
                 yield f"logged_{key}" if key in taken else key, value
 
 
-def _value_at(document: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a key or of a dotted path into objects; None if it does not exist."""
+def _holds_samples(values: Any) -> bool:
+    """Return True if a list is not empty and its first item is not an object."""
+    return len(values) > 0 and not hasattr(values[0], "keys")
+
+
+def value_at(document: Mapping[str, Any], key: str, default: Any = None) -> Any:
+    """Return the value of a key or of a dotted path into objects and lists; the default without one."""
     if key in document or "." not in key:
-        return document.get(key)
+        return document.get(key, default)
     value: Any = document
     for part in key.split("."):
         value = to_python(value)
-        if not isinstance(value, dict) or part not in value:
-            return None
-        value = value[part]
+        if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, Mapping) and part in value:
+            value = value[part]
+        else:
+            return default
     return value
 
 

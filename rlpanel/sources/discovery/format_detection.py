@@ -1,8 +1,9 @@
 """Detects which adapter reads a file, from its name and its first lines.
 
-A file is read again only after it changed, because a root may have thousands of other files. A file that no
-adapter accepts is not a log. If it has all but one of the keys of a format, it is named, because a run
-without it might be incomplete. Writers that are newer than those tested are named, too.
+A file is read again only after it changed, because a root may have thousands of other files. If no adapter
+accepts a file, its fields are inferred from its first records (`rlpanel.sources.inference`). What is no
+rollout log then has none. If it has all but one of the keys of a format, it is named, because a run without
+it might be incomplete. Writers that are newer than those tested are named, too.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import logging
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rlpanel.errors import LineError, RemoteError, SourceDamaged, SourceUnready, describe_error
 from rlpanel.sources.adapters import ADAPTERS, INSPECT, NATIVE, TRL, trl
+from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.discovery.file_names import document_adapter, is_rollout_name
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.files.file_access import reason_of, stat, too_many_open
+from rlpanel.sources.inference import content
+from rlpanel.sources.inference.infer import infer
+from rlpanel.sources.inference.inference import Inference
 from rlpanel.sources.readers.containers import (
     ARCHIVE,
     DOCUMENT,
@@ -153,6 +158,8 @@ def _parts(version: str) -> tuple[int, ...]:
 
 log = logging.getLogger(__name__)
 
+#: Longest line of which fields are inferred.
+_INFER_BYTES = 16 << 20
 #: Files whose names start like this are rollouts even if none of their lines can be parsed.
 _NAMED = ("rollout_data", "data_rank")
 _NO_STATUS = os.stat_result([0] * 10)
@@ -175,6 +182,12 @@ class FileFormat:
         Whether a sample of the first line that the adapter accepts has a reward.
     newer : str
         Says that a newer version of the trainer than the tested one wrote the file; empty otherwise.
+    inference : Inference or None
+        Fields of a file that no format's adapter accepts; None for other files.
+    keys : frozenset of str
+        Keys of the first records, inner ones with dots, if a mapping or an inference depends on them.
+    absent : tuple of str
+        Names that the user mapped to keys that no first record has.
     container : Container or None
         How the file holds its records; None for the usual one of its name.
     """
@@ -185,6 +198,9 @@ class FileFormat:
     problem: str = ""
     rewarded: bool = False
     newer: str = ""
+    inference: Inference | None = None
+    keys: frozenset[str] = frozenset()
+    absent: tuple[str, ...] = ()
     container: Container | None = None
 
     def holds(self, now: os.stat_result) -> bool:
@@ -208,7 +224,7 @@ class FormatCache:
         path : str
             Real path of the file.
         name : str
-            Name of the file or of the link to it.
+            Path of the file, or of the link to it, below the run: folders may name its step.
         config : FolderConfig
 
         Raises
@@ -255,10 +271,11 @@ def _read_format(
         return FileFormat(_adapter_by_name(name), False, status, describe_error(error)), True
 
 
-def sniff(path: str, name: str, mapped: Adapter | None = None) -> FileFormat:
+def sniff(path: str, name: str, mapped: MappedAdapter | None = None) -> FileFormat:
     """Find the format of a file; a mapping given by the user is tried before all others.
 
-    It is not final while the file is empty or has no complete line yet, or lacks a key of a known format.
+    It is not final while the file has fewer complete lines than are looked at, unless a format's adapter
+    accepts one, or if it lacks a key of a known format.
 
     Raises
     ------
@@ -266,43 +283,109 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> FileFormat:
         If the file cannot be read.
     """
     # A document that was read whole shows what it is; its name counts only while it cannot be read.
-    usual, declared = container_of(name), document_adapter(name) is not None
+    base = name.rpartition("/")[2]
+    usual, declared = container_of(base), document_adapter(base) is not None
     named = None if usual in (DOCUMENT, ARCHIVE) else _adapter_by_name(name)
-    lacking, is_final = "", False
-    for content in read_contents(path, most=SNIFF_LINE_BYTES if declared else 0):
-        is_final |= content.final
-        if (found := _adapter_by_content(content, path, name, mapped)) is not None:
-            return found
-        if named is None and not lacking and (declared or is_rollout_name(name)):
-            lacking = next(filter(None, map(_lacking_key, content.lines)), "")
-    return FileFormat(
-        named, is_final and not lacking, _NO_STATUS, f"is not read: it {lacking}" if lacking else ""
-    )
+    contents: list[Content] = []
+    found: FileFormat | None = None
+    for each in read_contents(path, most=SNIFF_LINE_BYTES if declared else 0):
+        found = _mapped_format(mapped, each, name) if mapped is not None and not each.is_document else None
+        if (found := found or _accepted_format(each, path, name)) is not None:
+            is_settled = declared or each.container.kind not in ("document", "items")
+            return _with_content(found, each, mapped, is_settled=is_settled)
+        contents += [] if each.is_document else [each]
+    guesses = [
+        _with_content(_guessed_format(each, name, named), each, mapped, is_settled=each.container.grows)
+        for each in contents
+    ]
+    guesses.sort(key=lambda each: not each.problem)
+    if not (declared and guesses and guesses[0].problem):  # its parts are no samples
+        found = next(
+            (each for each in guesses if each.inference is not None and each.adapter is not None), None
+        )
+    found = found or next(iter(guesses), FileFormat(named, False, _NO_STATUS))
+    return found if declared or is_rollout_name(base) else replace(found, problem="")
 
 
-def _adapter_by_content(content: Content, path: str, name: str, mapped: Adapter | None) -> FileFormat | None:
+def _with_content(
+    found: FileFormat, each: Content, mapped: MappedAdapter | None, *, is_settled: bool
+) -> FileFormat:
+    """Return a format with what depends on the content it was found in."""
+    found = replace(found, final=found.final and is_settled, container=each.container)
+    if mapped is None:
+        return found
+    records = list(_records(each.lines))
+    return replace(found, keys=content.keys_of(records), absent=tuple(mapped.absent_from(records)))
+
+
+def _accepted_format(each: Content, path: str, name: str) -> FileFormat | None:
     """Return the format of the first adapter that accepts one of the first records."""
-    candidates = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
-    if content.is_document:
-        candidates = tuple(adapter for adapter in ADAPTERS if hasattr(adapter, "document_name"))
-    for line in content.lines:
-        found = _adapter_by_line(candidates, path, name, line)
-        if found is not None:
-            return replace(found, final=found.final and content.container.grows, container=content.container)
-        if content.container.kind == "items" and _keys_of(line) == _keys_of(content.lines[-1]):
-            return None  # the last of the first records would be refused, too
+    adapters = [adapter for adapter in ADAPTERS if not each.is_document or hasattr(adapter, "document_name")]
+    for line in each.lines:
+        # The line is parsed once for all adapters, because it may be long.
+        document = _parsed(line)
+        adapter = next((each for each in adapters if document and accepts(each, name, document)), None)
+        if document and adapter is not None:
+            rewarded, newer = _has_reward(adapter, path, document), newer_version(adapter.name, document)
+            return FileFormat(adapter, True, _NO_STATUS, rewarded=rewarded, newer=newer)
+        del document
+        if each.container.kind == "items" and _keys_of(line) == _keys_of(each.lines[-1]):
+            break  # the last of the first records would be refused, too
     return None
 
 
+def _guessed_format(each: Content, name: str, named: Adapter | None) -> FileFormat:
+    """Return what is inferred from the first records, which no adapter accepts."""
+    records = list(_records(each.lines))
+    lacking = next(filter(None, map(lacking_key, records)), "") if named is None else ""
+    inference = infer(records, name) if records else None
+    if inference is not None and inference.is_run and (not lacking or lacking.endswith("'step'")):
+        return _inferred_format(inference, records, name, final=each.final)
+    problem, keys = f"is not read: it {lacking}" if lacking else "", content.keys_of(records)
+    return FileFormat(named, each.final and not lacking, _NO_STATUS, problem, inference=inference, keys=keys)
+
+
+def _mapped_format(mapped: MappedAdapter, each: Content, name: str) -> FileFormat | None:
+    """Return the format of a file with the mapped keys; None if it lacks them.
+
+    What the mapping does not name and the file lacks otherwise, such as the step, is inferred.
+    """
+    records = list(_records(each.lines))
+    absent = mapped.absent_from(records)
+    accepted = next((record for record in records if accepts(mapped, name, record)), None)
+    if accepted is not None:
+        rewarded = _has_reward(mapped, name, accepted)
+        return FileFormat(mapped, each.final or not absent, _NO_STATUS, rewarded=rewarded)
+    if not records or {"prompt", "response", "messages"} & absent.keys():
+        return None
+    inference = infer(records, name, mapped)
+    return _inferred_format(inference, records, name, final=each.final) if inference.is_run else None
+
+
+def _inferred_format(
+    inference: Inference, records: list[dict[str, Any]], name: str, *, final: bool
+) -> FileFormat:
+    """Return the format of a file whose fields were inferred."""
+    adapter, keys = inference.adapter(), content.keys_of(records)
+    rewarded = _has_reward(adapter, name, records[0])
+    return FileFormat(adapter, final, _NO_STATUS, rewarded=rewarded, inference=inference, keys=keys)
+
+
+def _records(lines: list[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the objects in lines, without those in very long ones."""
+    for line in lines:
+        document = _parsed(line) if len(line) <= _INFER_BYTES else None
+        if document:
+            yield {key: to_python(value) for key, value in document.items()}
+
+
 def _keys_of(line: bytes) -> frozenset[str]:
-    try:
-        return frozenset(parse(line))
-    except LineError:
-        return frozenset()
+    return frozenset(_parsed(line) or ())
 
 
 def _adapter_by_name(name: str) -> Adapter | None:
     """Return the adapter of a file whose name alone shows that it holds rollouts."""
+    name = name.rpartition("/")[2]
     usual = container_of(name)
     if usual == ARCHIVE:
         return INSPECT
@@ -313,28 +396,12 @@ def _adapter_by_name(name: str) -> Adapter | None:
     return TRL if trl.NAME.fullmatch(name) else None
 
 
-def _adapter_by_line(candidates: tuple[Adapter, ...], path: str, name: str, line: bytes) -> FileFormat | None:
-    """Return the format of the first adapter that accepts a line.
-
-    The line is parsed once, because it may be long.
-    """
+def _parsed(line: bytes) -> Mapping[str, Any] | None:
+    """Return the object in a line; None if it is none."""
     try:
-        document = parse(line)
+        return parse(line)
     except LineError:
         return None
-    adapter = next((adapter for adapter in candidates if accepts(adapter, name, document)), None)
-    if adapter is None:
-        return None
-    newer = newer_version(adapter.name, document)
-    return FileFormat(adapter, True, _NO_STATUS, rewarded=_has_reward(adapter, path, document), newer=newer)
-
-
-def _lacking_key(line: bytes) -> str:
-    """Return which key of a known format a line lacks; empty if it looks like none."""
-    try:
-        return lacking_key(parse(line))
-    except LineError:
-        return ""
 
 
 def _has_reward(adapter: Adapter, path: str, document: Any) -> bool:

@@ -14,7 +14,7 @@ from functools import partial
 from rlpanel.errors import SourceUnready
 from rlpanel.sources.files.decompress import SUFFIXES as PACKED
 from rlpanel.sources.files.decompress import DecompressedStream, open_plain
-from rlpanel.sources.readers import cells, document_items, eval_archive, parquet, whole_file
+from rlpanel.sources.readers import cells, document_items, eval_archive, parquet, sqlite, whole_file
 from rlpanel.sources.readers.compressed import CompressedFile, Utf16File
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.json_parser import is_whole
@@ -35,7 +35,8 @@ class Container:
     Attributes
     ----------
     kind : str
-        ``lines``, ``document``, ``items``, ``cells``, ``parquet``, ``arrow`` or ``archive``.
+        ``lines``, ``utf-16 lines``, ``document``, ``items``, ``cells``, ``parquet``, ``arrow``, ``archive``
+        or ``sqlite``.
     keys : tuple of str or None
         Keys that lead to the list with the items; None for documents that follow one another.
     """
@@ -46,11 +47,11 @@ class Container:
     @property
     def grows(self) -> bool:
         """True if what was written is read while more is written."""
-        return self.kind in ("lines", "cells")
+        return self.kind in ("lines", "utf-16 lines", "cells")
 
 
 LINES, UTF16_LINES, DOCUMENT = Container("lines"), Container("utf-16 lines"), Container("document")
-CELLS, PARQUET, ARROW, ARCHIVE = map(Container, ("cells", "parquet", "arrow", "archive"))
+CELLS, PARQUET, ARROW, ARCHIVE, SQLITE = map(Container, ("cells", "parquet", "arrow", "archive", "sqlite"))
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def container_of(name: str) -> Container | None:
     others = {
         parquet.SUFFIX: PARQUET,
         eval_archive.SUFFIX: ARCHIVE,
+        sqlite.SUFFIX: SQLITE,
         **dict.fromkeys(parquet.ARROW_SUFFIXES, ARROW),
     }
     return next((container for suffix, container in others.items() if name.endswith(suffix)), None)
@@ -117,6 +119,8 @@ def read_contents(path: str, *, most: int = 0) -> Iterator[Content]:
         yield Content(container, parquet.first_lines(path, SNIFF_LINES), final=True)
     elif container == ARCHIVE:
         yield Content(container, eval_archive.first_lines(path, SNIFF_LINE_BYTES))
+    elif container == SQLITE:
+        yield Content(container, sqlite.first_lines(path, SNIFF_LINES, SNIFF_LINE_BYTES))
     elif container == CELLS:
         yield Content(container, cells.first_lines(path, SNIFF_LINES), final=True)
     elif container == LINES:
@@ -212,6 +216,7 @@ def open_reader(
         "parquet": parquet.ParquetFile,
         "arrow": parquet.ArrowFile,
         "archive": eval_archive.EvalArchive,
+        "sqlite": sqlite.SqliteFile,
     }
     reader = readers[container.kind](path, name, adapter, line_bytes)
     reader.container = container

@@ -108,7 +108,7 @@ def test_a_mapping_opens_no_document_of_a_checkpoint(tmp_path: Path, part: str) 
     put(tmp_path / "checkpoint-1" / "sample.json", ODD)
     before = names(tmp_path, MAPPED)
     (tmp_path / "checkpoint-1" / part).write_bytes(b"{}")
-    assert (before, names(tmp_path, MAPPED)) == ([("checkpoint-1", 1)], [])
+    assert (before, names(tmp_path, MAPPED)) == ([(".", 1)], [])
 
 
 def test_a_rewritten_document_of_a_mapped_run_is_read_live(tmp_path: Path) -> None:
