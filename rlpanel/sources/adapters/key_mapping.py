@@ -16,7 +16,7 @@ from typing import Any
 
 from rlpanel import schema
 from rlpanel.errors import LineError, SettingError
-from rlpanel.sources.adapters.columnar import count_samples, fits_rewards, holds_samples, is_list, split_group
+from rlpanel.sources.adapters.columnar import count_samples, holds_samples, is_list, split_group
 from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
@@ -71,7 +71,7 @@ class MappedAdapter:
         samples: Iterable[Mapping[str, Any]] = (document,)
         if self._is_columnar(document):
             samples = self._split(document)
-        elif fits_rewards(*self._responses(document)):
+        elif holds_samples(self._responses(document)[0]):
             samples = self._split_group(document)
         return [build_record(self._step(each, path), self._fields(each), path, full=full) for each in samples]
 

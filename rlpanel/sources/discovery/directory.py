@@ -90,16 +90,16 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class RolloutFileInfo:
-    """A rollout file in a run's folder; ``newer`` and those after it as in `FileFormat`."""
+    """A rollout file in a run's folder; the last four attributes are as in `FileFormat`."""
 
     path: str
     name: str
     adapter: Adapter
     status: os.stat_result
     newer: str = ""
-    container: Container | None = None
     keys: frozenset[str] = frozenset()
     absent: tuple[str, ...] = ()
+    container: Container | None = None
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,13 @@ class Directory:
             found += own
             if folder == run_folder or own or not rollouts:  # otherwise the folder belongs to another run
                 unread += problems
-        files = [_file_info(rollout) for rollout in _preferred(found)]
+        files = [
+            RolloutFileInfo(
+                *(each.path, each.name, each.adapter, each.format.status, each.format.newer),
+                *(each.format.keys, each.format.absent, each.format.container),
+            )
+            for each in _preferred(found)
+        ]
         return self._select(run_folder, files), [*self._unknown_keys(run_folder, files), *unread]
 
     def _unknown_keys(self, run_folder: str, found: list[RolloutFileInfo]) -> Iterator[Unread]:
@@ -336,12 +342,6 @@ class Directory:
             return None
         owner = step_folders.run_folder(entry.path, result.adapter, bound)
         return _Rollout(path, name, owner, result.adapter, result)
-
-
-def _file_info(rollout: _Rollout) -> RolloutFileInfo:
-    seen = rollout.format
-    file = rollout.path, rollout.name, rollout.adapter, seen.status
-    return RolloutFileInfo(*file, seen.newer, seen.container, seen.keys, seen.absent)
 
 
 def _preferred(rollouts: list[_Rollout]) -> list[_Rollout]:

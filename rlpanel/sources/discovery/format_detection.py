@@ -1,8 +1,9 @@
 """Detects which adapter reads a file, from its name and its first lines.
 
-A file is read again only after it changed, because a root may have thousands of other files. A file that no
-adapter accepts is not a log. If it has all but one of the keys of a format, it is named, because a run
-without it might be incomplete. Writers that are newer than those tested are named, too.
+A file is read again only after it changed, because a root may have thousands of other files. If no adapter
+accepts a file, its fields are inferred from its first records (`rlpanel.sources.inference`). If that does not
+show rollouts either, but the file has all but one of the keys of a format, it is named, because a run without
+it might be incomplete. Writers that are newer than those tested are named, too.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from rlpanel.sources.readers.containers import (
     LINES,
     SNIFF_LINE_BYTES,
     Container,
-    FileContent,
+    Content,
     container_of,
     read_contents,
 )
@@ -64,21 +65,16 @@ _KEYS: tuple[tuple[str, tuple[_Key, ...]], ...] = (
     ("rlpanel", ("step", "prompt", "response", "reward")),
 )
 _LEAST = 2
-#: Keys of a line in BFCL's scores, which are read with its results: only failures are listed.
-_FAILURE = frozenset({"id", "model_name", "test_category", "valid"})
-_FAILURES = "lists only failures; open BFCL's result/{model}, which gets its scores from here"
 
 
 def lacking_key(document: Mapping[str, Any]) -> str:
-    """Return why a line of a known format is not read, such as a lacking key; empty if it looks like none.
+    """Return which key a line lacks to be one of a known format; empty if it looks like none.
 
     Parameters
     ----------
     document : mapping
         A parsed line that no adapter accepts.
     """
-    if document.keys() >= _FAILURE:
-        return _FAILURES
     found: list[tuple[int, str]] = []
     for name, keys in _KEYS:
         lacking = [key for key in keys if not _has(document, key)]
@@ -186,14 +182,14 @@ class FileFormat:
         Whether a sample of the first line that the adapter accepts has a reward.
     newer : str
         Says that a newer version of the trainer than the tested one wrote the file; empty otherwise.
-    container : Container or None
-        How the file holds its records; None for the usual one of its name.
     inference : Inference or None
         Fields of a file that no format's adapter accepts; None for other files.
     keys : frozenset of str
         Keys of the first records, inner ones with dots, if a mapping or an inference depends on them.
     absent : tuple of str
         Names that the user mapped to keys that no first record has.
+    container : Container or None
+        How the file holds its records; None for the usual one of its name.
     """
 
     adapter: Adapter | None
@@ -202,10 +198,10 @@ class FileFormat:
     problem: str = ""
     rewarded: bool = False
     newer: str = ""
-    container: Container | None = None
     inference: Inference | None = None
     keys: frozenset[str] = frozenset()
     absent: tuple[str, ...] = ()
+    container: Container | None = None
 
     def holds(self, now: os.stat_result) -> bool:
         """Return True if the file need not be read again. A file that shrank may have been replaced."""
@@ -278,19 +274,12 @@ def _read_format(
 def sniff(
     path: str, name: str, mapped: MappedAdapter | None = None, last: MappedAdapter | None = None
 ) -> FileFormat:
-    """Find the format of a file, or infer its fields if no format's adapter accepts one of its records.
+    """Find the format of a file: the user's mapping is tried before all others, and ``last`` after.
 
-    It is not final while the file has fewer complete records than are looked at, unless an adapter accepts
-    one, or if it lacks a key of a known format.
+    ``last`` has the step that the user gives to files that name none.
 
-    Parameters
-    ----------
-    path, name : str
-        As those of `FormatCache.detect`.
-    mapped : MappedAdapter, optional
-        The user's mapping, which is tried before all others.
-    last : MappedAdapter, optional
-        Reads a file whose records only lack a step.
+    It is not final while the file has fewer complete lines than are looked at, unless a format's adapter
+    accepts one, or if it lacks a key of a known format.
 
     Raises
     ------
@@ -301,102 +290,121 @@ def sniff(
     base = name.rpartition("/")[2]
     usual, declared = container_of(base), document_adapter(base) is not None
     named = None if usual in (DOCUMENT, ARCHIVE) else _adapter_by_name(name)
-    candidates = tuple(each for each in (mapped, *ADAPTERS, last) if each is not None)
-    others: list[FileContent] = []
-    lacking, is_final = "", False
-    for held in read_contents(path, most=SNIFF_LINE_BYTES if declared else 0):
-        is_final |= held.final
-        if (found := _known_format(held, path, name, candidates)) is not None:
-            return _with_keys(found, held, mapped)
-        others += [] if held.is_document else [held]
-        if named is None and not lacking and (declared or is_rollout_name(base)):
-            lacking = next(filter(None, map(_lacking_key, held.lines)), "")
-    inferred = _inferred_format(others, name, mapped, last)
-    if inferred is not None and inferred.adapter is not None and (not lacking or lacking.endswith("'step'")):
-        return inferred
-    problem = f"is not read: it {lacking}" if lacking else ""
-    unknown = FileFormat(named, is_final and not lacking, _NO_STATUS, problem)
-    if inferred is None:
-        return unknown
-    return replace(unknown, inference=inferred.inference, keys=inferred.keys, absent=inferred.absent)
+    contents: list[Content] = []
+    found: FileFormat | None = None
+    for each in read_contents(path, most=SNIFF_LINE_BYTES if declared else 0):
+        found = _mapped_format(mapped, each, name) if mapped is not None and not each.is_document else None
+        if (found := found or _accepted_format(each, path, name)) is not None:
+            is_settled = declared or each.container.kind not in ("document", "items")
+            return _with_content(found, each, mapped, is_settled=is_settled)
+        contents += [] if each.is_document else [each]
+    guesses = [
+        _with_content(_guessed_format(each, name, named, last), each, mapped, is_settled=each.container.grows)
+        for each in contents
+    ]
+    guesses.sort(key=lambda each: not each.problem)
+    if not (declared and guesses and guesses[0].problem):  # its parts are no samples
+        found = next(
+            (each for each in guesses if each.inference is not None and each.adapter is not None), None
+        )
+    found = found or next(iter(guesses), FileFormat(named, False, _NO_STATUS))
+    return found if declared or is_rollout_name(base) else replace(found, problem="")
 
 
-def _known_format(
-    held: FileContent, path: str, name: str, candidates: tuple[Adapter, ...]
-) -> FileFormat | None:
+def _with_content(
+    found: FileFormat, each: Content, mapped: MappedAdapter | None, *, is_settled: bool
+) -> FileFormat:
+    """Return a format with what depends on the content it was found in."""
+    found = replace(found, final=found.final and is_settled, container=each.container)
+    if mapped is None:
+        return found
+    records = list(_records(each.lines))
+    return replace(found, keys=content.keys_of(records), absent=tuple(mapped.absent_from(records)))
+
+
+def _accepted_format(each: Content, path: str, name: str) -> FileFormat | None:
     """Return the format of the first adapter that accepts one of the first records."""
-    if held.is_document:
-        candidates = tuple(adapter for adapter in ADAPTERS if hasattr(adapter, "document_name"))
-    for line in held.lines:
-        found = _adapter_by_line(candidates, path, name, line)
-        if found is not None:
-            return replace(found, final=found.final and held.container.grows, container=held.container)
-        if held.container.kind == "items" and _keys_of(line) == _keys_of(held.lines[-1]):
-            return None  # the last of the first records would be refused, too
+    adapters = [adapter for adapter in ADAPTERS if not each.is_document or hasattr(adapter, "document_name")]
+    for line in each.lines:
+        # The line is parsed once for all adapters, because it may be long.
+        document = _parsed(line)
+        adapter = next((each for each in adapters if document and accepts(each, name, document)), None)
+        if document and adapter is not None:
+            rewarded, newer = _has_reward(adapter, path, document), newer_version(adapter.name, document)
+            if adapter is NATIVE and (found := _renamed_response(document, each, name)):
+                return found
+            return FileFormat(adapter, True, _NO_STATUS, rewarded=rewarded, newer=newer)
+        del document
+        if each.container.kind == "items" and _keys_of(line) == _keys_of(each.lines[-1]):
+            break  # the last of the first records would be refused, too
     return None
 
 
-def _with_keys(found: FileFormat, held: FileContent, mapped: MappedAdapter | None) -> FileFormat:
-    """Add the mapped names whose keys no record has; the format is not final until each was found."""
-    if mapped is None:
-        return found
-    records = list(_records(held.lines))
-    absent = tuple(mapped.absent_from(records))
-    final = found.final and not (absent and found.adapter is mapped and not held.final)
-    return replace(found, final=final, keys=content.keys_of(records), absent=absent)
+def _guessed_format(
+    each: Content, name: str, named: Adapter | None, last: MappedAdapter | None
+) -> FileFormat:
+    """Return what is inferred from the first records, which no adapter accepts, or else ``last``."""
+    records = list(_records(each.lines))
+    lacking = next(filter(None, map(lacking_key, records)), "") if named is None else ""
+    inference = infer(records, name) if records else None
+    if inference is not None and last is not None and "step" in inference.missing:
+        others = tuple(lacked for lacked in inference.missing if lacked != "step")
+        inference = replace(inference, step=last.step, missing=others)
+    if inference is not None and inference.is_run and (not lacking or lacking.endswith("'step'")):
+        return _inferred_format(inference, records, name, final=each.final)
+    accepted = next((record for record in records if last and accepts(last, name, record)), None)
+    if last is not None and accepted is not None:
+        return FileFormat(last, each.final, _NO_STATUS, rewarded=_has_reward(last, name, accepted))
+    problem, keys = f"is not read: it {lacking}" if lacking else "", content.keys_of(records)
+    return FileFormat(named, each.final and not lacking, _NO_STATUS, problem, inference=inference, keys=keys)
+
+
+def _renamed_response(document: Mapping[str, Any], each: Content, name: str) -> FileFormat | None:
+    """Return the format of lines with rlpanel's step and prompt, and a response under another name."""
+    if not {"response", "messages", "response_token_ids"}.isdisjoint(document):
+        return None
+    records = list(_records(each.lines))
+    inference = infer(records, name)
+    is_renamed = inference.is_run and {"response", "messages"} & inference.keys.keys()
+    return _inferred_format(inference, records, name, final=each.final) if is_renamed else None
+
+
+def _mapped_format(mapped: MappedAdapter, each: Content, name: str) -> FileFormat | None:
+    """Return the format of a file with the mapped keys; None if it lacks them.
+
+    What the mapping does not name and the file lacks otherwise, such as the step, is inferred.
+    """
+    records = list(_records(each.lines))
+    absent = mapped.absent_from(records)
+    accepted = next((record for record in records if accepts(mapped, name, record)), None)
+    if accepted is not None:
+        rewarded = _has_reward(mapped, name, accepted)
+        return FileFormat(mapped, each.final or not absent, _NO_STATUS, rewarded=rewarded)
+    if not records or {"prompt", "response", "messages"} & absent.keys():
+        return None
+    inference = infer(records, name, mapped)
+    return _inferred_format(inference, records, name, final=each.final) if inference.is_run else None
 
 
 def _inferred_format(
-    contents: list[FileContent], name: str, mapped: MappedAdapter | None, last: MappedAdapter | None
-) -> FileFormat | None:
-    """Return the format of the surest inference; it has an adapter if the records are rollouts.
-
-    A mapping names some of the fields, and the others are inferred: not in a file that lacks a mapped text.
-    """
-    found: list[FileFormat] = []
-    for held in contents:
-        records = list(_records(held.lines))
-        absent = mapped.absent_from(records) if mapped is not None else {}
-        if not records:
-            continue
-        keys = content.keys_of(records)
-        inference = infer(records, name, mapped)
-        if last is not None and "step" in inference.missing:
-            inference = replace(inference, step=last.step)
-        each = FileFormat(
-            *(None, held.final and held.container.grows, _NO_STATUS),
-            container=held.container,
-            inference=inference,
-            keys=keys,
-            absent=tuple(absent),
-        )
-        if inference.is_run and not {"prompt", "response", "messages"} & absent.keys():
-            adapter = inference.adapter()
-            each = replace(each, adapter=adapter, rewarded=_has_reward(adapter, name, records[0]))
-        found.append(each)
-    return max(found, key=_sureness, default=None)
-
-
-def _sureness(found: FileFormat) -> tuple[bool, float]:
-    return found.adapter is not None, found.inference.confidence if found.inference is not None else 0.0
+    inference: Inference, records: list[dict[str, Any]], name: str, *, final: bool
+) -> FileFormat:
+    """Return the format of a file whose fields were inferred."""
+    adapter, keys = inference.adapter(), content.keys_of(records)
+    rewarded = _has_reward(adapter, name, records[0])
+    return FileFormat(adapter, final, _NO_STATUS, rewarded=rewarded, inference=inference, keys=keys)
 
 
 def _records(lines: list[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the objects in lines, without those in very long ones."""
     for line in lines:
-        try:
-            document = parse(line) if len(line) <= _INFER_BYTES else {}
-        except LineError:
-            continue
+        document = _parsed(line) if len(line) <= _INFER_BYTES else None
         if document:
             yield {key: to_python(value) for key, value in document.items()}
 
 
 def _keys_of(line: bytes) -> frozenset[str]:
-    try:
-        return frozenset(parse(line))
-    except LineError:
-        return frozenset()
+    return frozenset(_parsed(line) or ())
 
 
 def _adapter_by_name(name: str) -> Adapter | None:
@@ -412,28 +420,12 @@ def _adapter_by_name(name: str) -> Adapter | None:
     return TRL if trl.NAME.fullmatch(name) else None
 
 
-def _adapter_by_line(candidates: tuple[Adapter, ...], path: str, name: str, line: bytes) -> FileFormat | None:
-    """Return the format of the first adapter that accepts a line.
-
-    The line is parsed once, because it may be long.
-    """
+def _parsed(line: bytes) -> Mapping[str, Any] | None:
+    """Return the object in a line; None for any other line."""
     try:
-        document = parse(line)
+        return parse(line)
     except LineError:
         return None
-    adapter = next((adapter for adapter in candidates if accepts(adapter, name, document)), None)
-    if adapter is None:
-        return None
-    newer = newer_version(adapter.name, document)
-    return FileFormat(adapter, True, _NO_STATUS, rewarded=_has_reward(adapter, path, document), newer=newer)
-
-
-def _lacking_key(line: bytes) -> str:
-    """Return which key of a known format a line lacks; empty if it looks like none."""
-    try:
-        return lacking_key(parse(line))
-    except LineError:
-        return ""
 
 
 def _has_reward(adapter: Adapter, path: str, document: Any) -> bool:

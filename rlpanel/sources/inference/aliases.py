@@ -20,28 +20,30 @@ GRADES = (0.96, 0.88, 0.76, 0.62, 0.5)
 ALIASES = {
     "messages": """
         messages (OpenAI, TRL, verifiers), conversation (enterprise-arena);
-        conversations (ShareGPT, LLaMA-Factory), trajectory (mini-swe-agent);
+        conversations (ShareGPT, LLaMA-Factory), trajectory (mini-swe-agent), message_log (NeMo-RL);
         history (SWE-agent), traj (tau-bench), transcript, dialogue, dialog;
         chat, chat_history (LangChain), trace, turns, rollout;
         steps (ATIF), events, interactions""",
     "prompt": """
-        prompt (rlpanel, TRL, OpenAI), input_prompt (SkyRL), prompts (ROLL, TRL), prompt_text;
+        prompt (rlpanel, TRL, OpenAI), input_prompt (SkyRL), prompts (ROLL, TRL), prompt_text, prompt_str;
         question (Qwen2.5-Math), problem (MATH), query (ms-swift);
         instruction (alpaca_eval), input (verl, Inspect), problem_statement (SWE-bench);
-        question_content (LiveCodeBench), user_prompt, question_text, query_text;
+        question_content (LiveCodeBench), user_prompt, user_input, input_text, question_text, query_text,
+        task_description;
         task, context (lm-evaluation-harness), observation, obs (vending-env)""",
     "response": """
         response (rlpanel), completion (TRL, human-eval, verifiers), completions (TRL), generation,
         generations (OpenR1), model_output, model_response, output_response (SkyRL), responses (ROLL),
         assistant_response, response_text, completion_text, raw_completion, sampled_text, rollout_text,
         choices.0.message.content (OpenAI), choices.0.text (OpenAI), model_patch (SWE-bench), llm_output,
-        llm_response, raw_response;
-        output (verl, alpaca_eval), outputs (vLLM), prediction, predictions, generated_text
-        (Transformers), generated, generated_code, generated_answer, model_answer, model_outputs,
-        output_text (OpenAI), raw_output, reply, resps.0.0 (lm-evaluation-harness);
-        code (Qwen2.5-Math), sampled (OpenAI Evals), action (vending-env), solution (Reflexion), result
-        (BFCL), assistant, raw, final_output;
-        pred (Qwen2.5-Math), answer (GSM8K), text (OpenAI), final_answer, content""",
+        llm_response, raw_response, response_str, completion_str, raw_output, resps.0.0
+        (lm-evaluation-harness), generated_text (Transformers), generated, generated_code,
+        generated_answer;
+        output (verl, alpaca_eval), outputs (vLLM), prediction, predictions, model_answer, model_outputs,
+        output_text (OpenAI), reply, answer_text;
+        code (Qwen2.5-Math), sampled (OpenAI Evals), action (vending-env), result (BFCL), assistant, raw,
+        final_output;
+        pred (Qwen2.5-Math), answer (GSM8K), solution (Reflexion), text (OpenAI), final_answer, content""",
     "reward": """
         reward (rlpanel, verifiers, tau-bench), total_reward (tinker-cookbook), episode_reward,
         final_reward, return, reward_total, reward_score, reward_value, mean_reward, overall_reward,

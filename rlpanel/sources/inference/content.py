@@ -41,6 +41,8 @@ def values_by_path(record: Mapping[str, Any]) -> dict[str, Any]:
                 waiting.append((f"{path}.", child, depth + 1))
             elif depth < MAX_DEPTH and _is_single_object(child):
                 waiting.append((f"{path}.0.", child[0], depth + 1))
+            elif _is_single_text(child):
+                found[f"{path}.0.0"] = child[0][0]
     return found
 
 
@@ -53,6 +55,12 @@ def _is_single_object(value: Any) -> bool:
     return (
         isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict) and not is_messages(value)
     )
+
+
+def _is_single_text(value: Any) -> bool:
+    """Return True for a text in a list in a list, as of the only choice for the only request."""
+    inner = value[0] if isinstance(value, list) and len(value) == 1 else None
+    return isinstance(inner, list) and len(inner) == 1 and isinstance(inner[0], str)
 
 
 def share(fits: Callable[[Any], bool], values: Sequence[Any]) -> float:

@@ -6,6 +6,7 @@ another key can be it. Data sets, and chats without rewards, are not rollouts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -36,6 +37,9 @@ _NOT_REWARDS = frozenset(
     | {"time", "timestamp", "date", "year", "seconds", "ms", "latency", "duration", "cost", "price"}
     | {"temperature"}
 )
+#: Names of files that hold what policies wrote, even without rewards: conversations, and texts.
+_NAMED_TRAJECTORIES = re.compile(r"rollouts?(?![a-z])|trajector(?:y|ies)|episodes?(?![a-z])")
+_NAMED_SAMPLES = re.compile(rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])")
 #: Keys whose records are the turns of an episode.
 _EPISODES = ("episode", "episode_id", "trajectory_id", "traj_id")
 
@@ -100,7 +104,7 @@ def infer(
         What the user says about the keys; the rest is inferred.
     """
     sample = [content.values_by_path(record) for record in records[:SAMPLE]]
-    found = _Fields(_columns(sample), mapped)
+    found = _Fields(_columns(sample), mapped, path)
     guesses = {
         meaning: found.taken[meaning].guess for meaning in (*_FIRST, *found.taken) if meaning in found.taken
     }
@@ -147,9 +151,12 @@ class _Fields:
     columns : list of _Column
     mapped : MappedAdapter or None
         Fields and keys that the user named.
+    path : str
+        The file's path, whose name may say that it holds samples.
     """
 
-    def __init__(self, columns: list[_Column], mapped: MappedAdapter | None) -> None:
+    def __init__(self, columns: list[_Column], mapped: MappedAdapter | None, path: str = "") -> None:
+        self._name = path.rpartition("/")[2].lower()
         self._columns = {column.key: column for column in columns}
         self._whole = _whole_texts(columns)
         self._named = dict(mapped.keys) if mapped is not None else {}
@@ -192,13 +199,16 @@ class _Fields:
         reward, prompt = self.taken.get("reward"), self.taken.get("prompt")
         is_sampled = "step" in self.taken or self._has_sampling_keys()
         if "response" not in self.taken:
-            return reward is not None
+            return reward is not None or _NAMED_TRAJECTORIES.search(self._name) is not None
         group = answer.match.group
         if reward is not None and reward.guess.confidence >= LEAST:
             # A name that other logs use as well needs a question beside it.
             asked = prompt is not None and prompt.match.group < 3
-            return asked or group == 0 or (group == 1 and is_sampled)
-        return is_sampled and (group == 0 or (group == 1 and self._is_generated()))
+            return asked or group == 0 or (group == 1 and (is_sampled or "group" in self.taken))
+        is_named = _NAMED_SAMPLES.search(self._name) is not None
+        return (is_named and group < 2) or (
+            is_sampled and (group == 0 or (group == 1 and self._is_generated()))
+        )
 
     def equal_keys(self) -> tuple[str, ...]:
         """Return the keys of a decisive field that are about equally likely and hold other values."""
@@ -274,13 +284,15 @@ class _Fields:
 
     def _suits(self, meaning: str, column: _Column, match: NameMatch) -> bool:
         """Return True unless a key's values contradict those of the fields found before."""
+        if meaning == "response":
+            return match.group < _UNSURE or "." not in column.key  # `doc.answer` is part of the task
         if meaning == "reward":
             return self._is_one_per_response(column)
         if meaning == "step":
             return not self._counts_turns(column)
         if meaning == "group":
             values = list(map(str, column.values))
-            return len(set(values)) < len(values) or "prompt" not in self.taken
+            return len(set(values)) < len(values) or "prompt" not in self.taken or self._has_groups()
         return True
 
     def _is_one_per_response(self, column: _Column) -> bool:
@@ -291,6 +303,12 @@ class _Fields:
             return lengths == {1}
         responses = self._columns[answer.guess.key].values
         return [*map(_item_count, column.values)] == [*map(_item_count, responses)]
+
+    def _has_groups(self) -> bool:
+        """Return True if a record holds several responses."""
+        answer = self.taken.get("response")
+        column = self._columns.get(answer.guess.key) if answer is not None else None
+        return column is not None and any(_item_count(value) > 1 for value in column.values)
 
     def _counts_turns(self, column: _Column) -> bool:
         """Return True if a number rises by one within each episode: it is the turn, not the update."""

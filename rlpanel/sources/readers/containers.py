@@ -36,7 +36,8 @@ class Container:
     Attributes
     ----------
     kind : str
-        ``lines``, ``document``, ``items``, ``cells``, ``parquet``, ``arrow``, ``archive`` or ``database``.
+        ``lines``, ``utf-16 lines``, ``document``, ``items``, ``cells``, ``parquet``, ``arrow``, ``archive``
+        or ``sqlite``.
     keys : tuple of str or None
         Keys that lead to the list with the items; None for documents that follow one another.
     """
@@ -47,16 +48,15 @@ class Container:
     @property
     def grows(self) -> bool:
         """True if what was written is read while more is written."""
-        return self.kind in ("lines", "cells")
+        return self.kind in ("lines", "utf-16 lines", "cells")
 
 
 LINES, UTF16_LINES, DOCUMENT = Container("lines"), Container("utf-16 lines"), Container("document")
-CELLS, PARQUET, ARROW, ARCHIVE = map(Container, ("cells", "parquet", "arrow", "archive"))
-DATABASE = Container("database")
+CELLS, PARQUET, ARROW, ARCHIVE, SQLITE = map(Container, ("cells", "parquet", "arrow", "archive", "sqlite"))
 
 
 @dataclass(frozen=True)
-class FileContent:
+class Content:
     """What a file holds if it is read in one way.
 
     Attributes
@@ -93,13 +93,13 @@ def container_of(name: str) -> Container | None:
     others = {
         parquet.SUFFIX: PARQUET,
         eval_archive.SUFFIX: ARCHIVE,
-        sqlite.SUFFIX: DATABASE,
+        sqlite.SUFFIX: SQLITE,
         **dict.fromkeys(parquet.ARROW_SUFFIXES, ARROW),
     }
     return next((container for suffix, container in others.items() if name.endswith(suffix)), None)
 
 
-def read_contents(path: str, *, most: int = 0) -> Iterator[FileContent]:
+def read_contents(path: str, *, most: int = 0) -> Iterator[Content]:
     """Yield what a file holds, in the ways in which it may be read, the likeliest first.
 
     Parameters
@@ -117,23 +117,23 @@ def read_contents(path: str, *, most: int = 0) -> Iterator[FileContent]:
     """
     container = container_of(path) or LINES
     if container in (PARQUET, ARROW):
-        yield FileContent(container, parquet.first_lines(path, SNIFF_LINES), final=True)
+        yield Content(container, parquet.first_lines(path, SNIFF_LINES), final=True)
     elif container == ARCHIVE:
-        yield FileContent(container, eval_archive.first_lines(path, SNIFF_LINE_BYTES))
-    elif container == DATABASE:
-        yield FileContent(container, sqlite.first_lines(path, SNIFF_LINES, SNIFF_LINE_BYTES))
+        yield Content(container, eval_archive.first_lines(path, SNIFF_LINE_BYTES))
+    elif container == SQLITE:
+        yield Content(container, sqlite.first_lines(path, SNIFF_LINES, SNIFF_LINE_BYTES))
     elif container == CELLS:
-        yield FileContent(container, cells.first_lines(path, SNIFF_LINES), final=True)
+        yield Content(container, cells.first_lines(path, SNIFF_LINES), final=True)
     elif container == LINES:
         lines, final, container = _first_lines(path)
-        yield FileContent(container, lines, final)
+        yield Content(container, lines, final)
         if not lines or not is_whole(lines[0]) or lines[0].lstrip().startswith(b"["):
             yield from _documents(path, most, is_named=False)
     else:
         yield from _documents(path, most, is_named=True)
 
 
-def _documents(path: str, most: int, *, is_named: bool) -> Iterator[FileContent]:
+def _documents(path: str, most: int, *, is_named: bool) -> Iterator[Content]:
     """Yield what a document holds; ``is_named`` if its name says that it is one."""
     head, is_end = document_items.read_head(path, most)
     text = head.strip()
@@ -144,18 +144,18 @@ def _documents(path: str, most: int, *, is_named: bool) -> Iterator[FileContent]
     first, _, rest = text.partition(b"\n")
     if is_named and rest.strip() and first.startswith(b"{") and is_whole(first):
         lines, final, container = _first_lines(path)
-        yield FileContent(container, lines, final)
+        yield Content(container, lines, final)
         return
     parts = document_items.find_parts(head)
     is_one = is_end and text.startswith(b"{") and all(part.keys is not None for part in parts)
     if is_end and not parts and text.startswith(b"["):  # perhaps the messages of one sample
-        yield FileContent(DOCUMENT, [events_line(text)], is_document=True)
+        yield Content(DOCUMENT, [events_line(text)], is_document=True)
     if is_one and parts:
-        yield FileContent(DOCUMENT, [text], is_document=True)
+        yield Content(DOCUMENT, [text], is_document=True)
     for part in parts:
-        yield FileContent(Container("items", part.keys), list(part.first))
+        yield Content(Container("items", part.keys), list(part.first))
     if is_one and (is_named or is_whole(text)):
-        yield FileContent(DOCUMENT, [text])
+        yield Content(DOCUMENT, [text])
     if is_named or first.strip() in (b"{", b"["):  # otherwise it is the first part of a line
         if is_one:
             whole_file.check_complete(text)
@@ -173,7 +173,7 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
     OSError
         If the file cannot be read.
     """
-    found: FileContent | None = None
+    found: Content | None = None
     for content in read_contents(path):
         if content.lines and not content.is_document and (found is None or content.container.kind == "items"):
             found = content
@@ -219,7 +219,7 @@ def open_reader(
         "parquet": parquet.ParquetFile,
         "arrow": parquet.ArrowFile,
         "archive": eval_archive.EvalArchive,
-        "database": sqlite.SqliteFile,
+        "sqlite": sqlite.SqliteFile,
     }
     opened = SessionFile if is_session(adapter) else readers[container.kind]
     reader = opened(path, name, adapter, line_bytes)
