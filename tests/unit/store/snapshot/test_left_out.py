@@ -52,6 +52,12 @@ def test_commands_say_what_is_left_out(tmp_path: Path, command: str) -> None:
     assert (left["older_attempts"], left["bad_lines"], left["restarts"]) == (4, 1, [2])
 
 
+@pytest.mark.parametrize("kind", ["--html", "--jsonl"])
+def test_an_export_says_it_too(tmp_path: Path, kind: str) -> None:
+    done = CliRunner().invoke(app, ["export", str(restarted(tmp_path / "run")), kind, str(tmp_path / "out")])
+    assert f"{SENTENCE}; 1 bad line left out\n" in done.stderr
+
+
 def test_the_list_of_runs_counts_excluded_samples(tmp_path: Path) -> None:
     restarted(tmp_path / "run")
     (row,) = QUESTIONS["runs"](tmp_path).rows
