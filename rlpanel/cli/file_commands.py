@@ -166,15 +166,16 @@ def export(
 
     if kind == "parquet" and is_stdout(file) and sys.stdout.isatty():
         raise typer.BadParameter("parquet is not text: name a file, or write it into a pipe")
+    out: dict[str, Any] = {"write": write_file_part, "note": say_left_out}
     query: dict[str, Any] = {"split": split, "step": step, "filter": filter, "sort": sort, "uid": sample}
     if kind in ("atif", "sessions"):
         _export_trajectories(run, file, kind, samples=samples, **query)
         return
     if kind == "HTML":
-        size = export_html(run, file, samples=samples or SAMPLES, write=write_file_part, **query)
+        size = export_html(run, file, samples=samples or SAMPLES, **out, **query)
     else:
         kind = "CSV, raw" if raw else kind
-        size = export_rows(run, file, kind, samples=samples, write=write_file_part, **query)
+        size = export_rows(run, file, kind, samples=samples, **out, **query)
     typer.echo(printable(f"{file}: {size / 1e6:.1f} MB"), err=is_stdout(file))
 
 
@@ -184,7 +185,7 @@ def _export_trajectories(run: Path, folder: Path, kind: str, **query: Any) -> No
     from rlpanel.store.query.trajectory_files import TRAJECTORIES
 
     known = TRAJECTORIES[kind]
-    written = export_trajectories(run, folder, known, **query)
+    written = export_trajectories(run, folder, known, note=say_left_out, **query)
     typer.echo(printable(f"{folder}: {written.files:,} files of {known.name}, {written.bytes / 1e6:.1f} MB"))
     if written.media:
         typer.echo(f"rlpanel: {written.media:,} images, audios and videos were left out", err=True)

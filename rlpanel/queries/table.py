@@ -60,8 +60,8 @@ REMARKS = TableColumn(
 LEFT_OUT = TableColumn(
     "left_out",
     "object",
-    "Numbers above zero of what does not count: older_attempts, duplicates, discarded, bad_lines and "
-    "unread_files, with a sentence; empty if everything counts.",
+    "Numbers above zero of what does not count: older_attempts, duplicates, discarded, bad_lines, "
+    "empty_lines (padding) and unread_files, with a sentence; empty if everything counts.",
 )
 BY = TableColumn(
     "by",

@@ -340,6 +340,7 @@ class JsonlFile:
             chunk.bad.append(BadLine(number, offset, reason[:REASON_CHARS]))
             return
         chunk.good_lines += 1
+        chunk.empty_lines += not records
         length, digest = length or len(line), line_hash(line)
         for part in range(len(records)):
             chunk.raw_locators.extend((offset, length, number, part, digest))

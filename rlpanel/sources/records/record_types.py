@@ -157,6 +157,8 @@ class Chunk:
         One locator per sample, in line order: the values of all, without an object for each.
     parts : list
         The samples in the same order: lists of records, or batches of columns.
+    empty_lines : int
+        Number of good lines that hold no sample, such as padding of a batch.
     more : bool
         True if the byte budget was used up, so complete lines may still be unread.
     hole : Hole
@@ -168,6 +170,7 @@ class Chunk:
     bad: list[BadLine] = field(default_factory=list)
     good_lines: int = 0
     blank_lines: int = 0
+    empty_lines: int = 0
     bytes: int = 0
     more: bool = False
     hole: Hole = NO_HOLE

@@ -11,7 +11,7 @@ from typing import Any
 
 from rlpanel.sources.records.chat_shapes import chat_items
 from rlpanel.sources.records.fields import build_record
-from rlpanel.sources.records.path_numbers import step_from_path
+from rlpanel.sources.records.path_numbers import step_in_words
 from rlpanel.sources.records.record_types import Record
 from rlpanel.sources.records.tool_calls import parsed_text, plain_text
 
@@ -78,7 +78,7 @@ def build_call(fields: Fields, path: str, *, full: bool) -> Record:
     """
     named = list(fields)
     record = build_record(
-        step_from_path(path) or 0, [field for field in named if field[0] != _COUNT], path, full=full
+        step_in_words(path) or 0, [field for field in named if field[0] != _COUNT], path, full=full
     )
     count = dict(named).get(_COUNT)
     if isinstance(count, int | float):

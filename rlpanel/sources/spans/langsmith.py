@@ -28,6 +28,7 @@ class LangSmith:
     """Adapter for LangSmith's runs."""
 
     name = "LangSmith"
+    lacks_steps = True
     looks = "*.jsonl, *.json, *.csv or *.parquet with 'run_type', 'inputs' and 'outputs' (LangSmith)"
 
     def accepts(self, path: str, document: Row) -> bool:
@@ -67,6 +68,7 @@ class Langfuse:
     """Adapter for Langfuse's traces and observations."""
 
     name = "Langfuse"
+    lacks_steps = True
     looks = (
         "*.jsonl, *.json or *.csv with 'input', 'output' and 'htmlPath', 'traceId' or 'trace_id' (Langfuse)"
     )

@@ -34,6 +34,7 @@ class MLflow:
     """Adapter for MLflow's traces."""
 
     name = "MLflow"
+    lacks_steps = True
     looks = "*.json or *.jsonl with 'info' and 'data', which holds 'spans' (MLflow)"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:

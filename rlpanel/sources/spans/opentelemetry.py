@@ -57,6 +57,7 @@ class OpenTelemetry:
     """Adapter for spans of OpenTelemetry."""
 
     name = "OpenTelemetry"
+    lacks_steps = True
     looks = "*.jsonl or *.json with 'resourceSpans', or spans with 'context' and 'attributes' (OpenTelemetry)"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:

@@ -48,6 +48,7 @@ class SweAgent:
     """Adapter for SWE-agent's trajectories."""
 
     name = "SWE-agent"
+    lacks_steps = True
     looks = "{instance}.traj with 'history' (SWE-agent)"
     document_name = re.compile(r".+\.traj")
     path_in_run = re.compile(r"(?<![^/])([^/]+)/\1\.traj$|[^/]+$")
@@ -71,6 +72,7 @@ class MiniSweAgent:
     """Adapter for mini-swe-agent's trajectories."""
 
     name = "mini-swe-agent"
+    lacks_steps = True
     looks = "{instance}.traj.json with 'messages' and 'info' (mini-swe-agent)"
     document_name = re.compile(r".+\.traj\.json")
     path_in_run = re.compile(r"(?<![^/])([^/]+)/\1\.traj\.json$|[^/]+$")
@@ -94,6 +96,7 @@ class MiniSweMessages:
     """Adapter for mini-swe-agent's first trajectories: the file is the list of messages."""
 
     name = "mini-swe-agent, messages"
+    lacks_steps = True
     looks = "{instance}.traj.json with a list of messages (mini-swe-agent)"
     document_name = MiniSweAgent.document_name
     path_in_run = MiniSweAgent.path_in_run

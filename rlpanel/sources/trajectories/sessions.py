@@ -55,6 +55,7 @@ class SessionFormat:
     read_events: Callable[[Sequence[Event]], Fields]
     path_in_run: re.Pattern[str]
     whole_session = True
+    lacks_steps = True
 
     def accepts(self, path: str, document: Event) -> bool:
         """Return True if a line is an event of this program."""
@@ -366,6 +367,7 @@ class SessionRows:
     """Adapter of data sets on the Hub: a row holds the events of a session of one of these programs."""
 
     name = "session traces, rows"
+    lacks_steps = True
     looks = "rows with 'harness', 'session_id' and 'traces' (session traces in a data set of the Hub)"
 
     def accepts(self, path: str, document: Event) -> bool:

@@ -34,6 +34,7 @@ class TauBench:
     """Adapter for tau-bench's trials."""
 
     name = "tau-bench"
+    lacks_steps = True
     looks = "*.json with a list of 'task_id', 'reward', 'traj', 'info' (tau-bench)"
 
     def accepts(self, path: str, document: Logged) -> bool:
@@ -78,6 +79,7 @@ class Tau2Bench:
     """Adapter for tau2-bench's simulations."""
 
     name = "tau2-bench"
+    lacks_steps = True
     looks = "*.json with 'simulations', or simulations/*.json (tau2-bench)"
     path_in_run = re.compile(r"(?<![^/])(?:simulations/)?[^/]+$")
 
@@ -158,6 +160,7 @@ class Bfcl:
     score: str = ""
     stamp: tuple[int, ...] = ()
     result: str = ""
+    lacks_steps = True
     looks = "result/{model}/**/*_result.json, lines with 'id' and 'result' (BFCL)"
     document_name = re.compile(r".+_(?:result|score)\.json")
     path_in_run = re.compile(

@@ -43,6 +43,7 @@ class VerifiersResults:
 
     model: str = ""
     env: str = ""
+    lacks_steps = True
     looks = "results.jsonl with 'example_id', 'prompt', 'completion', 'reward' (verifiers)"
 
     @property

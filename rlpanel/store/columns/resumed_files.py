@@ -142,7 +142,7 @@ class ResumedFiles:
             is_new = newer.first > older.first
             if _has_same_prompts(older, newer, common) or (later and is_new and len(common) > 1):
                 cuts |= {file: min(newer.first, cuts.get(file, newer.first)) for file in older.files}
-            elif is_new and newer.last > older.last and len(common) > 1:
+            elif is_new and len(common) > 1:
                 self.doubtful[place] = (*self.doubtful.get(place, ()), *common.tolist())
         return cuts
 

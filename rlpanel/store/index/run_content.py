@@ -329,6 +329,7 @@ class RunContent:
 
     def _take_chunk(self, file: RunFile, chunk: Chunk) -> None:
         file.blank_count += chunk.blank_lines
+        file.empty_count += chunk.empty_lines
         file.hole = file.hole.joined(chunk.hole)
         if len(chunk):
             self.table.add_chunk(file.number, chunk, self.version)

@@ -123,6 +123,7 @@ class SnapshotBuilder:
             bad_lines=(*content.bad_lines, *folder.bad_lines, *_bad_scalar_lines(scalars)),
             bad_count=counts.bad + folder.bad_count + scalars.bad_count,
             blank_count=counts.blank,
+            empty_count=counts.empty,
             problems=status.problems,
             unread=status.unread,
             newer_writers=status.newer_writers,

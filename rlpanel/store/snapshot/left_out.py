@@ -23,9 +23,11 @@ class Omissions:
         Number of samples that count.
     older_attempts, duplicates, discarded : int
         Numbers of samples: of attempts that a restarted job logged again, of lines that were logged twice,
-        and of those that the trainer discarded.
+        and of those that failed by the environment's fault or that the trainer discarded.
     bad_lines, unread_files : int
         Numbers of lines and files that could not be read, of all splits.
+    empty_lines : int
+        Number of lines that hold no sample, such as padding of a batch.
     restarts : tuple of int
         Steps at which newer attempts begin.
     """
@@ -37,6 +39,7 @@ class Omissions:
     bad_lines: int = 0
     unread_files: int = 0
     restarts: tuple[int, ...] = ()
+    empty_lines: int = 0
 
     @property
     def excluded(self) -> int:
@@ -51,7 +54,7 @@ class Omissions:
             reasons = [
                 (self.older_attempts, f"of older attempts ({self._restarted}the newest attempt counts)"),
                 (self.duplicates, "logged twice"),
-                (self.discarded, "discarded by the trainer"),
+                (self.discarded, "discarded, as failed or not trained on"),
             ]
             named = ", ".join(f"{count:,} {reason}" for count, reason in reasons if count)
             parts.append(
@@ -59,6 +62,8 @@ class Omissions:
             )
         if self.bad_lines:
             parts.append(f"{_number(self.bad_lines, 'bad line')} left out")
+        if self.empty_lines:
+            parts.append(f"{_number(self.empty_lines, 'line')} without a sample, such as padding")
         if self.unread_files:
             parts.append(f"{_number(self.unread_files, 'file')} not read")
         return "; ".join(parts)
@@ -66,7 +71,7 @@ class Omissions:
     @property
     def listed(self) -> dict[str, object]:
         """The counts above zero as plain values with the sentence, for JSON; empty if nothing is left out."""
-        names = ("older_attempts", "duplicates", "discarded", "bad_lines", "unread_files")
+        names = ("older_attempts", "duplicates", "discarded", "bad_lines", "empty_lines", "unread_files")
         found = {name: value for name in names if (value := getattr(self, name))}
         if not found:
             return {}
@@ -87,7 +92,8 @@ class Omissions:
 
 def left_out(snapshot: Snapshot, *, all_splits: bool = False) -> Omissions:
     """Count what a snapshot's numbers leave out: those of its split, or of all splits."""
-    files = {"bad_lines": snapshot.bad_count, "unread_files": len(snapshot.unread)}
+    files = {"bad_lines": snapshot.bad_count, "empty_lines": snapshot.empty_count}
+    files["unread_files"] = len(snapshot.unread)
     if all_splits:  # here, the samples that were discarded are a split of their own
         state = snapshot.state
         older, twice = (int(np.count_nonzero(state == kind)) for kind in (OLDER, DUPLICATE))

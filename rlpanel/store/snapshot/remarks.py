@@ -200,7 +200,7 @@ def sequence_remarks(epochs: int, doubtful: Sequence[int], split: str) -> Iterat
         yield Remark(
             "attempts",
             f"{steps_text(doubtful).capitalize()}: two attempts are mixed? A later file has these steps as "
-            "well, as after a resume, but other prompts; all samples count.",
+            "well, as after a resume, but nothing is sure; all samples count.",
             tuple(doubtful),
             "may hold samples of two attempts",
             split,

@@ -104,6 +104,8 @@ class Snapshot(SamplePlaces):
         Files and folders that cannot be read at present; the run is incomplete while there are any.
     newer_writers : tuple of str
         Says which files were written by a newer version of their trainer than the tested one.
+    empty_count : int
+        Number of good lines that hold no sample, such as padding of a batch.
     restarts : tuple of int
         Steps at which a restarted job began another attempt (see `attempts`).
     newest_line : float
@@ -132,6 +134,7 @@ class Snapshot(SamplePlaces):
     bad_lines: tuple[BadLineAt, ...] = ()
     bad_count: int = 0
     blank_count: int = 0
+    empty_count: int = 0
     problems: tuple[str, ...] = ()
     unread: tuple[Unread, ...] = ()
     newer_writers: tuple[str, ...] = ()

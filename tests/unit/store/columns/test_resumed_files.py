@@ -70,6 +70,13 @@ def test_equal_prompts_in_all_steps_need_a_file_that_reaches_as_far(tmp_path: Pa
     assert counted(tmp_path)[1] == 12
 
 
+def test_a_shorter_file_with_equal_prompts_in_all_steps_is_doubtful(tmp_path: Path) -> None:
+    put(tmp_path / "a.jsonl", (batch(step, 0.0, "play") for step in range(1, 7)))
+    put(tmp_path / "b.jsonl", (batch(step, 1.0, "play") for step in (4, 5)))
+    by_step, older, remarks = counted(tmp_path)
+    assert (by_step[4], older, remarks) == ((8, 0.5), 0, ["attempts"])
+
+
 def test_each_resume_replaces_the_one_before(tmp_path: Path) -> None:
     put(tmp_path / "a.jsonl", (batch(step, 0.0) for step in range(1, 7)))
     put(tmp_path / "b.jsonl", (batch(step, 0.5) for step in range(4, 10)))

@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 import rlpanel
 from rlpanel.cli.commands import app
 from rlpanel.queries.catalogue import QUESTIONS
-from rlpanel.store.snapshot.left_out import Omissions
+from rlpanel.settings import CacheLimits, Reading, StoreLimits
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.left_out import Omissions, left_out
 from tests.factories import append
 
 SAMPLE: dict[str, Any] = {"prompt": "q", "response": "a", "reward": 0.5}
@@ -34,7 +36,8 @@ def test_the_counts_are_one_sentence() -> None:
     )
     assert left.sentence == (
         "6 of 16 samples are excluded: 3 of older attempts (restarted at steps 4, 9; the newest attempt "
-        "counts), 1 logged twice, 2 discarded by the trainer; 1 bad line left out; 2 files not read"
+        "counts), 1 logged twice, 2 discarded, as failed or not trained on; 1 bad line left out; "
+        "2 files not read"
     )
     assert (Omissions(7).sentence, Omissions(7).listed) == ("", {})
 
@@ -47,6 +50,12 @@ def test_commands_say_what_is_left_out(tmp_path: Path, command: str) -> None:
     answer = json.loads(CliRunner().invoke(app, [command, str(run), "--json"]).stdout)
     left = (answer.get("about") or answer)["left_out"]
     assert (left["older_attempts"], left["bad_lines"], left["restarts"]) == (4, 1, [2])
+
+
+@pytest.mark.parametrize("kind", ["--html", "--jsonl"])
+def test_an_export_says_it_too(tmp_path: Path, kind: str) -> None:
+    done = CliRunner().invoke(app, ["export", str(restarted(tmp_path / "run")), kind, str(tmp_path / "out")])
+    assert f"{SENTENCE}; 1 bad line left out\n" in done.stderr
 
 
 def test_the_list_of_runs_counts_excluded_samples(tmp_path: Path) -> None:
@@ -75,3 +84,22 @@ def test_a_split_counts_what_was_discarded_from_it(tmp_path: Path) -> None:
     with rlpanel.open_run(tmp_path, follow=False) as run:
         counts = [run.split(name).left_out.discarded for name in ("train", "eval")]
         assert (counts, run.left_out.discarded) == ([2, 1], 0)
+
+
+def test_padding_is_counted_also_when_a_backlog_is_read_and_from_the_index(tmp_path: Path) -> None:
+    verl: dict[str, Any] = {"input": "q", "output": "a", "score": 1.0, "step": 1}
+    padding = [verl | {"uid": f"pad{index:032x}_0_0"} for index in range(3)]
+    for index, document in enumerate([verl | {"uid": "x_0_0"}, *padding] * 2):
+        append(tmp_path / "1.jsonl", json.dumps(document | {"number": index}).encode() + b"\n")
+    limits = StoreLimits(cache=CacheLimits(min_log_bytes=0))
+    for reading in (Reading(jobs=0, backlog_bytes=1), Reading(jobs=0)):
+        index = RunIndex(tmp_path, "run", reading, limits=limits)
+        index.rescan()
+        while index.read():
+            pass
+        index.read_last_lines()
+        found = left_out(index.snapshot)
+        assert (index.snapshot.rows, found.empty_lines) == (2, 6)
+        assert found.sentence == "6 lines without a sample, such as padding"
+        index.close()
+    assert (tmp_path / ".rlpanel").is_dir()
