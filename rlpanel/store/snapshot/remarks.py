@@ -20,7 +20,7 @@ from rlpanel.schema import FIELD_REMARKS
 from rlpanel.sources.records.field_values import READ_FROM
 from rlpanel.store.columns.related_rows import has_key, mix
 from rlpanel.store.columns.scalar_log import Scalars
-from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN, TRAIN_CODE, limit_codes
+from rlpanel.store.columns.splits import DISCARDED, SPLIT_COLUMN, TRAIN, TRAIN_CODE, limit_codes
 
 Kind = Literal["evaluation", "attempts", "groups", "split", "epochs", "fields", "guess"]
 #: Kind of a remark on what was inferred about a file.
@@ -292,7 +292,8 @@ def field_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
                 f"{name!r} is a number in some samples and a text in {_share(texts, len(rows))}: statistics "
                 f"of {name} leave out the texts, which are the column {name}_text."
             )
-    if len(rows) and not any(map(snapshot.has_number, ("response_chars", "response_tokens"))):
+    has_response = any(map(snapshot.has_number, ("response_chars", "response_tokens")))
+    if len(rows) and not has_response and not snapshot.split.startswith(DISCARDED):
         sentences.append(
             f"None of the {len(rows):,} samples has a response: the lines have none, or it is null."
         )
