@@ -17,6 +17,7 @@ from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.language.language_switch import LanguageSwitch
+from rlpanel.panels.mapping.mapping_form import MappingForm
 from rlpanel.panels.report.report import board_download
 from rlpanel.panels.sample.sample_detail import SampleDetail
 from rlpanel.panels.samples.sample_grid import SampleGrid
@@ -57,6 +58,7 @@ class Layout:
         context = board.context
         self._samples: SampleGrid | None = None
         self._detail: SampleDetail | None = None
+        self._form: MappingForm | None = None
         self._controls = PageControls(context.selection, owns_window=owns_window)
         self._findings = FindingsBadge(context)
         self._views = _column("rl-board", read_assets("app/page/views.css"))
@@ -78,9 +80,11 @@ class Layout:
         )  # fmt: skip
         context.selection.param.watch(self._restyle, "dark")
         context.param.watch(self._hide_empty, "view")
+        context.param.watch(self._offer_form, ["root_diagnosis", "mapping_form"])
         context.param.watch(self._lead_with_sample, "shaded_steps")
         self._restyle()
         self._hide_empty()
+        self._offer_form()
         self.window: BrowserWindow | None = None
         if owns_window:
             self.window = BrowserWindow(on_key=self.on_key)
@@ -137,6 +141,14 @@ class Layout:
         """Hide the views while there are no samples; the empty state covers them."""
         shown = bool(self.board.context.snapshot.samples)
         self._views.styles = {"visibility": "visible" if shown else "hidden"}
+
+    def _offer_form(self, *_: Any) -> None:
+        """Add the form that maps keys to fields when it is first needed: most pages never need it."""
+        context = self.board.context
+        needed = context.mapping_form == "open" or (context.root_diagnosis is not None and not context.runs)
+        if self._form is None and needed and not context.read_only:
+            self._form = MappingForm(context, self.board.open_with)
+            self._main.insert(1, self._form)
 
     def _lead_with_sample(self, event: Any) -> None:
         """While a finding is open, its sample stands above the grid where columns are below each other."""

@@ -112,6 +112,12 @@ class Context(param.Parameterized):
     left_out = param.List(
         default=[], item_type=Unread, doc="Links that are not followed and folders that cannot be listed."
     )
+    mapping_form = param.Selector(
+        default="auto",
+        objects=["auto", "open", "closed"],
+        doc="Whether the form that maps keys to fields covers the page; auto: for a folder without runs "
+        "whose files look like rollouts.",
+    )
     index = param.ClassSelector(class_=RunIndex, allow_None=True, doc="The selected run's index.")
     view = param.ClassSelector(
         class_=RunView,

@@ -105,27 +105,32 @@ class EmptyState(Notice):
 
     def __init__(self, context: Context, on_demo: Callable[[], None]) -> None:
         super().__init__(
-            buttons={"demo": ""}, sizing_mode="stretch_width", margin=0, css_classes=["rl-stage"]
+            buttons={"map": "", "demo": ""}, sizing_mode="stretch_width", margin=0, css_classes=["rl-stage"]
         )
         self.context, self._on_demo = context, on_demo
         context.param.watch(self._draw, ["runs", "view", "root", "root_diagnosis"])
         self._draw()
 
     def receive(self, message: Any) -> None:
-        """Open the demo. The message comes from the browser."""
+        """Open the demo, or the form that maps keys to fields. The message comes from the browser."""
         if message == "demo":
             self._on_demo()
+        elif message == "map":
+            self.context.mapping_form = "open"
 
     def _draw(self, *_: Any) -> None:
         context = self.context
         if context.snapshot.samples:
             self.visible = False
         elif context.runs:
-            self.param.update(html=_waiting(context.snapshot), buttons={"demo": ""}, visible=True)
+            self.param.update(html=_waiting(context.snapshot), buttons={"map": "", "demo": ""}, visible=True)
         else:
             html = getting_started_html(context.root, context.root_diagnosis)
-            label = "" if context.read_only else tr("Open the demo run")
-            self.param.update(html=html, buttons={"demo": label}, visible=True)
+            writes = not context.read_only
+            maps = writes and context.root_diagnosis is not None and bool(context.root_diagnosis.seen)
+            buttons = {"map": tr("Map the fields of a file") if maps else ""}
+            buttons["demo"] = tr("Open the demo run") if writes else ""
+            self.param.update(html=html, buttons=buttons, visible=True)
 
 
 def _waiting(snapshot: Snapshot) -> str:
