@@ -36,9 +36,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "sources/prime": ("sources/records", "sources/files"),
     "sources/adapters": (*("sources/records", "sources/files", "sources/prime"),),
     "sources/readers": ("sources/records", "sources/files", "sources/adapters"),
+    "sources/inference": ("sources/records", "sources/adapters"),
     "sources/discovery": (
         *("sources/records", "sources/files", "sources/prime", "sources/adapters"),
-        "sources/readers",
+        *("sources/readers", "sources/inference"),
     ),
     "sources/mapping": (
         *("sources/records", "sources/files", "sources/adapters", "sources/readers"),

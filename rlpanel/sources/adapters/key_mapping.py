@@ -1,8 +1,9 @@
 """Reads files with unknown keys through the user's mapping: ``prompt=input,reward=score``.
 
-Keys that are not in the mapping are read as native keys. A dot enters an object: ``reward=scores.total``. An
-integer is the step of all lines, for logs without one: ``step=0``. A line may hold one sample, or several as
-columns: lists of equal length, and values that all samples share.
+Keys that are not in the mapping are read as native keys. A dot enters an object or a list:
+``reward=scores.total``, ``response=choices.0.text``. An integer is the step of all lines, for logs without
+one: ``step=0``. A line may hold one sample, or several as columns: lists of equal length, and values that all
+samples share.
 """
 
 from __future__ import annotations
@@ -70,21 +71,23 @@ class MappedAdapter:
 
     def _texts(self, document: Mapping[str, Any]) -> list[Any]:
         mapped = dict(self.keys)
-        values = (_value_at(document, mapped.get(name, name)) for name in _TEXTS)
+        values = (value_at(document, mapped.get(name, name)) for name in _TEXTS)
         return [value for value in values if value is not None]
 
     def _is_columnar(self, document: Mapping[str, Any]) -> bool:
-        """Return True if the step or each text is a list with one item per sample.
+        """Return True if the step, the response or each text is a list with one item per sample.
 
         A list of objects is not: it is the conversation of a single sample.
         """
-        step = None if self.step is not None else _value_at(document, dict(self.keys).get("step", "step"))
-        return is_list(step) or all(is_list(text) and _holds_samples(text) for text in self._texts(document))
+        response = value_at(document, dict(self.keys).get("response", "response"))
+        texts = self._texts(document) if response is None else [response]
+        step = self._logged_step(document)
+        return is_list(step) or all(is_list(text) and _holds_samples(text) for text in texts)
 
     def _split(self, document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield one document per sample; LineError if lists that are fields differ in length."""
         mapped = [key for _, key in self.keys]
-        inside = {key: _value_at(document, key) for key in mapped if key not in document}
+        inside = {key: value_at(document, key) for key in mapped if key not in document}
         found = {**document, **{key: value for key, value in inside.items() if value is not None}}
         values = {key: to_python(value) for key, value in found.items()}
         lists = {key: each for key, each in values.items() if isinstance(each, list)}
@@ -97,18 +100,19 @@ class MappedAdapter:
     def _step(self, document: Mapping[str, Any], path: str) -> Any:
         if self.step is not None:
             return self.step
-        value = _value_at(document, dict(self.keys).get("step", "step"))
-        if value is not None:
-            return value
-        named = step_from_path(path)
-        return number_from_name(path) if named is None else named
+        value = self._logged_step(document)
+        return step_of_path(path) if value is None else value
+
+    def _logged_step(self, document: Mapping[str, Any]) -> Any:
+        """Return the step in a line; None without one, or if all lines have the same."""
+        return None if self.step is not None else value_at(document, dict(self.keys).get("step", "step"))
 
     def _fields(self, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yield the values under rlpanel's names; another key with such a name becomes ``logged_<name>``."""
         mapped = dict(self.keys)
         taken = mapped.keys() | ({"step"} if self.step is not None else set())
         for name, key in mapped.items():
-            if name != "step" and (value := _value_at(document, key)) is not None:
+            if name != "step" and (value := value_at(document, key)) is not None:
                 yield name, value
         for key, value in document.items():
             if key not in mapped.values():
@@ -120,16 +124,25 @@ def _holds_samples(values: Any) -> bool:
     return len(values) > 0 and not hasattr(values[0], "keys")
 
 
-def _value_at(document: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a key or of a dotted path into objects; None if it does not exist."""
+def step_of_path(path: str) -> int | None:
+    """Return the step that a file's path names, or the number that is its name; None without one."""
+    named = step_from_path(path)
+    return number_from_name(path) if named is None else named
+
+
+def value_at(document: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a key or of a dotted path into objects and lists; None if it does not exist."""
     if key in document or "." not in key:
         return document.get(key)
     value: Any = document
     for part in key.split("."):
         value = to_python(value)
-        if not isinstance(value, dict) or part not in value:
+        if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, dict) and part in value:
+            value = value[part]
+        else:
             return None
-        value = value[part]
     return value
 
 

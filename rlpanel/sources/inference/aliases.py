@@ -1,0 +1,181 @@
+"""Names under which other programs log a field, each with the programs that write it.
+
+A field's names are in groups: those of the first group mean hardly anything else, and the later a group is,
+the more often its names mean something else. `read_name` finds a name's field and group.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+#: Confidence in a name of the first group, the second, and so on.
+GRADES = (0.96, 0.88, 0.76, 0.62, 0.5)
+
+#: Field → its names, each with the programs that write it; ``;`` ends a group. Names without a program are
+#: variants of those beside them.
+ALIASES = {
+    "messages": """
+        messages (OpenAI, TRL, verifiers), conversation (enterprise-arena);
+        conversations (ShareGPT, LLaMA-Factory), trajectory (mini-swe-agent);
+        history (SWE-agent), traj (tau-bench), transcript, dialogue, dialog;
+        chat, chat_history (LangChain), trace, turns, rollout;
+        steps (ATIF), events, interactions""",
+    "prompt": """
+        prompt (rlpanel, TRL, OpenAI), input_prompt (SkyRL), prompts (ROLL, TRL), prompt_text;
+        question (Qwen2.5-Math), problem (MATH), query (ms-swift);
+        instruction (alpaca_eval), input (verl, Inspect), problem_statement (SWE-bench);
+        question_content (LiveCodeBench), user_prompt, question_text, query_text;
+        task, context (lm-evaluation-harness), observation, obs (vending-env)""",
+    "response": """
+        response (rlpanel), completion (TRL, human-eval, verifiers), completions (TRL), generation,
+        generations (OpenR1), model_output, model_response, output_response (SkyRL), responses (ROLL),
+        assistant_response, response_text, completion_text, raw_completion, sampled_text, rollout_text,
+        choices.0.message.content (OpenAI), choices.0.text (OpenAI), model_patch (SWE-bench), llm_output,
+        llm_response, raw_response;
+        output (verl, alpaca_eval), outputs (vLLM), prediction, predictions, generated_text
+        (Transformers), generated, generated_code, generated_answer, model_answer, model_outputs,
+        output_text (OpenAI), raw_output, reply, resps.0.0 (lm-evaluation-harness);
+        code (Qwen2.5-Math), sampled (OpenAI Evals), action (vending-env), solution (Reflexion), result
+        (BFCL), assistant, raw, final_output;
+        pred (Qwen2.5-Math), answer (GSM8K), text (OpenAI), final_answer, content""",
+    "reward": """
+        reward (rlpanel, verifiers, tau-bench), total_reward (tinker-cookbook), episode_reward,
+        final_reward, return, reward_total, reward_score, reward_value, mean_reward, overall_reward,
+        episode_return;
+        score (verl, Inspect), scores (ROLL, Qwen2.5-Math), rewards (TRL), overall_score (UltraFeedback),
+        rm_scores (verl), total_score, final_score, reward_model_score;
+        correct, is_correct (rLLM), passed (human-eval), success, is_success, task_success, resolved
+        (SWE-bench), solved, is_solved (Reflexion), acc (verl, lm-evaluation-harness), accuracy,
+        correctness, pass, is_passed, exact_match (lm-evaluation-harness), outcome, win, won;
+        f1 (SQuAD), em (SQuAD), pass_rate, graded, valid (BFCL), utility, grade, rating""",
+    "rewards": """
+        rewards (rlpanel), reward_info (tau-bench), reward_components, reward_breakdown, reward_parts,
+        reward_dict, sub_rewards, component_rewards;
+        scores (Inspect), metrics (verifiers), score_breakdown, subscores""",
+    "ground_truth": """
+        ground_truth (rlpanel, verl), gt (Qwen2.5-Math), gts (verl), reward_model.ground_truth (verl),
+        reference_answer, expected_answer (NeMo Skills), gold (lm-evaluation-harness), gold_answer,
+        correct_answer, true_answer, canonical_solution (human-eval);
+        target (Inspect), targets, ideal (OpenAI Evals), reference, references, expected, expected_output,
+        reference_solution;
+        answer (GSM8K, verifiers), answers (SQuAD), solution (MATH), label (slime)""",
+    "step": """
+        step (rlpanel, TRL), global_step (ROLL, Lightning), global_steps (verl), train_step, training_step
+        (open-instruct), gen_step (ms-swift), trainer_step, policy_step, optimizer_step, update_step,
+        rl_step, step_num;
+        iteration (tinker-cookbook), training_iteration (RLlib), step_index (rolloutscope), iter, update,
+        step_id, num_updates, rollout_step;
+        epoch, train_iter, checkpoint_step, ckpt_step""",
+    "group": """
+        group (rlpanel), group_id (rlpanel), group_index (slime), group_idx (tinker-cookbook), task_id
+        (human-eval, tau-bench), question_id (MT-bench), example_id (verifiers), instance_id (SWE-bench),
+        prompt_id, problem_id;
+        task_name (Harbor), doc_id (lm-evaluation-harness), idx (Qwen2.5-Math), task_idx, question_idx,
+        prompt_idx, prompt_index, example_idx, problem_idx, problem_index""",
+    "response_tokens": """
+        response_tokens (rlpanel), tokens (OpenAI), completion_tokens, output_tokens""",
+    "response_token_ids": """
+        response_token_ids (rlpanel), completion_ids (TRL), response_ids (verl), output_ids (SGLang),
+        output_token_ids, completion_token_ids, generated_ids, action_ids;
+        token_ids (vLLM), tokens (atropos, slime)""",
+    "logprobs": """
+        logprobs (rlpanel, vLLM), log_probs (slime), token_logprobs (OpenAI), logps (TRL),
+        response_logprobs, response_log_probs, completion_logprobs, output_token_logprobs (SGLang),
+        generation_logprobs (NeMo-RL)""",
+    "old_logprobs": "old_logprobs (rlpanel), old_log_probs (verl), old_logps",
+    "ref_logprobs": "ref_logprobs (rlpanel), ref_log_probs (slime), ref_log_prob (verl)",
+    "rollout_logprobs": "rollout_logprobs (rlpanel), rollout_log_probs (slime, verl)",
+    "loss_mask": """
+        loss_mask (rlpanel, slime), response_mask (verl), completion_mask (TRL), action_mask;
+        masks (atropos), assistant_masks (TRL), token_loss_mask (NeMo-RL), mask""",
+    "advantage": "advantage (rlpanel), advantages (verl, TRL), adv, advantage_value",
+    "truncated": "truncated (rlpanel), is_truncated (verifiers), overlong",
+    "finish_reason": """
+        finish_reason (rlpanel, vLLM), stop_reason (Anthropic), choices.0.finish_reason (OpenAI)""",
+    "status": "status (rlpanel, slime); exit_status (SWE-agent), termination_reason (rLLM)",
+    "split": "split (rlpanel, tinker-cookbook)",
+}
+_ENTRY = re.compile(r"([\w.]+)(?:\s+\(([^)]*)\))?")
+
+#: Keys that only the sampling of a policy leaves beside a response: data sets for training have none of them.
+SAMPLING = frozenset(
+    {"task_id", "instance_id", "example_id", "sample_id", "sample_idx", "sample_index", "rollout_id"}
+    | {"rollout_idx", "trajectory_id", "trial", "attempt", "generator", "finish_reason", "stop_reason"}
+    | {"is_truncated", "is_correct"}
+)
+
+#: Last parts of a path that say nothing by themselves: ``score.value`` is a score.
+_GENERIC = frozenset(
+    {"value", "score", "total", "mean", "overall", "content", "text", "reward", "final", "raw"}
+)
+#: Loss of confidence for each level of nesting, and for a name that only ends with a known one.
+_NESTED, _LONGER = 0.04, 0.14
+
+
+class NameMatch(NamedTuple):
+    """How well a key names a field.
+
+    Attributes
+    ----------
+    confidence : float
+        From 0 to 1; 0 if the key does not name the field.
+    group : int
+        Group of the name in `ALIASES`.
+    rank : int
+        Place of the name in the table.
+    source : str
+        Programs that write it; empty if it is a variant.
+    """
+
+    confidence: float
+    group: int
+    rank: int
+    source: str
+
+
+_NONE = NameMatch(0.0, len(GRADES), 0, "")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_OTHER = re.compile(r"[^a-z0-9.@]+")
+
+
+def plain_name(key: str) -> str:
+    """Return a key in lower case with ``_`` between its words: ``taskId`` and ``Task-ID`` are ``task_id``."""
+    return _OTHER.sub("_", _CAMEL.sub("_", key).lower()).strip("_")
+
+
+@cache
+def _names(meaning: str) -> dict[str, NameMatch]:
+    """Return the names of a field."""
+    names: dict[str, NameMatch] = {}
+    for group, text in enumerate(ALIASES[meaning].split(";")):
+        for name, source in _ENTRY.findall(text):
+            match = NameMatch(GRADES[group], group, len(names), " ".join(source.split()))
+            names.setdefault(name, match)
+    return names
+
+
+def read_name(meaning: str, key: str) -> NameMatch:
+    """Return how well a dotted key names a field: by itself, by its last part, or by that part's end."""
+    path, names = plain_name(key), _names(meaning)
+    if path in names:
+        return names[path]
+    *parents, last = path.split(".")
+    lost = _NESTED * len(parents)
+    if parents and last in _GENERIC and parents[-1] in names:
+        return _less(names[parents[-1]], lost)
+    if last in names:
+        return _less(names[last], lost)
+    ends = [name for name in names if "." not in name and last.endswith(f"_{name}")]
+    return _less(names[max(ends, key=len)], lost + _LONGER) if ends else _NONE
+
+
+def _less(match: NameMatch, lost: float) -> NameMatch:
+    return match._replace(confidence=match.confidence - lost)
+
+
+@cache
+def names_any(key: str) -> bool:
+    """Return True if a key is a name of any field."""
+    return any(read_name(meaning, key).confidence for meaning in ALIASES)

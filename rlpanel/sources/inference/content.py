@@ -1,0 +1,164 @@
+"""What the values under a key are: texts, conversations, numbers, counters, lists of values per token.
+
+All functions take the values of one key in the sampled records, without those that lack it or hold null.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from rlpanel.errors import LineError
+from rlpanel.sources.records.json_parser import parse_value
+from rlpanel.sources.records.messages import is_messages
+
+#: Most keys of a sample, levels of objects and characters of a JSON text that are looked at.
+MAX_PATHS, MAX_DEPTH, MAX_TEXT = 400, 3, 200_000
+_NUMBER_TEXT = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*", re.ASCII)
+_TRUTH = {"true": 1.0, "false": 0.0}
+#: Numbers beyond this are no rewards, and a step is below this.
+_LARGEST_REWARD, _LARGEST_STEP = 1e5, 2**53
+#: Roles of the policy's messages. Their spellings are in `records.messages`; here they only separate a
+#: conversation with an answer from a prompt.
+_POLICY = frozenset({"assistant", "agent", "model", "ai", "gpt", "bot", "chatgpt", "llm"})
+
+
+def values_by_path(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a record by dotted path; a list's only object is entered as item 0."""
+    found: dict[str, Any] = {}
+    waiting = [("", record, 0)]
+    while waiting and len(found) < MAX_PATHS:
+        prefix, value, depth = waiting.pop(0)
+        for key, child in value.items():
+            path = f"{prefix}{key}"
+            if child is None or len(found) >= MAX_PATHS:
+                continue
+            found[path] = child
+            if depth < MAX_DEPTH and isinstance(child, dict):
+                waiting.append((f"{path}.", child, depth + 1))
+            elif depth < MAX_DEPTH and _is_single_object(child):
+                waiting.append((f"{path}.0.", child[0], depth + 1))
+    return found
+
+
+def _is_single_object(value: Any) -> bool:
+    return (
+        isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict) and not is_messages(value)
+    )
+
+
+def share(fits: Callable[[Any], bool], values: Sequence[Any]) -> float:
+    """Return the share of values that fit."""
+    return sum(map(fits, values)) / len(values) if values else 0.0
+
+
+def items_of(value: Any) -> list[Any]:
+    """Return the items of a list that is not a conversation: one value per sample; else the value alone."""
+    return value if isinstance(value, list) and value and not is_messages(value) else [value]
+
+
+def is_text(value: Any) -> bool:
+    """Return True for a text that is not blank, or a conversation, or a list of such."""
+    return all(
+        (isinstance(item, str) and bool(item.strip()))
+        or (isinstance(item, (list, dict)) and is_messages(item))
+        for item in items_of(value)
+    )
+
+
+def read_conversation(value: Any) -> Sequence[Mapping[str, Any]] | None:
+    """Return the messages of a conversation, also from JSON text; None for any other value."""
+    if isinstance(value, str) and value.lstrip()[:2] in ("[{", "[\n", "[ ") and len(value) <= MAX_TEXT:
+        try:
+            value = parse_value(value)
+        except LineError:
+            return None
+    return value if isinstance(value, list) and is_messages(value) else None
+
+
+def is_conversation(value: Any) -> bool:
+    """Return True for a list of chat messages, or its JSON text."""
+    return read_conversation(value) is not None
+
+
+def holds_answer(value: Any) -> bool:
+    """Return True for a conversation in which the policy speaks."""
+    return any(_role(message) in _POLICY for message in read_conversation(value) or ())
+
+
+def _role(message: Mapping[str, Any]) -> str:
+    return str(message.get("role") or message.get("from") or "").lower()
+
+
+def as_number(value: Any) -> float | None:
+    """Return a number, the number in a text, or that of True and False; None for any other value."""
+    if isinstance(value, (int, float)):
+        return float(value) if abs(value) < 1e300 or not math.isfinite(value) else None
+    if isinstance(value, str):
+        text = value.strip().lower()
+        return float(text) if _NUMBER_TEXT.fullmatch(text) else _TRUTH.get(text)
+    return None
+
+
+def numbers_of(value: Any) -> list[float]:
+    """Return the numbers of a value: one, or those of a list; none if an item is no number."""
+    numbers = [as_number(item) for item in items_of(value)]
+    return [number for number in numbers if number is not None] if None not in numbers else []
+
+
+def is_reward(value: Any) -> bool:
+    """Return True for a number, or a list of some, in the range of rewards; NaN counts as a missing one."""
+    numbers = numbers_of(value)
+    return bool(numbers) and all(not abs(number) > _LARGEST_REWARD for number in numbers)
+
+
+def is_counter(numbers: Sequence[float]) -> bool:
+    """Return True if at least three whole numbers rise by one from record to record: a line number or id."""
+    return len(numbers) > 2 and all(after - before == 1 for before, after in pairwise(numbers))
+
+
+def is_step(value: Any) -> bool:
+    """Return True for a whole number from -1 on, or a list of such."""
+    numbers = numbers_of(value)
+    truth = any(isinstance(item, bool) for item in items_of(value))
+    return bool(numbers) and not truth and all(_is_whole(number) for number in numbers)
+
+
+def _is_whole(number: float) -> bool:
+    return math.isfinite(number) and number.is_integer() and -1 <= number < _LARGEST_STEP
+
+
+def is_parts(value: Any) -> bool:
+    """Return True for an object of numbers, or of ``{score, weight}``."""
+    return isinstance(value, dict) and bool(value) and all(map(_is_part, value.values()))
+
+
+def _is_part(value: Any) -> bool:
+    return as_number(value.get("score") if isinstance(value, dict) else value) is not None
+
+
+def is_label(value: Any) -> bool:
+    """Return True for a short text or a number: the value of an id or a status."""
+    return all(isinstance(item, (str, int, float)) and len(str(item)) <= 128 for item in items_of(value))
+
+
+def is_number_list(value: Any) -> bool:
+    """Return True for a list of numbers or nulls, one per token."""
+    return isinstance(value, list) and bool(value) and all(_is_number(item) for item in value)
+
+
+def is_id_list(value: Any) -> bool:
+    """Return True for a list of whole numbers."""
+    return is_number_list(value) and all(isinstance(item, int) for item in value)
+
+
+def is_text_list(value: Any) -> bool:
+    """Return True for a list of texts, one per token."""
+    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))

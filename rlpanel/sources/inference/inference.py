@@ -1,0 +1,136 @@
+"""What was inferred about a file's records: which key holds which field, how sure that is, and why.
+
+`InferredAdapter` reads a file so. Its name holds the keys: a stored index is read anew if they change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlpanel.sources.adapters.key_mapping import MappedAdapter, step_of_path, value_at
+
+#: Fields that decide whether a file holds rollouts.
+DECISIVE = ("messages", "response", "reward")
+#: Least confidence in a decisive field with which a file is opened.
+LEAST = 0.5
+NO_STEP = "no step: all samples are step 0"
+
+
+@dataclass(frozen=True)
+class Guess:
+    """The key that holds a field.
+
+    Attributes
+    ----------
+    meaning : str
+        rlpanel's name of the field.
+    key : str
+        Key in the records; dots enter objects and lists.
+    confidence : float
+        From 0 to 1.
+    reason : str
+        What the values under the key are, with numbers.
+    others : tuple of (str, float)
+        The next best keys with their confidence.
+    """
+
+    meaning: str
+    key: str
+    confidence: float
+    reason: str
+    others: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The guess with its reason: ``reward ← score.value, 98 % of the records are numbers``."""
+        return f"{self.meaning} ← {self.key}, {self.reason}"
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Result of `infer`.
+
+    Attributes
+    ----------
+    guesses : tuple of Guess
+        One per field that was found.
+    count : int
+        Number of records.
+    step : int or None
+        Step of all records, from the file's path, or 0 if nothing names one; None if the records have a step.
+    missing : tuple of str
+        What rollouts have and these records lack: ``response``, ``reward``, ``prompt``, ``step``. The path
+        may name the step.
+    equal_keys : tuple of str
+        Keys that are about equally likely for a decisive field; empty if it is decided.
+    is_run : bool
+        Whether the records are rollouts: other files are not opened.
+    top_keys : tuple of str
+        Keys of the records, in their order.
+    """
+
+    guesses: tuple[Guess, ...]
+    count: int
+    step: int | None
+    missing: tuple[str, ...]
+    equal_keys: tuple[str, ...] = ()
+    is_run: bool = False
+    top_keys: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """The key of each field by rlpanel's name."""
+        return {guess.meaning: guess.key for guess in self.guesses}
+
+    @property
+    def confidence(self) -> float:
+        """Confidence in the least sure field that decides whether these are rollouts; 0 without one."""
+        return min((guess.confidence for guess in self.guesses if guess.meaning in DECISIVE), default=0.0)
+
+    @property
+    def equal(self) -> bool:
+        """True if two readings are about equal, so that nothing is opened."""
+        return bool(self.equal_keys)
+
+    @property
+    def mapping(self) -> str:
+        """Value of ``--map`` that reads the records so; keys that rlpanel knows anyway are left out."""
+        pairs = [f"{name}={key}" for name, key in self.keys.items() if name != key]
+        return ",".join(pairs + ([f"step={self.step}"] if "step" in self.missing else []))
+
+    def adapter(self) -> InferredAdapter:
+        """Return the adapter that reads the records so."""
+        return InferredAdapter(tuple(self.keys.items()), self.step, inference=self)
+
+    def sentence(self) -> str:
+        """Return what was guessed, in one sentence: ``fields were guessed: response ← completion``."""
+        pairs = [f"{name} ← {key}" for name, key in self.keys.items() if name != key]
+        said = f"fields were guessed: {', '.join(pairs)}" if pairs else ""
+        return "; ".join(filter(None, (said, NO_STEP if "step" in self.missing else "")))
+
+
+@dataclass(frozen=True)
+class InferredAdapter(MappedAdapter):
+    """Adapter for inferred keys; ``step`` is for lines and files that name none.
+
+    Attributes
+    ----------
+    inference : Inference or None
+        What the keys follow from.
+    """
+
+    inference: Inference | None = field(default=None, compare=False)
+
+    @property
+    def name(self) -> str:
+        """Unique name of this inference."""
+        return f"inferred: {super().name}"
+
+    def _step(self, document: Mapping[str, Any], path: str) -> Any:
+        named = (value_at(document, dict(self.keys).get("step", "step")), step_of_path(path), self.step)
+        return next((step for step in named if step is not None), None)
+
+    def _logged_step(self, document: Mapping[str, Any]) -> Any:
+        return value_at(document, dict(self.keys)["step"]) if "step" in dict(self.keys) else None

@@ -1,0 +1,151 @@
+"""Tests of `infer`: which key holds which field, and which files hold rollouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlpanel.sources.inference.infer import infer
+
+CHAT = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]
+
+#: Kind of file → records, and the keys that hold fields under another name.
+ROLLOUTS: dict[str, tuple[list[dict[str, Any]], dict[str, str]]] = {
+    "human-eval": (
+        [
+            {"task_id": f"HumanEval/{i // 2}", "completion": "    return x", "passed": i % 2 == 0}
+            for i in range(6)
+        ],
+        {"response": "completion", "reward": "passed", "group": "task_id"},
+    ),
+    "human-eval without results": (
+        [{"task_id": f"HumanEval/{i}", "completion": "    return x"} for i in range(6)],
+        {"response": "completion", "group": "task_id"},
+    ),
+    "an answer beside the completion is the ground truth": (
+        [{"prompt": "q", "completion": "a", "answer": "4", "reward": float(i)} for i in range(2)],
+        {"response": "completion", "ground_truth": "answer"},
+    ),
+    "Qwen's evaluation of mathematics": (
+        [
+            {"question": "q", "gt": "4", "answer": "4", "code": ["So 4"], "pred": ["4"], "score": [i == 1]}
+            for i in (0, 1)
+        ],
+        {"prompt": "question", "response": "code", "ground_truth": "gt", "reward": "score"},
+    ),
+    "alpaca_eval": (
+        [{"dataset": "selfinstruct", "instruction": "Write.", "output": "Done.", "generator": "gpt4"}] * 3,
+        {"prompt": "instruction", "response": "output"},
+    ),
+    "nested keys": (
+        [
+            {"attributes": {"step": i // 2}, "prompt": "q", "completion": "c", "score": {"value": i % 2}}
+            for i in range(6)
+        ],
+        {"response": "completion", "reward": "score.value", "step": "attributes.step"},
+    ),
+    "OpenAI's choices": (
+        [
+            {"prompt": "q", "choices": [{"message": {"role": "assistant", "content": "a"}}], "reward": i}
+            for i in (0, 1)
+        ],
+        {"response": "choices.0.message.content"},
+    ),
+    "a line per group": (
+        [{"prompt": "q", "completions": ["a", "b", "c"], "rewards": [1, 0, 1]}] * 3,
+        {"response": "completions", "reward": "rewards"},
+    ),
+    "a reward as an object": (
+        [{"prompt": "q", "response": "a", "reward": {"score": float(i), "pred": "4"}} for i in (0, 1)],
+        {"reward": "reward.score"},
+    ),
+    "a reward of an unknown name": (
+        [{"question": "q", "completion": "a", "rwd": i % 2} for i in range(6)],
+        {"prompt": "question", "response": "completion", "reward": "rwd"},
+    ),
+    "a chat with a reward": (
+        [{"conversation": CHAT, "outcome": i} for i in (0, 1)],
+        {"messages": "conversation", "reward": "outcome"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ROLLOUTS)
+def test_keys_are_inferred(kind: str) -> None:
+    records, expected = ROLLOUTS[kind]
+    inference = infer(records, "results.jsonl")
+    assert inference.is_run
+    assert {name: key for name, key in inference.keys.items() if name != key} == expected
+    assert inference.count == len(records)
+
+
+DATA_SETS: dict[str, list[dict[str, Any]]] = {
+    "alpaca": [{"instruction": "Write.", "input": "", "output": "Done."}] * 5,
+    "GSM8K": [{"question": "2 + 2?", "answer": "4"}] * 5,
+    "MATH": [{"problem": "2 + 2?", "solution": "4", "level": 3, "type": "Algebra"}] * 5,
+    "HumanEval": [{"task_id": "HumanEval/0", "prompt": "def f():", "canonical_solution": "1", "test": "t"}]
+    * 3,
+    "MBPP": [{"task_id": 11, "text": "Write.", "code": "def f(): ...", "test_list": ["assert f()"]}] * 3,
+    "TRL's prompts and completions": [{"prompt": "q", "completion": "a"}] * 5,
+    "TRL's preferences": [{"prompt": "q", "chosen": "a", "rejected": "b"}] * 5,
+    "a chat": [{"messages": CHAT}] * 5,
+    "ShareGPT": [{"id": i, "conversations": [{"from": "human", "value": "q"}]} for i in range(5)],
+    "reviews": [{"title": "Good", "text": "I like it.", "rating": i} for i in (4, 5)],
+    "tests": [{"task": "build", "result": "done", "success": i == 1} for i in (0, 1)],
+    "a package": [{"name": "left-pad", "version": "1.0.0", "scripts": {"test": "x"}, "dependencies": {}}],
+    "annotations": [
+        {"id": i, "image_id": 7, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5} for i in (0, 1)
+    ],
+    "metrics": [{"step": i, "loss": 0.5, "reward": 0.1 * i} for i in range(5)],
+}
+
+
+@pytest.mark.parametrize("kind", DATA_SETS)
+def test_other_records_are_no_rollouts(kind: str) -> None:
+    inference = infer(DATA_SETS[kind], "train.jsonl")
+    assert not inference.is_run
+    assert not inference.equal
+
+
+def test_two_rewards_that_are_about_equal_are_not_opened() -> None:
+    records = [{"prompt": "q", "response": "a", "passed": i % 2, "correct": i % 3} for i in range(6)]
+    inference = infer(records, "results.jsonl")
+    assert inference.equal
+    assert set(inference.equal_keys) == {"passed", "correct"}
+    assert not inference.is_run
+
+
+def test_step_is_from_the_line_then_from_the_path_then_constant() -> None:
+    records = [{"prompt": "q", "completion": "a", "reward": i} for i in (0, 1)]
+    assert infer(records, "results.jsonl").step == 0
+    assert "step" in infer(records, "results.jsonl").missing
+    assert infer(records, "samples_step_12.jsonl").step == 12
+    assert "step" not in infer(records, "samples_step_12.jsonl").missing
+    logged = infer([record | {"global_step": 3} for record in records], "samples_step_12.jsonl")
+    assert (logged.step, logged.keys["step"]) == (None, "global_step")
+
+
+def test_a_turn_of_an_episode_is_not_the_step() -> None:
+    records = [
+        {"episode": i // 3, "step": i % 3, "obs": "o", "response": "a", "reward": i % 2} for i in range(9)
+    ]
+    assert "step" not in infer(records, "rl_steps.jsonl").keys
+
+
+def test_adapter_reads_what_was_inferred() -> None:
+    records, _ = ROLLOUTS["a line per group"]
+    adapter = infer(records, "results.jsonl").adapter()
+    samples = adapter.read(records[0], "results.jsonl", full=True)
+    assert [sample.texts["response"] for sample in samples] == ["a", "b", "c"]
+    assert [sample.numbers["reward"] for sample in samples] == [1.0, 0.0, 1.0]
+    assert {(sample.step, sample.texts["prompt"]) for sample in samples} == {(0, "q")}
+
+
+def test_a_guess_gives_its_reason_and_says_what_was_guessed() -> None:
+    records, _ = ROLLOUTS["nested keys"]
+    inference = infer([*records[:5], {"prompt": "q", "completion": "c"}], "results.jsonl")
+    reward = next(guess for guess in inference.guesses if guess.meaning == "reward")
+    assert reward.sentence.startswith("reward ← score.value, 83 % of the records are numbers")
+    assert inference.sentence().startswith("fields were guessed: response ← completion, reward ← score.value")
+    assert 0.5 < inference.confidence < 1
