@@ -12,10 +12,11 @@ import typer
 
 from rlpanel.cli.shared_options import Map
 from rlpanel.cli.terminal_messages import printable
-from rlpanel.errors import SettingError
+from rlpanel.errors import RunNotFound, SettingError
 from rlpanel.number_text import number
 
 if TYPE_CHECKING:
+    from rlpanel.sources.files.file_access import AnyPath
     from rlpanel.sources.mapping.first_records import FoundFile
     from rlpanel.sources.mapping.proposal import Proposal
     from rlpanel.sources.records.record_types import Record
@@ -57,7 +58,7 @@ def map(
     if given is not None and given.step is not None:
         answered["step"] = given.step
     root = path_of(folder).resolve()
-    proposal, others = _propose(folder, file)
+    proposal, others = _propose(root, file)
     _say_found(proposal, others)
     chosen = {**{name: key for name, key in proposal.keys.items() if name not in answered}, **answered}
     chosen = chosen if yes else _ask(proposal, chosen, set(answered))
@@ -83,20 +84,21 @@ def map(
         _say("a key cannot be written as an option: add --save to keep the mapping in rlpanel.toml")
 
 
-def _propose(folder: str, name: str) -> tuple[Proposal, int]:
+def _propose(root: AnyPath, name: str) -> tuple[Proposal, int]:
     """Return the proposal for a folder's file, and the number of its other files."""
-    from rlpanel.sources.files.file_access import path_of
+    from rlpanel.sources.files.file_access import listing_error
     from rlpanel.sources.mapping.first_records import find_files, read_first
     from rlpanel.sources.mapping.proposal import propose, propose_for_folder
 
-    root = path_of(folder).resolve()
+    if problem := listing_error(root):
+        raise RunNotFound(f"{root}: {problem}")
     if name:
         files = find_files(root)
         proposal = propose(read_first(_file_named(files, name)))
     else:
         files, found = propose_for_folder(root)
         if found is None:
-            raise SettingError(f"no file with records below {folder}")
+            raise RunNotFound(f"no file with records below {root}")
         proposal = found
     if proposal.first.problem:
         raise SettingError(f"{proposal.first.file.name}: {proposal.first.problem}")

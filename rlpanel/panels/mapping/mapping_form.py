@@ -141,10 +141,11 @@ class MappingForm(Component):
             return
         match message[:-1]:
             case ["file", int(at)] if 0 <= at < len(work.files):
+                self.context.mapping_form = "open"  # also if the file does not look like rollouts
                 self._reading.start(_read_file(work, at))
             case ["field", str(name), str(key)]:
                 self._choose(work, name, key)
-            case ["step", int(step)] if abs(step) < _MAX_STEP:
+            case ["step", step] if type(step) is int and abs(step) < _MAX_STEP:
                 self._change(work, work.keys | {"step": step})
             case ["add", str(name)] if name in MORE and name not in work.keys:
                 work.added.append(name)
@@ -258,7 +259,7 @@ def _keys(work: _Work) -> dict[str, str]:
         return {}
     found = {line.key: line.kind for line in work.proposal.tree if line.key}
     for guess in work.proposal.inference.guesses:
-        for key in (guess.key, *(key for key, _ in guess.others)):
+        for key in work.proposal.likely_keys(guess.meaning):
             found.setdefault(key, "")
     return found
 

@@ -38,7 +38,7 @@ def getting_started_html(root: str, diagnosis: Diagnosis | None) -> str:
         f"<h2>{safe_text(diagnosis.title)}</h2><p><code>{safe_text(root)}</code></p>"
         f"<p>{safe_text(diagnosis.sentence)}</p>"
     )
-    return f"{head}{_seen(diagnosis)}{_hints(diagnosis)}{_mapping(root, diagnosis)}{_LINE}{_formats()}"
+    return f"{head}{_seen(diagnosis)}{_hints(diagnosis)}{_LINE}{_formats()}"
 
 
 def _seen(diagnosis: Diagnosis) -> str:
@@ -57,19 +57,6 @@ def _seen(diagnosis: Diagnosis) -> str:
 def _hints(diagnosis: Diagnosis) -> str:
     rows = "".join(f"<li>{safe_text(hint)}</li>" for hint in diagnosis.hints)
     return f'<ul class="rl-hints">{rows}</ul>' if rows else ""
-
-
-def _mapping(root: str, diagnosis: Diagnosis) -> str:
-    if not diagnosis.mapping:
-        return ""
-    parts = (pair.partition("=") for pair in diagnosis.mapping.split(","))
-    pairs = "\n".join(f"{name} = {key}" if key.isdecimal() else f'{name} = "{key}"' for name, _, key in parts)
-    return (
-        "<h3>Other keys</h3><p>Map the keys of the log on the command line, or in an "
-        "<code>rlpanel.toml</code> beside the log, which takes effect immediately:</p>"
-        f"<pre>rlpanel serve {safe_text(root)} --map {safe_text(diagnosis.mapping)}</pre>"
-        f"<pre>[map]\n{safe_text(pairs)}</pre>"
-    )
 
 
 _LINE = (

@@ -5,7 +5,6 @@ Everything is bounded: a folder may hold any number of files, and a file any num
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -39,6 +38,11 @@ class FoundFile:
 
     path: str
     name: str
+
+    @property
+    def is_document(self) -> bool:
+        """True for a JSON document, which may just as well be a configuration."""
+        return self.name.endswith(whole_file.SUFFIX)
 
 
 @dataclass(frozen=True)
@@ -82,13 +86,7 @@ def find_files(folder: AnyPath) -> list[FoundFile]:
             and not entry.is_symlink()
             and is_file(entry)
         ]
-    return sorted(found, key=lambda file: (_is_document(file), file.name.count(os.sep), file.name))[
-        :MAX_FILES
-    ]
-
-
-def _is_document(file: FoundFile) -> bool:
-    return file.name.endswith(whole_file.SUFFIX)
+    return sorted(found, key=lambda file: (file.is_document, file.name.count("/"), file.name))[:MAX_FILES]
 
 
 def read_first(file: FoundFile) -> FirstRecords:

@@ -41,7 +41,8 @@ def option_text(keys: Keys) -> str:
         for name, key in keys.items()
     )  # fmt: skip
     with suppress(SettingError):
-        if parse_mapping(text) == create_mapping(keys):
+        # A command with invisible characters could not be typed again.
+        if text.isprintable() and parse_mapping(text) == create_mapping(keys):
             return text
     return ""
 

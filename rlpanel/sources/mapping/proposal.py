@@ -10,7 +10,7 @@ from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sources.inference.infer import infer
 from rlpanel.sources.inference.inference import Guess, Inference
 from rlpanel.sources.mapping.first_records import FirstRecords, FoundFile, find_files, read_first
-from rlpanel.sources.mapping.value_tree import TreeLine, tree_lines
+from rlpanel.sources.mapping.value_tree import MAX_KEY, TreeLine, tree_lines
 
 #: Fields that are always asked for; others only where the inference found them.
 ASKED = ("prompt", "response", "messages", "reward", "ground_truth", "step", "group")
@@ -21,8 +21,8 @@ MORE = tuple(
 TEXTS = frozenset({"prompt", "response", "messages"})
 #: From this confidence on a guess is sure, and from this one on likely.
 SURE, LIKELY = 0.85, 0.6
-#: Files whose first records are read until one of them has texts.
-_TRIED = 12
+#: Most files whose first records are read.
+_TRIED = 20
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Proposal:
 
     @property
     def keys(self) -> dict[str, str | int]:
-        """The proposed mapping; empty if no text was found."""
-        keys: dict[str, str | int] = dict(self.inference.keys)
-        if not keys.keys() & TEXTS:
-            return {}
+        """The proposed mapping; the step is a number if neither the records nor the path name one."""
+        keys: dict[str, str | int] = {
+            name: key for name, key in self.inference.keys.items() if len(key) <= MAX_KEY
+        }
         step = self.inference.step if "step" in self.inference.missing else None
         return keys if step is None else keys | {"step": step}
 
@@ -55,6 +55,11 @@ class Proposal:
         """True if the records look like samples: there is a text that may be a policy's."""
         return bool(self.keys.keys() & {"response", "messages"})
 
+    @property
+    def holds_samples(self) -> bool:
+        """True unless the file may be something else altogether: one record that is no sample."""
+        return self.is_likely or len(self.first.records) > 1
+
     def guess(self, name: str) -> Guess | None:
         """Return the guess of a field; None if there is none."""
         return next((guess for guess in self.inference.guesses if guess.meaning == name), None)
@@ -62,7 +67,8 @@ class Proposal:
     def likely_keys(self, name: str) -> list[str]:
         """Return the keys that a field may have, the likeliest first."""
         guess = self.guess(name)
-        return [] if guess is None else [guess.key, *(key for key, _ in guess.others)]
+        keys = [] if guess is None else [guess.key, *(key for key, _ in guess.others)]
+        return [key for key in keys if len(key) <= MAX_KEY]
 
     def names(self, keys: Iterable[str]) -> list[str]:
         """Return the fields that are asked for, with those that a mapping has."""
@@ -79,14 +85,20 @@ def propose(first: FirstRecords) -> Proposal:
 def propose_for_folder(folder: AnyPath) -> tuple[list[FoundFile], Proposal | None]:
     """Return the files of a folder, and the proposal for the first one whose records look like samples.
 
-    If none does, it is the first file with records; None if no file has any.
+    If none does, it is the first file with records; None if no file has any. A JSON document of one record
+    that is no sample may be a configuration, with a password in it: it is left out.
     """
-    files, fallback = find_files(folder), None
-    for file in files[:_TRIED]:
-        first = read_first(file)
-        if first.records:
-            proposal = propose(first)
-            if proposal.is_likely:
-                return files, proposal
-            fallback = fallback or proposal
-    return files, fallback
+    listed: list[FoundFile] = []
+    best: Proposal | None = None
+    for at, file in enumerate(find_files(folder)):
+        found = best is not None and best.is_likely
+        if at >= _TRIED or (found and not file.is_document):
+            listed += [] if file.is_document else [file]
+            continue
+        proposal = propose(read_first(file))
+        if file.is_document and not proposal.holds_samples:
+            continue
+        listed.append(file)
+        if proposal.first.records and (best is None or (proposal.is_likely and not found)):
+            best = proposal
+    return listed, best

@@ -12,8 +12,8 @@ from rlpanel.sources.adapters.key_mapping import value_at
 
 #: Most lines of a tree, most of one object, and how deep objects and lists are entered.
 MAX_LINES, _MAX_INSIDE, _MAX_DEPTH = 200, 60, 5
-#: Most characters of a value and of a key.
-VALUE_CHARS, _KEY_CHARS = 120, 80
+#: Most characters of a value and of a name that are shown, and of a dotted key that can be mapped.
+VALUE_CHARS, _NAME_CHARS, MAX_KEY = 120, 80, 300
 #: Most items of a list or object in one line.
 _MAX_ITEMS = 24
 
@@ -68,8 +68,8 @@ def _lines(name: str, value: Any, key: str, depth: int, top: Mapping[str, Any]) 
     kind, count = kind_of(value), len(value) if isinstance(value, (list, Mapping)) else -1
     enters = depth < _MAX_DEPTH and _is_entered(value)
     text = "" if enters else value_text(value)
-    reached = key if value_at(top, key) is value else ""
-    yield TreeLine(depth, _cut(name, _KEY_CHARS), kind, count, text, reached)
+    reached = key if len(key) <= MAX_KEY and value_at(top, key) is value else ""
+    yield TreeLine(depth, _cut(name, _NAME_CHARS), kind, count, text, reached)
     if not enters:
         return
     if isinstance(value, Mapping):
