@@ -1,4 +1,4 @@
-"""The page about a folder without runs: it shows names as text, and offers the form to whoever may open it."""
+"""The page of a folder without runs: it shows names as text, and offers the form to whoever may open it."""
 
 from __future__ import annotations
 
