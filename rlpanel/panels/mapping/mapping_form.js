@@ -54,11 +54,11 @@ function drawSample({ title, facts, texts, notes }) {
 
 export function render({ model }) {
   const page = element("div", "map")
-  const head = element("header")
+  const head = element("div", "top")
   const record = element("div", "record")
   const form = element("div", "fields")
   const preview = element("div", "samples")
-  const next = element("footer")
+  const next = element("div", "next")
   const columns = element("div", "columns")
   const samples = card("preview", t("The first samples, as they would be read"), preview)
   columns.append(

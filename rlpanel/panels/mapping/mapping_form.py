@@ -126,8 +126,12 @@ class MappingForm(Component):
         asked = self.context.mapping_form
         self.visible = asked == "open" or (asked == "auto" and likely)
         if work is not None and self.visible:
-            self.found = _found(work)
+            self.found = _found(work, self._name(work))
             self._redraw()
+
+    def _name(self, work: _Work) -> str:
+        """Return the folder as the user wrote it, or a run's path."""
+        return str(work.folder) if self.context.runs else self.context.root
 
     # -- messages of the browser -----------------------------------------------------------------
 
@@ -197,7 +201,7 @@ class MappingForm(Component):
         if work is None or work.proposal is None:
             self.draft = {"answered": self._answered, "closes": True}
             return
-        keys, shown = work.keys, str(self.context.root if not self.context.runs else work.folder)
+        keys, shown = work.keys, self._name(work)
         written = explicit(keys)
         option = option_text(written)
         before = {name: self.draft[name] for name in ("samples", "problem") if name in self.draft}
@@ -264,10 +268,10 @@ def _keys(work: _Work) -> dict[str, str]:
     return found
 
 
-def _found(work: _Work) -> dict[str, Any]:
+def _found(work: _Work, folder: str) -> dict[str, Any]:
     proposal = work.proposal
     if proposal is None:
-        return {"title": tr("No records to map"), "folder": str(work.folder), "files": []}
+        return {"title": tr("No records to map"), "folder": folder, "files": []}
     names = [file.name for file in work.files]
     return {
         "title": tr("Which field is what?"),
@@ -275,7 +279,7 @@ def _found(work: _Work) -> dict[str, Any]:
             "This is in no format that rlpanel knows by name. The fields are proposed from the names and the "
             "values of the records: compare them with the samples below, then open the folder."
         ),
-        "folder": str(work.folder),
+        "folder": folder,
         "files": names,
         "file": work.files.index(proposal.first.file) if proposal.first.file in work.files else 0,
         "problem": proposal.first.problem,
