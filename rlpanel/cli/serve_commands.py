@@ -37,7 +37,7 @@ from rlpanel.cli.shared_options import (
     Tokenizer,
     Watch,
 )
-from rlpanel.cli.terminal_messages import say
+from rlpanel.cli.terminal_messages import say, say_lines
 from rlpanel.errors import RunNotFound, SettingError
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def folder_of(root: str | None) -> AnyPath | None:
     return folder
 
 
-def warn_without_runs(root: AnyPath) -> None:
-    """Print which folders are not shown, or which other files a folder without runs holds."""
+def warn_without_runs(root: AnyPath, command: str = "serve") -> None:
+    """Print which folders are not shown, or what a folder without runs holds and which command opens it."""
     from rlpanel.sources.discovery.diagnose import diagnose
     from rlpanel.sources.discovery.directory import Directory
 
@@ -87,13 +87,7 @@ def warn_without_runs(root: AnyPath) -> None:
         more = f"; and {len(directory.left_out) - 3} more" if len(directory.left_out) > 3 else ""
         say(f"rlpanel: not shown: {some}{more}", typer.colors.YELLOW)
     if diagnosis is not None and diagnosis.seen:
-        seen = "; ".join(f"{sight.name}: {sight.what}" for sight in diagnosis.seen[:3])
-        mapping = f" Map other keys: --map {diagnosis.mapping}." if diagnosis.mapping else ""
-        say(
-            f"rlpanel: {diagnosis.sentence} Seen: {seen}.{mapping} "
-            "The board lists the formats that can be read.",
-            typer.colors.YELLOW,
-        )
+        say_lines("\n".join(diagnosis.lines(root, command)), typer.colors.YELLOW)
 
 
 def serve_board(root: AnyPath | None, at: Access, token: str | None = None, *, alerts: bool = False) -> None:

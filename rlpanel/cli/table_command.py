@@ -42,8 +42,9 @@ def command_of(question: Question[...]) -> Callable[..., None]:
                 from rlpanel.cli.serve_commands import warn_without_runs
                 from rlpanel.sources.files.file_access import path_of
 
-                warn_without_runs(path_of(options["root"]))
-            print_table(table, form, raw=formats["raw"])
+                warn_without_runs(path_of(options["root"]), "runs")
+            if table.total or form != "text":  # "no rows" would say less
+                print_table(table, form, raw=formats["raw"])
 
         command = list_runs
     else:

@@ -4,8 +4,6 @@ Harbor's agents write ``agent/trajectory.json``, and NeMo Gym exports ``{task}-{
 message of the system, the user or the agent; an agent's step may hold tool calls, what they returned, and the
 tokens that the model sampled. Steps that were copied for context belong to the prompt. Embedded trajectories
 of subagents are further samples of the same episode.
-
-Finds the step of training that an evaluation belongs to, by the folders above its log.
 """
 
 from __future__ import annotations
@@ -19,16 +17,8 @@ from typing import Any
 from rlpanel.errors import LineError
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
+from rlpanel.sources.records.path_numbers import folder_step
 from rlpanel.sources.records.record_types import Record
-
-_FOLDER = re.compile(r"(?:^|/)step_(\d{1,15})/")
-
-
-def folder_step(path: str) -> int:
-    """Return the step that a folder of a path names, as in ``step_40/log.eval``; 0 if none does."""
-    match = _FOLDER.search(path)
-    return int(match[1]) if match else 0
-
 
 _VERSION = re.compile(r"ATIF-v(\d+)\.(\d+)")
 _KNOWN_MAJOR = "1"
@@ -67,7 +57,7 @@ class Atif:
         """Read the trajectory and those of its subagents."""
         trajectory = {key: to_python(value) for key, value in document.items()}
         shared = [("split", "eval"), *_exported(trajectory)]
-        return trajectory_records(trajectory, shared, folder_step(path), path, full=full)
+        return trajectory_records(trajectory, shared, folder_step(path) or 0, path, full=full)
 
 
 def trajectory_records(

@@ -15,9 +15,10 @@ from typing import Any, TypeGuard
 
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
-from rlpanel.sources.adapters.atif import folder_step, unix_seconds
+from rlpanel.sources.adapters.atif import unix_seconds
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import LISTS, to_python
+from rlpanel.sources.records.path_numbers import folder_step
 from rlpanel.sources.records.record_types import Record
 
 _ATTACHMENT = "attachment://"
@@ -68,7 +69,7 @@ class InspectLog:
         for key in ("id", "epoch"):
             if any(sample.get(key) is None for sample in samples):
                 raise LineError(f"Inspect: a sample has no {key!r}")
-        step, records = folder_step(path), []
+        step, records = folder_step(path) or 0, []
         for sample in samples:
             record = build_record(step, _fields(sample, spec), path, full=full)
             if (tokens := _written_tokens(sample, spec)) is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,11 @@ from rlpanel.sources.adapters.columnar import count_samples, is_list
 from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
-from rlpanel.sources.records.record_types import Record, number_from_name, step_from_path
+from rlpanel.sources.records.path_numbers import step_from_path
+from rlpanel.sources.records.record_types import Record
 
 _TEXTS = ("prompt", "response", "messages")
+_ABSENT = object()
 _NUMBER, _QUOTED_NUMBER = re.compile(r"-?\d{1,16}", re.ASCII), re.compile(r'"-?\d+"', re.ASCII)
 _KNOWN = (*schema.CANONICAL, "messages", "rewards", "prompt_token_ids")
 
@@ -69,6 +71,14 @@ class MappedAdapter:
         samples = self._split(document) if self._is_columnar(document) else (document,)
         return [build_record(self._step(each, path), self._fields(each), path, full=full) for each in samples]
 
+    def absent_from(self, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """Return the mapped names and keys that no record has."""
+        return {
+            name: key
+            for name, key in self.keys
+            if all(value_at(record, key, _ABSENT) is _ABSENT for record in records)
+        }
+
     def _texts(self, document: Mapping[str, Any]) -> list[Any]:
         mapped = dict(self.keys)
         values = (value_at(document, mapped.get(name, name)) for name in _TEXTS)
@@ -101,7 +111,7 @@ class MappedAdapter:
         if self.step is not None:
             return self.step
         value = self._logged_step(document)
-        return step_of_path(path) if value is None else value
+        return step_from_path(path) if value is None else value
 
     def _logged_step(self, document: Mapping[str, Any]) -> Any:
         """Return the step in a line; None without one, or if all lines have the same."""
@@ -124,25 +134,19 @@ def _holds_samples(values: Any) -> bool:
     return len(values) > 0 and not hasattr(values[0], "keys")
 
 
-def step_of_path(path: str) -> int | None:
-    """Return the step that a file's path names, or the number that is its name; None without one."""
-    named = step_from_path(path)
-    return number_from_name(path) if named is None else named
-
-
-def value_at(document: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a key or of a dotted path into objects and lists; None if it does not exist."""
+def value_at(document: Mapping[str, Any], key: str, default: Any = None) -> Any:
+    """Return the value of a key or of a dotted path into objects and lists; the default without one."""
     if key in document or "." not in key:
-        return document.get(key)
+        return document.get(key, default)
     value: Any = document
     for part in key.split("."):
         value = to_python(value)
         if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             value = value[int(part)]
-        elif isinstance(value, dict) and part in value:
+        elif isinstance(value, Mapping) and part in value:
             value = value[part]
         else:
-            return None
+            return default
     return value
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from rlpanel.errors import RunNotFound, describe_error
 from rlpanel.settings import Reading
+from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.discovery import step_folders
 from rlpanel.sources.discovery.file_names import (
     in_folder,
@@ -30,7 +31,7 @@ from rlpanel.sources.discovery.folder_walk import (
     skipped_link,
     target_of,
 )
-from rlpanel.sources.discovery.format_detection import FormatCache
+from rlpanel.sources.discovery.format_detection import FileFormat, FormatCache
 from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import (
     AnyPath,
@@ -41,6 +42,8 @@ from rlpanel.sources.files.file_access import (
     scan,
     too_many_open,
 )
+from rlpanel.sources.inference.aliases import unknown_key
+from rlpanel.sources.inference.inference import agreed
 from rlpanel.sources.readers import eval_archive, parquet, whole_file
 from rlpanel.sources.readers.compressed import CompressedFile
 from rlpanel.sources.readers.jsonl import JsonlFile
@@ -89,13 +92,15 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class RolloutFileInfo:
-    """A rollout file in a run's folder; ``newer`` as in `FileFormat`."""
+    """A rollout file in a run's folder; ``newer``, ``keys`` and ``absent`` as in `FileFormat`."""
 
     path: str
     name: str
     adapter: Adapter
     status: os.stat_result
     newer: str = ""
+    keys: frozenset[str] = frozenset()
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,9 +114,7 @@ class _Rollout:
     name: str
     run_folder: str
     adapter: Adapter
-    status: os.stat_result
-    rewarded: bool
-    newer: str
+    format: FileFormat
 
 
 class Directory:
@@ -211,21 +214,41 @@ class Directory:
             rollouts = list(self._rollouts(ListedFolder(folder, entries, tree), problems, run_folder))
             own = [rollout for rollout in rollouts if rollout.run_folder == run_folder]
             found += [
-                RolloutFileInfo(rollout.path, rollout.name, rollout.adapter, rollout.status, rollout.newer)
+                RolloutFileInfo(
+                    *(rollout.path, rollout.name, rollout.adapter, rollout.format.status),
+                    *(rollout.format.newer, rollout.format.keys, rollout.format.absent),
+                )
                 for rollout in own
             ]
             if folder == run_folder or own or not rollouts:  # otherwise the folder belongs to another run
                 unread += problems
-        return self._select(run_folder, found), unread
+        return self._select(run_folder, found), [*self._unknown_keys(run_folder, found), *unread]
+
+    def _unknown_keys(self, run_folder: str, found: list[RolloutFileInfo]) -> Iterator[Unread]:
+        """Yield the keys of the user's mapping that no file has, unless it is about other runs."""
+        mapped = self.folder_configs.for_folder(run_folder).mapped
+        is_meant = run_folder == str(self.root) or any(isinstance(f.adapter, MappedAdapter) for f in found)
+        if mapped is None or not found or not is_meant:
+            return
+        keys = frozenset[str]().union(*(file.keys for file in found))
+        for name, key in mapped.keys:
+            if all(name in file.absent for file in found):
+                yield Unread(f"map {name}={key}", unknown_key(name, key, keys), "")
 
     def _select(self, run_folder: str, found: list[RolloutFileInfo]) -> list[RolloutFileInfo]:
         """Return the files to read, sorted by name, with their adapters as the folder configures them."""
         config, folder = self.folder_configs.for_folder(run_folder), path_of(run_folder)
-        adapters = step_folders.select_files(folder, {file.name: file.adapter for file in found})
+        inferred = agreed(
+            {file.name: file.adapter for file in found}, {file.name: file.keys for file in found}
+        )
+        adapters = step_folders.select_files(folder, inferred)
         return [
             replace(
                 file,
-                adapter=in_folder(config.apply_to(for_file(adapters[file.name], file.path)), folder.name),
+                adapter=in_folder(
+                    config.apply_to(for_file(adapters[file.name], file.path)),
+                    step_folders.evaluation_in(file.name, file.adapter) or folder.name,
+                ),
             )
             for file in sorted(found, key=lambda file: file.name)
             if file.name in adapters
@@ -280,13 +303,13 @@ class Directory:
                 if target.reason and unread is not None:
                     unread.append(skipped_link(entry.path, name, target.reason))
                 path = target.path
-            result = self._formats.detect(path, entry.name, config) if path else None
+            place = step_folders.place_in_run(entry.path, bound)
+            result = self._formats.detect(path, place, config) if path else None
             if result is None:
                 continue
             if result.adapter is not None:
                 owner = step_folders.run_folder(entry.path, result.adapter, bound)
-                file = result.adapter, result.status, result.rewarded, result.newer
-                yield _Rollout(path, name, owner, *file)
+                yield _Rollout(path, name, owner, result.adapter, result)
             elif result.problem and unread is not None:
                 unread.append(Unread(name, result.problem))
 
@@ -296,9 +319,9 @@ def _info(folder: str, tree: FolderTree, members: list[_Rollout]) -> RunInfo:
         name=tree.name_of(folder),
         path=path_of(folder),
         files=len(members),
-        bytes=sum(rollout.status.st_size for rollout in members),
-        modified=max(rollout.status.st_mtime for rollout in members),
-        rewarded=any(rollout.rewarded for rollout in members),
+        bytes=sum(rollout.format.status.st_size for rollout in members),
+        modified=max(rollout.format.status.st_mtime for rollout in members),
+        rewarded=any(rollout.format.rewarded for rollout in members),
         root=path_of(tree.path),
         split=split_of_folder(path_of(folder).name, (rollout.adapter for rollout in members)),
     )

@@ -1,8 +1,9 @@
 """Detects which adapter reads a file, from its name and its first lines.
 
-A file is read again only after it changed, because a root may have thousands of other files. A file that no
-adapter accepts is not a log. If it has all but one of the keys of a format, it is named, because a run
-without it might be incomplete. Writers that are newer than those tested are named, too.
+A file is read again only after it changed, because a root may have thousands of other files. If no adapter
+accepts a file, its fields are inferred from its first records (`rlpanel.sources.inference`). What is no
+rollout log then has none. If it has all but one of the keys of a format, it is named, because a run without
+it might be incomplete. Writers that are newer than those tested are named, too.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ import logging
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rlpanel.errors import LineError, RemoteError, SourceDamaged, SourceUnready, describe_error
 from rlpanel.sources.adapters import ADAPTERS, INSPECT, NATIVE, TRL, trl
+from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.discovery.file_names import document_adapter
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.files.decompress import open_plain
 from rlpanel.sources.files.file_access import reason_of, stat, too_many_open
+from rlpanel.sources.inference import content
+from rlpanel.sources.inference.infer import infer
+from rlpanel.sources.inference.inference import Inference
 from rlpanel.sources.readers import eval_archive, parquet, whole_file
 from rlpanel.sources.records.adapter_calls import accepts, read_samples
 from rlpanel.sources.records.json_parser import is_whole, parse, to_python
@@ -150,6 +155,8 @@ SNIFF_BYTES = 1 << 20
 SNIFF_LINES = 20
 #: Longest first line that is parsed.
 SNIFF_LINE_BYTES = 64 << 20
+#: Longest line of which fields are inferred.
+_INFER_BYTES = 16 << 20
 #: Files whose names start like this are rollouts even if none of their lines can be parsed.
 _NAMED = ("rollout_data", "data_rank")
 #: Suffixes of files that are read whole to find out what they are.
@@ -174,6 +181,12 @@ class FileFormat:
         Whether a sample of the first line that the adapter accepts has a reward.
     newer : str
         Says that a newer version of the trainer than the tested one wrote the file; empty otherwise.
+    inference : Inference or None
+        Fields of a file that no format's adapter accepts; None for other files.
+    keys : frozenset of str
+        Keys of the first records, inner ones with dots, if a mapping or an inference depends on them.
+    absent : tuple of str
+        Names that the user mapped to keys that no first record has.
     """
 
     adapter: Adapter | None
@@ -182,6 +195,9 @@ class FileFormat:
     problem: str = ""
     rewarded: bool = False
     newer: str = ""
+    inference: Inference | None = None
+    keys: frozenset[str] = frozenset()
+    absent: tuple[str, ...] = ()
 
     def holds(self, now: os.stat_result) -> bool:
         """Return True if the file need not be read again. A file that shrank may have been replaced."""
@@ -204,7 +220,7 @@ class FormatCache:
         path : str
             Real path of the file.
         name : str
-            Name of the file or of the link to it.
+            Path of the file, or of the link to it, below the run: folders may name its step.
         config : FolderConfig
 
         Raises
@@ -248,10 +264,11 @@ def _read_format(
         return FileFormat(_adapter_by_name(name), False, status, describe_error(error)), True
 
 
-def sniff(path: str, name: str, mapped: Adapter | None = None) -> FileFormat:
+def sniff(path: str, name: str, mapped: MappedAdapter | None = None) -> FileFormat:
     """Find the format of a file; a mapping given by the user is tried before all others.
 
-    It is not final while the file is empty or has no complete line yet, or lacks a key of a known format.
+    It is not final while the file has fewer complete lines than are looked at, unless a format's adapter
+    accepts one, or if it lacks a key of a known format.
 
     Raises
     ------
@@ -261,15 +278,67 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> FileFormat:
     # A document that was read whole shows what it is; its name counts only while it cannot be read.
     named = None if name.endswith(_WHOLE) else _adapter_by_name(name)
     lines, final = first_lines(path)
-    candidates = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
-    for line in lines:
-        found = _adapter_by_line(candidates, path, name, line)
-        if found is not None:
-            return found
-    lacking = next(filter(None, map(_lacking_key, lines)), "") if named is None else ""
-    return FileFormat(
-        named, final and not lacking, _NO_STATUS, f"is not read: it {lacking}" if lacking else ""
+    if mapped is None:
+        return _format_of(lines, path, name, named, final=final)
+    records = list(_records(lines))
+    keys, absent = content.keys_of(records), mapped.absent_from(records)
+    found = _mapped_format(mapped, records, name, final=final, absent=absent)
+    return replace(
+        found or _format_of(lines, path, name, named, final=final), keys=keys, absent=tuple(absent)
     )
+
+
+def _format_of(lines: list[bytes], path: str, name: str, named: Adapter | None, *, final: bool) -> FileFormat:
+    """Return the format of the first adapter that accepts a line, else what is inferred from the lines."""
+    for line in lines:
+        # The line is parsed once for all adapters, because it may be long.
+        document = _parsed(line)
+        adapter = next((each for each in ADAPTERS if document and accepts(each, name, document)), None)
+        if document and adapter is not None:
+            rewarded, newer = _has_reward(adapter, path, document), newer_version(adapter.name, document)
+            return FileFormat(adapter, True, _NO_STATUS, rewarded=rewarded, newer=newer)
+    records = list(_records(lines))
+    lacking = next(filter(None, map(lacking_key, records)), "") if named is None else ""
+    inference = infer(records, name) if records else None
+    if inference is not None and inference.is_run and (not lacking or lacking.endswith("'step'")):
+        return _inferred_format(inference, records, name, final=final)
+    problem = f"is not read: it {lacking}" if lacking else ""
+    keys = content.keys_of(records)
+    return FileFormat(named, final and not lacking, _NO_STATUS, problem, inference=inference, keys=keys)
+
+
+def _mapped_format(
+    mapped: MappedAdapter, records: list[dict[str, Any]], name: str, *, final: bool, absent: Mapping[str, str]
+) -> FileFormat | None:
+    """Return the format of a file with the mapped keys; None if it lacks them.
+
+    What the mapping does not name and the file lacks otherwise, such as the step, is inferred.
+    """
+    accepted = next((record for record in records if accepts(mapped, name, record)), None)
+    if accepted is not None:
+        rewarded = _has_reward(mapped, name, accepted)
+        return FileFormat(mapped, final or not absent, _NO_STATUS, rewarded=rewarded)
+    if not records or {"prompt", "response", "messages"} & absent.keys():
+        return None
+    inference = infer(records, name, mapped)
+    return _inferred_format(inference, records, name, final=final) if inference.is_run else None
+
+
+def _inferred_format(
+    inference: Inference, records: list[dict[str, Any]], name: str, *, final: bool
+) -> FileFormat:
+    """Return the format of a file whose fields were inferred."""
+    adapter, keys = inference.adapter(), content.keys_of(records)
+    rewarded = _has_reward(adapter, name, records[0])
+    return FileFormat(adapter, final, _NO_STATUS, rewarded=rewarded, inference=inference, keys=keys)
+
+
+def _records(lines: list[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the objects in lines, without those in very long ones."""
+    for line in lines:
+        document = _parsed(line) if len(line) <= _INFER_BYTES else None
+        if document:
+            yield {key: to_python(value) for key, value in document.items()}
 
 
 def first_lines(path: str) -> tuple[list[bytes], bool]:
@@ -301,6 +370,7 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
 
 def _adapter_by_name(name: str) -> Adapter | None:
     """Return the adapter of a file whose name alone shows that it holds rollouts."""
+    name = name.rpartition("/")[2]
     if name.endswith(eval_archive.SUFFIX):
         return INSPECT
     if name.startswith(_NAMED) and not name.endswith((parquet.SUFFIX, whole_file.SUFFIX)):
@@ -310,28 +380,12 @@ def _adapter_by_name(name: str) -> Adapter | None:
     return TRL if trl.NAME.fullmatch(name) else None
 
 
-def _adapter_by_line(candidates: tuple[Adapter, ...], path: str, name: str, line: bytes) -> FileFormat | None:
-    """Return the format of the first adapter that accepts a line.
-
-    The line is parsed once, because it may be long.
-    """
+def _parsed(line: bytes) -> Mapping[str, Any] | None:
+    """Return the object in a line; None if it is none."""
     try:
-        document = parse(line)
+        return parse(line)
     except LineError:
         return None
-    adapter = next((adapter for adapter in candidates if accepts(adapter, name, document)), None)
-    if adapter is None:
-        return None
-    newer = newer_version(adapter.name, document)
-    return FileFormat(adapter, True, _NO_STATUS, rewarded=_has_reward(adapter, path, document), newer=newer)
-
-
-def _lacking_key(line: bytes) -> str:
-    """Return which key of a known format a line lacks; empty if it looks like none."""
-    try:
-        return lacking_key(parse(line))
-    except LineError:
-        return ""
 
 
 def _has_reward(adapter: Adapter, path: str, document: Any) -> bool:

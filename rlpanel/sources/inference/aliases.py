@@ -6,6 +6,7 @@ the more often its names mean something else. `read_name` finds a name's field a
 
 from __future__ import annotations
 
+import difflib
 import re
 from functools import cache
 from typing import NamedTuple
@@ -114,6 +115,10 @@ _GENERIC = frozenset(
 _NESTED, _LONGER = 0.04, 0.14
 
 
+#: Keys that a message names if none is like the one that was given.
+_NAMED_KEYS = 8
+
+
 class NameMatch(NamedTuple):
     """How well a key names a field.
 
@@ -179,3 +184,24 @@ def _less(match: NameMatch, lost: float) -> NameMatch:
 def names_any(key: str) -> bool:
     """Return True if a key is a name of any field."""
     return any(read_name(meaning, key).confidence for meaning in ALIASES)
+
+
+def unknown_key(name: str, key: str, keys: frozenset[str]) -> str:
+    """Return why a mapped key cannot be read, with the key of the records that may be meant.
+
+    Parameters
+    ----------
+    name : str
+        rlpanel's name of the field.
+    key : str
+        A key that no record has.
+    keys : frozenset of str
+        Keys of the records, inner ones with dots.
+    """
+    known = sorted(keys)
+    inner = [other for other in known if other.endswith(f".{key}")]
+    named = [other for other in known if name in ALIASES and read_name(name, other).confidence]
+    named.sort(key=lambda other: -read_name(name, other).confidence)
+    meant = next(iter([*inner, *difflib.get_close_matches(key, known, n=1), *named]), "")
+    hint = f"; did you mean {name}={meant}?" if meant else f"; the keys are {', '.join(known[:_NAMED_KEYS])}"
+    return f"no record has the key {key!r}{hint}"

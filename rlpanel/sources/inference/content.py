@@ -44,6 +44,11 @@ def values_by_path(record: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def keys_of(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the dotted paths of all records."""
+    return frozenset(path for record in records for path in values_by_path(record))
+
+
 def _is_single_object(value: Any) -> bool:
     return (
         isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict) and not is_messages(value)

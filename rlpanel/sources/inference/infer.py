@@ -6,15 +6,16 @@ another key can be it. Data sets, and chats without rewards, are not rollouts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
-from rlpanel.sources.adapters.key_mapping import step_of_path
+from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.aliases import SAMPLING, NameMatch, names_any, plain_name, read_name
 from rlpanel.sources.inference.inference import LEAST, Guess, Inference
+from rlpanel.sources.records.path_numbers import step_from_path
 
 #: Records that are looked at.
 SAMPLE = 20
@@ -54,6 +55,9 @@ class _Candidate(NamedTuple):
     match: NameMatch
 
 
+_SURE = NameMatch(1.0, 0, 0, "")
+
+
 _Test = tuple[Callable[[Any], bool], str]
 _LISTS: _Test = (content.is_number_list, "lists of numbers")
 _LABELS: _Test = (content.is_label, "short texts or numbers")
@@ -75,38 +79,52 @@ _TESTS: dict[str, _Test] = {
     **dict.fromkeys(("finish_reason", "status", "split"), _LABELS),
 }
 
+#: The order in which guesses are shown; the others follow.
+_FIRST = ("prompt", "response", "messages", "reward")
 
-def infer(records: Sequence[Mapping[str, Any]], path: str = "") -> Inference:
-    """Infer the fields of the records of a file; the same records and path give the same result.
+
+def infer(
+    records: Sequence[Mapping[str, Any]], path: str = "", mapped: MappedAdapter | None = None
+) -> Inference:
+    """Infer the fields of the records of a file; the same arguments give the same result.
 
     Parameters
     ----------
     records : sequence of mapping
         Parsed lines; the first 20 count.
     path : str
-        The file's path, which may name a step.
+        The file's path below its run, which may name a step.
+    mapped : MappedAdapter, optional
+        What the user says about the keys; the rest is inferred.
     """
     sample = [content.values_by_path(record) for record in records[:SAMPLE]]
-    columns = _columns(sample)
-    found = _Fields(columns)
-    guesses = {meaning: candidate.guess for meaning, candidate in found.taken.items()}
-    named = step_of_path(path)
-    missing = [name for name in ("reward", "prompt") if name not in guesses]
-    missing = missing if {"messages", "response"} & guesses.keys() else ["response", *missing]
-    if "messages" in guesses and "prompt" in missing:
-        missing.remove("prompt")
-    if "step" not in guesses and named is None:
-        missing.append("step")
+    found = _Fields(_columns(sample), mapped)
+    guesses = {
+        meaning: found.taken[meaning].guess for meaning in (*_FIRST, *found.taken) if meaning in found.taken
+    }
+    constant = step_from_path(path) if mapped is None or mapped.step is None else mapped.step
     equal_keys = found.equal_keys()
     return Inference(
         tuple(guesses.values()),
         len(records),
-        None if "step" in guesses else named or 0,
-        tuple(missing),
+        None if "step" in guesses else constant or 0,
+        tuple(_missing(guesses, has_step=constant is not None)),
         equal_keys,
-        found.are_rollouts(named is not None) and not equal_keys,
+        found.are_rollouts() and not equal_keys,
         tuple(dict.fromkeys(key for record in records[:SAMPLE] for key in record)),
     )
+
+
+def _missing(guesses: Mapping[str, Guess], *, has_step: bool) -> Iterator[str]:
+    """Yield the names of what rollouts have and these records lack."""
+    if not {"messages", "response"} & guesses.keys():
+        yield "response"
+    if "reward" not in guesses:
+        yield "reward"
+    if not {"messages", "prompt"} & guesses.keys():
+        yield "prompt"
+    if "step" not in guesses and not has_step:
+        yield "step"
 
 
 def _columns(sample: Sequence[Mapping[str, Any]]) -> list[_Column]:
@@ -124,13 +142,21 @@ class _Fields:
     Parameters
     ----------
     columns : list of _Column
+    mapped : MappedAdapter or None
+        Fields and keys that the user named.
     """
 
-    def __init__(self, columns: list[_Column]) -> None:
+    def __init__(self, columns: list[_Column], mapped: MappedAdapter | None) -> None:
         self._columns = {column.key: column for column in columns}
         self._whole = _whole_texts(columns)
-        self.taken: dict[str, _Candidate] = {}
+        self._named = dict(mapped.keys) if mapped is not None else {}
+        self.taken = {
+            meaning: _Candidate(Guess(meaning, key, 1.0, "named by --map"), _SURE)
+            for meaning, key in self._named.items()
+        }
         for meaning, test in _TESTS.items():
+            if meaning in self.taken:
+                continue
             found = [
                 candidate
                 for column in columns
@@ -142,13 +168,15 @@ class _Fields:
             elif meaning in _BY_CONTENT:
                 self._take_by_content(meaning, columns)
 
-    def are_rollouts(self, path_has_step: bool) -> bool:
+    def are_rollouts(self) -> bool:
         """Return True if the records are samples of a policy, not a data set or a chat."""
+        if any(self._named.get(name) in self._columns for name in ("prompt", "response", "messages")):
+            return True  # the user says so
         answer = self.taken.get("response") or self.taken.get("messages")
         if answer is None or answer.guess.confidence < LEAST:
             return False
         reward, prompt = self.taken.get("reward"), self.taken.get("prompt")
-        is_sampled = path_has_step or "step" in self.taken or self._has_sampling_keys()
+        is_sampled = "step" in self.taken or self._has_sampling_keys()
         if "response" not in self.taken:
             return reward is not None
         group = answer.match.group
@@ -162,7 +190,8 @@ class _Fields:
         """Return the keys of a decisive field that are about equally likely and hold other values."""
         for meaning in ("response", "reward"):
             candidate = self.taken.get(meaning)
-            if candidate is None or ("messages" in self.taken and meaning == "response"):
+            beside = meaning == "response" and "messages" in self.taken
+            if candidate is None or meaning in self._named or beside:
                 continue
             guess = candidate.guess
             close = [key for key, confidence in guess.others if guess.confidence - confidence < _EQUAL]
@@ -238,7 +267,7 @@ class _Fields:
         """Return True if a record has as many values as responses."""
         answer = self.taken.get("response")
         lengths = {len(content.items_of(value)) for value in column.values}
-        if answer is None or lengths == {1}:
+        if answer is None or lengths == {1} or answer.guess.key not in self._columns:
             return lengths == {1}
         responses = self._columns[answer.guess.key].values
         return [*map(_item_count, column.values)] == [*map(_item_count, responses)]

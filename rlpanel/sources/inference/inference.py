@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rlpanel.sources.adapters.key_mapping import MappedAdapter, step_of_path, value_at
+from rlpanel.sources.adapters.key_mapping import MappedAdapter, value_at
+from rlpanel.sources.records.path_numbers import step_from_path
+from rlpanel.sources.records.record_types import Adapter
 
 #: Fields that decide whether a file holds rollouts.
 DECISIVE = ("messages", "response", "reward")
@@ -100,6 +103,17 @@ class Inference:
         pairs = [f"{name}={key}" for name, key in self.keys.items() if name != key]
         return ",".join(pairs + ([f"step={self.step}"] if "step" in self.missing else []))
 
+    @property
+    def problem(self) -> str:
+        """Reason why the records are not opened as rollouts; empty if they are."""
+        if self.equal_keys:
+            return f"two readings are about equal: {' or '.join(self.equal_keys)}"
+        if "response" in self.missing:
+            return "no key holds a response"
+        if "reward" in self.missing:
+            return "no reward, and nothing shows that a policy wrote the texts"
+        return "" if self.is_run else "the names of the keys do not show that these are rollouts"
+
     def adapter(self) -> InferredAdapter:
         """Return the adapter that reads the records so."""
         return InferredAdapter(tuple(self.keys.items()), self.step, inference=self)
@@ -129,8 +143,42 @@ class InferredAdapter(MappedAdapter):
         return f"inferred: {super().name}"
 
     def _step(self, document: Mapping[str, Any], path: str) -> Any:
-        named = (value_at(document, dict(self.keys).get("step", "step")), step_of_path(path), self.step)
-        return next((step for step in named if step is not None), None)
+        logged = self._logged_step(document)
+        return next((step for step in (logged, step_from_path(path), self.step) if step is not None), None)
 
     def _logged_step(self, document: Mapping[str, Any]) -> Any:
-        return value_at(document, dict(self.keys)["step"]) if "step" in dict(self.keys) else None
+        key = dict(self.keys).get("step")
+        return None if key is None else value_at(document, key)
+
+
+def agreed(adapters: Mapping[str, Adapter], keys: Mapping[str, frozenset[str]]) -> dict[str, Adapter]:
+    """Return the adapters of a run's files, by file: files with the same keys are read with one inference.
+
+    The first records of a file may lack an id that repeats, or a reward. Of the inferences whose keys a file
+    has, it gets the one that most files have.
+
+    Parameters
+    ----------
+    adapters : mapping of str to Adapter
+    keys : mapping of str to frozenset of str
+        Keys of each file's first records.
+    """
+    inferred = {file: each for file, each in adapters.items() if isinstance(each, InferredAdapter)}
+    count = Counter(adapter.keys for adapter in inferred.values())
+    ranked = sorted(inferred.items(), key=lambda item: (-count[item[1].keys], -len(item[1].keys), item[0]))
+
+    def best(file: str) -> Adapter:
+        own = dict(inferred[file].keys)
+        for _, other in ranked:
+            wanted = dict(other.keys)
+            if ("step" in wanted) == ("step" in own) and keys[file].issuperset(wanted.values()):
+                return replace(other, step=inferred[file].step)
+        return inferred[file]
+
+    return {file: best(file) if file in inferred else adapter for file, adapter in adapters.items()}
+
+
+def inference_of(adapter: Adapter) -> Inference | None:
+    """Return what an adapter's keys were inferred from; None if its format is known."""
+    found = getattr(adapter, "inference", None)
+    return found if isinstance(found, Inference) else None

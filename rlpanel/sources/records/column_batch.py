@@ -17,7 +17,8 @@ from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.records.column_plan import NUMBERS, ColumnPlan, Kind, Row
 from rlpanel.sources.records.embedded_media import EMBEDDED_MARK, without_embedded
 from rlpanel.sources.records.json_parser import parse_fast, parse_lines
-from rlpanel.sources.records.record_types import Chunk, FlatFormat, Record, is_eval, rank_of
+from rlpanel.sources.records.path_numbers import is_eval, rank_of
+from rlpanel.sources.records.record_types import Chunk, FlatFormat, Record
 
 #: Characters of `EMBEDDED_MARK`. One character is searched much faster than the whole mark.
 _RARE_IN_MARK = ";64"

@@ -29,7 +29,8 @@ from rlpanel.sources.records.field_values import (
 )
 from rlpanel.sources.records.json_parser import MAX_KEYS, to_float_array, to_python
 from rlpanel.sources.records.messages import is_messages, messages_text, read_messages, response_text
-from rlpanel.sources.records.record_types import Record, is_eval, rank_of
+from rlpanel.sources.records.path_numbers import is_eval, rank_of
+from rlpanel.sources.records.record_types import Record
 
 #: Columns that the store or readers fill, or that a filter computes (`filter_columns`). A logged key
 #: with one of these names becomes ``logged_<name>``.

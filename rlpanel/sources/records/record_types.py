@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -348,37 +346,3 @@ class RolloutFile(Protocol):
         SourceChanged
             If the file has other bytes at this position now.
         """
-
-
-_RANK = re.compile(r"rank[_-]?(\d{1,9})(?!\d)")
-
-
-@lru_cache(maxsize=1024)
-def rank_of(path: str) -> int:
-    """Return the rank in a file's name (``rollout_data_rank_3.jsonl`` → 3), or -1."""
-    match = _RANK.search(path.rsplit("/", 1)[-1])
-    return int(match.group(1)) if match else -1
-
-
-_EVAL = re.compile(r"_val\d*(?:[._]|$)")
-
-
-@lru_cache(maxsize=1024)
-def is_eval(path: str) -> bool:
-    """Return True if a file's name marks evaluation samples (``rollout_data_rank0_val2.jsonl``)."""
-    return bool(_EVAL.search(path.rsplit("/", 1)[-1]))
-
-
-def number_from_name(path: str) -> int | None:
-    """Return the number that is the file's whole name (``12.jsonl`` → 12), or None."""
-    stem = path.rsplit("/", 1)[-1].partition(".")[0]
-    return int(stem) if stem.isascii() and stem.isdigit() else None
-
-
-_STEP = re.compile(r"step[_-]?(\d{1,15})(?!\d)")
-
-
-def step_from_path(path: str) -> int | None:
-    """Return the first step that a path names (``step_12/log.jsonl`` → 12), or None."""
-    match = _STEP.search(path)
-    return int(match[1]) if match else None

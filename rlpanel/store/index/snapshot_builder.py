@@ -137,6 +137,7 @@ class SnapshotBuilder:
             shares_evaluation=dict(table.shares_evaluation),
             once_per_step=dict(table.once_per_step),
             own_remarks=folder.remarks,
+            inferences=folder.inferences,
             _by_split=by_split,
             _further=table.units.further(rows),
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},

@@ -20,7 +20,7 @@ from rlpanel.store.columns.related_rows import mix
 from rlpanel.store.columns.scalar_log import Scalars
 from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN, TRAIN_CODE, limit_codes
 
-Kind = Literal["evaluation", "attempts", "groups", "split"]
+Kind = Literal["evaluation", "attempts", "groups", "split", "guess"]
 
 #: Beginnings of names of an evaluation's numbers in trainers' logs.
 _EVALUATED = ("eval_", "eval/", "val/")
@@ -43,7 +43,7 @@ class Remark:
     kind : str
         ``evaluation``: the steps may hold samples of an evaluation; ``attempts``: they may hold samples of
         two attempts; ``groups``: the logged groups mix prompts; ``split``: where the split of the samples
-        comes from.
+        comes from; ``guess``: which keys were taken for which fields.
     sentence : str
     steps : tuple of int
         The steps, ascending; empty if it is about the whole run.

@@ -12,6 +12,7 @@ from rlpanel.metrics.engine.column_info import ALIASES, is_outcome, pooling_colu
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.number_text import size_text
 from rlpanel.sources.files.file_access import Unread
+from rlpanel.sources.inference.inference import Inference
 from rlpanel.store.columns.related_rows import FurtherRows
 from rlpanel.store.columns.run_table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 from rlpanel.store.columns.scalar_log import Scalars
@@ -112,6 +113,8 @@ class Snapshot(SamplePlaces):
         What is logged once per step in a file, by its number: a ``line``, or each value of a column.
     own_remarks : tuple of Remark
         Remarks that do not depend on the samples.
+    inferences : tuple of Inference
+        What was inferred about files that no format describes.
     counts_rows : bool
         True if statistics count the outcome of each row, see `by_rows`.
     """
@@ -137,6 +140,7 @@ class Snapshot(SamplePlaces):
     shares_evaluation: Mapping[int, str] = field(default_factory=dict)
     once_per_step: Mapping[int, str] = field(default_factory=dict)
     own_remarks: tuple[Remark, ...] = ()
+    inferences: tuple[Inference, ...] = ()
     _by_split: Mapping[str, Steps] = field(default_factory=dict)
     _with_discarded: bool = False
     _further: FurtherRows | None = None

@@ -116,7 +116,7 @@ def test_a_folder_of_several_runs_says_which(tmp_path: Path) -> None:
 
 def test_a_folder_without_rollouts_says_what_it_saw(tmp_path: Path) -> None:
     (tmp_path / "readme.txt").touch()
-    with pytest.raises(RunNotFound, match=r"holds no rollout files.*Seen: readme.txt"):
+    with pytest.raises(RunNotFound, match=r"holds no rollouts\. 1 file .*\nreadme.txt: neither"):
         read(tmp_path)
 
 

@@ -79,7 +79,7 @@ def test_a_mapping_opens_no_document_of_a_checkpoint(tmp_path: Path, part: str) 
     put(tmp_path / "checkpoint-1" / "sample.json", ODD)
     before = names(tmp_path, MAPPED)
     (tmp_path / "checkpoint-1" / part).write_bytes(b"{}")
-    assert (before, names(tmp_path, MAPPED)) == ([("checkpoint-1", 1)], [])
+    assert (before, names(tmp_path, MAPPED)) == ([(".", 1)], [])
 
 
 def test_a_rewritten_document_of_a_mapped_run_is_read_live(tmp_path: Path) -> None:
@@ -99,12 +99,12 @@ def test_a_rewritten_document_of_a_mapped_run_is_read_live(tmp_path: Path) -> No
     reader.stop()
 
 
-def test_a_folder_of_documents_says_how_they_are_read(tmp_path: Path) -> None:
+def test_a_folder_of_documents_says_what_they_are(tmp_path: Path) -> None:
     put(tmp_path / "sample.json", ODD)
     put(tmp_path / "episode_hash0_id0.json", ODD)
     seen = {file.name: file.what for file in diagnose(Directory(tmp_path, Reading())).seen}
     assert seen == {
-        "sample.json": "a JSON document; with a mapping (--map) it is read",
+        "sample.json": "a JSON document",
         "episode_hash0_id0.json": "a document with 'question', 'answer', 'mark', 'iteration'",
     }
 
