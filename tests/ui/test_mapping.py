@@ -82,3 +82,24 @@ def test_the_mapping_is_saved_from_a_narrow_page(server: Served, open_board: Ope
     saved = tomllib.loads((folder / "rlpanel.toml").read_text())["map"]
     assert saved == {"response": "said", "step": 0}
     board.settled(0)
+
+
+def test_a_guess_is_shown_and_changed(open_board: OpenBoard, tmp_path: Path) -> None:
+    for at in range(6):
+        row = {"question": f"q{at}", "completion": f"a{at}", "passed": at % 2 == 0, "other": at}
+        append(tmp_path / "log.jsonl", json.dumps(row).encode() + b"\n")
+    with Served(tmp_path) as server:
+        board = open_board(server=server).settled(0)
+        notice = board.page.locator(".rl-guess")
+        expect(notice).to_contain_text("reward ← passed")
+        board.head_says("Reward", "0.5")
+        notice.get_by_role("button", name="change").click()
+        form = board.page.locator(".rl-mapping")
+        expect(form.locator(".sample")).to_have_count(3)
+        expect(board.grid).not_to_be_visible()
+        choose(board, "reward", "other")
+        expect(form.locator(".sample").nth(2)).to_contain_text("reward2")
+        form.get_by_role("button", name="Open", exact=True).click()
+        board.head_says("Reward", "2.5")
+        expect(notice).to_be_hidden()
+        expect(board.rows).to_have_count(6)

@@ -27,7 +27,7 @@ from rlpanel.panels.sidebar.run_list import RunList
 from rlpanel.panels.sidebar.settings_form import SettingsForm
 from rlpanel.panels.status.connection import Connection
 from rlpanel.panels.status.empty_state import EmptyState
-from rlpanel.panels.status.notices import BacklogBar, LeftOut, LinkNotice
+from rlpanel.panels.status.notices import BacklogBar, GuessNotice, LeftOut, LinkNotice
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.panels.step.step_bar import StepBar
 from rlpanel.panels.step.step_summary import StepSummary
@@ -138,8 +138,9 @@ class Layout:
         self.root.css_classes = ["rl-page", "rl-dark" if self.board.context.selection.dark else "rl-light"]
 
     def _hide_empty(self, *_: Any) -> None:
-        """Hide the views while there are no samples; the empty state covers them."""
-        shown = bool(self.board.context.snapshot.samples)
+        """Hide the views while there are no samples, or the form covers them."""
+        covered = self._form is not None and self._form.visible
+        shown = bool(self.board.context.snapshot.samples) and not covered
         self._views.styles = {"visibility": "visible" if shown else "hidden"}
 
     def _offer_form(self, *_: Any) -> None:
@@ -148,7 +149,9 @@ class Layout:
         needed = context.mapping_form == "open" or (context.root_diagnosis is not None and not context.runs)
         if self._form is None and needed and not context.read_only:
             self._form = MappingForm(context, self.board.open_with)
+            self._form.param.watch(self._hide_empty, "visible")
             self._main.insert(1, self._form)
+            self._hide_empty()
 
     def _lead_with_sample(self, event: Any) -> None:
         """While a finding is open, its sample stands above the grid where columns are below each other."""
@@ -160,7 +163,8 @@ class Layout:
         """Add the curves; each card has a step of its own."""
         context = self.board.context
         curves = Curves(context, lazy=True)
-        notices: dict[str, Component] = {"link_notice": LinkNotice(context), "backlog": BacklogBar(context)}
+        notices: dict[str, Component] = {"link_notice": LinkNotice(context), "guess": GuessNotice(context)}
+        notices["backlog"] = BacklogBar(context)
         notices |= {"current": self._findings.current, "opened": self._findings.opened}
         lead = Notices(notices, sizing_mode="stretch_width", margin=0)
         self._views.extend([lead, curves, StepBar(context)])

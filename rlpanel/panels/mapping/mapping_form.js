@@ -61,10 +61,7 @@ export function render({ model }) {
   const next = element("div", "next")
   const columns = element("div", "columns")
   const samples = card("preview", t("The first samples, as they would be read"), preview)
-  columns.append(
-    card("first", t("The first record"), record),
-    card("which", t("Field ← key"), form),
-  )
+  columns.append(card("first", t("The first record"), record), card("which", t("Field ← key"), form))
   page.append(head, columns, samples, next)
   let sent = model.draft.answered ?? 0
 
@@ -74,8 +71,9 @@ export function render({ model }) {
   }
 
   const drawHead = () => {
-    const { title, sentence, folder, files = [], file } = model.found
+    const { title, why, sentence, folder, files = [], file } = model.found
     head.replaceChildren(element("h2", "", title), element("p", "folder", folder))
+    if (why) head.append(element("p", "sentence", why))
     if (sentence) head.append(element("p", "sentence", sentence))
     if (files.length > 1) {
       const label = element("label", "file", t("File"))
@@ -187,7 +185,9 @@ export function render({ model }) {
     const row = element("div", "row")
     const open = button("open", t("Open"), t("Show the samples, until the server ends"), () => send("open"))
     open.disabled = !opens
-    const store = button("save", t("Save and open"), t("Write rlpanel.toml into the folder"), () => send("save"))
+    const store = button("save", t("Save and open"), t("Write rlpanel.toml into the folder"), () =>
+      send("save"),
+    )
     store.disabled = !opens
     row.append(open)
     if (saves) row.append(store)

@@ -126,7 +126,7 @@ class MappingForm(Component):
         asked = self.context.mapping_form
         self.visible = asked == "open" or (asked == "auto" and likely)
         if work is not None and self.visible:
-            self.found = _found(work, self._name(work))
+            self.found = _found(work, self._name(work), closed=not self.context.runs)
             self._redraw()
 
     def _name(self, work: _Work) -> str:
@@ -268,16 +268,17 @@ def _keys(work: _Work) -> dict[str, str]:
     return found
 
 
-def _found(work: _Work, folder: str) -> dict[str, Any]:
+def _found(work: _Work, folder: str, *, closed: bool) -> dict[str, Any]:
     proposal = work.proposal
     if proposal is None:
         return {"title": tr("No records to map"), "folder": folder, "files": []}
-    names = [file.name for file in work.files]
+    names, reason = [file.name for file in work.files], proposal.inference.problem
     return {
         "title": tr("Which field is what?"),
+        "why": tr("Not opened by itself: {reason}.", reason=reason) if reason and closed else "",
         "sentence": tr(
-            "This is in no format that rlpanel knows by name. The fields are proposed from the names and the "
-            "values of the records: compare them with the samples below, then open the folder."
+            "The fields are proposed from the names and values of the records. Compare them with the samples "
+            "below, then open the folder."
         ),
         "folder": folder,
         "files": names,

@@ -10,6 +10,7 @@ _LABELS = {
     "evaluation": marked("may hold evaluation samples"),
     "attempts": marked("may hold samples of two attempts"),
     "groups": marked("groups mix prompts"),
+    "guess": marked("fields were guessed"),
     "split": marked("split from the folder's name"),
 }
 

@@ -40,8 +40,13 @@ def test_runs_appear_and_a_later_mapping_changes_them(tmp_path: Path, runtime: R
         return snapshot.samples, int(steps[0]) if len(steps) else None, snapshot.has_number("reward")
 
     wait_until(lambda: rows() == (4, 3, False))
+    board.context.choose_sample("log.jsonl:0")
+    assert board.context.sample is not None
+    assert (board.context.sample.step, board.context.sample.prompt) == (3, "q0")
     board.open_with(tmp_path / "exp", {"response": "second", "reward": "third", "step": 5})
     wait_until(lambda: rows() == (4, 5, True))
+    assert board.context.sample is not None
+    assert (board.context.sample.step, board.context.sample.prompt) == (5, None)
     assert [path.name for path in (tmp_path / "exp").iterdir()] == ["log.jsonl"]
     board.close()
 
