@@ -47,7 +47,7 @@ def map(
     from rlpanel.sources.adapters.key_mapping import parse_mapping
     from rlpanel.sources.files.file_access import path_of
     from rlpanel.sources.mapping import mapping_text
-    from rlpanel.sources.mapping.first_records import preview
+    from rlpanel.sources.mapping.first_records import known_format, preview
 
     if not yes and not sys.stdin.isatty():
         raise SettingError(
@@ -59,6 +59,10 @@ def map(
         answered["step"] = given.step
     root = path_of(folder).resolve()
     proposal, others = _propose(root, file)
+    if keys is None and (known := known_format(proposal.first.file)):
+        _say(f"{proposal.first.file.name} needs no mapping: it is read as {known}")
+        _say(f"rlpanel index {shlex.quote(folder)}")
+        return
     _say_found(proposal, others)
     chosen = {**{name: key for name, key in proposal.keys.items() if name not in answered}, **answered}
     chosen = chosen if yes else _ask(proposal, chosen, set(answered))

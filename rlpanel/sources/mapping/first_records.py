@@ -5,6 +5,7 @@ Everything is bounded: a folder may hold any number of files, and a file any num
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -18,8 +19,9 @@ from rlpanel.sources.discovery.file_names import (
     without_compressed_copies,
 )
 from rlpanel.sources.discovery.folder_walk import FolderWalk, is_file
-from rlpanel.sources.discovery.format_detection import first_lines
+from rlpanel.sources.discovery.format_detection import first_lines, sniff
 from rlpanel.sources.files.file_access import AnyPath, reason_of
+from rlpanel.sources.inference.inference import inference_of
 from rlpanel.sources.mapping.mapping_text import Keys
 from rlpanel.sources.readers import whole_file
 from rlpanel.sources.records.adapter_calls import read_samples
@@ -107,6 +109,15 @@ def read_first(file: FoundFile) -> FirstRecords:
     if records:
         return FirstRecords(file, tuple(good), tuple(records))
     return FirstRecords(file, problem=problem or "no complete line yet")
+
+
+def known_format(file: FoundFile) -> str:
+    """Return the name of the format whose adapter reads a file without a mapping; empty if none does."""
+    try:
+        adapter = sniff(file.path, os.path.basename(file.path)).adapter
+    except (OSError, LineError, SourceDamaged, SourceUnready):
+        return ""
+    return "" if adapter is None or inference_of(adapter) is not None else adapter.name
 
 
 def preview(first: FirstRecords, keys: Keys) -> Preview:

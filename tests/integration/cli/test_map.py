@@ -77,6 +77,15 @@ def test_what_cannot_be_mapped_is_one_line_with_its_reason(tmp_path: Path, line:
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_known_format_needs_no_mapping(tmp_path: Path) -> None:
+    append(tmp_path / "1.jsonl", b'{"input": "q", "output": "a", "score": 1.0, "step": 1}\n')
+    done = run_in(tmp_path, "rlpanel map . --yes")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "1.jsonl needs no mapping: it is read as verl\nrlpanel index .\n",
+    )
+
+
 def test_no_text_of_a_file_controls_a_real_terminal(tmp_path: Path) -> None:
     evil = "\x1b]0;title\x07 \x9b31m \u202eback\r over \x00"
     line = json.dumps({"question": evil, "completion": evil, f"k{evil}": evil}).encode() + b"\n"
