@@ -46,7 +46,7 @@ def open_run(
         If the folder does not exist or holds no rollouts; the message says what it holds and what to type.
     """
     given = path_of(path).resolve()
-    folder = _run_folder(given)
+    folder = _run_folder(given, os.fspath(path))
     # A followed link may lead out of the given folder.
     root = given if folder.is_relative_to(given) else folder
     if not follow:
@@ -70,8 +70,11 @@ def _follow(folder: AnyPath, root: AnyPath, runtime: Runtime | None = None) -> R
     return Run(service.open(folder, root=root), service)
 
 
-def _run_folder(path: AnyPath) -> AnyPath:
-    """Return the folder of the run at ``path``: the folder itself, or that of the only run below it."""
+def _run_folder(path: AnyPath, name: str) -> AnyPath:
+    """Return the folder of the run at ``path``: the folder itself, or that of the only run below it.
+
+    ``name`` is the path as the user wrote it.
+    """
     if isinstance(path, RemotePath):
         if not path.is_dir():
             raise RunNotFound(diagnose(Directory(path)).sentence)
@@ -90,4 +93,4 @@ def _run_folder(path: AnyPath) -> AnyPath:
     if runs:
         names = ", ".join([info.name for info in runs[:5]] + ["…"] * (len(runs) > 5))
         raise RunNotFound(f"{path} holds {len(runs)} runs ({names}); open one of them")
-    raise RunNotFound("\n".join(diagnose(directory).lines(path)))
+    raise RunNotFound(*diagnose(directory).lines(name))

@@ -19,7 +19,7 @@ from typer.core import TyperCommand
 import rlpanel
 from rlpanel.cli import agent_commands, ask_commands, file_commands, map_command, serve_commands
 from rlpanel.cli.table_command import command_of
-from rlpanel.cli.terminal_messages import ERROR, say_lines
+from rlpanel.cli.terminal_messages import ERROR, say
 from rlpanel.errors import RLPanelError
 from rlpanel.queries.catalogue import QUESTIONS
 
@@ -123,7 +123,9 @@ def main() -> None:
     try:
         build_app(name if name in COMMANDS and not completes else "")(prog_name="rlpanel")
     except RLPanelError as error:
-        say_lines(f"rlpanel: {error}", typer.colors.RED)
+        first, *others = error.lines
+        for line in (f"rlpanel: {first}", *others):
+            say(line, typer.colors.RED)
         sys.exit(ERROR)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import rlpanel
+from rlpanel.cli.index_output import bad_documents, bad_lines, inferred_document, inferred_lines
 from rlpanel.cli.reader_settings import listed, say_remarks, say_unread, set_reader_environment
 from rlpanel.cli.shared_options import (
     RAW_HELP,
@@ -69,10 +70,14 @@ def index(
     keys: Map = None,
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
+    bad: Annotated[
+        int, typer.Option("--bad", min=0, help="Print so many bad lines, with reasons and their beginning.")
+    ] = 0,
 ) -> None:
     """Read a run once and print what it contains and how much time and memory reading took.
 
-    The exit code is 0 if the whole run was read, 2 after an error, and 3 if a file of it was not read.
+    Of files that no format describes, it prints which key was taken for which field, and why. The exit code
+    is 0 if the whole run was read, 2 after an error, and 3 if a file of it was not read.
     """
     set_reader_environment(keys, tokenizer, follow_links)
     from rlpanel.store.snapshot.remarks import listed_remarks
@@ -80,15 +85,18 @@ def index(
     open_run = rlpanel.open_run  # import pandas before the clock starts
     began, cpu = time.perf_counter(), cpu_seconds()
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
-        stats, unread = asdict(opened.stats()), opened.snapshot.unread
-        remarks, newer = opened.remarks, opened.snapshot.newer_writers
+        snapshot, remarks = opened.snapshot, opened.remarks
+        stats, unread, newer = asdict(opened.stats()), snapshot.unread, snapshot.newer_writers
+        bad_shown = bad_documents(opened.path, snapshot.bad_lines[:bad])
     stats |= {
         "seconds": round(time.perf_counter() - began, 3),
         "cpu_seconds": round(cpu_seconds() - cpu, 3),
         "peak_memory_bytes": peak_memory(),
     }
     if as_json:
-        known = {"unread": listed(unread), "remarks": listed_remarks(remarks), "newer_writers": list(newer)}
+        known: dict[str, Any] = {"unread": listed(unread), "remarks": listed_remarks(remarks)}
+        known |= {"newer_writers": list(newer), "inferred": [*map(inferred_document, snapshot.inferences)]}
+        known |= {"bad": bad_shown} if bad else {}
         typer.echo(json_text(stats | known, ascii_only=True))
     else:
         if stats["episodes"] == stats["rows"]:
@@ -96,6 +104,10 @@ def index(
         for name, value in (stats | {"files_not_read": len(unread)}).items():
             text = "unknown" if value is None else f"{value:,}"
             typer.echo(f"{name.replace('_', ' '):<18} {text:>16}")
+        for line in inferred_lines(snapshot.inferences):
+            typer.echo(printable(line))
+        for line in bad_lines(bad_shown, snapshot.bad_count) if bad else ():
+            typer.echo(printable(line))
     say_remarks(remarks)
     say_unread(unread)
     for sentence in newer:

@@ -37,7 +37,7 @@ from rlpanel.cli.shared_options import (
     Tokenizer,
     Watch,
 )
-from rlpanel.cli.terminal_messages import say, say_lines
+from rlpanel.cli.terminal_messages import say
 from rlpanel.errors import RunNotFound, SettingError
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ def warn_without_runs(root: AnyPath, command: str = "serve") -> None:
         more = f"; and {len(directory.left_out) - 3} more" if len(directory.left_out) > 3 else ""
         say(f"rlpanel: not shown: {some}{more}", typer.colors.YELLOW)
     if diagnosis is not None and diagnosis.seen:
-        say_lines("\n".join(diagnosis.lines(root, command)), typer.colors.YELLOW)
+        for line in diagnosis.lines(root, command):
+            say(line, typer.colors.YELLOW)
 
 
 def serve_board(root: AnyPath | None, at: Access, token: str | None = None, *, alerts: bool = False) -> None:

@@ -13,12 +13,6 @@ def say(message: str, color: str) -> None:
     typer.echo(typer.style(text, fg=color) if color and uses_color() else text, err=True)
 
 
-def say_lines(message: str, color: str) -> None:
-    """Print a message of the package itself to stderr, which may have several lines."""
-    for line in message.splitlines():
-        say(line, color)
-
-
 def uses_color() -> bool:
     """Return False if the environment asks for no colours; pipes and files get none anyway."""
     return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

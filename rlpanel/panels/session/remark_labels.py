@@ -10,7 +10,6 @@ _LABELS = {
     "evaluation": marked("may hold evaluation samples"),
     "attempts": marked("may hold samples of two attempts"),
     "groups": marked("groups mix prompts"),
-    "guess": marked("fields were guessed"),
     "split": marked("split from the folder's name"),
 }
 

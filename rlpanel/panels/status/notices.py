@@ -122,11 +122,11 @@ class GuessNotice(Notice):
 def guess_html(inferences: Sequence[Inference]) -> str:
     """Return the keys that were taken for fields of another name as HTML; empty if there are none."""
     guesses = {(guess.meaning, guess.key): guess for each in inferences for guess in each.guesses}
+    renamed = dict.fromkeys(pair for each in inferences for pair in each.renamed)
     pairs = "".join(
-        f'<span title="{safe_text(guess.reason)}">{safe_text(name)} ← '
-        f"<code>{safe_text(shorten(key, _LONGEST))}</code> {guess.confidence:.0%}</span>"
-        for (name, key), guess in guesses.items()
-        if name != key
+        f'<span title="{safe_text(guesses[name, key].reason)}">{safe_text(name)} ← '
+        f"<code>{safe_text(shorten(key, _LONGEST))}</code> {guesses[name, key].confidence:.0%}</span>"
+        for name, key in renamed
     )
     step = tr("no step: all samples are step 0") if any("step" in each.missing for each in inferences) else ""
     if not pairs and not step:

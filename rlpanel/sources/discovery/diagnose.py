@@ -63,6 +63,8 @@ def _holds_rollouts(folder: str) -> bool:
 
 #: Most files that are examined, and most files that are listed.
 _MAX_FILES, _MAX_LISTED = 2000, 8
+#: Most files and folders that a message names.
+_MAX_NAMED = 3
 _SCALARS = (
     *("trainer_state.json", "scalars.jsonl", "metrics.jsonl", "trainer_log.jsonl", "experiment_log.jsonl"),
     "events.out.tfevents.",
@@ -103,6 +105,8 @@ class Diagnosis:
         Value of ``--map`` that opens the likeliest file; empty if there is none.
     records : Records or None
         The likeliest file's records.
+    left_out : tuple of SeenFile
+        Those of ``seen`` that are passed over: links, hidden folders, folders that cannot be listed.
     """
 
     title: str
@@ -112,8 +116,9 @@ class Diagnosis:
     hints: tuple[str, ...] = ()
     mapping: str = ""
     records: Records | None = None
+    left_out: tuple[SeenFile, ...] = ()
 
-    def lines(self, root: AnyPath, command: str = "index") -> list[str]:
+    def lines(self, root: str | AnyPath, command: str = "index") -> list[str]:
         """Return a message of at most three lines: what was found, what is missing, and what to type.
 
         Parameters
@@ -123,18 +128,27 @@ class Diagnosis:
         command : str
             The command that opens it.
         """
-        folder = shlex.quote(str(root))
-        if self.records is None:
-            first = next(iter(self.seen), None)
-            named = f" {first.name}: {first.what}." if first else ""
-            more = [f"rlpanel convert slime {folder}"] if first and first.what == _TORCH else []
-            return [f"{root} holds no rollouts. {self.sentence}", *filter(None, [named.strip()]), *more]
-        options = f"{command} {folder} --map {shlex.quote(self.mapping)}" if self.mapping else f"map {folder}"
-        return [
-            f"{root} holds no rollouts: {self.records.found}",
-            f"{self.records.file}: {'; '.join([self.records.problem, *self.hints])}",
-            f"rlpanel {options}",
-        ]
+        others = [f"{sight.name}: {sight.what}" for sight in self.left_out[:_MAX_NAMED]]
+        if self.records is not None:
+            found = f"{root} holds no rollouts: {self.records.found}"
+            others = [f"{self.records.file}: {self.records.problem}", *others]
+        else:
+            found = f"{root} holds no rollouts. {self.sentence}"
+            others = [f"{sight.name}: {sight.what}" for sight in self.seen[:_MAX_NAMED]]
+        return [found, *filter(None, ["; ".join([*others, *self.hints])]), *self._command(root, command)]
+
+    def _command(self, root: str | AnyPath, command: str) -> Iterator[str]:
+        """Yield the command that opens the folder; none if nothing can be opened."""
+        hidden = next((sight.name for sight in self.seen if sight.what == _HIDDEN), "")
+        folder = shlex.quote(os.path.join(root, hidden) if hidden else str(root))
+        if hidden:
+            yield f"rlpanel runs {folder}"
+        elif self.mapping:
+            yield f"rlpanel {command} {folder} --map {shlex.quote(self.mapping)}"
+        elif self.records is not None:
+            yield f"rlpanel map {folder}"
+        elif any(sight.what == _TORCH for sight in self.seen):
+            yield f"rlpanel convert slime {folder}"
 
 
 def diagnose(directory: Directory) -> Diagnosis:
@@ -162,7 +176,9 @@ def diagnose(directory: Directory) -> Diagnosis:
     config = directory.folder_configs.for_folder(root)
     problems = [*filter(None, [config.problem]), *map(str, config.unread)]
     if not paths:
-        return Diagnosis("No files to read", "The folder holds no files except these.", left_out)
+        return Diagnosis(
+            "No files to read", "The folder holds no files except these.", left_out, left_out=left_out
+        )
     records = find_records(str(root), [path for path in paths if not _name_priority(path)], config.mapped)
     return Diagnosis(
         "No rollout log here",
@@ -175,6 +191,7 @@ def diagnose(directory: Directory) -> Diagnosis:
         tuple(problems),
         records.mapping if records else "",
         records,
+        left_out,
     )
 
 

@@ -121,8 +121,8 @@ def is_reward(value: Any) -> bool:
 
 
 def is_counter(numbers: Sequence[float]) -> bool:
-    """Return True if at least three whole numbers rise by one from record to record: a line number or id."""
-    return len(numbers) > 2 and all(after - before == 1 for before, after in pairwise(numbers))
+    """Return True if at least five numbers rise by one from record to record: a line number or id."""
+    return len(numbers) > 4 and all(after - before == 1 for before, after in pairwise(numbers))
 
 
 def is_step(value: Any) -> bool:

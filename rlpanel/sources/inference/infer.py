@@ -25,6 +25,8 @@ _LEAST_PRESENT, _LEAST_FIT = 0.3, 0.7
 _EQUAL = 0.03
 #: Confidence in a conversation, and in a reward, that only their values show.
 _BY_CONTENT = {"messages": 0.7, "reward": 0.52}
+#: From this group of names on, a key is a response only beside a reward.
+_UNSURE = 3
 #: Loss of confidence for an id or a counter, and for texts of few characters.
 _UNLIKELY = 0.4
 #: Words of a key whose numbers are no rewards.
@@ -157,6 +159,8 @@ class _Fields:
         for meaning, test in _TESTS.items():
             if meaning in self.taken:
                 continue
+            if meaning == "ground_truth":
+                self._give_up_unsure_response()
             found = [
                 candidate
                 for column in columns
@@ -206,6 +210,12 @@ class _Fields:
             return False
         taken = [candidate.guess.key for candidate in self.taken.values()]
         return not any(key == other or key.startswith(f"{other}.") for other in taken)
+
+    def _give_up_unsure_response(self) -> None:
+        """Let the ground truth have a key such as ``answer``, if no reward says that it was scored."""
+        answer = self.taken.get("response")
+        if answer is not None and answer.match.group >= _UNSURE and "reward" not in self.taken:
+            del self.taken["response"]
 
     def _take(self, found: list[_Candidate]) -> None:
         found.sort(key=lambda each: (-each.guess.confidence, each.guess.key.count("."), each.match.rank))

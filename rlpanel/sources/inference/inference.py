@@ -98,9 +98,14 @@ class Inference:
         return bool(self.equal_keys)
 
     @property
+    def renamed(self) -> list[tuple[str, str]]:
+        """Pairs of a field and its key, without those that have rlpanel's name."""
+        return [(name, key) for name, key in self.keys.items() if name != key]
+
+    @property
     def mapping(self) -> str:
         """Value of ``--map`` that reads the records so; keys that rlpanel knows anyway are left out."""
-        pairs = [f"{name}={key}" for name, key in self.keys.items() if name != key]
+        pairs = [f"{name}={key}" for name, key in self.renamed]
         return ",".join(pairs + ([f"step={self.step}"] if "step" in self.missing else []))
 
     @property
@@ -120,7 +125,7 @@ class Inference:
 
     def sentence(self) -> str:
         """Return what was guessed, in one sentence: ``fields were guessed: response ← completion``."""
-        pairs = [f"{name} ← {key}" for name, key in self.keys.items() if name != key]
+        pairs = [f"{name} ← {key}" for name, key in self.renamed]
         said = f"fields were guessed: {', '.join(pairs)}" if pairs else ""
         return "; ".join(filter(None, (said, NO_STEP if "step" in self.missing else "")))
 

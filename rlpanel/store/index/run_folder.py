@@ -11,7 +11,7 @@ from rlpanel.sources.discovery.file_names import split_of_folder
 from rlpanel.sources.files.file_access import AnyPath, Unread, is_remote, reason_of
 from rlpanel.sources.inference.inference import Inference, inference_of
 from rlpanel.sources.records.record_types import BesideFile, files_beside
-from rlpanel.store.snapshot.remarks import Remark
+from rlpanel.store.snapshot.remarks import GUESS, Remark
 from rlpanel.store.snapshot.sample_places import BadLineAt
 
 
@@ -95,7 +95,7 @@ class RunFolder:
     def _guess_remarks(self) -> Iterator[Remark]:
         """Yield a remark on what was inferred about files that no format describes."""
         sentences = dict.fromkeys(inference.sentence() for inference in self.inferences)
-        yield from (Remark("guess", f"{text[0].upper()}{text[1:]}.") for text in sentences if text)
+        yield from (Remark(GUESS, f"{text[0].upper()}{text[1:]}.") for text in sentences if text)
 
     def _note_beside(self, listed: list[RolloutFileInfo]) -> None:
         """Note bad lines and problems of the files that the adapters read beside the run's own."""

@@ -21,6 +21,8 @@ from rlpanel.store.columns.scalar_log import Scalars
 from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN, TRAIN_CODE, limit_codes
 
 Kind = Literal["evaluation", "attempts", "groups", "split", "guess"]
+#: Kind of a remark on what was inferred about a file.
+GUESS: Kind = "guess"
 
 #: Beginnings of names of an evaluation's numbers in trainers' logs.
 _EVALUATED = ("eval_", "eval/", "val/")

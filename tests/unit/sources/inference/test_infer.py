@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlpanel.settings import Reading
+from rlpanel.sources.adapters.key_mapping import parse_mapping
+from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.inference.infer import infer
+from tests.factories import append
 
 CHAT = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]
 
@@ -149,3 +155,52 @@ def test_a_guess_gives_its_reason_and_says_what_was_guessed() -> None:
     assert reward.sentence.startswith("reward ← score.value, 83 % of the records are numbers")
     assert inference.sentence().startswith("fields were guessed: response ← completion, reward ← score.value")
     assert 0.5 < inference.confidence < 1
+
+
+def test_an_answer_beside_a_question_alone_is_the_ground_truth() -> None:
+    inference = infer(DATA_SETS["GSM8K"], "train.jsonl")
+    assert inference.keys == {"prompt": "question", "ground_truth": "answer"}
+    assert inference.problem == "no key holds a response"
+
+
+def test_an_answer_that_was_scored_is_the_response() -> None:
+    inference = infer([{"question": "2 + 2?", "answer": "4", "score": i} for i in (0, 1)], "results.jsonl")
+    assert inference.is_run
+    assert inference.keys == {"prompt": "question", "response": "answer", "reward": "score"}
+
+
+def test_the_users_keys_come_first_and_the_rest_is_inferred() -> None:
+    records = [{"question": "q", "output": "a", "prediction": "b", "score": i} for i in (0, 1)]
+    assert infer(records, "results.jsonl").equal
+    inference = infer(records, "results.jsonl", parse_mapping("response=prediction"))
+    assert inference.is_run
+    assert inference.keys == {"prompt": "question", "response": "prediction", "reward": "score"}
+
+
+def test_the_same_keys_in_another_order_give_the_same_adapter() -> None:
+    records = [{"task_id": i, "completion": "a", "passed": i % 2} for i in range(4)]
+    turned = [dict(reversed(record.items())) for record in records]
+    assert infer(records).adapter().name == infer(turned).adapter().name
+
+
+def test_files_of_a_run_agree_on_one_inference(tmp_path: Path) -> None:
+    """The ids of the last file do not repeat yet, and its only reward is null."""
+    for number in range(3):
+        put = [{"prompt": "q", "idx": i // 2, "completion": "a", "score": float(i)} for i in range(4)]
+        append(tmp_path / f"part-{number}.jsonl", *(json.dumps(each).encode() + b"\n" for each in put))
+    append(tmp_path / "part-3.jsonl", b'{"prompt": "q", "idx": 9, "completion": "a", "score": 1.0}\n')
+    files = Directory(tmp_path, Reading()).files(tmp_path)
+    assert len({file.adapter.name for file in files}) == 1
+    assert "group=idx" in files[0].adapter.name
+
+
+def test_twenty_records_decide_however_the_file_grows(tmp_path: Path) -> None:
+    directory, path = Directory(tmp_path, Reading()), tmp_path / "log.jsonl"
+    append(path, b'{"prompt": "q", "completion": "a", "reward": null}\n')
+    assert directory.runs() == []
+    append(path, *[b'{"prompt": "q", "completion": "a", "reward": 0.5}\n'] * 20)
+    (before,) = directory.files(tmp_path)
+    append(path, *[b'{"prompt": "q", "completion": "a", "reward": 0.5, "response": "b", "step": 3}\n'] * 40)
+    (after,) = directory.files(tmp_path)
+    assert after.adapter.name == before.adapter.name
+    assert before.adapter.name == "inferred: map prompt=prompt,response=completion,reward=reward,step:0"
