@@ -23,7 +23,6 @@ from rlpanel.sources.discovery.format_detection import first_lines, sniff
 from rlpanel.sources.files.file_access import AnyPath, reason_of
 from rlpanel.sources.inference.inference import inference_of
 from rlpanel.sources.mapping.mapping_text import Keys
-from rlpanel.sources.readers import whole_file
 from rlpanel.sources.records.adapter_calls import read_samples
 from rlpanel.sources.records.json_parser import parse, to_python
 from rlpanel.sources.records.record_types import Record
@@ -43,8 +42,8 @@ class FoundFile:
 
     @property
     def is_document(self) -> bool:
-        """True for a JSON document, which may just as well be a configuration."""
-        return self.name.endswith(whole_file.SUFFIX)
+        """True for a file of which many kinds exist, such as a JSON document: it may be a configuration."""
+        return not is_rollout_name(os.path.basename(self.path))
 
 
 @dataclass(frozen=True)
