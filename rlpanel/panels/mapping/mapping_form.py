@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import param
@@ -56,6 +56,7 @@ class _Work:
     """What the form shows of a folder: its files, a file's proposal, and the mapping as it is now."""
 
     folder: AnyPath
+    is_root: bool = False
     files: list[FoundFile] = field(default_factory=list)
     proposal: Proposal | None = None
     keys: dict[str, str | int] = field(default_factory=dict)
@@ -104,13 +105,16 @@ class MappingForm(Component):
 
     def _look(self, *_: Any) -> None:
         """Read the folder if it has to be mapped, unless the form already shows it."""
+        if self.context.runs and self._work is not None and self._work.is_root:
+            self._work = None
+            self.context.mapping_form = "auto"  # a run has appeared: it is what the page is for
         folder, shown = self._folder(), self._work
         if folder is None:
             self._work, self.visible = None, False
             self._reading.stop()
         elif shown is None or shown.folder != folder or shown.proposal is None:
-            self._work = _Work(folder)
-            self._reading.start(_read_folder(folder))
+            self._work = _Work(folder, is_root=not self.context.runs)
+            self._reading.start(_read_folder(self._work))
         else:
             self._show()
 
@@ -228,14 +232,14 @@ class MappingForm(Component):
         }
 
 
-def _read_folder(folder: AnyPath) -> Iterator[_Work]:
-    files, proposal = propose_for_folder(folder)
-    yield _Work(folder, files, proposal, dict(proposal.keys) if proposal else {})
+def _read_folder(work: _Work) -> Iterator[_Work]:
+    files, proposal = propose_for_folder(work.folder)
+    yield replace(work, files=files, proposal=proposal, keys=dict(proposal.keys) if proposal else {})
 
 
 def _read_file(work: _Work, at: int) -> Iterator[_Work]:
     proposal = propose(read_first(work.files[at]))
-    yield _Work(work.folder, work.files, proposal, dict(proposal.keys))
+    yield replace(work, proposal=proposal, keys=dict(proposal.keys), added=[])
 
 
 def _preview(proposal: Proposal, keys: Keys) -> Iterator[Preview]:

@@ -20,7 +20,7 @@ from rlpanel.sources.discovery.file_names import (
 )
 from rlpanel.sources.discovery.folder_walk import FolderWalk, is_file
 from rlpanel.sources.discovery.format_detection import first_lines, sniff
-from rlpanel.sources.files.file_access import AnyPath, reason_of
+from rlpanel.sources.files.file_access import AnyPath, Entry, reason_of
 from rlpanel.sources.inference.inference import inference_of
 from rlpanel.sources.mapping.mapping_text import Keys
 from rlpanel.sources.records.adapter_calls import read_samples
@@ -35,10 +35,11 @@ PREVIEWED = 3
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file that a mapping could read: its path, and its name below the folder."""
+    """A file that a mapping could read: its path, its name below the folder, and its size in bytes."""
 
     path: str
     name: str
+    size: int
 
     @property
     def is_document(self) -> bool:
@@ -81,13 +82,20 @@ def find_files(folder: AnyPath) -> list[FoundFile]:
     for listed in islice(FolderWalk(str(folder), follow=False).folders([]), _MAX_FOLDERS):
         documents = not is_checkpoint_folder(listed.entries)
         found += [
-            FoundFile(entry.path, relative_name(entry.path, str(folder)))
+            FoundFile(entry.path, relative_name(entry.path, str(folder)), _size(entry))
             for entry in without_compressed_copies(listed.entries)
             if is_rollout_name(entry.name, any_document=documents)
             and not entry.is_symlink()
             and is_file(entry)
         ]
     return sorted(found, key=lambda file: (file.is_document, file.name.count("/"), file.name))[:MAX_FILES]
+
+
+def _size(entry: Entry) -> int:
+    try:
+        return entry.stat().st_size
+    except OSError:
+        return 0
 
 
 def read_first(file: FoundFile) -> FirstRecords:

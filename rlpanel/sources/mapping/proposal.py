@@ -21,8 +21,8 @@ MORE = tuple(
 TEXTS = frozenset({"prompt", "response", "messages"})
 #: From this confidence on a guess is sure, and from this one on likely.
 SURE, LIKELY = 0.85, 0.6
-#: Most files whose first records are read.
-_TRIED = 20
+#: Most files whose first records are read, and most bytes of documents, which are read whole.
+_TRIED, _TRIED_BYTES = 20, 64 << 20
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,13 @@ def propose_for_folder(folder: AnyPath) -> tuple[list[FoundFile], Proposal | Non
     that is no sample may be a configuration, with a password in it: it is left out.
     """
     listed: list[FoundFile] = []
-    best: Proposal | None = None
+    best, left = None, _TRIED_BYTES
     for at, file in enumerate(find_files(folder)):
         found = best is not None and best.is_likely
-        if at >= _TRIED or (found and not file.is_document):
+        if at >= _TRIED or (file.size > left if file.is_document else found):
             listed += [] if file.is_document else [file]
             continue
+        left -= file.size if file.is_document else 0
         proposal = propose(read_first(file))
         if file.is_document and not proposal.holds_samples:
             continue

@@ -12,7 +12,8 @@ import pytest
 from rlpanel.panels.mapping.mapping_form import MappingForm
 from rlpanel.panels.session.context import Context
 from rlpanel.sources.discovery.diagnose import Diagnosis
-from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.sources.discovery.directory import RunInfo
+from rlpanel.sources.files.file_access import AnyPath, path_of
 from tests.factories import append
 from tests.page_parts import send
 from tests.unknown_files import FILES, write_unknown
@@ -189,3 +190,14 @@ def test_a_huge_record_is_sent_as_a_small_one(tmp_path: Path) -> None:
     page = Page(tmp_path)
     assert page.form.visible
     assert len(json.dumps([page.form.found, page.draft])) < 200_000
+
+
+def test_the_form_leaves_when_a_run_appears(tmp_path: Path) -> None:
+    write_unknown(tmp_path, "plain.jsonl")
+    page = Page(tmp_path)
+    page.context.mapping_form = "open"
+    page.context.runs = [RunInfo("run", path_of(tmp_path / "run"), 1, 1, 0.0)]
+    assert not page.form.visible
+    assert page.context.mapping_form == "auto"
+    page.send("open")
+    assert page.opened == []
