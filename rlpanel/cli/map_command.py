@@ -206,4 +206,4 @@ def _say(line: str) -> None:
     typer.echo(printable(line))
 
 
-COMMANDS = {map: "rlpanel map results"}
+COMMANDS = {map: "rlpanel map results --yes"}

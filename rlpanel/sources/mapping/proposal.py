@@ -57,7 +57,7 @@ class Proposal:
 
     @property
     def holds_samples(self) -> bool:
-        """True unless the file may be something else altogether: one record that is no sample."""
+        """True unless it is a single record that looks like something else altogether."""
         return self.is_likely or len(self.first.records) > 1
 
     def guess(self, name: str) -> Guess | None:
@@ -86,7 +86,7 @@ def propose_for_folder(folder: AnyPath) -> tuple[list[FoundFile], Proposal | Non
     """Return the files of a folder, and the proposal for the first one whose records look like samples.
 
     If none does, it is the first file with records; None if no file has any. A JSON document of one record
-    that is no sample may be a configuration, with a password in it: it is left out.
+    that does not look like a sample may be a configuration, with a password in it: it is left out.
     """
     listed: list[FoundFile] = []
     best, left = None, _TRIED_BYTES
