@@ -1,8 +1,8 @@
 """Detects which adapter reads a file, from its name and its first lines.
 
 A file is read again only after it changed, because a root may have thousands of other files. If no adapter
-accepts a file, its fields are inferred from its first records (`rlpanel.sources.inference`). What is no
-rollout log then has none. If it has all but one of the keys of a format, it is named, because a run without
+accepts a file, its fields are inferred from its first records (`rlpanel.sources.inference`). If that does not
+show rollouts either, but the file has all but one of the keys of a format, it is named, because a run without
 it might be incomplete. Writers that are newer than those tested are named, too.
 """
 
@@ -296,6 +296,8 @@ def _format_of(lines: list[bytes], path: str, name: str, named: Adapter | None, 
         adapter = next((each for each in ADAPTERS if document and accepts(each, name, document)), None)
         if document and adapter is not None:
             rewarded, newer = _has_reward(adapter, path, document), newer_version(adapter.name, document)
+            if adapter is NATIVE and (found := _renamed_response(document, lines, name, final=final)):
+                return found
             return FileFormat(adapter, True, _NO_STATUS, rewarded=rewarded, newer=newer)
     records = list(_records(lines))
     lacking = next(filter(None, map(lacking_key, records)), "") if named is None else ""
@@ -305,6 +307,18 @@ def _format_of(lines: list[bytes], path: str, name: str, named: Adapter | None, 
     problem = f"is not read: it {lacking}" if lacking else ""
     keys = content.keys_of(records)
     return FileFormat(named, final and not lacking, _NO_STATUS, problem, inference=inference, keys=keys)
+
+
+def _renamed_response(
+    document: Mapping[str, Any], lines: list[bytes], name: str, *, final: bool
+) -> FileFormat | None:
+    """Return the format of lines with rlpanel's step and prompt, and a response under another name."""
+    if not {"response", "messages", "response_token_ids"}.isdisjoint(document):
+        return None
+    records = list(_records(lines))
+    inference = infer(records, name)
+    is_renamed = inference.is_run and {"response", "messages"} & inference.keys.keys()
+    return _inferred_format(inference, records, name, final=final) if is_renamed else None
 
 
 def _mapped_format(
@@ -383,7 +397,7 @@ def _adapter_by_name(name: str) -> Adapter | None:
 
 
 def _parsed(line: bytes) -> Mapping[str, Any] | None:
-    """Return the object in a line; None if it is none."""
+    """Return the object in a line; None for any other line."""
     try:
         return parse(line)
     except LineError:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 #: Confidence in a name of the first group, the second, and so on.
@@ -19,28 +20,30 @@ GRADES = (0.96, 0.88, 0.76, 0.62, 0.5)
 ALIASES = {
     "messages": """
         messages (OpenAI, TRL, verifiers), conversation (enterprise-arena);
-        conversations (ShareGPT, LLaMA-Factory), trajectory (mini-swe-agent);
+        conversations (ShareGPT, LLaMA-Factory), trajectory (mini-swe-agent), message_log (NeMo-RL);
         history (SWE-agent), traj (tau-bench), transcript, dialogue, dialog;
         chat, chat_history (LangChain), trace, turns, rollout;
         steps (ATIF), events, interactions""",
     "prompt": """
-        prompt (rlpanel, TRL, OpenAI), input_prompt (SkyRL), prompts (ROLL, TRL), prompt_text;
+        prompt (rlpanel, TRL, OpenAI), input_prompt (SkyRL), prompts (ROLL, TRL), prompt_text, prompt_str;
         question (Qwen2.5-Math), problem (MATH), query (ms-swift);
         instruction (alpaca_eval), input (verl, Inspect), problem_statement (SWE-bench);
-        question_content (LiveCodeBench), user_prompt, question_text, query_text;
+        question_content (LiveCodeBench), user_prompt, user_input, input_text, question_text, query_text,
+        task_description;
         task, context (lm-evaluation-harness), observation, obs (vending-env)""",
     "response": """
         response (rlpanel), completion (TRL, human-eval, verifiers), completions (TRL), generation,
         generations (OpenR1), model_output, model_response, output_response (SkyRL), responses (ROLL),
         assistant_response, response_text, completion_text, raw_completion, sampled_text, rollout_text,
         choices.0.message.content (OpenAI), choices.0.text (OpenAI), model_patch (SWE-bench), llm_output,
-        llm_response, raw_response;
-        output (verl, alpaca_eval), outputs (vLLM), prediction, predictions, generated_text
-        (Transformers), generated, generated_code, generated_answer, model_answer, model_outputs,
-        output_text (OpenAI), raw_output, reply, resps.0.0 (lm-evaluation-harness);
-        code (Qwen2.5-Math), sampled (OpenAI Evals), action (vending-env), solution (Reflexion), result
-        (BFCL), assistant, raw, final_output;
-        pred (Qwen2.5-Math), answer (GSM8K), text (OpenAI), final_answer, content""",
+        llm_response, raw_response, response_str, completion_str, raw_output, resps.0.0
+        (lm-evaluation-harness), generated_text (Transformers), generated, generated_code,
+        generated_answer;
+        output (verl, alpaca_eval), outputs (vLLM), prediction, predictions, model_answer, model_outputs,
+        output_text (OpenAI), reply, answer_text;
+        code (Qwen2.5-Math), sampled (OpenAI Evals), action (vending-env), result (BFCL), assistant, raw,
+        final_output;
+        pred (Qwen2.5-Math), answer (GSM8K), solution (Reflexion), text (OpenAI), final_answer, content""",
     "reward": """
         reward (rlpanel, verifiers, tau-bench), total_reward (tinker-cookbook), episode_reward,
         final_reward, return, reward_total, reward_score, reward_value, mean_reward, overall_reward,
@@ -151,39 +154,43 @@ def plain_name(key: str) -> str:
 
 
 @cache
-def _names(meaning: str) -> dict[str, NameMatch]:
-    """Return the names of a field."""
-    names: dict[str, NameMatch] = {}
-    for group, text in enumerate(ALIASES[meaning].split(";")):
-        for name, source in _ENTRY.findall(text):
-            match = NameMatch(GRADES[group], group, len(names), " ".join(source.split()))
-            names.setdefault(name, match)
-    return names
+def _fields_by_name() -> dict[str, dict[str, NameMatch]]:
+    """Return the fields of each name."""
+    fields: dict[str, dict[str, NameMatch]] = {}
+    for meaning, text in ALIASES.items():
+        rank = 0
+        for group, names in enumerate(text.split(";")):
+            for name, source in _ENTRY.findall(names):
+                match = NameMatch(GRADES[group], group, rank, " ".join(source.split()))
+                fields.setdefault(name, {}).setdefault(meaning, match)
+                rank += 1
+    return fields
+
+
+@lru_cache(maxsize=4096)
+def fields_of(key: str) -> Mapping[str, NameMatch]:
+    """Return the fields that a dotted key names: by itself, by its last part, or by the end of that part."""
+    path, fields = plain_name(key), _fields_by_name()
+    *parents, last = path.split(".")
+    lost = _NESTED * len(parents)
+    words = last.split("_")
+    ends = ["_".join(words[at:]) for at in range(1, len(words))]
+    found = dict(fields.get(path, {}))
+    around = fields.get(parents[-1], {}) if parents and last in _GENERIC else {}
+    for names, loss in ((around, lost), (fields.get(last, {}), lost)):
+        found = {name: _less(match, loss) for name, match in names.items()} | found
+    for end in ends:
+        found = {name: _less(each, lost + _LONGER) for name, each in fields.get(end, {}).items()} | found
+    return found
 
 
 def read_name(meaning: str, key: str) -> NameMatch:
-    """Return how well a dotted key names a field: by itself, by its last part, or by that part's end."""
-    path, names = plain_name(key), _names(meaning)
-    if path in names:
-        return names[path]
-    *parents, last = path.split(".")
-    lost = _NESTED * len(parents)
-    if parents and last in _GENERIC and parents[-1] in names:
-        return _less(names[parents[-1]], lost)
-    if last in names:
-        return _less(names[last], lost)
-    ends = [name for name in names if "." not in name and last.endswith(f"_{name}")]
-    return _less(names[max(ends, key=len)], lost + _LONGER) if ends else _NONE
+    """Return how well a dotted key names a field."""
+    return fields_of(key).get(meaning, _NONE)
 
 
 def _less(match: NameMatch, lost: float) -> NameMatch:
     return match._replace(confidence=match.confidence - lost)
-
-
-@cache
-def names_any(key: str) -> bool:
-    """Return True if a key is a name of any field."""
-    return any(read_name(meaning, key).confidence for meaning in ALIASES)
 
 
 def unknown_key(name: str, key: str, keys: frozenset[str]) -> str:

@@ -19,7 +19,7 @@ from rlpanel.sources.records.messages import is_messages
 MAX_PATHS, MAX_DEPTH, MAX_TEXT = 400, 3, 200_000
 _NUMBER_TEXT = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*", re.ASCII)
 _TRUTH = {"true": 1.0, "false": 0.0}
-#: Numbers beyond this are no rewards, and a step is below this.
+#: Rewards lie within the first bound, and steps below the second one.
 _LARGEST_REWARD, _LARGEST_STEP = 1e5, 2**53
 #: Roles of the policy's messages. Their spellings are in `records.messages`; here they only separate a
 #: conversation with an answer from a prompt.
@@ -41,6 +41,8 @@ def values_by_path(record: Mapping[str, Any]) -> dict[str, Any]:
                 waiting.append((f"{path}.", child, depth + 1))
             elif depth < MAX_DEPTH and _is_single_object(child):
                 waiting.append((f"{path}.0.", child[0], depth + 1))
+            elif _is_single_text(child):
+                found[f"{path}.0.0"] = child[0][0]
     return found
 
 
@@ -53,6 +55,12 @@ def _is_single_object(value: Any) -> bool:
     return (
         isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict) and not is_messages(value)
     )
+
+
+def _is_single_text(value: Any) -> bool:
+    """Return True for a text in a list in a list, as of the only choice for the only request."""
+    inner = value[0] if isinstance(value, list) and len(value) == 1 else None
+    return isinstance(inner, list) and len(inner) == 1 and isinstance(inner[0], str)
 
 
 def share(fits: Callable[[Any], bool], values: Sequence[Any]) -> float:
@@ -109,7 +117,7 @@ def as_number(value: Any) -> float | None:
 
 
 def numbers_of(value: Any) -> list[float]:
-    """Return the numbers of a value: one, or those of a list; none if an item is no number."""
+    """Return the numbers of a value: one, or those of a list; none if an item is not a number."""
     numbers = [as_number(item) for item in items_of(value)]
     return [number for number in numbers if number is not None] if None not in numbers else []
 

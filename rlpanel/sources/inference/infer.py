@@ -6,6 +6,7 @@ another key can be it. Data sets, and chats without rewards, are not rollouts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.inference import content
-from rlpanel.sources.inference.aliases import SAMPLING, NameMatch, names_any, plain_name, read_name
+from rlpanel.sources.inference.aliases import SAMPLING, NameMatch, fields_of, plain_name, read_name
 from rlpanel.sources.inference.inference import LEAST, Guess, Inference
 from rlpanel.sources.records.path_numbers import step_from_path
 
@@ -29,13 +30,16 @@ _BY_CONTENT = {"messages": 0.7, "reward": 0.52}
 _UNSURE = 3
 #: Loss of confidence for an id or a counter, and for texts of few characters.
 _UNLIKELY = 0.4
-#: Words of a key whose numbers are no rewards.
+#: Words of a key whose numbers are not rewards.
 _NOT_REWARDS = frozenset(
     {"id", "idx", "index", "step", "epoch", "turn", "turns", "rank", "seed", "port", "level", "rating"}
     | {"count", "num", "len", "length", "tokens", "chars", "size", "n", "k", "max", "min", "top", "version"}
     | {"time", "timestamp", "date", "year", "seconds", "ms", "latency", "duration", "cost", "price"}
     | {"temperature"}
 )
+#: Names of files that hold what policies wrote, even without rewards: conversations, and texts.
+_NAMED_TRAJECTORIES = re.compile(r"rollouts?(?![a-z])|trajector(?:y|ies)|episodes?(?![a-z])")
+_NAMED_SAMPLES = re.compile(rf"{_NAMED_TRAJECTORIES.pattern}|generations?(?![a-z])|completions?(?![a-z])")
 #: Keys whose records are the turns of an episode.
 _EPISODES = ("episode", "episode_id", "trajectory_id", "traj_id")
 
@@ -100,19 +104,20 @@ def infer(
         What the user says about the keys; the rest is inferred.
     """
     sample = [content.values_by_path(record) for record in records[:SAMPLE]]
-    found = _Fields(_columns(sample), mapped)
+    found = _Fields(_columns(sample), mapped, path)
     guesses = {
         meaning: found.taken[meaning].guess for meaning in (*_FIRST, *found.taken) if meaning in found.taken
     }
     constant = step_from_path(path) if mapped is None or mapped.step is None else mapped.step
-    equal_keys = found.equal_keys()
+    is_run = found.are_rollouts()
+    equal_keys = found.equal_keys() if is_run else ()
     return Inference(
         tuple(guesses.values()),
         len(records),
         None if "step" in guesses else constant or 0,
         tuple(_missing(guesses, has_step=constant is not None)),
         equal_keys,
-        found.are_rollouts() and not equal_keys,
+        is_run and not equal_keys,
         tuple(dict.fromkeys(key for record in records[:SAMPLE] for key in record)),
     )
 
@@ -146,9 +151,12 @@ class _Fields:
     columns : list of _Column
     mapped : MappedAdapter or None
         Fields and keys that the user named.
+    path : str
+        The file's path, whose name may say that it holds samples.
     """
 
-    def __init__(self, columns: list[_Column], mapped: MappedAdapter | None) -> None:
+    def __init__(self, columns: list[_Column], mapped: MappedAdapter | None, path: str = "") -> None:
+        self._name = path.rpartition("/")[2].lower()
         self._columns = {column.key: column for column in columns}
         self._whole = _whole_texts(columns)
         self._named = dict(mapped.keys) if mapped is not None else {}
@@ -156,21 +164,30 @@ class _Fields:
             meaning: _Candidate(Guess(meaning, key, 1.0, "named by --map"), _SURE)
             for meaning, key in self._named.items()
         }
+        by_meaning: dict[str, list[_Column]] = {}
+        unnamed: list[_Column] = []
+        for column in columns:
+            fields = fields_of(column.key)
+            for meaning in fields:
+                by_meaning.setdefault(meaning, []).append(column)
+            if not fields:
+                unnamed.append(column)
         for meaning, test in _TESTS.items():
             if meaning in self.taken:
                 continue
             if meaning == "ground_truth":
                 self._give_up_unsure_response()
-            found = [
-                candidate
-                for column in columns
-                if self._is_free(meaning, column.key)
-                if (candidate := self._candidate(meaning, column, test)) is not None
+            # A conversation without an answer is a prompt.
+            named = [
+                *by_meaning.get(meaning, ()),
+                *(by_meaning.get("messages", ()) if meaning == "prompt" else ()),
             ]
-            if found:
-                self._take(found)
+            free = [column for column in named if self._is_free(meaning, column.key)]
+            found = [self._candidate(meaning, column, test) for column in free]
+            if any(found):
+                self._take([candidate for candidate in found if candidate is not None])
             elif meaning in _BY_CONTENT:
-                self._take_by_content(meaning, columns)
+                self._take_by_content(meaning, unnamed)
 
     def are_rollouts(self) -> bool:
         """Return True if the records are samples of a policy, not a data set or a chat."""
@@ -182,13 +199,16 @@ class _Fields:
         reward, prompt = self.taken.get("reward"), self.taken.get("prompt")
         is_sampled = "step" in self.taken or self._has_sampling_keys()
         if "response" not in self.taken:
-            return reward is not None
+            return reward is not None or _NAMED_TRAJECTORIES.search(self._name) is not None
         group = answer.match.group
         if reward is not None and reward.guess.confidence >= LEAST:
             # A name that other logs use as well needs a question beside it.
             asked = prompt is not None and prompt.match.group < 3
-            return asked or group == 0 or (group == 1 and is_sampled)
-        return is_sampled and (group == 0 or (group == 1 and self._is_generated()))
+            return asked or group == 0 or (group == 1 and (is_sampled or "group" in self.taken))
+        is_named = _NAMED_SAMPLES.search(self._name) is not None
+        return (is_named and group < 2) or (
+            is_sampled and (group == 0 or (group == 1 and self._is_generated()))
+        )
 
     def equal_keys(self) -> tuple[str, ...]:
         """Return the keys of a decisive field that are about equally likely and hold other values."""
@@ -223,15 +243,15 @@ class _Fields:
         next_best = tuple((other.guess.key, round(other.guess.confidence, 2)) for other in others[:3])
         self.taken[best.guess.meaning] = best._replace(guess=replace(best.guess, others=next_best))
 
-    def _take_by_content(self, meaning: str, columns: list[_Column]) -> None:
+    def _take_by_content(self, meaning: str, unnamed: list[_Column]) -> None:
         """Take the only key whose values are like the field's, if no field has its name."""
+        if meaning == "reward" and not self._has_sure_answer():
+            return
         test, what = _TESTS[meaning]
-        unnamed = [
-            column for column in columns if self._is_free(meaning, column.key) and not names_any(column.key)
-        ]
         fits = _is_like_reward if meaning == "reward" else _is_like_messages
-        found = [column for column in unnamed if content.share(test, column.values) == 1.0 and fits(column)]
-        if len(found) != 1 or (meaning == "reward" and not self._has_sure_answer()):
+        found = [column for column in unnamed if fits(column) and content.share(test, column.values) == 1.0]
+        found = [column for column in found if self._is_free(meaning, column.key)]
+        if len(found) != 1:
             return
         reason = f"the only key with {what}"
         guess = Guess(meaning, found[0].key, _BY_CONTENT[meaning], reason)
@@ -264,13 +284,15 @@ class _Fields:
 
     def _suits(self, meaning: str, column: _Column, match: NameMatch) -> bool:
         """Return True unless a key's values contradict those of the fields found before."""
+        if meaning == "response":
+            return match.group < _UNSURE or "." not in column.key  # `doc.answer` is part of the task
         if meaning == "reward":
             return self._is_one_per_response(column)
         if meaning == "step":
             return not self._counts_turns(column)
         if meaning == "group":
             values = list(map(str, column.values))
-            return len(set(values)) < len(values) or "prompt" not in self.taken
+            return len(set(values)) < len(values) or "prompt" not in self.taken or self._has_groups()
         return True
 
     def _is_one_per_response(self, column: _Column) -> bool:
@@ -281,6 +303,12 @@ class _Fields:
             return lengths == {1}
         responses = self._columns[answer.guess.key].values
         return [*map(_item_count, column.values)] == [*map(_item_count, responses)]
+
+    def _has_groups(self) -> bool:
+        """Return True if a record holds several responses."""
+        answer = self.taken.get("response")
+        column = self._columns.get(answer.guess.key) if answer is not None else None
+        return column is not None and any(_item_count(value) > 1 for value in column.values)
 
     def _counts_turns(self, column: _Column) -> bool:
         """Return True if a number rises by one within each episode: it is the turn, not the update."""
@@ -337,7 +365,9 @@ def _whole_texts(columns: list[_Column]) -> set[str]:
     texts = {
         column.key: column.values
         for column in columns
-        if column.present == 1.0 and all(isinstance(value, str) and value for value in column.values)
+        if column.present == 1.0
+        and {"prompt", "response"} & fields_of(column.key).keys()
+        and all(isinstance(value, str) and value for value in column.values)
     }
 
     def relates(key: str, test: Callable[[str, str], bool]) -> set[str]:

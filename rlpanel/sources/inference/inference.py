@@ -111,13 +111,15 @@ class Inference:
     @property
     def problem(self) -> str:
         """Reason why the records are not opened as rollouts; empty if they are."""
+        if self.is_run:
+            return ""
         if self.equal_keys:
             return f"two readings are about equal: {' or '.join(self.equal_keys)}"
         if "response" in self.missing:
             return "no key holds a response"
         if "reward" in self.missing:
             return "no reward, and nothing shows that a policy wrote the texts"
-        return "" if self.is_run else "the names of the keys do not show that these are rollouts"
+        return "the names of the keys do not show that these are rollouts"
 
     def adapter(self) -> InferredAdapter:
         """Return the adapter that reads the records so."""

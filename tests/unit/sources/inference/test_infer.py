@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import rlpanel
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters.key_mapping import parse_mapping
 from rlpanel.sources.discovery.directory import Directory
@@ -70,6 +71,22 @@ ROLLOUTS: dict[str, tuple[list[dict[str, Any]], dict[str, str]]] = {
         [{"question": "q", "completion": "a", "rwd": i % 2} for i in range(6)],
         {"prompt": "question", "response": "completion", "reward": "rwd"},
     ),
+    "lm-evaluation-harness": (
+        [
+            {"doc": {"question": "q", "answer": "4"}, "target": "4", "resps": [["So 4"]], "exact_match": i}
+            for i in (0.0, 1.0)
+        ],
+        {
+            "prompt": "doc.question",
+            "response": "resps.0.0",
+            "reward": "exact_match",
+            "ground_truth": "target",
+        },
+    ),
+    "several responses to each task": (
+        [{"idx": i, "question": "q", "code": ["a", "b"], "score": [True, False]} for i in range(3)],
+        {"prompt": "question", "response": "code", "reward": "score", "group": "idx"},
+    ),
     "a chat with a reward": (
         [{"conversation": CHAT, "outcome": i} for i in (0, 1)],
         {"messages": "conversation", "reward": "outcome"},
@@ -108,7 +125,7 @@ DATA_SETS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", DATA_SETS)
-def test_other_records_are_no_rollouts(kind: str) -> None:
+def test_other_records_are_not_opened(kind: str) -> None:
     inference = infer(DATA_SETS[kind], "train.jsonl")
     assert not inference.is_run
     assert not inference.equal
@@ -204,3 +221,23 @@ def test_twenty_records_decide_however_the_file_grows(tmp_path: Path) -> None:
     (after,) = directory.files(tmp_path)
     assert after.adapter.name == before.adapter.name
     assert before.adapter.name == "inferred: map prompt=prompt,response=completion,reward=reward,step:0"
+
+
+@pytest.mark.parametrize(
+    ("name", "records"),
+    [
+        ("generations.jsonl", [{"input": "q", "output": "a"}] * 3),
+        ("trajectories.jsonl", [{"task": "t", "conversation": CHAT}] * 3),
+    ],
+)
+def test_the_name_of_a_file_may_say_that_a_policy_wrote_it(name: str, records: list[dict[str, Any]]) -> None:
+    assert infer(records, f"results/{name}").is_run
+    assert not infer(records, "results/train.jsonl").is_run
+
+
+def test_a_response_of_another_name_beside_rlpanels_prompt_and_step_is_read(tmp_path: Path) -> None:
+    line = b'{"step": 3, "prompt": "q", "completion": "a", "correctness_reward": 0.5}\n'
+    append(tmp_path / "log.jsonl", line)
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        shown = run.samples(text=True)
+        assert shown[["step", "prompt", "response", "reward"]].values.tolist() == [[3, "q", "a", 0.5]]
