@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Any, ClassVar
 
 from markupsafe import Markup
@@ -15,6 +16,7 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.discovery.diagnose import Diagnosis
+from rlpanel.sources.discovery.file_names import is_rollout_name
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -114,10 +116,15 @@ class EmptyState(Notice):
         else:
             html = getting_started_html(context.root, context.root_diagnosis)
             writes = not context.read_only
-            maps = writes and context.root_diagnosis is not None and bool(context.root_diagnosis.seen)
+            maps = writes and context.root_diagnosis is not None and _has_records(context.root_diagnosis)
             buttons = {"map": tr("Map the fields of a file") if maps else ""}
             buttons["demo"] = tr("Open the demo run") if writes else ""
             self.param.update(html=html, buttons=buttons, visible=True)
+
+
+def _has_records(diagnosis: Diagnosis) -> bool:
+    """Return True if one of the files that were seen may hold records."""
+    return any(is_rollout_name(PurePath(sight.name).name, any_document=True) for sight in diagnosis.seen)
 
 
 def _waiting(snapshot: Snapshot) -> str:

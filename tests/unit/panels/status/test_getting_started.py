@@ -25,3 +25,10 @@ def test_the_form_is_offered_to_whoever_may_open_a_file(tmp_path: Path, read_onl
     assert bool(page.buttons["map"]) is not read_only
     send(page, "map")
     assert context.mapping_form == "open"
+
+
+def test_without_records_there_is_nothing_to_map(tmp_path: Path) -> None:
+    append(tmp_path / "README.md", b"text")
+    found = diagnose(Directory(tmp_path))
+    page = EmptyState(Context(root=str(tmp_path), root_diagnosis=found), lambda: None)
+    assert page.buttons == {"map": "", "demo": "Open the demo run"}
