@@ -70,11 +70,13 @@ def test_every_tab_keeps_the_rules_of_accessibility(
 def test_the_form_for_unknown_files_keeps_the_rules(
     open_board: OpenBoard, tmp_path: Path, theme: str
 ) -> None:
-    for name in ("plain.jsonl", "unnamed.jsonl"):
+    for name in ("misspelt.jsonl", "unnamed.jsonl"):
         write_unknown(tmp_path, name)
     with Served(tmp_path) as server:
         board = open_board(server=server, theme=theme)
+        board.stage.get_by_role("button", name="Map the fields of a file").click()
         form = board.page.locator(".rl-mapping")
+        form.get_by_label("response", exact=True).select_option("outp")
         expect(form.locator(".sample")).to_have_count(3)
         form.locator("summary").click()
         assert violations(board.page) == []
