@@ -26,9 +26,9 @@ ALIASES = {
         steps (ATIF), events, interactions""",
     "prompt": """
         prompt (rlpanel, TRL, OpenAI), input_prompt (SkyRL), prompts (ROLL, TRL), prompt_text, prompt_str;
-        question (Qwen2.5-Math), problem (MATH), query (ms-swift);
+        question (Qwen2.5-Math), problem (MATH), query (ms-swift), user_prompt, user_input;
         instruction (alpaca_eval), input (verl, Inspect), problem_statement (SWE-bench);
-        question_content (LiveCodeBench), user_prompt, user_input, input_text, question_text, query_text,
+        question_content (LiveCodeBench), input_text, question_text, query_text,
         task_description;
         task, context (lm-evaluation-harness), observation, obs (vending-env)""",
     "response": """

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.inference import content
-from rlpanel.sources.inference.aliases import SAMPLING, NameMatch, fields_of, plain_name, read_name
+from rlpanel.sources.inference.aliases import GRADES, SAMPLING, NameMatch, fields_of, plain_name, read_name
 from rlpanel.sources.inference.inference import LEAST, Guess, Inference
 from rlpanel.sources.records.path_numbers import step_from_path
 
@@ -280,10 +280,13 @@ class _Fields:
 
     def _is_beside_messages(self, meaning: str, match: NameMatch) -> bool:
         """Return True for a text that the conversation holds anyway; only sure names count beside it."""
-        return "messages" in self.taken and meaning in ("prompt", "response") and match.group > 0
+        is_sure = match.confidence >= GRADES[0]
+        return "messages" in self.taken and meaning in ("prompt", "response") and not is_sure
 
     def _suits(self, meaning: str, column: _Column, match: NameMatch) -> bool:
         """Return True unless a key's values contradict those of the fields found before."""
+        if meaning == "prompt":
+            return not plain_name(column.key).rpartition(".")[2].startswith("system")
         if meaning == "response":
             return match.group < _UNSURE or "." not in column.key  # `doc.answer` is part of the task
         if meaning == "reward":

@@ -241,3 +241,10 @@ def test_a_response_of_another_name_beside_rlpanels_prompt_and_step_is_read(tmp_
     with rlpanel.open_run(tmp_path, follow=False) as run:
         shown = run.samples(text=True)
         assert shown[["step", "prompt", "response", "reward"]].values.tolist() == [[3, "q", "a", 0.5]]
+
+
+def test_a_system_prompt_is_not_the_prompt_and_a_last_answer_not_the_response_of_a_conversation() -> None:
+    records = [{"system_prompt": "s", "user_prompt": "q", "completion": "a", "reward": i} for i in (0, 1)]
+    assert infer(records).keys["prompt"] == "user_prompt"
+    records = [{"turns": CHAT, "final_response": "4", "reward": i} for i in (0, 1)]
+    assert infer(records).keys == {"messages": "turns", "reward": "reward"}
