@@ -45,6 +45,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/records", "sources/files", "sources/prime", "sources/trajectories", "sources/adapters"),
         *("sources/readers", "sources/inference"),
     ),
+    "sources/mapping": (
+        *("sources/records", "sources/files", "sources/adapters", "sources/readers"),
+        *("sources/inference", "sources/discovery"),
+    ),
     "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),
     "sources": ("sources/files", "sources/discovery", "sources/scalars"),
     # Formulas.
@@ -116,6 +120,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/*", "metrics/*", "store/*", "findings", *_PARTS),
         *("panels/curves", "panels/samples"),
     ),
+    "panels/mapping": ("sources/*", *_PARTS),
     "panels/status": ("sources/*", "store/*", *_PARTS, "panels/sidebar"),
     "panels/compare": (
         *("metrics/*", "store/*", "analysis", *_PARTS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -259,6 +260,11 @@ class Reading(_FromEnvironment):
         doc="Keep a run's index on disk, so that the run opens quickly: in the folder .rlpanel next to the "
         "logs, or in the user's cache folder if .rlpanel is not writable or belongs to another user.",
     )
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(**params)
+        #: Path of a folder → mapping that the board's form opened it with; before an rlpanel.toml, not saved.
+        self.opened_with: dict[str, Mapping[str, str | int]] = {}
 
 
 def _parse(name: str, text: str, parameter: param.Parameter) -> Any:

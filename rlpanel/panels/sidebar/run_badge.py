@@ -173,9 +173,8 @@ def guesses_html(snapshot: Snapshot, folder: str = "") -> str:
     guessed = [remark for remark in snapshot.remarks if remark.kind == GUESS]
     if not guessed:
         return ""
-    pairs = [pair for inference in snapshot.inferences for pair in inference.renamed]
-    named = ", ".join(dict.fromkeys(f"{name} ← {key}" for name, key in pairs))
-    said = tr("fields were guessed: {fields}", fields=named) if named else guessed[0].sentence
+    renamed = any(inference.renamed for inference in snapshot.inferences)
+    said = tr("fields were guessed") if renamed else guessed[0].sentence
     reasons = [guess.sentence for inference in snapshot.inferences for guess in inference.guesses]
     items = [safe_text(text) for text in dict.fromkeys([*(remark.sentence for remark in guessed), *reasons])]
     command = Markup("<code>rlpanel map {}</code>").format(shlex.quote(folder or "RUN"))

@@ -139,7 +139,7 @@ class Directory:
     def __init__(self, root: str | os.PathLike[str], reading: Reading | None = None) -> None:
         self.root = path_of(root).resolve()
         reading = reading or Reading.from_environment()
-        self.folder_configs = FolderConfigs(self.root, from_settings(reading))
+        self.folder_configs = FolderConfigs(self.root, from_settings(reading), reading.opened_with)
         self._walk = FolderWalk(str(self.root), follow=reading.follow_links)
         self._formats = FormatCache()
         self.left_out: tuple[Unread, ...] = ()

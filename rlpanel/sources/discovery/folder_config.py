@@ -183,10 +183,18 @@ class FolderConfigs:
     root : path
         Highest folder that is searched for a file, except for the parent of a run that is the root itself.
     settings : FolderConfig
+    opened_with : mapping of str to mapping, optional
+        Folder → mapping that a form opened it with, which comes before those of files and settings.
     """
 
-    def __init__(self, root: AnyPath, settings: FolderConfig) -> None:
+    def __init__(
+        self,
+        root: AnyPath,
+        settings: FolderConfig,
+        opened_with: Mapping[str, Mapping[str, str | int]] | None = None,
+    ) -> None:
         self._root, self._settings = root, settings
+        self._opened_with = {} if opened_with is None else opened_with
         self._cache: dict[str, tuple[Stamp, FolderConfig]] = {}
         self._run_files: dict[AnyPath, RunJson] = {}
 
@@ -206,6 +214,9 @@ class FolderConfigs:
             folders.append(self._root.parent)
         configs = (self._load(parent / NAME, bound) for parent in folders)
         config = next((loaded for loaded in configs if loaded), self._settings)
+        opened = next((keys for each in folders if (keys := self._opened_with.get(str(each)))), None)
+        if opened is not None:
+            config = replace(config, mapped=create_mapping(opened))
         weights, problem, unread = self._trainer_weights(folders[: _RUN_JSON_LEVELS + 1])
         problems = "; ".join(filter(None, (config.problem, problem)))
         return replace(

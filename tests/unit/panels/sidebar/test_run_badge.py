@@ -59,8 +59,8 @@ def test_guessed_fields_are_shown_with_reasons_and_the_command_that_changes_them
     append(tmp_path / "log.jsonl", b'{"task_id": "<b>", "completion": "a", "passed": true}\n')
     snapshot = rlpanel.open_run(tmp_path, follow=False).snapshot
     html = badge_html(snapshot, snapshot.newest_line, "a", folder="my runs/a")
-    title = "fields were guessed: response ← completion, reward ← passed, group ← task_id"
-    assert f'<details class="rl-guesses"><summary class="pill kl">{title}</summary>' in html
+    assert '<details class="rl-guesses"><summary class="pill kl">fields were guessed</summary>' in html
+    assert "Fields were guessed: response ← completion, reward ← passed, group ← task_id" in html
     assert "<li>reward ← passed, 100 % of the records are numbers (named so by human-eval)</li>" in html
     assert "<li>To change it: <code>rlpanel map &#39;my runs/a&#39;</code></li>" in html
     assert "rl-remarks" not in html
