@@ -1,0 +1,108 @@
+"""Opens folders as a stranger does, without an option, and compares what is read with expected numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from rlpanel import open_run
+from rlpanel.errors import RLPanelError, RunNotFound
+from rlpanel.runtime import Runtime
+
+#: Verdicts, best first. *message*: nothing was opened, and the message names a command or a reason.
+VERDICTS = ("right", "message", "wrong", "crash")
+_COMMAND = re.compile(r"--map \S+|--step \d+|rlpanel map")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a folder opened; ``why`` says what differs, or what was printed."""
+
+    kind: str
+    why: str = ""
+    command: str = field(default="", compare=False)
+
+
+def judge(folder: Path, expected: Mapping[str, Any], runtime: Runtime | None = None) -> Verdict:
+    """Open a folder and say whether rows, rewards, texts and counts are as expected."""
+    try:
+        run = open_run(folder, follow=False, jobs=0, runtime=runtime)
+    except RunNotFound as error:
+        command = _COMMAND.search(str(error))
+        return Verdict("message", str(error).replace(str(folder), "DIR"), command[0] if command else "")
+    except RLPanelError as error:
+        return Verdict("message", str(error))
+    except Exception as error:
+        return Verdict("crash", f"{type(error).__name__}: {error}")
+    try:
+        rows = pd.concat([run.split(name).samples(text=True) for name in run.splits] or [pd.DataFrame()])
+    except Exception as error:
+        return Verdict("crash", f"{type(error).__name__}: {error}")
+    finally:
+        run.close()
+    wrong = list(_differences(rows, expected))
+    return Verdict("wrong", "; ".join(wrong)) if wrong else Verdict("right")
+
+
+def _differences(rows: pd.DataFrame, expected: Mapping[str, Any]) -> Any:
+    if len(rows) != expected["rows"]:
+        yield f"rows: {len(rows)}, not {expected['rows']}"
+        return
+    wanted = expected["reward"]
+    steps = [str(int(step)) for step in rows["step"]]
+    if "*" in wanted or not wanted:
+        steps = ["*"] * len(steps) if len(set(steps)) == 1 else steps
+    if wanted and "reward" not in rows:
+        yield "reward: none"
+    elif wanted:
+        means = defaultdict(list)
+        for step, reward in zip(steps, rows["reward"], strict=True):
+            means[step].append(float(reward))
+        for step, mean in wanted.items():
+            got = sum(means[step]) / len(means[step]) if means.get(step) else math.nan
+            if not math.isclose(got, mean, abs_tol=1e-6):
+                yield f"reward: step {step} has mean {got:.4g}, not {mean:.4g}"
+        if set(means) - set(wanted):
+            yield f"step: {sorted(set(means) - set(wanted))[:3]}"
+    elif len(set(steps)) != 1:
+        yield f"step: {sorted(set(steps))[:3]}"
+    if expected["groups"]:
+        groups = len(set(zip(rows["step"], rows["group"], strict=True))) if "group" in rows else 0
+        if groups != expected["groups"]:
+            yield f"groups: {groups}, not {expected['groups']}"
+    for key, column in (("turns", "turns"), ("tool_calls", "tool_calls"), ("tokens", "response_tokens")):
+        if expected[key]:
+            got = rows[column].fillna(0).sum() if column in rows else 0
+            if got != expected[key]:
+                yield f"{key}: {got:g}, not {expected[key]}"
+    yield from _text_differences(rows, expected["texts"])
+
+
+def _text_differences(rows: pd.DataFrame, texts: list[list[str]]) -> Any:
+    """Compare the texts of all rows, in any order."""
+    got = [
+        (str(row.get("prompt") or ""), str(row.get("response") or "")) for row in rows.to_dict("records")
+    ]
+    for prompt, response in texts:
+        if not any(_has(given[1], response) for given in got):
+            yield f"response: no row has {response!r}; the first has {got[0][1][:40]!r}"
+            return
+        if response and not any(
+            _has(given[1], response) and not _has(given[0], response) for given in got
+        ):
+            yield f"prompt: has the response {response!r}"
+            return
+        if not any(_has(given[0], prompt) and _has(given[1], response) for given in got):
+            yield f"prompt: no row has {prompt!r}; the first has {got[0][0][:40]!r}"
+            return
+
+
+def _has(text: str, part: str) -> bool:
+    return part in text or part in text.replace('\\"', '"').replace("\\n", "\n")
