@@ -1,4 +1,4 @@
-"""Reads the files of tests/data/public by plain code and writes their expected numbers. Does not import rlpanel.
+"""Reads the files of tests/data/public by plain code, without rlpanel, and writes their expected numbers.
 
 ``python -m tests.plain_reader`` writes ``tests/data/public/expected.json``. How each file is to be read was
 decided by a person and stands in ``sources.json``, beside the file's source:
@@ -6,7 +6,8 @@ decided by a person and stands in ``sources.json``, beside the file's source:
 reader   How the file is opened: lines, json, csv, parquet, arrow, a table of W&B or pandas.
 at       Dotted path of the samples in the document; ``*`` stands for every element.
 reward, prompt, response, step, group, tokens
-         Dotted paths in a sample. ``*`` makes one sample of each element; ``@`` is searched in the file's name.
+         Dotted paths in a sample. ``*`` makes one sample of each element; ``@`` is searched
+         in the file's name.
 """
 
 from __future__ import annotations
@@ -206,7 +207,9 @@ def numbers(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         given = [sample[key] for sample in found if sample[key] is not None]
         return sum(given) if given else None
 
-    groups = {(sample["step"], json.dumps(sample["group"])) for sample in found if sample["group"] is not None}
+    groups = {
+        (sample["step"], json.dumps(sample["group"])) for sample in found if sample["group"] is not None
+    }
     return {
         "rows": len(found),
         "reward": {step: round(sum(values) / len(values), 9) for step, values in rewards.items()},

@@ -29,6 +29,12 @@ class Verdict:
     why: str = ""
     command: str = field(default="", compare=False)
 
+    @property
+    def short(self) -> str:
+        """What differs in a few words; of a message its beginning."""
+        text = self.why.removeprefix("DIR ").partition(" Accepted:")[0]
+        return text[:100] if self.kind != "message" else text.partition("Seen: ")[2][:70] or text[:70]
+
 
 def judge(folder: Path, expected: Mapping[str, Any], runtime: Runtime | None = None) -> Verdict:
     """Open a folder and say whether rows, rewards, texts and counts are as expected."""
@@ -42,7 +48,7 @@ def judge(folder: Path, expected: Mapping[str, Any], runtime: Runtime | None = N
     except Exception as error:
         return Verdict("crash", f"{type(error).__name__}: {error}")
     try:
-        rows = pd.concat([run.split(name).samples(text=True) for name in run.splits] or [pd.DataFrame()])
+        rows = pd.concat([pd.DataFrame(), *(run.split(name).samples(text=True) for name in run.splits)])
     except Exception as error:
         return Verdict("crash", f"{type(error).__name__}: {error}")
     finally:
@@ -87,16 +93,12 @@ def _differences(rows: pd.DataFrame, expected: Mapping[str, Any]) -> Any:
 
 def _text_differences(rows: pd.DataFrame, texts: list[list[str]]) -> Any:
     """Compare the texts of all rows, in any order."""
-    got = [
-        (str(row.get("prompt") or ""), str(row.get("response") or "")) for row in rows.to_dict("records")
-    ]
+    got = [(str(row.get("prompt") or ""), str(row.get("response") or "")) for row in rows.to_dict("records")]
     for prompt, response in texts:
         if not any(_has(given[1], response) for given in got):
             yield f"response: no row has {response!r}; the first has {got[0][1][:40]!r}"
             return
-        if response and not any(
-            _has(given[1], response) and not _has(given[0], response) for given in got
-        ):
+        if response and not any(_has(given[1], response) and not _has(given[0], response) for given in got):
             yield f"prompt: has the response {response!r}"
             return
         if not any(_has(given[0], prompt) and _has(given[1], response) for given in got):

@@ -1,7 +1,7 @@
 """Derives variants of the public files: other names of keys, other shapes of values, other containers.
 
-Each variant is a folder with the numbers that its files hold. The names of keys are those that public projects
-use; they were listed without looking at the names that rlpanel knows.
+Each variant is a folder with the numbers that its files hold. The names of keys are those that public
+projects use; they were listed without looking at the names that rlpanel knows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import zstandard
 
 from tests.plain_reader import (
     FOLDER,
-    POLICY,
     files_of,
     is_messages,
     numbers,
@@ -62,7 +61,14 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 #: Documents in the format of one program, whose keys nobody renames.
 FIXED = (
-    *("atropos-rubiks", "swe-agent-history", "swe-agent-traj", "mini-swe-local", "mini-swe-writer", "tau-bench"),
+    *(
+        "atropos-rubiks",
+        "swe-agent-history",
+        "swe-agent-traj",
+        "mini-swe-local",
+        "mini-swe-writer",
+        "tau-bench",
+    ),
     *("tau2-bench", "rolloutviz-letta", "rolloutviz-atif", "rolloutviz-inspect", "circuit-sim-atif"),
     *("codex-vault", "nemo-gym-gpqa", "evalplus-results", "opencompass-predictions", "evalscope-reviews"),
     *("vendor-verifier", "bfcl-result", "letta-evals"),
@@ -328,7 +334,9 @@ def _roles(case: Case) -> None:
 
 
 def _blocks(case: Case) -> None:
-    _every_message(case, lambda m: m | {"content": [{"type": "text", "text": text_of(m)}]} if text_of(m) else m)
+    _every_message(
+        case, lambda m: m | {"content": [{"type": "text", "text": text_of(m)}]} if text_of(m) else m
+    )
 
 
 def _messages_as_json(case: Case) -> None:
@@ -366,7 +374,10 @@ def _one_conversation(case: Case) -> None:
 
 def _prompt_as_messages(case: Case) -> None:
     key = _top(case, "prompt")
-    if not all(isinstance(record.get(key), str) for record in case.records) or case.read.get("response") == key:
+    if (
+        not all(isinstance(record.get(key), str) for record in case.records)
+        or case.read.get("response") == key
+    ):
         raise NotApplicable
     for record in case.records:
         record[key] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": record[key]}]
@@ -553,8 +564,13 @@ CONTAINERS: dict[str, Callable[[Case], Files]] = {
     "array": _file(".json", _array()),
     "indented array": _file(".json", _array(2)),
     "array in .jsonl": _file(".jsonl", _array()),
-    **{f"array below {key}": _file(".json", _wrapped(key)) for key in ("samples", "results", "data", "rollouts")},
-    **{f"array below {key}": _file(".json", _wrapped(key)) for key in ("trajectories", "outputs", "episodes")},
+    **{
+        f"array below {key}": _file(".json", _wrapped(key))
+        for key in ("samples", "results", "data", "rollouts")
+    },
+    **{
+        f"array below {key}": _file(".json", _wrapped(key)) for key in ("trajectories", "outputs", "episodes")
+    },
     "object by index": _file(".json", _by_index),
     "lines, gzip": _file(".jsonl.gz", lambda found: gzip.compress(_lines(found), mtime=0)),
     "array, gzip": _file(".json.gz", lambda found: gzip.compress(_array()(found), mtime=0)),
@@ -602,7 +618,8 @@ def _of_bytes(name: str, read: dict[str, Any], files: Sequence[Path]) -> Iterato
     if not read.get("whole"):
         changes["compact"] = {key: json.dumps(json.loads(v)).encode() for key, v in plain.items()}
         changes["as lines"] = {
-            Path(key).name.partition(".")[0] + ".jsonl": json.dumps(json.loads(v)).encode() + b"\n"
+            f"{key.removesuffix('.json').removesuffix('.traj')}.jsonl": json.dumps(json.loads(v)).encode()
+            + b"\n"
             for key, v in plain.items()
         }
     for change, made in changes.items():
