@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from rlpanel import open_run
-from rlpanel.errors import RLPanelError, RunNotFound
-from rlpanel.runtime import Runtime
+from rlpanel.errors import RLPanelError
 
-#: Verdicts, best first. *message*: nothing was opened, and the message names a command or a reason.
-VERDICTS = ("right", "message", "wrong", "crash")
-_COMMAND = re.compile(r"--map \S+|--step \d+|rlpanel map")
+#: Verdicts, best first. *command*: nothing was opened, but the printed option opens it right. *message*:
+#: nothing was opened. *wrong*: it was opened, and numbers or texts differ.
+VERDICTS = ("right", "command", "message", "wrong", "crash")
+_OPTION = re.compile(r"--map[ =]['\"]?([\w.=,/*@-]+)|--step[ =](\d+)")
 
 
 @dataclass(frozen=True)
@@ -27,26 +28,48 @@ class Verdict:
 
     kind: str
     why: str = ""
-    command: str = field(default="", compare=False)
 
     @property
     def short(self) -> str:
         """What differs in a few words; of a message its beginning."""
         text = self.why.removeprefix("DIR ").partition(" Accepted:")[0]
-        return text[:100] if self.kind != "message" else text.partition("Seen: ")[2][:70] or text[:70]
+        return text[:100] if self.kind == "wrong" else text.partition("Seen: ")[2][:70] or text[:70]
 
 
-def judge(folder: Path, expected: Mapping[str, Any], runtime: Runtime | None = None) -> Verdict:
-    """Open a folder and say whether rows, rewards, texts and counts are as expected."""
+def judge(folder: Path, expected: Mapping[str, Any]) -> Verdict:
+    """Open a folder and say whether rows, rewards, texts and counts are as expected.
+
+    If nothing is opened, the printed option is tried once.
+    """
+    verdict = _opened(folder, expected)
+    found = dict.fromkeys(_mapping(verdict.why)) if verdict.kind == "message" else {}
+    for option in found:
+        if _opened(folder, expected, option).kind == "right":
+            return Verdict("command", f"--map {option}")
+    return verdict
+
+
+def _mapping(message: str) -> list[str]:
+    """Return the values of ``--map`` that a message prints, without those that are to be filled in."""
+    found = [mapped or f"step={step}" for mapped, step in _OPTION.findall(message)]
+    joined = [each.rstrip(".") for each in found if "KEY" not in each]
+    return [*joined, ",".join(joined)] if len(joined) > 1 else joined
+
+
+def _opened(folder: Path, expected: Mapping[str, Any], mapping: str = "") -> Verdict:
+    before = os.environ.pop("RLPANEL_MAP", None)
     try:
-        run = open_run(folder, follow=False, jobs=0, runtime=runtime)
-    except RunNotFound as error:
-        command = _COMMAND.search(str(error))
-        return Verdict("message", str(error).replace(str(folder), "DIR"), command[0] if command else "")
+        if mapping:
+            os.environ["RLPANEL_MAP"] = mapping
+        run = open_run(folder, follow=False, jobs=0)
     except RLPanelError as error:
-        return Verdict("message", str(error))
+        return Verdict("message", str(error).replace(str(folder), "DIR"))
     except Exception as error:
         return Verdict("crash", f"{type(error).__name__}: {error}")
+    finally:
+        os.environ.pop("RLPANEL_MAP", None)
+        if before is not None:
+            os.environ["RLPANEL_MAP"] = before
     try:
         rows = pd.concat([pd.DataFrame(), *(run.split(name).samples(text=True) for name in run.splits)])
     except Exception as error:
@@ -98,7 +121,9 @@ def _text_differences(rows: pd.DataFrame, texts: list[list[str]]) -> Any:
         if not any(_has(given[1], response) for given in got):
             yield f"response: no row has {response!r}; the first has {got[0][1][:40]!r}"
             return
-        if response and not any(_has(given[1], response) and not _has(given[0], response) for given in got):
+        if len(response) > 15 and not any(
+            _has(given[1], response) and not _has(given[0], response) for given in got
+        ):
             yield f"prompt: has the response {response!r}"
             return
         if not any(_has(given[0], prompt) and _has(given[1], response) for given in got):

@@ -12,6 +12,7 @@ from tests.known_public import known, tried
 from tests.public_runs import judge
 from tests.public_variants import variants
 
+_WORST = ("wrong", "crash")
 #: Parts of the variants, so that no test takes long.
 PARTS = 5
 
