@@ -93,7 +93,8 @@ def _differences(rows: pd.DataFrame, expected: Mapping[str, Any]) -> Any:
     elif wanted:
         means = defaultdict(list)
         for step, reward in zip(steps, rows["reward"], strict=True):
-            means[step].append(float(reward))
+            if pd.notna(reward):
+                means[step].append(float(reward))
         for step, mean in wanted.items():
             got = sum(means[step]) / len(means[step]) if means.get(step) else math.nan
             if not math.isclose(got, mean, abs_tol=1e-6):
