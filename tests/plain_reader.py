@@ -171,7 +171,8 @@ def text_of(message: Mapping[str, Any]) -> str:
 
 
 def _last_text(messages: Sequence[Mapping[str, Any]]) -> str:
-    return next((text for message in reversed(messages) if (text := text_of(message))), "")
+    others = [message for message in messages if message["role"] != "reasoning"]
+    return next((text for message in reversed(others) if (text := text_of(message))), "")
 
 
 def _plain(value: Any) -> str:
