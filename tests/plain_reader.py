@@ -198,7 +198,7 @@ def fragment(text: str) -> str:
 
 
 def numbers(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the numbers of some samples: rows, reward by step, groups, turns, calls, tokens, and texts."""
+    """Return the numbers of some samples: rows, steps, reward by step, groups, turns, calls, tokens, and texts."""
     rewards = defaultdict(list)
     for sample in found:
         if sample["reward"] is not None:
@@ -213,6 +213,7 @@ def numbers(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
     return {
         "rows": len(found),
+        "steps": sorted({int(sample["step"]) for sample in found if sample["step"] is not None}),
         "reward": {step: round(sum(values) / len(values), 9) for step, values in rewards.items()},
         "groups": len(groups) or None,
         "turns": total("turns"),

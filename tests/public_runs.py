@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,29 +80,14 @@ def _opened(folder: Path, expected: Mapping[str, Any], mapping: str = "") -> Ver
     return Verdict("wrong", "; ".join(wrong)) if wrong else Verdict("right")
 
 
-def _differences(rows: pd.DataFrame, expected: Mapping[str, Any]) -> Any:
+def _differences(rows: pd.DataFrame, expected: Mapping[str, Any]) -> Iterator[str]:
     if len(rows) != expected["rows"]:
         yield f"rows: {len(rows)}, not {expected['rows']}"
         return
-    wanted = expected["reward"]
-    steps = [str(int(step)) for step in rows["step"]]
-    if "*" in wanted or not wanted:
-        steps = ["*"] * len(steps) if len(set(steps)) == 1 else steps
-    if wanted and "reward" not in rows:
-        yield "reward: none"
-    elif wanted:
-        means = defaultdict(list)
-        for step, reward in zip(steps, rows["reward"], strict=True):
-            if pd.notna(reward):
-                means[step].append(float(reward))
-        for step, mean in wanted.items():
-            got = sum(means[step]) / len(means[step]) if means.get(step) else math.nan
-            if not math.isclose(got, mean, abs_tol=1e-6):
-                yield f"reward: step {step} has mean {got:.4g}, not {mean:.4g}"
-        if set(means) - set(wanted):
-            yield f"step: {sorted(set(means) - set(wanted))[:3]}"
-    elif len(set(steps)) != 1:
-        yield f"step: {sorted(set(steps))[:3]}"
+    got_steps = sorted({int(step) for step in rows["step"]})
+    if got_steps != expected["steps"] and (expected["steps"] or len(got_steps) > 1):
+        yield f"steps: {got_steps[:4]}, not {expected['steps'][:4] or 'one'}"
+    yield from _reward_differences(rows, expected["reward"])
     if expected["groups"]:
         groups = len(set(zip(rows["step"], rows["group"], strict=True))) if "group" in rows else 0
         if groups != expected["groups"]:
@@ -115,7 +100,22 @@ def _differences(rows: pd.DataFrame, expected: Mapping[str, Any]) -> Any:
     yield from _text_differences(rows, expected["texts"])
 
 
-def _text_differences(rows: pd.DataFrame, texts: list[list[str]]) -> Any:
+def _reward_differences(rows: pd.DataFrame, wanted: Mapping[str, float]) -> Iterator[str]:
+    """Compare the mean reward of each step; ``*`` is the step of files without one."""
+    if wanted and "reward" not in rows:
+        yield "reward: none"
+        return
+    means = defaultdict(list)
+    for step, reward in zip(rows["step"], rows.get("reward", ()), strict=False):
+        if pd.notna(reward):
+            means["*" if "*" in wanted else str(int(step))].append(float(reward))
+    for step, mean in wanted.items():
+        got = sum(means[step]) / len(means[step]) if means.get(step) else math.nan
+        if not math.isclose(got, mean, abs_tol=1e-6):
+            yield f"reward: step {step} has mean {got:.4g}, not {mean:.4g}"
+
+
+def _text_differences(rows: pd.DataFrame, texts: list[list[str]]) -> Iterator[str]:
     """Compare the texts of all rows, in any order."""
     got = [(str(row.get("prompt") or ""), str(row.get("response") or "")) for row in rows.to_dict("records")]
     for prompt, response in texts:
