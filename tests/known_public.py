@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from tests.plain_reader import FOLDER, expected
@@ -24,6 +25,7 @@ def known() -> dict[str, str]:
     return json.loads(TABLE.read_text(encoding="utf-8"))
 
 
+@cache
 def tried() -> list[Variant]:
     """Return the variants that the tests open: some of each file, the same each time."""
     found = sorted(variants(), key=lambda variant: chance("tried", variant.name))

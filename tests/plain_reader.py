@@ -198,7 +198,7 @@ def fragment(text: str) -> str:
 
 
 def numbers(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the numbers of some samples: rows, steps, reward by step, groups, turns, calls, tokens, and texts."""
+    """Return the numbers of some samples: rows, steps, rewards, groups, turns, calls, tokens, and texts."""
     rewards = defaultdict(list)
     for sample in found:
         if sample["reward"] is not None:
