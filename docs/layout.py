@@ -34,7 +34,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "sources/records": (),
     "sources/files": (),
     "sources/prime": ("sources/records", "sources/files"),
-    "sources/adapters": (*("sources/records", "sources/files", "sources/prime"),),
+    "sources/spans": ("sources/records", "sources/files"),
+    "sources/adapters": (*("sources/records", "sources/files", "sources/prime", "sources/spans"),),
     "sources/readers": ("sources/records", "sources/files", "sources/adapters"),
     "sources/discovery": (
         *("sources/records", "sources/files", "sources/prime", "sources/adapters"),

@@ -1,4 +1,4 @@
-"""Export of a run to a file: an HTML report, or its samples as CSV, JSON lines or parquet rows."""
+"""Export of a run: an HTML report, its samples as CSV, JSON lines or parquet rows, or as trajectories."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from rlpanel.api.run import Run
 from rlpanel.errors import RLPanelError, SettingError, UnsafePath
 from rlpanel.panels.report.report import SAMPLES, board_html, check_step, frozen, run_query, sample_html
 from rlpanel.panels.session.context import Context
-from rlpanel.safe_files import replace_file
+from rlpanel.safe_files import SafeFolder, replace_file
+from rlpanel.schema import Sample
+from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.samples_export import available_formats, export_parts
+from rlpanel.store.query.trajectory_files import TrajectoryFormat, Written, write_trajectories
 
 
 def export(
@@ -100,6 +103,55 @@ def export_rows(
         rows = rows_of(opened, step=step, filter=filter, sort=sort, uid=uid)[:samples]
         parts = export_parts(opened.index, opened.view, rows, Notes(opened.path), kind)
         return _write(file, (part.data for part in parts), write)
+
+
+def export_trajectories(
+    run: Path,
+    folder: Path,
+    kind: TrajectoryFormat,
+    *,
+    split: str = "",
+    step: int | None = None,
+    filter: str = "",
+    sort: str = "",
+    samples: int | None = None,
+    uid: str = "",
+) -> Written:
+    """Read a run once and write its samples as trajectories, one file each, into a new or empty folder.
+
+    Parameters
+    ----------
+    kind : TrajectoryFormat
+        A value of `trajectory_files.TRAJECTORIES`.
+    run, split, step, filter, sort, samples, uid
+        As `export_rows`.
+
+    Raises
+    ------
+    RLPanelError
+        If the run, split, step or sample does not exist, or the folder has files or cannot be written.
+    """
+    with _opened(run, split) as opened:
+        rows = rows_of(opened, step=step, filter=filter, sort=sort, uid=uid)[:samples]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with SafeFolder.named(folder) as place:
+                if place.names():
+                    raise SettingError(f"{folder} has files; name a new or an empty folder")
+                return write_trajectories(place, len(rows), _samples(opened, rows), kind)
+        except (RLPanelError, UnsafePath):
+            raise
+        except OSError as error:
+            raise SettingError(f"{folder} cannot be written: {error.strerror}") from error
+
+
+def _samples(run: Run, rows: np.ndarray) -> Iterator[Sample | RLPanelError]:
+    """Yield the samples of rows, or why one cannot be read any more."""
+    for row in rows.tolist():
+        try:
+            yield fetch(run.index, run.view, row)
+        except RLPanelError as error:
+            yield error
 
 
 @contextmanager

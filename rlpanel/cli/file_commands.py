@@ -15,6 +15,7 @@ import rlpanel
 from rlpanel.cli.reader_settings import listed, say_remarks, say_unread, set_reader_environment
 from rlpanel.cli.shared_options import (
     RAW_HELP,
+    AtifFolder,
     CsvFile,
     FilterBy,
     FollowLinks,
@@ -26,6 +27,7 @@ from rlpanel.cli.shared_options import (
     ParquetFile,
     RunFolder,
     Scheduler,
+    SessionsFolder,
     SplitOption,
     Tokenizer,
 )
@@ -110,6 +112,8 @@ def export(
     csv: CsvFile = None,
     jsonl: JsonlFile = None,
     parquet: ParquetFile = None,
+    atif: AtifFolder = None,
+    sessions: SessionsFolder = None,
     raw: Annotated[bool, typer.Option("--raw", help=RAW_HELP)] = False,
     split: SplitOption = "",
     step: Annotated[
@@ -129,8 +133,10 @@ def export(
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
 ) -> None:
-    """Write the board as an HTML file that opens without a server, or the samples as rows."""
-    kind, file = _output({"HTML": html, "CSV": csv, "JSONL": jsonl, "parquet": parquet})
+    """Write the board as an HTML file that opens without a server, or the samples as rows or trajectories."""
+    kind, file = _output(
+        {"HTML": html, "CSV": csv, "JSONL": jsonl, "parquet": parquet, "atif": atif, "sessions": sessions}
+    )
     if raw and kind != "CSV":
         raise typer.BadParameter("--raw requires --csv; the other formats keep texts as they were logged")
     if kind == "HTML" and samples is not None and samples > MAX_IN_HTML:
@@ -143,6 +149,9 @@ def export(
     if kind == "parquet" and is_stdout(file) and sys.stdout.isatty():
         raise typer.BadParameter("parquet is not text: name a file, or write it into a pipe")
     query: dict[str, Any] = {"split": split, "step": step, "filter": filter, "sort": sort, "uid": sample}
+    if kind in ("atif", "sessions"):
+        _export_trajectories(run, file, kind, samples=samples, **query)
+        return
     if kind == "HTML":
         size = export_html(run, file, samples=samples or SAMPLES, write=write_file_part, **query)
     else:
@@ -151,11 +160,29 @@ def export(
     typer.echo(printable(f"{file}: {size / 1e6:.1f} MB"), err=is_stdout(file))
 
 
+def _export_trajectories(run: Path, folder: Path, kind: str, **query: Any) -> None:
+    """Write samples as trajectories; the exit code is 3 if one of them could not be read."""
+    from rlpanel.app.run_export import export_trajectories
+    from rlpanel.store.query.trajectory_files import TRAJECTORIES
+
+    known = TRAJECTORIES[kind]
+    written = export_trajectories(run, folder, known, **query)
+    typer.echo(printable(f"{folder}: {written.files:,} files of {known.name}, {written.bytes / 1e6:.1f} MB"))
+    if written.media:
+        typer.echo(f"rlpanel: {written.media:,} images, audios and videos were left out", err=True)
+    if written.unread:
+        said = f"rlpanel: {written.unread:,} samples could not be read, the first because {written.reason}"
+        typer.echo(printable(said), err=True)
+        raise typer.Exit(INCOMPLETE)
+
+
 def _output(files: dict[str, Path | None]) -> tuple[str, Path]:
     """Return the format and the path of the only output file given."""
     given = [(kind, file) for kind, file in files.items() if file is not None]
     if len(given) != 1:
-        raise typer.BadParameter("give exactly one of --html, --csv, --jsonl and --parquet")
+        raise typer.BadParameter(
+            "give exactly one of --html, --csv, --jsonl, --parquet, --atif and --sessions"
+        )
     return given[0]
 
 

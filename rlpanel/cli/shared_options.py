@@ -144,6 +144,18 @@ HtmlFile = Annotated[Path | None, _target("the board as one HTML page", "--html"
 CsvFile = Annotated[Path | None, _target("samples as CSV", "--csv")]
 JsonlFile = Annotated[Path | None, _target("samples as JSON lines", "--jsonl")]
 ParquetFile = Annotated[Path | None, _target("samples as parquet", "--parquet")]
+AtifFolder = Annotated[
+    Path | None,
+    typer.Option("--atif", help="Write each sample as an ATIF document to this folder.", show_default=False),
+]
+SessionsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--sessions",
+        help="Write each sample as a session trace of the Hugging Face Hub to this folder.",
+        show_default=False,
+    ),
+]
 
 
 _OUTPUT, _READING = "Output", "Reading"

@@ -1,20 +1,38 @@
 """Base of the components that a script draws: the browser takes the script as it is, and returns no data.
 
-Upstream: docs/upstream/panel-esm-updates.md, docs/upstream/bokeh-returned-models.md
+Upstream: docs/upstream/panel-esm-updates.md, docs/upstream/bokeh-returned-models.md,
+    docs/upstream/bokeh-held-callbacks.md
 Needed by: Panel 1.9 to 1.10, Bokeh 3.9
 Delete when: Panel parses a script only if it is TypeScript, and once for all components that share it; and
-    an event of a model that the server has sent names the model only.
+    an event of a model that the server has sent names the model only; and Bokeh locks its held changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
+import panel as pn
 from bokeh.document import Document
 from panel.custom import JSComponent
 from param.parameterized import no_instance_params
+
+#: Template variable of a document with the event loop that draws it.
+LOOP_VARIABLE = "rlpanel_loop"
+
+
+class DrawingLoop(Protocol):
+    """The event loop that draws a document."""
+
+    @property
+    def runs_here(self) -> bool:
+        """True if the calling thread runs the loop."""
+
+    def call_soon(self, callback: Callable[[], Any], /) -> None:
+        """Run a callback on the loop, with the document locked. Thread-safe."""
+
 
 #: Draws a component when Bokeh knows that the server has its models: making a patch marks all as known.
 _DRAW_KNOWN = """
@@ -67,7 +85,13 @@ class Component(JSComponent):
             region.send({"part": part, "message": message})
 
     def _handle_msg(self, msg: Any) -> None:
-        self.receive(msg)
+        # With `panel serve --num-threads` a thread calls this, and Bokeh may lose the changes that it makes.
+        document = pn.state.curdoc
+        loop: DrawingLoop | None = document.template_variables.get(LOOP_VARIABLE) if document else None
+        if loop is None or loop.runs_here:
+            self.receive(msg)
+        else:
+            loop.call_soon(partial(self.receive, msg))
 
     def _get_properties(self, doc: Document | None) -> dict[str, Any]:
         properties = super()._get_properties(doc)

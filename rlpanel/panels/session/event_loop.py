@@ -39,6 +39,7 @@ import panel as pn
 from bokeh.document import Document
 from panel.io.state import set_curdoc
 
+from rlpanel.panel_fixes.component import LOOP_VARIABLE
 from rlpanel.panel_fixes.document_state import has_unsent_changes
 
 #: Share of the event loop's time that drawing may take while pages are waiting.
@@ -100,7 +101,6 @@ TURN = 0.02
 #: Seconds after which the next page gets its turn if this one's document is still locked.
 PATIENCE = 0.5
 
-_VARIABLE = "rlpanel_loop"
 #: Tasks that have not finished; asyncio itself refers to a task only weakly.
 _running: set[asyncio.Task[None]] = set()
 
@@ -271,12 +271,12 @@ def current_loop() -> SessionLoop | None:
         loop = _running_loop()
         return SessionLoop(loop) if loop is not None else None
     known = document.template_variables  # it ends with the document
-    if _VARIABLE not in known:
+    if LOOP_VARIABLE not in known:
         loop = _running_loop() or _server_loop(document)
         if loop is None:
             return None
-        known[_VARIABLE] = SessionLoop(loop, document)
-    found: SessionLoop = known[_VARIABLE]
+        known[LOOP_VARIABLE] = SessionLoop(loop, document)
+    found: SessionLoop = known[LOOP_VARIABLE]
     return found
 
 

@@ -30,6 +30,10 @@ from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.prime.prime_rl import PrimeRL
 from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens
 from rlpanel.sources.records.record_types import Adapter
+from rlpanel.sources.spans.langsmith import Langfuse, LangSmith
+from rlpanel.sources.spans.mlflow import MLflow
+from rlpanel.sources.spans.opentelemetry import OpenTelemetry
+from rlpanel.sources.spans.trackio import Trackio
 
 #: Reads a file that is named after a rank while none of its lines can be read.
 NATIVE: Adapter = Native()
@@ -38,10 +42,11 @@ TRL: Adapter = Trl()
 #: Reads a file with the suffix of Inspect's logs while it cannot be opened.
 INSPECT: Adapter = InspectLog()
 
-#: Asked in this order. The first three come before `NATIVE`: their rows hold native keys, too.
+#: Asked in this order. The first four come before `NATIVE`: their rows hold native keys, too.
 ADAPTERS: tuple[Adapter, ...] = (
     SwiftTables(),
     Columnar(),
+    Trackio(),
     TRL,
     NATIVE,
     Verl(),
@@ -64,6 +69,10 @@ ADAPTERS: tuple[Adapter, ...] = (
     Atif(),
     HarborResults(),
     INSPECT,
+    OpenTelemetry(),
+    MLflow(),
+    LangSmith(),
+    Langfuse(),
 )
 
 

@@ -319,6 +319,9 @@ def unix_seconds(text: Any) -> float | None:
 def _exported(trajectory: Mapping[str, Any]) -> Fields:
     """Yield the task of a trajectory that NeMo Gym exported."""
     extra = trajectory.get("extra")
+    own = extra.get("rlpanel") if isinstance(extra, Mapping) else None
+    if isinstance(own, Mapping):  # a sample that rlpanel exported
+        yield from ((key, value) for key, value in own.items() if key != "uid")
     gym = extra.get("nemo_gym") if isinstance(extra, Mapping) else None
     source = gym.get("source") if isinstance(gym, Mapping) else None
     if isinstance(source, Mapping):

@@ -41,7 +41,7 @@ from rlpanel.sources.files.file_access import (
     scan,
     too_many_open,
 )
-from rlpanel.sources.readers import eval_archive, parquet, whole_file
+from rlpanel.sources.readers import eval_archive, parquet, sqlite, whole_file
 from rlpanel.sources.readers.compressed import CompressedFile
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.readers.whole_file import DocumentFile
@@ -323,6 +323,8 @@ def open_file(file: RolloutFileInfo, reading: Reading) -> JsonlFile:
     reader_class: type[JsonlFile] = JsonlFile
     if file.name.endswith(parquet.SUFFIX):
         reader_class = parquet.ParquetFile
+    elif file.name.endswith(sqlite.SUFFIX):
+        reader_class = sqlite.SqliteFile
     elif file.name.endswith(eval_archive.SUFFIX):
         reader_class = eval_archive.EvalArchive
     elif file.name.endswith(whole_file.SUFFIX):

@@ -15,7 +15,7 @@ from typing import Any
 from rlpanel.sources.adapters import ADAPTERS
 from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import Entry
-from rlpanel.sources.readers import eval_archive, parquet, whole_file
+from rlpanel.sources.readers import eval_archive, parquet, sqlite, whole_file
 from rlpanel.sources.records.adapter_calls import WrappedAdapter
 from rlpanel.sources.records.record_types import Adapter, FlatFormat, Record, flat_format, shares_evaluation
 
@@ -28,6 +28,7 @@ _ROLLOUT_SUFFIXES = (
     *(f".jsonl{suffix}" for suffix in SUFFIXES),
     parquet.SUFFIX,
     eval_archive.SUFFIX,
+    sqlite.SUFFIX,
 )
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 #: Adapters of JSON documents, each with the pattern of its files' names.

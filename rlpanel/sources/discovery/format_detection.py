@@ -21,7 +21,7 @@ from rlpanel.sources.discovery.file_names import document_adapter
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.files.decompress import open_plain
 from rlpanel.sources.files.file_access import reason_of, stat, too_many_open
-from rlpanel.sources.readers import eval_archive, parquet, whole_file
+from rlpanel.sources.readers import eval_archive, parquet, sqlite, whole_file
 from rlpanel.sources.records.adapter_calls import accepts, read_samples
 from rlpanel.sources.records.json_parser import is_whole, parse, to_python
 from rlpanel.sources.records.record_types import Adapter
@@ -280,6 +280,8 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
     """
     if path.endswith(parquet.SUFFIX):
         return parquet.first_lines(path, SNIFF_LINES), True
+    if path.endswith(sqlite.SUFFIX):
+        return sqlite.first_lines(path, SNIFF_LINES, SNIFF_LINE_BYTES), False
     if path.endswith(eval_archive.SUFFIX):
         return eval_archive.first_lines(path, SNIFF_LINE_BYTES), False
     if path.endswith(whole_file.SUFFIX):
