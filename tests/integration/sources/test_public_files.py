@@ -33,6 +33,12 @@ def test_the_public_files_are_small() -> None:
     assert names >= set(plain_reader.sources())
 
 
+def test_each_public_file_names_its_source() -> None:
+    for name, source in plain_reader.sources().items():
+        assert all(source[key] for key in ("repo", "path", "commit", "licence")), name
+        assert source["origin"] in ("writer", "package", "shape"), name
+
+
 @pytest.mark.parametrize("name", sorted(plain_reader.expected()))
 def test_a_public_file_opens_right(name: str) -> None:
     verdict = judge(plain_reader.FOLDER / name, plain_reader.expected()[name])
