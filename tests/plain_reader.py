@@ -192,9 +192,10 @@ def _number(value: Any) -> float | None:
     return float(value)
 
 
-def fragment(text: str) -> str:
-    """Return the end of a text's longest line, which is compared with what was read."""
-    return max(text.split("\n"), key=len).strip()[-FRAGMENT:] if text else ""
+def fragment(text: str, other: str = "") -> str:
+    """Return the end of a text's longest line that is not in another text: it is looked for in what was read."""
+    ends = [line.strip()[-FRAGMENT:] for line in sorted(text.split("\n"), key=len, reverse=True)]
+    return next((end for end in ends if end not in other), "") if other else ends[0]
 
 
 def numbers(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -219,7 +220,7 @@ def numbers(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "turns": total("turns"),
         "tool_calls": total("calls"),
         "tokens": total("tokens"),
-        "texts": [[fragment(sample["prompt"]), fragment(sample["response"])] for sample in found],
+        "texts": [[fragment(s["prompt"]), fragment(s["response"], s["prompt"])] for s in found],
     }
 
 
