@@ -193,7 +193,7 @@ def _number(value: Any) -> float | None:
 
 
 def fragment(text: str, other: str = "") -> str:
-    """Return the end of a text's longest line that is not in another text: it is looked for in what was read."""
+    """Return the end of a text's longest line that is not in another text; what was read must have it."""
     ends = [line.strip()[-FRAGMENT:] for line in sorted(text.split("\n"), key=len, reverse=True)]
     return next((end for end in ends if end not in other), "") if other else ends[0]
 
