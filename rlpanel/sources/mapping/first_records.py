@@ -19,10 +19,11 @@ from rlpanel.sources.discovery.file_names import (
     without_compressed_copies,
 )
 from rlpanel.sources.discovery.folder_walk import FolderWalk, is_file
-from rlpanel.sources.discovery.format_detection import first_lines, sniff
+from rlpanel.sources.discovery.format_detection import sniff
 from rlpanel.sources.files.file_access import AnyPath, Entry, reason_of
 from rlpanel.sources.inference.inference import inference_of
 from rlpanel.sources.mapping.mapping_text import Keys
+from rlpanel.sources.readers.containers import first_lines
 from rlpanel.sources.records.adapter_calls import read_samples
 from rlpanel.sources.records.json_parser import parse, to_python
 from rlpanel.sources.records.record_types import Record
