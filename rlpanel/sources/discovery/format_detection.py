@@ -339,7 +339,8 @@ def _accepted_format(each: Content, path: str, name: str) -> FileFormat | None:
 def _guessed_format(each: Content, name: str, named: Adapter | None) -> FileFormat:
     """Return what is inferred from the first records, which no adapter accepts."""
     records = list(_records(each.lines))
-    lacking = next(filter(None, map(lacking_key, records)), "") if named is None else ""
+    looked_at = records[:1] if each.container.kind == "items" else records  # items of a list are alike
+    lacking = next(filter(None, map(lacking_key, looked_at)), "") if named is None else ""
     inference = infer(records, name) if records else None
     if inference is not None and inference.is_run and (not lacking or lacking.endswith("'step'")):
         return _inferred_format(inference, records, name, final=each.final)
