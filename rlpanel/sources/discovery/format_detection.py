@@ -345,7 +345,8 @@ def _guessed_format(
 ) -> FileFormat:
     """Return what is inferred from the first records, which no adapter accepts, or else ``last``."""
     records = list(_records(each.lines))
-    lacking = next(filter(None, map(lacking_key, records)), "") if named is None else ""
+    looked_at = records[:1] if each.container.kind == "items" else records  # items of a list are alike
+    lacking = next(filter(None, map(lacking_key, looked_at)), "") if named is None else ""
     inference = infer(records, name) if records else None
     if inference is not None and last is not None and "step" in inference.missing:
         others = tuple(lacked for lacked in inference.missing if lacked != "step")
