@@ -63,7 +63,7 @@ def test_of_many_documents_that_hold_no_rollouts_only_the_first_are_looked_at(tm
     ]
     (tmp_path / "000.json").unlink()
     put(tmp_path / "255.json", NATIVE)
-    assert names(tmp_path) == [(".", 1)]
+    assert names(tmp_path) == [(".", 2)]
 
 
 def test_a_run_is_listed_while_its_first_document_is_written(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_mapping_opens_no_document_of_a_checkpoint(tmp_path: Path, part: str) 
     put(tmp_path / "checkpoint-1" / "sample.json", ODD)
     before = names(tmp_path, MAPPED)
     (tmp_path / "checkpoint-1" / part).write_bytes(b"{}")
-    assert (before, names(tmp_path, MAPPED)) == ([("checkpoint-1", 1)], [])
+    assert (before, names(tmp_path, MAPPED)) == ([(".", 1)], [])
 
 
 def test_a_rewritten_document_of_a_mapped_run_is_read_live(tmp_path: Path) -> None:
