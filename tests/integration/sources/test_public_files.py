@@ -92,7 +92,7 @@ def test_folders_without_rollouts_are_no_runs(unrelated: list[Path]) -> None:
 
 
 def test_large_files_without_rollouts_are_not_read_whole(tmp_path: Path) -> None:
-    """A document of 20 MB is no run after some hundred kilobytes."""
+    """Of four files of 20 MB that are no runs, some megabytes are read, and none when nothing has changed."""
     size = 20 << 20
     entry = b'    "node_modules/%07d": {"version": "1.0.0", "resolved": "x", "license": "MIT"},\n'
     lock = b'{\n  "name": "a",\n  "packages": {\n' + b"".join(entry % at for at in range(size // 80))
@@ -110,7 +110,7 @@ def test_large_files_without_rollouts_are_not_read_whole(tmp_path: Path) -> None
     assert directory.runs() == []
     first = _read_so_far()
     assert directory.runs() == []
-    assert first - before < 4 << 20
+    assert first - before < 16 << 20
     # The second time, nothing has changed, so nothing is read.
     assert _read_so_far() - first < 64 << 10
 
