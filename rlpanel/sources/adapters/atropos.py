@@ -34,6 +34,7 @@ class Atropos:
     """Adapter for the groups of atropos."""
 
     name = "atropos"
+    lacks_steps = True
     looks = "*.jsonl with lists of a group under 'tokens', 'masks' and 'scores' (atropos)"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:

@@ -16,7 +16,6 @@ from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.files.file_access import path_of, read_small
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse, to_python
-from rlpanel.sources.records.path_numbers import folder_step
 from rlpanel.sources.records.record_types import Adapter, Record
 
 Fields = Iterator[tuple[str, Any]]
@@ -70,7 +69,7 @@ class VerifiersResults:
         shared = [("model", self.model or None), ("env", self.env or rollout.get("task"))]
         if not path.rpartition("/")[2].startswith("train"):
             shared.append(("split", "eval"))
-        record = build_record(folder_step(path) or 0, [*shared, *_fields(rollout)], path, full=full)
+        record = build_record(0, [*shared, *_fields(rollout)], path, full=full)
         usage = rollout.get("token_usage")
         count = usage.get("output_tokens") if isinstance(usage, Mapping) else None
         if isinstance(count, int | float):
