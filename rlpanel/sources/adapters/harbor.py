@@ -19,6 +19,7 @@ from typing import Any
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.adapters.atif import Atif, Call, Fields, trajectory_records
+from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import AnyPath, path_of, read_small, scan
 from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.fields import build_record
@@ -157,7 +158,9 @@ def holds_trial(folder: str) -> bool:
     except OSError:
         return False
     own = PurePosixPath(folder).name
-    return not names.isdisjoint({"agent", "steps", RESULT, f"{own}.traj", f"{own}.traj.json"})
+    plain = {f"{own}.traj", f"{own}.traj.json"}
+    packed = {name + suffix for name in plain for suffix in SUFFIXES}
+    return not names.isdisjoint({"agent", "steps", RESULT} | plain | packed)
 
 
 @lru_cache(maxsize=64)
