@@ -149,6 +149,13 @@ def test_formats_without_steps_take_those_of_names(tmp_path: Path, source: str, 
     assert {step for step, _ in rows(tmp_path / "exp")} == {10, 20}
 
 
+def test_groups_of_two_ranks_differ_although_their_files_have_one_name(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        put(tmp_path / f"rank_{rank}" / "groups.jsonl", *documents_of("atropos-rubiks"))
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.samples()["group"].nunique() == 4
+
+
 def test_sessions_in_folders_of_steps_are_one_run(tmp_path: Path) -> None:
     session = (FOLDER / "codex-vault" / "rollout.jsonl").read_bytes()
     for step in (10, 20):
