@@ -103,7 +103,7 @@ def _outcome(rollout: Mapping[str, Any], response: Mapping[str, Any]) -> Fields:
     if masked:
         split = rollout.get("split") or "train"
         yield "split", "discarded" if split == "train" else f"discarded {split}"
-    if failure is None:
+    if failure is None and response.get("status") != "completed":  # image_tools writes this alone
         require_keys(response, "response", "incomplete_details")
     details = response.get("incomplete_details")
     if details is not None:
