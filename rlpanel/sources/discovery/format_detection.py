@@ -303,7 +303,7 @@ def sniff(
         for each in contents
     ]
     guesses.sort(key=lambda each: not each.problem)
-    if not (declared and guesses and guesses[0].problem):  # its parts are no samples
+    if not (declared and guesses and guesses[0].problem):  # samples in it would be read
         found = next(
             (each for each in guesses if each.inference is not None and each.adapter is not None), None
         )
