@@ -42,6 +42,9 @@ from rlpanel.sources.records.record_types import Adapter
 #: A key, or several of which a line has one.
 _Key = str | tuple[str, ...]
 
+#: Keys of a line in BFCL's scores, which are read with its results: only failures are listed.
+_FAILURE = frozenset({"id", "model_name", "test_category", "valid"})
+_FAILURES = "lists only failures; open BFCL's result/{model}, which gets its scores from here"
 #: Keys of a format's lines by the name that is shown. All others of a format must be there to name one.
 _KEYS: tuple[tuple[str, tuple[_Key, ...]], ...] = (
     ("verl", ("input", "output", "score", "step")),
@@ -82,6 +85,8 @@ def lacking_key(document: Mapping[str, Any]) -> str:
             key = lacking[0]
             wanted = repr(key) if isinstance(key, str) else " or ".join(map(repr, key))
             found.append((len(keys), f"looks like a log of {name}, but has no {wanted}"))
+    if document.keys() >= _FAILURE:
+        return _FAILURES
     return max(found, default=(0, ""))[1]
 
 
