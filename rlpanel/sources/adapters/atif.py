@@ -17,7 +17,6 @@ from rlpanel.errors import LineError
 from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
-from rlpanel.sources.records.path_numbers import folder_step
 from rlpanel.sources.records.record_types import Record
 
 _VERSION = re.compile(r"ATIF-v(\d+)\.(\d+)")
@@ -58,7 +57,7 @@ class Atif:
         """Read the trajectory and those of its subagents."""
         trajectory = {key: to_python(value) for key, value in document.items()}
         shared = [("split", "eval"), *_exported(trajectory)]
-        return trajectory_records(trajectory, shared, folder_step(path) or 0, path, full=full)
+        return trajectory_records(trajectory, shared, 0, path, full=full)
 
 
 def trajectory_records(

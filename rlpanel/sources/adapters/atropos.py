@@ -34,6 +34,7 @@ class Atropos:
     """Adapter for the groups of atropos."""
 
     name = "atropos"
+    lacks_steps = True
     looks = "*.jsonl with lists of a group under 'tokens', 'masks' and 'scores' (atropos)"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
@@ -47,8 +48,9 @@ class Atropos:
         group = {key: to_python(value) for key, value in document.items()}
         count = _count(group)
         records = [build_record(0, _fields(_item(group, at, count)), path, full=full) for at in range(count)]
+        folder, slash, name = path.rpartition("/")  # files of two ranks may have one name
         for record in records:
-            record.labels["group"] = path.rsplit("/", 1)[-1].partition(".")[0]
+            record.labels["group"] = folder + slash + name.partition(".")[0]
         return records
 
     def place(self, records: list[Record], offset: int) -> None:

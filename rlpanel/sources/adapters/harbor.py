@@ -19,6 +19,7 @@ from typing import Any
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.adapters.atif import Atif, Call, Fields, trajectory_records
+from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import AnyPath, path_of, read_small, scan
 from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.fields import build_record
@@ -33,7 +34,6 @@ _RESULTS = (
 )
 #: Parts of a trajectory's path: the trial's folder, and the step of a trial of several steps.
 _PLACE = re.compile(r"(?P<trial>(?:[^/]+/)*?)(?:steps/(?P<step>[^/]+)/)?agent/(?P<file>[^/]+)")
-_STEP = re.compile(r"(?:^|/)step_(\d{1,15})/[^/]+/(?:steps/[^/]+/)?(?:agent/[^/]+|result\.json)$")
 _RESULT = re.compile(r"(?:(?<![^/])metadata/)?(?<![^/])result\.json(?:\.gz)?$")
 #: Agents' main trajectory; others in its folder are continuations, or those of subagents.
 _MAIN = "trajectory.json"
@@ -98,7 +98,7 @@ class HarborTrial:
         return trajectory_records(
             trajectory,
             [*shared, *_outcome(part, result)],
-            _step(path),
+            0,
             path,
             full=full,
             outcome=[*_task(result, self.step, trajectory), *_rewards(part, result), *_timing(part)]
@@ -127,7 +127,7 @@ class HarborResults:
         fields = [("split", "eval"), ("trial", result["trial_name"]), *_facts(result)]
         fields += [*zip(("agent", "model"), _model_of(result, {}), strict=True), *_task(result, "", {})]
         fields += [*_outcome(result, result), *_rewards(result, result), *_timing(result)]
-        return [build_record(_step(path), fields, path, full=full)]
+        return [build_record(0, fields, path, full=full)]
 
 
 def join_result(run_folder: AnyPath, name: str) -> Adapter:
@@ -158,13 +158,9 @@ def holds_trial(folder: str) -> bool:
     except OSError:
         return False
     own = PurePosixPath(folder).name
-    return not names.isdisjoint({"agent", "steps", RESULT, f"{own}.traj", f"{own}.traj.json"})
-
-
-def _step(path: str) -> int:
-    """Return the training step that was evaluated, if the path names one; else 0."""
-    match = _STEP.search(path)
-    return int(match[1]) if match else 0
+    plain = {f"{own}.traj", f"{own}.traj.json"}
+    packed = {name + suffix for name in plain for suffix in SUFFIXES}
+    return not names.isdisjoint({"agent", "steps", RESULT} | plain | packed)
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,6 @@ from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import LISTS, to_python
-from rlpanel.sources.records.path_numbers import folder_step
 from rlpanel.sources.records.record_types import Record
 
 _ATTACHMENT = "attachment://"
@@ -70,7 +69,7 @@ class InspectLog:
         for key in ("id", "epoch"):
             if any(sample.get(key) is None for sample in samples):
                 raise LineError(f"Inspect: a sample has no {key!r}")
-        step, records = folder_step(path) or 0, []
+        step, records = 0, []
         for sample in samples:
             record = build_record(step, _fields(sample, spec), path, full=full)
             if (tokens := _written_tokens(sample, spec)) is not None:

@@ -42,6 +42,9 @@ from rlpanel.sources.records.record_types import Adapter
 #: A key, or several of which a line has one.
 _Key = str | tuple[str, ...]
 
+#: Keys of a line in BFCL's scores, which are read with its results: only failures are listed.
+_FAILURE = frozenset({"id", "model_name", "test_category", "valid"})
+_FAILURES = "lists only failures; open BFCL's result/{model}, which gets its scores from here"
 #: Keys of a format's lines by the name that is shown. All others of a format must be there to name one.
 _KEYS: tuple[tuple[str, tuple[_Key, ...]], ...] = (
     ("verl", ("input", "output", "score", "step")),
@@ -82,6 +85,8 @@ def lacking_key(document: Mapping[str, Any]) -> str:
             key = lacking[0]
             wanted = repr(key) if isinstance(key, str) else " or ".join(map(repr, key))
             found.append((len(keys), f"looks like a log of {name}, but has no {wanted}"))
+    if document.keys() >= _FAILURE:
+        return _FAILURES
     return max(found, default=(0, ""))[1]
 
 
@@ -293,7 +298,9 @@ def sniff(
     contents: list[Content] = []
     found: FileFormat | None = None
     for each in read_contents(path, most=SNIFF_LINE_BYTES if declared else 0):
-        found = _mapped_format(mapped, each, name) if mapped is not None and not each.is_document else None
+        found = (
+            _mapped_format(mapped, each, name, last) if mapped is not None and not each.is_document else None
+        )
         if (found := found or _accepted_format(each, path, name)) is not None:
             is_settled = declared or each.container.kind not in ("document", "items")
             return _with_content(found, each, mapped, is_settled=is_settled)
@@ -347,10 +354,7 @@ def _guessed_format(
     records = list(_records(each.lines))
     looked_at = records[:1] if each.container.kind == "items" else records  # items of a list are alike
     lacking = next(filter(None, map(lacking_key, looked_at)), "") if named is None else ""
-    inference = infer(records, name) if records else None
-    if inference is not None and last is not None and "step" in inference.missing:
-        others = tuple(lacked for lacked in inference.missing if lacked != "step")
-        inference = replace(inference, step=last.step, missing=others)
+    inference = _at_step(infer(records, name), last) if records else None
     if inference is not None and inference.is_run and (not lacking or lacking.endswith("'step'")):
         return _inferred_format(inference, records, name, final=each.final)
     accepted = next((record for record in records if last and accepts(last, name, record)), None)
@@ -370,7 +374,17 @@ def _renamed_response(document: Mapping[str, Any], each: Content, name: str) -> 
     return _inferred_format(inference, records, name, final=each.final) if is_renamed else None
 
 
-def _mapped_format(mapped: MappedAdapter, each: Content, name: str) -> FileFormat | None:
+def _at_step(inference: Inference, last: MappedAdapter | None) -> Inference:
+    """Return an inference with the step that the user gives to files that name none."""
+    if last is None or "step" not in inference.missing:
+        return inference
+    others = tuple(lacked for lacked in inference.missing if lacked != "step")
+    return replace(inference, step=last.step, missing=others)
+
+
+def _mapped_format(
+    mapped: MappedAdapter, each: Content, name: str, last: MappedAdapter | None
+) -> FileFormat | None:
     """Return the format of a file with the mapped keys; None if it lacks them.
 
     What the mapping does not name and the file lacks otherwise, such as the step, is inferred.
@@ -383,7 +397,7 @@ def _mapped_format(mapped: MappedAdapter, each: Content, name: str) -> FileForma
         return FileFormat(mapped, each.final or not absent, _NO_STATUS, rewarded=rewarded)
     if not records or {"prompt", "response", "messages"} & absent.keys():
         return None
-    inference = infer(records, name, mapped)
+    inference = _at_step(infer(records, name, mapped), last)
     return _inferred_format(inference, records, name, final=each.final) if inference.is_run else None
 
 

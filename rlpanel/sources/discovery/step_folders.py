@@ -59,7 +59,7 @@ def run_folder(path: str, adapter: Adapter, root: str) -> str:
         if str(folder) == root:
             break
         folder = folder.parent
-    return str(folder)
+    return _above_parts(folder, root) if getattr(adapter, "lacks_steps", False) else str(folder)
 
 
 def _above_parts(folder: AnyPath, root: str) -> str:

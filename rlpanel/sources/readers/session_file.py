@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from rlpanel.errors import LineError, SourceChanged, SourceUnready
 from rlpanel.sources.files.file_access import reason_of
+from rlpanel.sources.readers.json_places import BOM
 from rlpanel.sources.readers.jsonl import REASON_CHARS
 from rlpanel.sources.readers.tail import line_hash
 from rlpanel.sources.readers.whole_file import WholeFile, read_whole
@@ -67,9 +68,11 @@ class SessionFile(WholeFile):
 
 def _joined(content: bytes) -> tuple[bytes, list[BadLine], int]:
     """Return all events as one line, the lines that are not JSON, and the bytes of an incomplete last one."""
+    offset = len(BOM) if content.startswith(BOM) else 0
+    content = content[offset:]
     if content.lstrip()[:1] == b"[":
         return events_line(content.strip()), [], 0
-    events, bad, offset, rest = list[bytes](), list[BadLine](), 0, 0
+    events, bad, rest = list[bytes](), list[BadLine](), 0
     lines = content.split(b"\n")
     for number, line in enumerate(lines, 1):
         text = line.strip().strip(b"\0")

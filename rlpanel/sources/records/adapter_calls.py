@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlpanel.errors import LineError, RLPanelError, describe_error
-from rlpanel.sources.records.path_numbers import step_in_words
+from rlpanel.sources.records.path_numbers import named_step
 from rlpanel.sources.records.record_types import Adapter, Record, changed_lines, place
 
 log = logging.getLogger(__name__)
@@ -55,6 +55,9 @@ def read_samples(
     """
     try:
         records = adapter.read(document, path, full=full)
+        if getattr(adapter, "lacks_steps", False) and (step := _named_step(adapter, path)):
+            for record in records:
+                record.step = record.step or step
         return records if offset is None else place(adapter, records, offset)
     except (RLPanelError, MemoryError):
         raise
@@ -63,6 +66,11 @@ def read_samples(
         reason = f"cannot be read as {adapter.name[:_NAME]}: {describe_error(error)}"
     # Raised here, because the error holds frames with lazy parts of the document.
     raise LineError(reason)
+
+
+def _named_step(adapter: Adapter, path: str) -> int | None:
+    is_one = hasattr(adapter, "document_name") or getattr(adapter, "whole_session", False)
+    return named_step(path, is_one=is_one)
 
 
 @dataclass(frozen=True)
@@ -126,7 +134,7 @@ class DefaultStep(WrappedAdapter):
     def read(self, document: Any, path: str, *, full: bool) -> list[Record]:
         """Read the line's samples; a step in the path comes first."""
         records = self.adapter.read(document, path, full=full)
-        if step_in_words(path) is None:
+        if _named_step(self.adapter, path) is None:
             for record in records:
                 record.step = record.step or self.step
         return records

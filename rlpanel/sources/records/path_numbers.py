@@ -28,6 +28,15 @@ _PART = re.compile(
     rf"|(?:{_RANK_WORDS}){_TO}\d{{1,9}}",
     re.IGNORECASE,
 )
+#: Spellings of steps for lines that have none. ``step-2-16k`` is a model: others choose such names.
+_NAMED = (
+    re.compile(rf"(?:^|[/._-])(?:global)?step{_TO}(\d{{1,15}})(?=[/._]|$)", re.IGNORECASE),
+    *_STEPS[1:3],
+    re.compile(r"(?:^|/)(\d+)\.(?:jsonl|ndjson)(?:\.[^/]*)?$", re.ASCII),
+    _STEPS[-1],
+)
+#: A trial of Harbor, and the steps of its task, which are not steps of training.
+_TRIAL = re.compile(r"(?:^|(?<=/))[^/]+/(?:steps/[^/]+/)?(?:agent/[^/]+|(?:metadata/)?result\.json[^/]*)$")
 _STEP_FOLDER = re.compile(r"(?:^|/)step_(\d{1,15})/")
 _RANK = re.compile(r"rank[_-]?(\d{1,9})(?!\d)")
 _RANK_FOLDER = re.compile(rf"(?:^|.*/)(?:{_RANK_WORDS}){_TO}(\d{{1,9}})/", re.IGNORECASE)
@@ -41,10 +50,20 @@ def step_from_path(path: str) -> int | None:
     return next((int(match[1]) for each in _STEPS if (match := each.search(path))), None)
 
 
-def step_in_words(path: str) -> int | None:
-    """Return the first number after the word step in a path (``run_step_12.jsonl`` → 12), or None."""
-    match = _STEPS[0].search(path)
-    return int(match[1]) if match else None
+@lru_cache(maxsize=1024)
+def named_step(path: str, *, is_one: bool) -> int | None:
+    """Return the step that a path gives to lines without one (``run_step_12.jsonl`` → 12), or None.
+
+    Parameters
+    ----------
+    path : str
+    is_one : bool
+        Whether the file is one sample or is named by its program: then, only folders name steps.
+    """
+    path = _TRIAL.sub("", path)
+    if is_one:
+        path = path[: path.rfind("/") + 1]
+    return next((int(match[1]) for each in _NAMED if (match := each.search(path))), None)
 
 
 def folder_step(path: str) -> int | None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from rlpanel.sources.records.chat_shapes import chat_items
 from rlpanel.sources.records.fields import build_record
-from rlpanel.sources.records.path_numbers import step_in_words
 from rlpanel.sources.records.record_types import Record
 from rlpanel.sources.records.tool_calls import parsed_text, plain_text
 
@@ -72,14 +71,9 @@ def _held(value: Any, depth: int) -> list[Any] | str | None:
 
 
 def build_call(fields: Fields, path: str, *, full: bool) -> Record:
-    """Build the record of a call or a trace; ``response_tokens`` is the number that the tracer counted.
-
-    Tracers log no step of training: it is 0 unless a folder's or file's name has one.
-    """
+    """Build the record of a call or a trace; ``response_tokens`` is the number that the tracer counted."""
     named = list(fields)
-    record = build_record(
-        step_in_words(path) or 0, [field for field in named if field[0] != _COUNT], path, full=full
-    )
+    record = build_record(0, [field for field in named if field[0] != _COUNT], path, full=full)
     count = dict(named).get(_COUNT)
     if isinstance(count, int | float):
         record.numbers.setdefault(_COUNT, float(count))

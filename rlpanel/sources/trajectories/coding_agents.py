@@ -19,7 +19,6 @@ from rlpanel.sources.files.file_access import AnyPath, path_of, read_small
 from rlpanel.sources.records.adapter_calls import WrappedAdapter
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse, parse_value, to_python
-from rlpanel.sources.records.path_numbers import folder_step
 from rlpanel.sources.records.record_types import Adapter, Record
 from rlpanel.sources.records.responses_items import chat_messages
 
@@ -124,7 +123,7 @@ def _sample(logged: Any, info: Any, fields: list[tuple[str, Any]], path: str, *,
     fields += [("status", next((name for name, text in _STATUS.items() if text.search(end)), None))]
     fields += [(f"metrics/{name}", stats[key]) for key, name in _STATS.items() if key in stats]
     fields += [("submission", info["submission"])] if info.get("submission") else []
-    record = build_record(folder_step(path) or 0, fields, path, full=full)
+    record = build_record(0, fields, path, full=full)
     if isinstance(tokens := stats.get("tokens_received"), int | float) and tokens:
         record.numbers.setdefault("response_tokens", float(tokens))
     return record

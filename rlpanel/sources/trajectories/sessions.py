@@ -16,7 +16,6 @@ from rlpanel.errors import LineError
 from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse_value, to_python
-from rlpanel.sources.records.path_numbers import folder_step
 from rlpanel.sources.records.record_types import Record
 from rlpanel.sources.records.responses_items import chat_messages
 
@@ -69,7 +68,7 @@ class SessionFormat:
         if not fields["messages"]:
             return []
         tokens = fields.pop("tokens", None)
-        step = fields.pop("step", folder_step(path) or 0)
+        step = fields.pop("step", 0)
         record = build_record(step, [("split", "eval"), *fields.items()], path, full=full)
         if tokens:
             record.numbers.setdefault("response_tokens", float(tokens))

@@ -20,7 +20,6 @@ from rlpanel.sources.files.file_access import AnyPath, path_of, read_small, stat
 from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse, to_python
-from rlpanel.sources.records.path_numbers import folder_step
 from rlpanel.sources.records.record_types import Adapter, Record
 
 Fields = Iterator[tuple[str, Any]]
@@ -44,7 +43,7 @@ class TauBench:
     def read(self, document: Logged, path: str, *, full: bool) -> list[Record]:
         """Read the trial; one that failed counts with a reward of 0, as for tau-bench."""
         trial = {key: to_python(value) for key, value in document.items()}
-        return [build_record(folder_step(path) or 0, _tau_fields(trial), path, full=full)]
+        return [build_record(0, _tau_fields(trial), path, full=full)]
 
 
 def _tau_fields(trial: Logged) -> Fields:
@@ -90,7 +89,7 @@ class Tau2Bench:
     def read(self, document: Logged, path: str, *, full: bool) -> list[Record]:
         """Read the simulation."""
         run = {key: to_python(value) for key, value in document.items() if key != "ticks"}
-        return [build_record(folder_step(path) or 0, _tau2_fields(run), path, full=full)]
+        return [build_record(0, _tau2_fields(run), path, full=full)]
 
 
 def _tau2_fields(run: Logged) -> Fields:
@@ -192,7 +191,7 @@ class Bfcl:
         line = {key: to_python(value) for key, value in document.items()}
         scores = _scores(self.score, self.result, self.stamp) if self.score else None
         fields = [("model", _bfcl_model(self.result)), *_bfcl_fields(line, path, scores)]
-        return [build_record(folder_step(path) or 0, fields, path, full=full)]
+        return [build_record(0, fields, path, full=full)]
 
 
 def _bfcl_model(path: str) -> str | None:

@@ -16,7 +16,6 @@ from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.files.file_access import path_of, read_small
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse, to_python
-from rlpanel.sources.records.path_numbers import folder_step
 from rlpanel.sources.records.record_types import Adapter, Record
 
 Fields = Iterator[tuple[str, Any]]
@@ -27,6 +26,8 @@ _OWN = frozenset(
     {"example_id", "id", "prompt", "completion", "answer", "reward", "metrics", "timing", "error", "task"}
     | {"is_truncated", "stop_condition", "token_usage", "generation_ms", "scoring_ms", "total_ms"}
 )
+#: Keys under which programs that copy these lines add the step of training.
+_STEPS = ("step", "global_step", "training_step", "train_step", "step_index")
 _PHASES = {"setup": "environment", "generation": "generation", "scoring": "score"}
 _PHASES |= {"generation_ms": "generation", "scoring_ms": "score", "total_ms": "total", "total": "total"}
 
@@ -70,7 +71,8 @@ class VerifiersResults:
         shared = [("model", self.model or None), ("env", self.env or rollout.get("task"))]
         if not path.rpartition("/")[2].startswith("train"):
             shared.append(("split", "eval"))
-        record = build_record(folder_step(path) or 0, [*shared, *_fields(rollout)], path, full=full)
+        logged = (rollout.pop(key) for key in _STEPS if isinstance(rollout.get(key), int | float | str))
+        record = build_record(next(logged, 0), [*shared, *_fields(rollout)], path, full=full)
         usage = rollout.get("token_usage")
         count = usage.get("output_tokens") if isinstance(usage, Mapping) else None
         if isinstance(count, int | float):

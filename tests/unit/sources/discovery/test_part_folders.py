@@ -11,8 +11,9 @@ import pytest
 import rlpanel
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import Directory, discover
-from rlpanel.sources.records.path_numbers import epoch_from_path, rank_of, step_from_path
+from rlpanel.sources.records.path_numbers import epoch_from_path, named_step, rank_of, step_from_path
 from rlpanel.store.index.reader import Reader
+from tests.plain_reader import FOLDER
 from tests.waiting import wait_until
 
 NATIVE: dict[str, Any] = {"prompt": "2+2?", "response": "4", "reward": 1.0}
@@ -66,6 +67,33 @@ def test_one_table_says_which_step_a_path_names(path: str, step: int | None) -> 
 
 
 @pytest.mark.parametrize(
+    ("path", "of_many", "of_one"),
+    [
+        ("step_12/log.jsonl", 12, 12),
+        ("eval_global_step_12_rank_0/log.jsonl", 12, 12),
+        ("iter_000010/log.jsonl", 10, 10),
+        ("checkpoint-12/log.jsonl", 12, 12),
+        ("run_step_12.jsonl", 12, None),
+        ("12.jsonl.gz", 12, None),
+        ("12.json", None, None),
+        ("step_3/12.json", 3, 3),
+        ("tool-calling-step-2-16k.json", None, None),
+        ("rollout_3/log.jsonl", None, None),
+        ("run-0.json", None, None),
+        ("trial_0/log.jsonl", None, None),
+        ("trial/steps/step_2/agent/trajectory.json", None, None),
+        ("step_4/step_3__abc/steps/step_2/agent/trajectory.json", 4, 4),
+        ("step_4/trial/metadata/result.json", 4, 4),
+    ],
+)
+def test_lines_without_a_step_take_that_of_sure_names_only(
+    path: str, of_many: int | None, of_one: int | None
+) -> None:
+    found = named_step(path, is_one=False), named_step(path, is_one=True)
+    assert found == (of_many, of_one)
+
+
+@pytest.mark.parametrize(
     ("path", "rank"),
     [
         ("rollout_data_rank_3.jsonl", 3),
@@ -95,6 +123,47 @@ def test_folders_of_steps_are_one_run(tmp_path: Path, folder: str, document: dic
         put(tmp_path / "exp" / folder.format(step) / "samples.jsonl", document, document)
     assert names(tmp_path) == [("exp", 3)]
     assert rows(tmp_path / "exp") == [(10, -1)] * 2 + [(20, -1)] * 2 + [(30, -1)] * 2
+
+
+def documents_of(source: str) -> list[dict[str, Any]]:
+    """Return the first documents of a public file, as lines."""
+    [path, *_] = [path for path in sorted((FOLDER / source).rglob("*.json*")) if path.name != "metadata.json"]
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in text.splitlines()][:2]
+    found = json.loads(text)
+    return (found["simulations"] if isinstance(found, dict) else found)[:2]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["step_{}/log.jsonl", "checkpoint-{}/log.jsonl", "iter_{:06}/log.jsonl", "log_step_{}.jsonl", "{}.jsonl"],
+)
+@pytest.mark.parametrize(
+    "source", ["atropos-rubiks", "nemo-gym-gpqa", "tau-bench", "tau2-bench", "verifiers-math-python"]
+)
+def test_formats_without_steps_take_those_of_names(tmp_path: Path, source: str, name: str) -> None:
+    for step in (10, 20):
+        put(tmp_path / "exp" / name.format(step), *documents_of(source))
+    assert names(tmp_path) == [("exp", 2)]
+    assert {step for step, _ in rows(tmp_path / "exp")} == {10, 20}
+
+
+def test_groups_of_two_ranks_differ_although_their_files_have_one_name(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        put(tmp_path / f"rank_{rank}" / "groups.jsonl", *documents_of("atropos-rubiks"))
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.samples()["group"].nunique() == 4
+
+
+def test_sessions_in_folders_of_steps_are_one_run(tmp_path: Path) -> None:
+    session = (FOLDER / "codex-vault" / "rollout.jsonl").read_bytes()
+    for step in (10, 20):
+        path = tmp_path / "exp" / f"checkpoint-{step}" / "12.jsonl"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(session)
+    assert names(tmp_path) == [("exp", 2)]
+    assert [step for step, _ in rows(tmp_path / "exp")] == [10, 20]
 
 
 def test_mapped_lines_take_the_step_of_their_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

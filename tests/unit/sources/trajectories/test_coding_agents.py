@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -32,6 +33,14 @@ def test_all_instances_of_swe_agent_are_one_run_and_the_report_gives_the_rewards
     assert [each.status for each in read] == ["ok", "truncated", "ok"]
     assert [each.columns["response_tokens"] for each in read] == [40, 40, 40]
     assert [each.step for each in read] == [0, 0, 0]
+
+
+def test_compressed_trajectories_in_folders_of_instances_are_read(tmp_path: Path) -> None:
+    for path in SWE.glob("*/*.traj"):
+        packed = tmp_path / path.parent.name / f"{path.name}.gz"
+        packed.parent.mkdir(parents=True, exist_ok=True)
+        packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert [each.messages for each in samples(tmp_path)] == [each.messages for each in samples(SWE)]
 
 
 def test_a_conversation_of_swe_agent_keeps_calls_and_demonstrations() -> None:

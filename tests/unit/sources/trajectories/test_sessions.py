@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import shutil
 import time
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import rlpanel
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import Directory, discover, open_file
+from tests.plain_reader import FOLDER
 from tests.unit.sources.trajectories.reading import DATA, samples, spoken
 from tests.waiting import wait_until
 
@@ -41,6 +43,16 @@ def test_a_session_of_claude_code_is_one_sample() -> None:
     assert (columns["response_tokens"], columns["metrics/prompt_tokens"]) == (27, 200)
     assert (columns["abandoned_messages"], columns["sidechain_messages"], columns["seconds"]) == (1, 2, 10)
     assert (sample.step, sample.extra["git_branch"], columns.get("reward")) == (0, "main", None)
+
+
+def test_a_byte_order_mark_before_the_events_is_passed_over(tmp_path: Path) -> None:
+    for name in ("codex-vault/rollout.jsonl", "rolloutviz-letta/letta-trajectory-v1.json"):
+        folder = tmp_path / name.partition("/")[0]
+        folder.mkdir()
+        (folder / PurePath(name).name).write_bytes(codecs.BOM_UTF8 + (FOLDER / name).read_bytes())
+        (marked,), (plain,) = samples(folder), samples((FOLDER / name).parent)
+        assert marked.messages
+        assert marked.messages == plain.messages
 
 
 def test_the_sessions_of_codex_are_one_run_with_a_sample_each() -> None:

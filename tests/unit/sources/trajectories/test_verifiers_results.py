@@ -36,6 +36,27 @@ def test_rollouts_of_training_have_the_step_of_their_folder(tmp_path: Path) -> N
     assert [each.step for each in samples(tmp_path / "run", "train")] == [3] * 5 + [4] * 5
 
 
+def test_a_step_in_the_line_counts(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (RESULTS / "results.jsonl").read_text("utf-8").splitlines()]
+    steps: list[dict[str, object]] = [{}, {"step": {}}, {"step_index": 0}, {"step_index": 7}, {"step": "8"}]
+    stepped = [line | step for line, step in zip(lines, steps, strict=True)]
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in stepped), "utf-8")
+    assert [each.step for each in samples(tmp_path)] == [0, 0, 0, 7, 8]
+
+
+def test_values_in_other_shapes_are_read_as_in_other_formats(tmp_path: Path) -> None:
+    [line, *_] = (RESULTS / "results.jsonl").read_text("utf-8").splitlines()
+    rollout = json.loads(line)
+    texts = {key: json.dumps(rollout[key]) for key in ("prompt", "completion")}
+    shapes: list[dict[str, object]] = [{"reward": {"score": 0.5}}, {"reward": [0.5]}, {"reward": "0.5"}]
+    changed = [rollout | texts | shape for shape in shapes]
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(each) + "\n" for each in changed), "utf-8")
+    [plain, *_] = samples(RESULTS)
+    read = samples(tmp_path)
+    assert rewards(read) == [0.5] * 3
+    assert [(each.messages, each.response) for each in read] == [(plain.messages, plain.response)] * 3
+
+
 def test_one_document_holds_all_rollouts(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (RESULTS / "results.jsonl").read_text("utf-8").splitlines()]
     metadata = json.loads((RESULTS / "metadata.json").read_text("utf-8"))
