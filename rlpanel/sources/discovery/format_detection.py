@@ -65,24 +65,42 @@ _KEYS: tuple[tuple[str, tuple[_Key, ...]], ...] = (
     ("rlpanel", ("step", "prompt", "response", "reward")),
 )
 _LEAST = 2
+#: Keys that other programs write as well: a line that has only these of a format may be anyone's.
+_COMMON = frozenset(
+    {"input", "output", "score", "step", "global_step", "content", "rewards", "prompt", "completion"}
+    | {"response", "responses", "scores", "reward", "messages", "task_id", "task", "run", "agent", "steps"}
+    | {"status", "config", "version", "samples", "eval", "tokens", "task_name", "is_correct", "split"}
+    | {"trajectories", "advantages", "iteration", "total_reward"}
+)
+#: Keys beside those in `_KEYS` that only this writer gives.
+_MARKS = {"verl": {"gts"}, "AReaL": {"head_version", "seqlen"}}
 
 
-def lacking_key(document: Mapping[str, Any]) -> str:
+def lacking_key(document: Mapping[str, Any], *, sure: bool = False) -> str:
     """Return which key a line lacks to be one of a known format; empty if it looks like none.
 
     Parameters
     ----------
     document : mapping
         A parsed line that no adapter accepts.
+    sure : bool
+        Whether the line must have a key of the format that hardly another program writes.
     """
     found: list[tuple[int, str]] = []
     for name, keys in _KEYS:
         lacking = [key for key in keys if not _has(document, key)]
-        if len(lacking) == 1 and len(keys) - 1 >= _LEAST:
+        if len(lacking) == 1 and len(keys) - 1 >= _LEAST and (not sure or _is_distinct(document, name, keys)):
             key = lacking[0]
             wanted = repr(key) if isinstance(key, str) else " or ".join(map(repr, key))
             found.append((len(keys), f"looks like a log of {name}, but has no {wanted}"))
     return max(found, default=(0, ""))[1]
+
+
+def _is_distinct(document: Mapping[str, Any], writer: str, keys: tuple[_Key, ...]) -> bool:
+    """Return True if a line has a key that hardly another program writes, or keys of this format only."""
+    names = {name for key in keys for name in ((key,) if isinstance(key, str) else key)}
+    found = (names | _MARKS.get(writer, set())) & document.keys()
+    return not _COMMON.issuperset(found) or (len(found) > _LEAST and len(found) == len(document))
 
 
 def _has(document: Mapping[str, Any], key: _Key) -> bool:
@@ -347,11 +365,12 @@ def _guessed_format(
     records = list(_records(each.lines))
     looked_at = records[:1] if each.container.kind == "items" else records  # items of a list are alike
     lacking = next(filter(None, map(lacking_key, looked_at)), "") if named is None else ""
+    is_other = bool(lacking) and not any(lacking_key(each, sure=True) for each in looked_at)
     inference = infer(records, name) if records else None
     if inference is not None and last is not None and "step" in inference.missing:
         others = tuple(lacked for lacked in inference.missing if lacked != "step")
         inference = replace(inference, step=last.step, missing=others)
-    if inference is not None and inference.is_run and (not lacking or lacking.endswith("'step'")):
+    if inference is not None and inference.is_run and (not lacking or is_other or lacking.endswith("'step'")):
         return _inferred_format(inference, records, name, final=each.final)
     accepted = next((record for record in records if last and accepts(last, name, record)), None)
     if last is not None and accepted is not None:
