@@ -23,7 +23,7 @@ from rlpanel.sources.discovery.file_names import document_adapter, is_rollout_na
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.files.file_access import reason_of, stat, too_many_open
 from rlpanel.sources.inference import content
-from rlpanel.sources.inference.infer import infer
+from rlpanel.sources.inference.infer import infer, infer_document
 from rlpanel.sources.inference.inference import Inference
 from rlpanel.sources.readers.containers import (
     ARCHIVE,
@@ -320,13 +320,18 @@ def sniff(
         _with_content(_guessed_format(each, name, named, last), each, mapped, is_settled=each.container.grows)
         for each in contents
     ]
-    guesses.sort(key=lambda each: not each.problem)
+    # Samples that are the values of an object come before a list inside of one of them.
+    guesses.sort(key=lambda each: (not each.problem, not _is_of_objects(each)))
     if not (declared and guesses and guesses[0].problem):  # its parts are no samples
         found = next(
             (each for each in guesses if each.inference is not None and each.adapter is not None), None
         )
     found = found or next(iter(guesses), FileFormat(named, False, _NO_STATUS))
     return found if declared or is_rollout_name(base) else replace(found, problem="")
+
+
+def _is_of_objects(found: FileFormat) -> bool:
+    return found.adapter is not None and found.inference is not None and found.inference.of_objects
 
 
 def _with_content(
@@ -349,6 +354,8 @@ def _accepted_format(each: Content, path: str, name: str) -> FileFormat | None:
         adapter = next((each for each in adapters if document and accepts(each, name, document)), None)
         if document and adapter is not None:
             rewarded, newer = _has_reward(adapter, path, document), newer_version(adapter.name, document)
+            if adapter is TRL and not rewarded and (found := _unread_reward(each, path, name)):
+                return found
             if adapter is NATIVE and (found := _renamed_response(document, each, name)):
                 return found
             return FileFormat(adapter, True, _NO_STATUS, rewarded=rewarded, newer=newer)
@@ -367,6 +374,8 @@ def _guessed_format(
     lacking = next(filter(None, map(lacking_key, looked_at)), "") if named is None else ""
     is_other = bool(lacking) and not any(lacking_key(each, sure=True) for each in looked_at)
     inference = infer(records, name) if records else None
+    if each.container == DOCUMENT and records:
+        inference = infer_document(records[0], name) or inference
     if inference is not None and last is not None and "step" in inference.missing:
         others = tuple(lacked for lacked in inference.missing if lacked != "step")
         inference = replace(inference, step=last.step, missing=others)
@@ -377,6 +386,16 @@ def _guessed_format(
         return FileFormat(last, each.final, _NO_STATUS, rewarded=_has_reward(last, name, accepted))
     problem, keys = f"is not read: it {lacking}" if lacking else "", content.keys_of(records)
     return FileFormat(named, each.final and not lacking, _NO_STATUS, problem, inference=inference, keys=keys)
+
+
+def _unread_reward(each: Content, path: str, name: str) -> FileFormat | None:
+    """Return the inferred format of rows with TRL's keys if only the inference finds a reward."""
+    records = list(_records(each.lines))
+    if any(_has_reward(TRL, path, record) for record in records):
+        return None
+    inference = infer(records, name)
+    has_reward = inference.is_run and "reward" in inference.keys
+    return _inferred_format(inference, records, name, final=each.final) if has_reward else None
 
 
 def _renamed_response(document: Mapping[str, Any], each: Content, name: str) -> FileFormat | None:
