@@ -181,7 +181,9 @@ def diagnose(directory: Directory) -> Diagnosis:
         return Diagnosis(
             "No files to read", "The folder holds no files except these.", left_out, left_out=left_out
         )
-    records = find_records(str(root), [path for path in paths if not _name_priority(path)], config.mapped)
+    # Files whose names say that they hold rollouts come first.
+    readable = [path for path in paths if is_rollout_name(os.path.basename(path), any_document=True)]
+    records = find_records(str(root), readable, config.mapped)
     return Diagnosis(
         "No rollout log here",
         f"{count_of(len(paths), 'file')} below the folder, but no known rollout log.",

@@ -23,7 +23,7 @@ from rlpanel.sources.discovery.file_names import document_adapter, is_rollout_na
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.files.file_access import reason_of, stat, too_many_open
 from rlpanel.sources.inference import content
-from rlpanel.sources.inference.infer import infer
+from rlpanel.sources.inference.infer import infer, infer_document
 from rlpanel.sources.inference.inference import Inference
 from rlpanel.sources.readers.containers import (
     ARCHIVE,
@@ -68,26 +68,44 @@ _KEYS: tuple[tuple[str, tuple[_Key, ...]], ...] = (
     ("rlpanel", ("step", "prompt", "response", "reward")),
 )
 _LEAST = 2
+#: Keys that other programs write as well: a line that has only these of a format may be anyone's.
+_COMMON = frozenset(
+    {"input", "output", "score", "step", "global_step", "content", "rewards", "prompt", "completion"}
+    | {"response", "responses", "scores", "reward", "messages", "task_id", "task", "run", "agent", "steps"}
+    | {"status", "config", "version", "samples", "eval", "tokens", "task_name", "is_correct", "split"}
+    | {"trajectories", "advantages", "iteration", "total_reward"}
+)
+#: Keys beside those in `_KEYS` that only this writer gives.
+_MARKS = {"verl": {"gts"}, "AReaL": {"head_version", "seqlen"}}
 
 
-def lacking_key(document: Mapping[str, Any]) -> str:
+def lacking_key(document: Mapping[str, Any], *, sure: bool = False) -> str:
     """Return which key a line lacks to be one of a known format; empty if it looks like none.
 
     Parameters
     ----------
     document : mapping
         A parsed line that no adapter accepts.
+    sure : bool
+        Whether the line must have a key of the format that hardly another program writes.
     """
     found: list[tuple[int, str]] = []
     for name, keys in _KEYS:
         lacking = [key for key in keys if not _has(document, key)]
-        if len(lacking) == 1 and len(keys) - 1 >= _LEAST:
+        if len(lacking) == 1 and len(keys) - 1 >= _LEAST and (not sure or _is_distinct(document, name, keys)):
             key = lacking[0]
             wanted = repr(key) if isinstance(key, str) else " or ".join(map(repr, key))
             found.append((len(keys), f"looks like a log of {name}, but has no {wanted}"))
     if document.keys() >= _FAILURE:
         return _FAILURES
     return max(found, default=(0, ""))[1]
+
+
+def _is_distinct(document: Mapping[str, Any], writer: str, keys: tuple[_Key, ...]) -> bool:
+    """Return True if a line has a key that hardly another program writes, or keys of this format only."""
+    names = {name for key in keys for name in ((key,) if isinstance(key, str) else key)}
+    found = (names | _MARKS.get(writer, set())) & document.keys()
+    return not _COMMON.issuperset(found) or (len(found) > _LEAST and len(found) == len(document))
 
 
 def _has(document: Mapping[str, Any], key: _Key) -> bool:
@@ -309,13 +327,18 @@ def sniff(
         _with_content(_guessed_format(each, name, named, last), each, mapped, is_settled=each.container.grows)
         for each in contents
     ]
-    guesses.sort(key=lambda each: not each.problem)
+    # Samples that are the values of an object come before a list inside of one of them.
+    guesses.sort(key=lambda each: (not each.problem, not _is_of_objects(each)))
     if not (declared and guesses and guesses[0].problem):  # its parts are not samples
         found = next(
             (each for each in guesses if each.inference is not None and each.adapter is not None), None
         )
     found = found or next(iter(guesses), FileFormat(named, False, _NO_STATUS))
     return found if declared or is_rollout_name(base) else replace(found, problem="")
+
+
+def _is_of_objects(found: FileFormat) -> bool:
+    return found.adapter is not None and found.inference is not None and found.inference.of_objects
 
 
 def _with_content(
@@ -338,6 +361,8 @@ def _accepted_format(each: Content, path: str, name: str) -> FileFormat | None:
         adapter = next((each for each in adapters if document and accepts(each, name, document)), None)
         if document and adapter is not None:
             rewarded, newer = _has_reward(adapter, path, document), newer_version(adapter.name, document)
+            if adapter is TRL and not rewarded and (found := _unread_reward(each, path, name)):
+                return found
             if adapter is NATIVE and (found := _renamed_response(document, each, name)):
                 return found
             return FileFormat(adapter, True, _NO_STATUS, rewarded=rewarded, newer=newer)
@@ -354,14 +379,28 @@ def _guessed_format(
     records = list(_records(each.lines))
     looked_at = records[:1] if each.container.kind == "items" else records  # items of a list are alike
     lacking = next(filter(None, map(lacking_key, looked_at)), "") if named is None else ""
-    inference = _at_step(infer(records, name), last) if records else None
-    if inference is not None and inference.is_run and (not lacking or lacking.endswith("'step'")):
+    is_other = bool(lacking) and not any(lacking_key(each, sure=True) for each in looked_at)
+    inference = infer(records, name) if records else None
+    if each.container == DOCUMENT and records:
+        inference = infer_document(records[0], name) or inference
+    inference = _at_step(inference, last) if inference is not None else None
+    if inference is not None and inference.is_run and (not lacking or is_other or lacking.endswith("'step'")):
         return _inferred_format(inference, records, name, final=each.final)
     accepted = next((record for record in records if last and accepts(last, name, record)), None)
     if last is not None and accepted is not None:
         return FileFormat(last, each.final, _NO_STATUS, rewarded=_has_reward(last, name, accepted))
     problem, keys = f"is not read: it {lacking}" if lacking else "", content.keys_of(records)
     return FileFormat(named, each.final and not lacking, _NO_STATUS, problem, inference=inference, keys=keys)
+
+
+def _unread_reward(each: Content, path: str, name: str) -> FileFormat | None:
+    """Return the inferred format of rows with TRL's keys if only the inference finds a reward."""
+    records = list(_records(each.lines))
+    if any(_has_reward(TRL, path, record) for record in records):
+        return None
+    inference = infer(records, name)
+    has_reward = inference.is_run and "reward" in inference.keys
+    return _inferred_format(inference, records, name, final=each.final) if has_reward else None
 
 
 def _renamed_response(document: Mapping[str, Any], each: Content, name: str) -> FileFormat | None:

@@ -23,7 +23,7 @@ ALIASES = {
         conversations (ShareGPT, LLaMA-Factory), trajectory (mini-swe-agent), message_log (NeMo-RL);
         history (SWE-agent), traj (tau-bench), transcript, dialogue, dialog;
         chat, chat_history (LangChain), trace, turns, rollout;
-        steps (ATIF), events, interactions""",
+        steps (ATIF), events, interactions, transitions (gym), choices.0.turns (MT-bench)""",
     "prompt": """
         prompt (rlpanel, TRL, OpenAI), input_prompt (SkyRL), prompts (ROLL, TRL), prompt_text, prompt_str;
         question (Qwen2.5-Math), problem (MATH), query (ms-swift), user_prompt, user_input;
@@ -40,7 +40,8 @@ ALIASES = {
         (lm-evaluation-harness), generated_text (Transformers), generated, generated_code,
         generated_answer;
         output (verl, alpaca_eval), outputs (vLLM), prediction, predictions, model_answer, model_outputs,
-        output_text (OpenAI), reply, answer_text;
+        output_text (OpenAI), reply, answer_text, sample, samples, final_text, final_message, submission
+        (SWE-agent), submissions (letta-evals);
         code (Qwen2.5-Math), sampled (OpenAI Evals), action (vending-env), result (BFCL), assistant, raw,
         final_output;
         pred (Qwen2.5-Math), answer (GSM8K), solution (Reflexion), text (OpenAI), final_answer, content""",
@@ -52,8 +53,10 @@ ALIASES = {
         rm_scores (verl), total_score, final_score, reward_model_score;
         correct, is_correct (rLLM), passed (human-eval), success, is_success, task_success, resolved
         (SWE-bench), solved, is_solved (Reflexion), acc (verl, lm-evaluation-harness), accuracy,
-        correctness, pass, is_passed, exact_match (lm-evaluation-harness), outcome, win, won;
-        f1 (SQuAD), em (SQuAD), pass_rate, graded, valid (BFCL), utility, grade, rating""",
+        correctness, pass, is_passed, verified, is_verified, base_status
+        (evalplus), exact_match (lm-evaluation-harness), outcome, win, won;
+        r (tree-of-thought), f1 (SQuAD), em (SQuAD), pass_rate,
+        graded, valid (BFCL), utility, grade, rating""",
     "rewards": """
         rewards (rlpanel), reward_info (tau-bench), reward_components, reward_breakdown, reward_parts,
         reward_dict, sub_rewards, component_rewards;
@@ -75,9 +78,10 @@ ALIASES = {
     "group": """
         group (rlpanel), group_id (rlpanel), group_index (slime), group_idx (tinker-cookbook), task_id
         (human-eval, tau-bench), question_id (MT-bench), example_id (verifiers), instance_id (SWE-bench),
-        prompt_id, problem_id;
+        prompt_id, problem_id, case_id;
         task_name (Harbor), doc_id (lm-evaluation-harness), idx (Qwen2.5-Math), task_idx, question_idx,
-        prompt_idx, prompt_index, example_idx, problem_idx, problem_index""",
+        prompt_idx, prompt_index, example_idx, problem_idx, problem_index;
+        id, uid, index""",
     "response_tokens": """
         response_tokens (rlpanel), tokens (OpenAI), completion_tokens, output_tokens""",
     "response_token_ids": """
@@ -107,7 +111,7 @@ _ENTRY = re.compile(r"([\w.]+)(?:\s+\(([^)]*)\))?")
 SAMPLING = frozenset(
     {"task_id", "instance_id", "example_id", "sample_id", "sample_idx", "sample_index", "rollout_id"}
     | {"rollout_idx", "trajectory_id", "trial", "attempt", "generator", "finish_reason", "stop_reason"}
-    | {"is_truncated", "is_correct"}
+    | {"is_truncated", "is_correct", "answer_id", "output_token_count", "completion_tokens", "output_tokens"}
 )
 
 #: Last parts of a path that say nothing by themselves: ``score.value`` is a score.
@@ -118,6 +122,11 @@ _GENERIC = frozenset(
 _NESTED, _LONGER = 0.04, 0.14
 
 
+#: Words before or after a known name that hardly change it: ``full_response`` and ``completion_raw``.
+_BEFORE, _AFTER = frozenset({"full", "raw", "final"}), frozenset({"raw", "full", "text", "str", "head"})
+_BESIDE = 0.04
+#: Words of a key that counts steps.
+_COUNTS = frozenset({"num", "n", "max", "min", "total", "steps"})
 #: Keys that a message names if none is like the one that was given.
 _NAMED_KEYS = 8
 
@@ -169,19 +178,33 @@ def _fields_by_name() -> dict[str, dict[str, NameMatch]]:
 
 @lru_cache(maxsize=4096)
 def fields_of(key: str) -> Mapping[str, NameMatch]:
-    """Return the fields that a dotted key names: by itself, by its last part, or by the end of that part."""
-    path, fields = plain_name(key), _fields_by_name()
-    *parents, last = path.split(".")
+    """Return the fields that a dotted key names: by itself, by its last part, or by a part of that."""
+    path, fields = plain_name(key.replace(".*.", ".")), _fields_by_name()
+    parts = [part for part in path.split(".") if part]
+    if not parts:
+        return {}
+    last, parents = parts[-1], [part for part in parts[:-1] if not part.isdecimal()]
     lost = _NESTED * len(parents)
     words = last.split("_")
-    ends = ["_".join(words[at:]) for at in range(1, len(words))]
-    found = dict(fields.get(path, {}))
-    around = fields.get(parents[-1], {}) if parents and last in _GENERIC else {}
-    for names, loss in ((around, lost), (fields.get(last, {}), lost)):
-        found = {name: _less(match, loss) for name, match in names.items()} | found
-    for end in ends:
-        found = {name: _less(each, lost + _LONGER) for name, each in fields.get(end, {}).items()} | found
+    found: dict[str, NameMatch] = {}
+    names = [(".".join(parts[at:]), _NESTED * at) for at in range(len(parts) - 1)]
+    names += [(parents[-1], lost)] if parents and last in _GENERIC else []
+    names += [(name, lost) for name in _spellings(last)]
+    names += [("_".join(words[:-1]), lost + _BESIDE)] if words[-1] in _AFTER else []
+    for at in range(1, len(words)):
+        loss = lost + (_BESIDE if set(words[:at]) <= _BEFORE else _LONGER)
+        names += [(name, loss) for name in _spellings("_".join(words[at:]))]
+    for name, loss in names:
+        for meaning, match in fields.get(name, {}).items():
+            if meaning == "step" and not _COUNTS.isdisjoint(words):  # `num_steps` is a length
+                continue
+            found.setdefault(meaning, _less(match, loss))
     return found
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    """Return a name and, of a plural, the singular."""
+    return (name, name[:-1]) if name.endswith("s") and len(name) > 3 else (name,)
 
 
 def read_name(meaning: str, key: str) -> NameMatch:

@@ -17,7 +17,14 @@ from rlpanel.sources.records.messages import is_messages
 
 #: Most keys of a sample, levels of objects and characters of a JSON text that are looked at.
 MAX_PATHS, MAX_DEPTH, MAX_TEXT = 400, 3, 200_000
+#: Most objects of a list that are entered.
+MAX_ITEMS = 1024
 _NUMBER_TEXT = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*", re.ASCII)
+#: Verdicts that are written as texts; C and I are those of Inspect's scorers.
+_VERDICTS = {
+    **dict.fromkeys(("correct", "pass", "passed", "success", "solved", "resolved", "yes", "c"), 1.0),
+    **dict.fromkeys(("incorrect", "fail", "failed", "failure", "unsolved", "wrong", "no", "i"), 0.0),
+}
 _TRUTH = {"true": 1.0, "false": 0.0}
 #: Rewards lie within the first bound, and steps below the second one.
 _LARGEST_REWARD, _LARGEST_STEP = 1e5, 2**53
@@ -26,10 +33,24 @@ _LARGEST_REWARD, _LARGEST_STEP = 1e5, 2**53
 _POLICY = frozenset({"assistant", "agent", "model", "ai", "gpt", "bot", "chatgpt", "llm"})
 
 
-def values_by_path(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a record by dotted path; a list's only object is entered as item 0."""
+#: Keys of lists that hold the samples for one prompt, and of those that hold the turns of one sample.
+SAMPLE_LISTS = frozenset(
+    {"samples", "completions", "responses", "generations", "rollouts", "outputs", "trajectories", "attempts"}
+    | {"candidates", "choices", "predictions", "answers", "episodes", "trials", "results", "solutions"}
+)
+_TURN_LISTS = frozenset(
+    {"messages", "conversation", "conversations", "history", "steps", "turns", "trajectory", "transitions"}
+    | {"events", "tool_calls", "tools", "spans", "nodes", "content", "parts", "actions", "observations"}
+)
+
+
+def values_by_path(record: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
+    """Return the values of a record by dotted path; a list's only object is entered as item 0.
+
+    Of a list of objects ``*`` stands for each of them: the value is the list of theirs.
+    """
     found: dict[str, Any] = {}
-    waiting = [("", record, 0)]
+    waiting = [("", record, depth)]
     while waiting and len(found) < MAX_PATHS:
         prefix, value, depth = waiting.pop(0)
         for key, child in value.items():
@@ -39,8 +60,12 @@ def values_by_path(record: Mapping[str, Any]) -> dict[str, Any]:
             found[path] = child
             if depth < MAX_DEPTH and isinstance(child, dict):
                 waiting.append((f"{path}.", child, depth + 1))
-            elif depth < MAX_DEPTH and _is_single_object(child):
-                waiting.append((f"{path}.0.", child[0], depth + 1))
+            elif depth < MAX_DEPTH and _is_list_of_objects(key, child):
+                if len(child) == 1:
+                    waiting.append((f"{path}.0.", child[0], depth + 1))
+                items = [values_by_path(item, depth + 1) for item in child]
+                for inner in dict.fromkeys(name for item in items for name in item):
+                    found[f"{path}.*.{inner}"] = [item.get(inner) for item in items]
             elif _is_single_text(child):
                 found[f"{path}.0.0"] = child[0][0]
     return found
@@ -51,9 +76,14 @@ def keys_of(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     return frozenset(path for record in records for path in values_by_path(record))
 
 
-def _is_single_object(value: Any) -> bool:
+def _is_list_of_objects(key: str, value: Any) -> bool:
+    """Return True for a list of objects that are not the turns of one sample."""
     return (
-        isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict) and not is_messages(value)
+        isinstance(value, list)
+        and 0 < len(value) <= MAX_ITEMS
+        and all(isinstance(item, dict) for item in value)
+        and key.lower() not in _TURN_LISTS
+        and (key.lower() in SAMPLE_LISTS or not is_messages(value))
     )
 
 
@@ -82,6 +112,17 @@ def is_text(value: Any) -> bool:
     )
 
 
+def is_action(value: Any) -> bool:
+    """Return True for a text, a conversation, an action's object, or a list of such."""
+    return all(is_text(item) or (isinstance(item, dict) and bool(item)) for item in items_of(value))
+
+
+def is_answer(value: Any) -> bool:
+    """Return True for a text, a conversation, or a list of calls: objects with one key, a tool's name."""
+    calls = isinstance(value, list) and all(isinstance(item, dict) and len(item) == 1 for item in value)
+    return bool(value) and (calls or is_text(value))
+
+
 def read_conversation(value: Any) -> Sequence[Mapping[str, Any]] | None:
     """Return the messages of a conversation, also from JSON text; None for any other value."""
     if isinstance(value, str) and value.lstrip()[:2] in ("[{", "[\n", "[ ") and len(value) <= MAX_TEXT:
@@ -93,13 +134,16 @@ def read_conversation(value: Any) -> Sequence[Mapping[str, Any]] | None:
 
 
 def is_conversation(value: Any) -> bool:
-    """Return True for a list of chat messages, or its JSON text."""
-    return read_conversation(value) is not None
+    """Return True for a list of chat messages, or its JSON text, or a list of such."""
+    return all(read_conversation(item) is not None for item in items_of(value))
 
 
 def holds_answer(value: Any) -> bool:
-    """Return True for a conversation in which the policy speaks."""
-    return any(_role(message) in _POLICY for message in read_conversation(value) or ())
+    """Return True for a conversation in which the policy speaks, or a list of such."""
+    return all(
+        any(_role(message) in _POLICY for message in read_conversation(item) or ())
+        for item in items_of(value)
+    )
 
 
 def _role(message: Mapping[str, Any]) -> str:
@@ -116,6 +160,12 @@ def as_number(value: Any) -> float | None:
     return None
 
 
+def as_reward(value: Any) -> float | None:
+    """Return a number as `as_number` does, or that of a verdict such as ``pass`` or ``incorrect``."""
+    number = as_number(value)
+    return _VERDICTS.get(value.strip().lower()) if number is None and isinstance(value, str) else number
+
+
 def numbers_of(value: Any) -> list[float]:
     """Return the numbers of a value: one, or those of a list; none if an item is not a number."""
     numbers = [as_number(item) for item in items_of(value)]
@@ -123,9 +173,14 @@ def numbers_of(value: Any) -> list[float]:
 
 
 def is_reward(value: Any) -> bool:
-    """Return True for a number, or a list of some, in the range of rewards; NaN counts as a missing one."""
-    numbers = numbers_of(value)
-    return bool(numbers) and all(not abs(number) > _LARGEST_REWARD for number in numbers)
+    """Return True for a number or a verdict, or a list of some, in the range of rewards.
+
+    NaN counts as a missing one.
+    """
+    return all(
+        (number := as_reward(item)) is not None and not abs(number) > _LARGEST_REWARD
+        for item in items_of(value)
+    )
 
 
 def is_counter(numbers: Sequence[float]) -> bool:

@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlpanel.sources.adapters.key_mapping import MappedAdapter, value_at
+from rlpanel.sources.inference.content import as_reward
+from rlpanel.sources.inference.episode_steps import action_text, answers_in
+from rlpanel.sources.records.json_parser import to_python
+from rlpanel.sources.records.messages import is_messages
 from rlpanel.sources.records.path_numbers import step_from_path
 from rlpanel.sources.records.record_types import Adapter
 
@@ -70,6 +74,10 @@ class Inference:
         Keys that are about equally likely for a decisive field; empty if it is decided.
     is_run : bool
         Whether the records are rollouts: other files are not opened.
+    of_objects : bool
+        Whether the samples are the values of an object in a document.
+    likely : str
+        Key that may hold the response if none has its name or its values; it is proposed, never read.
     top_keys : tuple of str
         Keys of the records, in their order.
     """
@@ -80,6 +88,8 @@ class Inference:
     missing: tuple[str, ...]
     equal_keys: tuple[str, ...] = ()
     is_run: bool = False
+    of_objects: bool = False
+    likely: str = ""
     top_keys: tuple[str, ...] = ()
 
     @property
@@ -105,7 +115,8 @@ class Inference:
     @property
     def mapping(self) -> str:
         """Value of ``--map`` that reads the records so; keys that rlpanel knows anyway are left out."""
-        pairs = [f"{name}={key}" for name, key in self.renamed]
+        pairs = [f"response={self.likely}"] if self.likely else []
+        pairs += [f"{name}={key}" for name, key in self.renamed]
         return ",".join(pairs + ([f"step={self.step}"] if "step" in self.missing else []))
 
     @property
@@ -148,6 +159,30 @@ class InferredAdapter(MappedAdapter):
     def name(self) -> str:
         """Unique name of this inference."""
         return f"inferred: {super().name}"
+
+    def _is_columnar(self, document: Mapping[str, Any]) -> bool:
+        keys = dict(self.keys)
+        steps = "messages" in keys and answers_in(keys["messages"], value_at(document, keys["messages"]))
+        return not steps and super()._is_columnar(document)
+
+    def _fields(self, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Yield the fields; actions become messages or texts, and verdicts numbers."""
+        keys = dict(self.keys)
+        conversation = to_python(value_at(document, keys["messages"])) if "messages" in keys else None
+        steps = answers_in(keys.get("messages", ""), conversation)
+        for name, value in super()._fields(document):
+            plain = to_python(value)
+            if name == "prompt" and steps:
+                steps = [{"role": "user", "content": action_text(plain)}, *steps]
+            elif name == "messages" and steps:
+                yield name, steps
+                yield f"logged_{name}", plain
+            elif name == "response" and isinstance(plain, (dict, list)) and not is_messages(plain):
+                yield name, action_text(plain)
+            elif name == "reward" and isinstance(plain, str):
+                yield name, as_reward(plain)
+            else:
+                yield name, value
 
     def _step(self, document: Mapping[str, Any], path: str) -> Any:
         logged = self._logged_step(document)

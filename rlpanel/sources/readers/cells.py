@@ -15,7 +15,7 @@ from contextlib import suppress
 import numpy as np
 
 from rlpanel.errors import LineError
-from rlpanel.sources.files.decompress import open_plain
+from rlpanel.sources.files.decompress import UTF16, open_plain
 from rlpanel.sources.readers.compressed import CompressedFile, CompressedTail
 from rlpanel.sources.readers.json_places import BOM
 from rlpanel.sources.readers.jsonl import REASON_CHARS, JsonlFile
@@ -192,7 +192,13 @@ class CompressedCellsFile(CellsFile, CompressedFile):
     """Reads one compressed ``.csv`` or ``.tsv`` file."""
 
     def _open_tail(self, line_bytes: int, end: int | None) -> Tail:
-        return _CompressedRowTail(self.path, line_bytes)
+        return _CompressedRowTail(self.path, line_bytes, self.packing)
+
+
+class Utf16CellsFile(CompressedCellsFile):
+    """Reads one ``.csv`` or ``.tsv`` file in UTF-16, as spreadsheets write it."""
+
+    packing = UTF16
 
 
 def first_lines(path: str, most: int) -> list[bytes]:

@@ -36,8 +36,8 @@ class Container:
     Attributes
     ----------
     kind : str
-        ``lines``, ``utf-16 lines``, ``document``, ``items``, ``cells``, ``parquet``, ``arrow``, ``archive``
-        or ``sqlite``.
+        ``lines``, ``utf-16 lines``, ``document``, ``items``, ``cells``, ``utf-16 cells``, ``parquet``,
+        ``arrow``, ``archive`` or ``sqlite``.
     keys : tuple of str or None
         Keys that lead to the list with the items; None for documents that follow one another.
     """
@@ -48,9 +48,10 @@ class Container:
     @property
     def grows(self) -> bool:
         """True if what was written is read while more is written."""
-        return self.kind in ("lines", "utf-16 lines", "cells")
+        return self.kind in ("lines", "utf-16 lines", "cells", "utf-16 cells")
 
 
+UTF16_CELLS = Container("utf-16 cells")
 LINES, UTF16_LINES, DOCUMENT = Container("lines"), Container("utf-16 lines"), Container("document")
 CELLS, PARQUET, ARROW, ARCHIVE, SQLITE = map(Container, ("cells", "parquet", "arrow", "archive", "sqlite"))
 
@@ -123,6 +124,9 @@ def read_contents(path: str, *, most: int = 0) -> Iterator[Content]:
     elif container == SQLITE:
         yield Content(container, sqlite.first_lines(path, SNIFF_LINES, SNIFF_LINE_BYTES))
     elif container == CELLS:
+        with open_plain(path) as file:
+            is_recoded = isinstance(file.raw, DecompressedStream) and not path.endswith(PACKED)
+        container = UTF16_CELLS if is_recoded else container
         yield Content(container, cells.first_lines(path, SNIFF_LINES), final=True)
     elif container == LINES:
         lines, final, container = _first_lines(path)
@@ -213,6 +217,7 @@ def open_reader(
     readers: dict[str, Callable[[str, str, Adapter, int], JsonlFile]] = {
         "lines": CompressedFile if is_packed else JsonlFile,
         "utf-16 lines": Utf16File,
+        "utf-16 cells": cells.Utf16CellsFile,
         "cells": cells.CompressedCellsFile if is_packed else cells.CellsFile,
         "document": whole_file.DocumentFile,
         "items": partial(document_items.ItemsFile, keys=container.keys),

@@ -67,6 +67,7 @@ SPELLINGS: tuple[Spelling, ...] = (
     *_all("message", "content", "parts", "Gemini, OpenTelemetry"),
     *_all("message", "content", "text", "annotated dialogues"),
     *_all("message", "content", "refusal", "OpenAI"),
+    *_all("message", "content", "prompt", "OpenCompass"),
     *_all("message", "reasoning", "reasoning_content", "DeepSeek, vLLM, SGLang"),
     *_all("message", "reasoning", "reasoning", "OpenRouter, gpt-oss"),
     *_all("message", "reasoning", "thinking", "Ollama"),

@@ -61,7 +61,28 @@ ROLLOUTS: dict[str, tuple[list[dict[str, Any]], dict[str, str]]] = {
     ),
     "a line per group": (
         [{"prompt": "q", "completions": ["a", "b", "c"], "rewards": [1, 0, 1]}] * 3,
-        {"response": "completions", "reward": "rewards"},
+        {"response": "completions", "reward": "rewards", "group": "prompt"},
+    ),
+    "nested samples": (
+        [{"question": "q", "completions": [{"text": "a", "score": 1}, {"text": "b", "score": 0}]}] * 3,
+        {"prompt": "question", "response": "completions.*.text", "reward": "completions.*.score"}
+        | {"group": "question"},
+    ),
+    "texts of an unknown name with as many rewards": (
+        [{"idx": i, "ys": ["a", "b"], "accs": [True, False]} for i in range(3)],
+        {"response": "ys", "reward": "accs", "group": "idx"},
+    ),
+    "steps of an environment": (
+        [{"steps": [{"obs": "o", "action": {"tool": "t"}}], "reward": i} for i in (0, 1)],
+        {"messages": "steps"},
+    ),
+    "a verdict": (
+        [{"question": "q", "response": "a", "verified": each} for each in ("pass", "fail")],
+        {"prompt": "question", "reward": "verified"},
+    ),
+    "an object's only key": (
+        [{"sample_id": i, "submissions": {"accuracy": f"a{i}"}, "reward": {"score": i}} for i in (0, 1)],
+        {"response": "submissions.accuracy", "reward": "reward.score"},
     ),
     "a reward as an object": (
         [{"prompt": "q", "response": "a", "reward": {"score": float(i), "pred": "4"}} for i in (0, 1)],
@@ -248,3 +269,51 @@ def test_a_system_prompt_is_not_the_prompt_and_a_last_answer_not_the_response_of
     assert infer(records).keys["prompt"] == "user_prompt"
     records = [{"turns": CHAT, "final_response": "4", "reward": i} for i in (0, 1)]
     assert infer(records).keys == {"messages": "turns", "reward": "reward"}
+
+
+ONE = {"question": "q", "response": "a", "score": 1.0}
+#: Documents whose samples are not the items of one list, and the responses and rewards that they hold.
+DOCUMENTS = {
+    "objects by index": ({"0": ONE, "1": ONE | {"response": "b"}}, ["a", "b"]),
+    "lists by task": ({"eval": {"t/0": [ONE, ONE], "t/1": [ONE]}, "date": "d"}, ["a", "a", "a"]),
+    "lists below objects": (
+        {"x": {"results": [ONE]}, "y": {"results": [ONE | {"response": "b"}]}},
+        ["a", "b"],
+    ),
+    "columns by row": ({key: {"0": value, "1": value} for key, value in ONE.items()}, ["a", "a"]),
+    "groups by index": (
+        {str(i): {"question": "q", "completions": ["a", "b"], "scores": [1.0, 1.0]} for i in range(2)},
+        ["a", "b", "a", "b"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_a_document_of_objects_holds_samples(kind: str, tmp_path: Path) -> None:
+    document, responses = DOCUMENTS[kind]
+    (tmp_path / "results.json").write_text(json.dumps(document))
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        shown = run.samples(text=True)
+    assert shown["response"].tolist() == responses
+    assert shown["prompt"].tolist() == ["q"] * len(responses)
+    assert shown["reward"].tolist() == [1.0] * len(responses)
+
+
+def test_the_steps_of_an_episode_are_its_messages(tmp_path: Path) -> None:
+    steps = [{"thought": "think", "action": {"tool": "get"}, "observation": "seen", "reward": 0.5}]
+    (tmp_path / "trajectories.jsonl").write_text(
+        json.dumps({"instruction": "do", "steps": steps, "total_reward": 1.0})
+    )
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        sample = run.sample(run.samples()["uid"][0])
+    assert [(each["role"], each["content"]) for each in sample.messages] == [
+        ("user", "do"), ("assistant", '{"tool": "get"}'), ("environment", "seen"),
+    ]  # fmt: skip
+    assert sample.messages[1]["reasoning_content"] == "think"
+
+
+def test_a_verdict_is_a_reward(tmp_path: Path) -> None:
+    lines = [{"question": "q", "response": "a", "verified": each} for each in ("pass", "fail")]
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.samples()["reward"].tolist() == [1.0, 0.0]
