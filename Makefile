@@ -96,7 +96,7 @@ slow: .venv/dev.stamp .venv/tornado.stamp browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow tests/ui
 
 bench: .venv/dev.stamp browser
-	for name in ingest store query opening latency viewers findings; do \
+	for name in ingest store query opening latency viewers findings public; do \
 	    $(BIN)/python -m tests.bench.$$name --record || exit 1; done
 
 # Real training on the CPU, in an environment of its own, recorded and read back.

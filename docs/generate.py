@@ -21,6 +21,7 @@ from rlpanel.display_settings import Display
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
 from rlpanel.findings.engine.rule import RULES, Rule
 from rlpanel.settings import Alerts, FindingSettings, Reading, Training, Watching
+from rlpanel.sources.records.message_spellings import SPELLINGS
 
 FOLDER = Path(__file__).parent
 
@@ -128,6 +129,28 @@ def fields_table() -> str:
     return "\n".join([*head, *rows])
 
 
+_PARTS_OF_MESSAGES = {
+    "role": "role",
+    "message": "key of a message",
+    "part": "type or only key of a part of the content",
+    "call": "key of a tool call",
+    "result": "key of a part that is a tool's result",
+    "whole": "key of an object that holds the conversation",
+}
+
+
+def messages_table() -> str:
+    """Return the table of the names that projects give to the parts of a conversation."""
+    rows: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for kind, means, name, source in SPELLINGS:
+        rows.setdefault((kind, means), {}).setdefault(source, []).append(f"`{name}`")
+    head = ["| part | meaning | names in logs |", "|---|---|---|"]
+    for (kind, means), names in rows.items():
+        logged = "; ".join(f"{', '.join(group)} ({source})" for source, group in names.items())
+        head.append(f"| {_PARTS_OF_MESSAGES[kind]} | {means} | {logged} |")
+    return "\n".join(head)
+
+
 def findings_page() -> str:
     """Return the page on findings, with the generated table of all declared rules."""
     head = ["| rule | condition | threshold |", "|---|---|---|"]
@@ -175,8 +198,9 @@ def readmes() -> dict[Path, str]:
 
 
 def log_page() -> str:
-    """Return the page on a line of a log, with the generated table of fields."""
-    return between((FOLDER / "log.md").read_text("utf-8"), "fields", fields_table())
+    """Return the page on a line of a log, with the generated tables of fields and of messages' spellings."""
+    text = between((FOLDER / "log.md").read_text("utf-8"), "fields", fields_table())
+    return between(text, "messages", messages_table())
 
 
 def tutorials() -> dict[Path, str]:

@@ -35,11 +35,19 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "sources/files": (),
     "sources/prime": ("sources/records", "sources/files"),
     "sources/spans": ("sources/records", "sources/files"),
-    "sources/adapters": (*("sources/records", "sources/files", "sources/prime", "sources/spans"),),
+    "sources/trajectories": ("sources/records", "sources/files", "sources/prime"),
+    "sources/adapters": (
+        *("sources/records", "sources/files", "sources/prime", "sources/spans", "sources/trajectories"),
+    ),
     "sources/readers": ("sources/records", "sources/files", "sources/adapters"),
+    "sources/inference": ("sources/records", "sources/adapters"),
     "sources/discovery": (
-        *("sources/records", "sources/files", "sources/prime", "sources/adapters"),
-        "sources/readers",
+        *("sources/records", "sources/files", "sources/prime", "sources/trajectories", "sources/adapters"),
+        *("sources/readers", "sources/inference"),
+    ),
+    "sources/mapping": (
+        *("sources/records", "sources/files", "sources/adapters", "sources/readers"),
+        *("sources/inference", "sources/discovery"),
     ),
     "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),
     "sources": ("sources/files", "sources/discovery", "sources/scalars"),
@@ -112,6 +120,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/*", "metrics/*", "store/*", "findings", *_PARTS),
         *("panels/curves", "panels/samples"),
     ),
+    "panels/mapping": ("sources/*", *_PARTS),
     "panels/status": ("sources/*", "store/*", *_PARTS, "panels/sidebar"),
     "panels/compare": (
         *("metrics/*", "store/*", "analysis", *_PARTS),

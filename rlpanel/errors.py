@@ -39,9 +39,29 @@ def describe_error(error: BaseException) -> str:
 class RLPanelError(Exception):
     """Base class of all exceptions that rlpanel raises."""
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The message as it is printed: one line, unless the package itself wrote several."""
+        return (str(self),)
+
 
 class RunNotFound(RLPanelError, FileNotFoundError):
-    """Raised if a path holds no run; the message lists the files found there and the accepted formats."""
+    """Raised if a path holds no run; the message says what it holds, what is missing and what to type.
+
+    Parameters
+    ----------
+    *lines : str
+        Lines of the message.
+    """
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+        self._lines = lines
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines of the message."""
+        return self._lines
 
 
 class SampleNotFound(RLPanelError, KeyError):

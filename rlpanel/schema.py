@@ -217,6 +217,9 @@ NUMBERS: tuple[str, ...] = tuple(f.name for f in FIELDS if f.kind == "number")
 LABELS: tuple[str, ...] = tuple(f.name for f in FIELDS if f.kind == "label")
 MEDIA: tuple[str, ...] = tuple(f.name for f in FIELDS if f.kind == "media")
 
+#: Label column of samples with remarks on fields: which are invalid and why, or how they were read.
+FIELD_REMARKS = "field_remarks"
+
 #: Prefixes of the columns that count one tool's calls and errors, such as ``tool_calls.search``.
 TOOL_CALLS, TOOL_ERRORS = "tool_calls.", "tool_errors."
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -240,6 +241,13 @@ class Reading(_FromEnvironment):
         "prompt=input,response=output. An integer is the step of all lines: step=0. An rlpanel.toml in the "
         "run's folder takes precedence.",
     )
+    step = param.Integer(
+        default=None,
+        allow_None=True,
+        bounds=(1 - 2**53, 2**53 - 1),
+        doc="Step of files that give none: neither their lines nor the names of file and folders. An "
+        "rlpanel.toml in the run's folder takes precedence.",
+    )
     tokenizer = param.String(
         default="", doc="Path of a tokenizer.json, for the texts of token ids that were logged without texts."
     )
@@ -253,15 +261,20 @@ class Reading(_FromEnvironment):
         "logs, or in the user's cache folder if .rlpanel is not writable or belongs to another user.",
     )
 
+    def __init__(self, **params: Any) -> None:
+        super().__init__(**params)
+        #: Path of a folder → mapping that the board's form opened it with; before an rlpanel.toml, not saved.
+        self.opened_with: dict[str, Mapping[str, str | int]] = {}
+
 
 def _parse(name: str, text: str, parameter: param.Parameter) -> Any:
     """Parse the text of an environment variable as the parameter's type."""
-    if isinstance(parameter, param.Boolean):
-        if parameter.allow_None and not text.strip():
-            return None
-        return text.strip().lower() in {"1", "true", "yes", "on"}
     if isinstance(parameter, param.String | param.Selector):
         return text
+    if parameter.allow_None and not text.strip():
+        return None
+    if isinstance(parameter, param.Boolean):
+        return text.strip().lower() in {"1", "true", "yes", "on"}
     try:
         return int(text) if isinstance(parameter, param.Integer) else float(text)
     except ValueError as error:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.analysis.text_features import words_of
-from rlpanel.store.columns.related_rows import mix
+from rlpanel.store.columns.related_rows import has_key, mix
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_many_texts
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -118,7 +118,7 @@ def response_clusters(index: RunIndex, snapshot: Snapshot, first: int, last: int
     distinct, place = np.unique(hashes, return_index=True)
     chosen = snapshot.sample_rows(np.sort(rows[place]), MAX_RESPONSES)
     if len(chosen) < len(distinct):
-        rows = rows[np.isin(hashes, snapshot.metadata("response_hash")[chosen])]
+        rows = rows[has_key(hashes, snapshot.metadata("response_hash")[chosen])]
     progress = Clustering(0, len(chosen), len(rows), all_samples)
     yield progress
     responses = _Responses()

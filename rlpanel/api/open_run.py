@@ -8,7 +8,6 @@ from rlpanel.api.run import Run
 from rlpanel.errors import RunNotFound
 from rlpanel.queries.read_whole_run import read_once
 from rlpanel.runtime import Runtime, default_runtime
-from rlpanel.sources.adapters import accepted
 from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory, RunInfo
 from rlpanel.sources.files.file_access import AnyPath, RemotePath, path_of, reason_of
@@ -44,10 +43,10 @@ def open_run(
     Raises
     ------
     RunNotFound
-        If the folder does not exist or holds no rollout files; the message lists the files seen.
+        If the folder does not exist or holds no rollouts; the message says what it holds and what to type.
     """
     given = path_of(path).resolve()
-    folder = _run_folder(given)
+    folder = _run_folder(given, os.fspath(path))
     # A followed link may lead out of the given folder.
     root = given if folder.is_relative_to(given) else folder
     if not follow:
@@ -71,8 +70,11 @@ def _follow(folder: AnyPath, root: AnyPath, runtime: Runtime | None = None) -> R
     return Run(service.open(folder, root=root), service)
 
 
-def _run_folder(path: AnyPath) -> AnyPath:
-    """Return the folder of the run at ``path``: the folder itself, or that of the only run below it."""
+def _run_folder(path: AnyPath, name: str) -> AnyPath:
+    """Return the folder of the run at ``path``: the folder itself, or that of the only run below it.
+
+    ``name`` is the path as the user wrote it.
+    """
     if isinstance(path, RemotePath):
         if not path.is_dir():
             raise RunNotFound(diagnose(Directory(path)).sentence)
@@ -91,16 +93,4 @@ def _run_folder(path: AnyPath) -> AnyPath:
     if runs:
         names = ", ".join([info.name for info in runs[:5]] + ["…"] * (len(runs) > 5))
         raise RunNotFound(f"{path} holds {len(runs)} runs ({names}); open one of them")
-    raise RunNotFound(_no_rollouts_message(path, directory))
-
-
-def _no_rollouts_message(path: AnyPath, directory: Directory) -> str:
-    """Explain why a folder is not a run: the files seen, and the formats that can be read."""
-    diagnosis = diagnose(directory)
-    seen = "; ".join(f"{sight.name}: {sight.what}" for sight in diagnosis.seen) or "no files"
-    mapping = ""
-    if diagnosis.mapping:
-        mapping = f" Map other keys, or a missing step, with --map {diagnosis.mapping}."
-    hints = "".join(f" {hint}." for hint in diagnosis.hints) if diagnosis.seen else ""
-    formats = "; ".join([*accepted(), "a .jsonl file also as .gz or .zst"])
-    return f"{path} holds no rollout files. Seen: {seen}.{hints}{mapping} Accepted: {formats}"
+    raise RunNotFound(*diagnose(directory).lines(name))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rlpanel.queries.sample_sets import InRun
     from rlpanel.queries.table import Table
     from rlpanel.store.index.reader import Reader
+    from rlpanel.store.snapshot.left_out import Omissions
 
 #: A step, or the first and the last of several.
 Steps = int | tuple[int, int]
@@ -470,6 +471,13 @@ class Run:
 
         unread = self.snapshot.unread
         return pd.DataFrame({name: [getattr(item, name) for item in unread] for name in ("file", "reason")})
+
+    @property
+    def left_out(self) -> Omissions:
+        """What the run's numbers leave out, or those of this split: ``run.left_out.sentence`` says it."""
+        from rlpanel.store.snapshot.left_out import left_out
+
+        return left_out(self.snapshot, all_splits=not self._split)
 
     def stats(self) -> Stats:
         """Return the numbers of rows, episodes, bad lines, steps, ranks, files and bytes so far."""

@@ -39,10 +39,11 @@ def _check_column(view: RunView, column: str) -> None:
     snapshot = view.snapshot
     if snapshot.is_stored(ALIASES.get(column, column)) or column in view.derived:
         return
+    from rlpanel.queries.run_columns import similar
+
     known = [*(name for name in snapshot.numbers if snapshot.has_number(name)), *view.derived]
-    raise SettingError(
-        f"run {snapshot.name!r} has no number column {column[:80]!r}; it has {', '.join(known) or 'none'}"
-    )
+    others = similar(column, known) or "; it has none"
+    raise SettingError(f"run {snapshot.name!r} has no number column {column[:80]!r}{others}")
 
 
 @dataclass(frozen=True)

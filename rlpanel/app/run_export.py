@@ -20,6 +20,7 @@ from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.samples_export import available_formats, export_parts
 from rlpanel.store.query.trajectory_files import TrajectoryFormat, Written, write_trajectories
+from rlpanel.store.snapshot.left_out import Omissions, left_out
 
 
 def export(
@@ -33,6 +34,7 @@ def export(
     samples: int = SAMPLES,
     uid: str = "",
     write: Callable[[bytes], object] | None = None,
+    note: Callable[[Omissions], object] | None = None,
 ) -> int:
     """Read a run once, write its HTML report and return the report's size in bytes.
 
@@ -55,13 +57,15 @@ def export(
         Export only this sample, without the run's curves.
     write : function, optional
         Writes bytes to the standard output; by default unchanged.
+    note : function, optional
+        Is called with what the run's numbers leave out.
 
     Raises
     ------
     RLPanelError
         If the run, split, step or sample does not exist, or the file cannot be written.
     """
-    with _opened(run, split) as opened:
+    with _opened(run, split, note) as opened:
         page = report_of(opened, step=step, filter=filter, sort=sort, samples=samples, uid=uid)
     return _write(html, [page], write)
 
@@ -78,6 +82,7 @@ def export_rows(
     samples: int | None = None,
     uid: str = "",
     write: Callable[[bytes], object] | None = None,
+    note: Callable[[Omissions], object] | None = None,
 ) -> int:
     """Read a run once, write its samples as rows and return the file's size in bytes.
 
@@ -89,7 +94,7 @@ def export_rows(
         Export only this step; all steps by default.
     samples : int, optional
         Maximum number of samples; all by default.
-    run, file, split, filter, sort, uid, write
+    run, file, split, filter, sort, uid, write, note
         As `export`.
 
     Raises
@@ -99,7 +104,7 @@ def export_rows(
     """
     if kind not in available_formats():
         raise SettingError(f"{kind} needs a package that is not installed: pip install 'rlpanel[{kind}]'")
-    with _opened(run, split) as opened:
+    with _opened(run, split, note) as opened:
         rows = rows_of(opened, step=step, filter=filter, sort=sort, uid=uid)[:samples]
         parts = export_parts(opened.index, opened.view, rows, Notes(opened.path), kind)
         return _write(file, (part.data for part in parts), write)
@@ -116,6 +121,7 @@ def export_trajectories(
     sort: str = "",
     samples: int | None = None,
     uid: str = "",
+    note: Callable[[Omissions], object] | None = None,
 ) -> Written:
     """Read a run once and write its samples as trajectories, one file each, into a new or empty folder.
 
@@ -123,7 +129,7 @@ def export_trajectories(
     ----------
     kind : TrajectoryFormat
         A value of `trajectory_files.TRAJECTORIES`.
-    run, split, step, filter, sort, samples, uid
+    run, split, step, filter, sort, samples, uid, note
         As `export_rows`.
 
     Raises
@@ -131,7 +137,7 @@ def export_trajectories(
     RLPanelError
         If the run, split, step or sample does not exist, or the folder has files or cannot be written.
     """
-    with _opened(run, split) as opened:
+    with _opened(run, split, note) as opened:
         rows = rows_of(opened, step=step, filter=filter, sort=sort, uid=uid)[:samples]
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -155,10 +161,13 @@ def _samples(run: Run, rows: np.ndarray) -> Iterator[Sample | RLPanelError]:
 
 
 @contextmanager
-def _opened(run: Path, split: str) -> Iterator[Run]:
+def _opened(run: Path, split: str, note: Callable[[Omissions], object] | None = None) -> Iterator[Run]:
     """Open a run, or one split of it, without following it; close it at the end of the block."""
     with open_run(run, follow=False) as opened:
-        yield opened.split(split) if split else opened
+        read = opened.split(split) if split else opened
+        if note is not None:
+            note(left_out(read.snapshot))
+        yield read
 
 
 def rows_of(run: Run, *, step: int | None, filter: str = "", sort: str = "", uid: str = "") -> np.ndarray:

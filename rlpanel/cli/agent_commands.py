@@ -8,7 +8,7 @@ import typer
 
 from rlpanel.board_url import USUAL_ADDRESS
 from rlpanel.cli.reader_settings import set_reader_environment
-from rlpanel.cli.shared_options import FollowLinks, Map
+from rlpanel.cli.shared_options import DefaultStep, FollowLinks, Map
 from rlpanel.cli.terminal_messages import say
 
 
@@ -33,10 +33,11 @@ def mcp(
     max_bytes: Annotated[int, typer.Option(min=2000, help="Most bytes of an answer.")] = 60_000,
     max_tokens: Annotated[int, typer.Option(min=700, help="Most tokens of an answer, estimated.")] = 15_000,
     keys: Map = None,
+    default_step: DefaultStep = None,
     follow_links: FollowLinks = False,
 ) -> None:
     """Serve the runs below a folder to an agent (Model Context Protocol); it needs the extra mcp."""
-    set_reader_environment(keys, None, follow_links)
+    set_reader_environment(keys, None, follow_links, default_step)
     from rlpanel.app.security.login import check_length, new_token
     from rlpanel.mcp_server.answer import AnswerLimits
     from rlpanel.mcp_server.http_server import PATH, check_loopback, serve_http

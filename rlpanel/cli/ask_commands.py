@@ -10,9 +10,10 @@ import typer
 
 from rlpanel.board_url import USUAL_ADDRESS
 from rlpanel.cli import completion, shared_options
-from rlpanel.cli.reader_settings import say_unread, set_reader_environment
+from rlpanel.cli.reader_settings import say_left_out, say_unread, set_reader_environment
 from rlpanel.cli.shared_options import (
     Chars,
+    DefaultStep,
     FailLevel,
     FailOn,
     FollowLinks,
@@ -105,6 +106,7 @@ def check(
     jobs: Jobs = None,
     scheduler: Scheduler = "",
     keys: Map = None,
+    default_step: DefaultStep = None,
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
 ) -> None:
@@ -113,22 +115,28 @@ def check(
     The exit code is 1 if a finding is at least as severe as --fail-on, 2 after an error, and 3 if there is no
     such finding but a file of the run was not read, or a rule failed; otherwise it is 0.
     """
-    set_reader_environment(keys, tokenizer, follow_links)
+    set_reader_environment(keys, tokenizer, follow_links, default_step)
     from rlpanel.api.open_run import open_run
     from rlpanel.cli.table_output import json_text
     from rlpanel.cli.terminal_text import print_findings
     from rlpanel.findings.check import FAILED
     from rlpanel.queries.findings import findings
+    from rlpanel.store.snapshot.left_out import left_out
 
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
-        table = findings(opened.split(split).data if split else opened.data)
-        unread = opened.snapshot.unread
+        checked = opened.split(split) if split else opened
+        table = findings(checked.data)
+        unread, left = opened.snapshot.unread, left_out(checked.snapshot)
     if as_json:
         about: dict[str, Any] = {name: table.about[name] for name in ("run", "path", "split", "steps")}
-        document = about | {"findings": table.rows, "unread": table.about["unread"]}
+        document = about | {
+            "findings": table.rows,
+            **{name: table.about[name] for name in ("unread", "left_out")},
+        }
         typer.echo(json_text(document, ascii_only=True))
     else:
         print_findings(table)
+    say_left_out(left)
     say_unread(unread)
     # A rule that failed may have hidden anything, but it found nothing.
     failed = [finding for finding in table.rows if finding["rule"] == FAILED]

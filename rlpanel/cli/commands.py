@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand
 
 import rlpanel
-from rlpanel.cli import agent_commands, ask_commands, file_commands, serve_commands
+from rlpanel.cli import agent_commands, ask_commands, file_commands, map_command, serve_commands
 from rlpanel.cli.table_command import command_of
 from rlpanel.cli.terminal_messages import ERROR, say
 from rlpanel.errors import RLPanelError
@@ -72,7 +72,7 @@ _MODULES = {
     "Board": (serve_commands,),
     "Ask a run": (ask_commands,),
     "Agents": (agent_commands,),
-    "Files": (file_commands,),
+    "Files": (map_command, file_commands),
 }
 
 
@@ -116,14 +116,16 @@ def build_app(only: str = "") -> typer.Typer:
 
 
 def main() -> None:
-    """Run the command line; an `RLPanelError` is printed as one red line, with exit code 2."""
+    """Run the command line; an `RLPanelError` is printed in red, with exit code 2."""
     _ensure_home()
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     completes = "_RLPANEL_COMPLETE" in os.environ
     try:
         build_app(name if name in COMMANDS and not completes else "")(prog_name="rlpanel")
     except RLPanelError as error:
-        say(f"rlpanel: {error}", typer.colors.RED)
+        first, *others = error.lines
+        for line in (f"rlpanel: {first}", *others):
+            say(line, typer.colors.RED)
         sys.exit(ERROR)
 
 

@@ -12,11 +12,13 @@ from typing import Annotated, Any
 import typer
 
 import rlpanel
-from rlpanel.cli.reader_settings import listed, say_remarks, say_unread, set_reader_environment
+from rlpanel.cli.index_output import bad_documents, bad_lines, inferred_document, inferred_lines
+from rlpanel.cli.reader_settings import listed, say_left_out, say_remarks, say_unread, set_reader_environment
 from rlpanel.cli.shared_options import (
     RAW_HELP,
     AtifFolder,
     CsvFile,
+    DefaultStep,
     FilterBy,
     FollowLinks,
     HtmlFile,
@@ -24,6 +26,7 @@ from rlpanel.cli.shared_options import (
     Json,
     JsonlFile,
     Map,
+    OnlyDefaultStep,
     ParquetFile,
     RunFolder,
     Scheduler,
@@ -69,36 +72,50 @@ def index(
     jobs: Jobs = None,
     scheduler: Scheduler = "",
     keys: Map = None,
+    default_step: DefaultStep = None,
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
+    bad: Annotated[
+        int, typer.Option("--bad", min=0, help="Print so many bad lines, with reasons and their beginning.")
+    ] = 0,
 ) -> None:
     """Read a run once and print what it contains and how much time and memory reading took.
 
-    The exit code is 0 if the whole run was read, 2 after an error, and 3 if a file of it was not read.
+    Of files that no format describes, it prints which key was taken for which field, and why. The exit code
+    is 0 if the whole run was read, 2 after an error, and 3 if a file of it was not read.
     """
-    set_reader_environment(keys, tokenizer, follow_links)
+    set_reader_environment(keys, tokenizer, follow_links, default_step)
     from rlpanel.store.snapshot.remarks import listed_remarks
 
     open_run = rlpanel.open_run  # import pandas before the clock starts
     began, cpu = time.perf_counter(), cpu_seconds()
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
-        stats, unread = asdict(opened.stats()), opened.snapshot.unread
-        remarks, newer = opened.remarks, opened.snapshot.newer_writers
+        snapshot, remarks = opened.snapshot, opened.remarks
+        stats, unread, newer = asdict(opened.stats()), snapshot.unread, snapshot.newer_writers
+        bad_shown = bad_documents(opened.path, snapshot.bad_lines[:bad])
+        left = opened.left_out
     stats |= {
         "seconds": round(time.perf_counter() - began, 3),
         "cpu_seconds": round(cpu_seconds() - cpu, 3),
         "peak_memory_bytes": peak_memory(),
     }
     if as_json:
-        known = {"unread": listed(unread), "remarks": listed_remarks(remarks), "newer_writers": list(newer)}
-        typer.echo(json_text(stats | known, ascii_only=True))
+        known: dict[str, Any] = {"unread": listed(unread), "remarks": listed_remarks(remarks)}
+        known |= {"newer_writers": list(newer), "inferred": [*map(inferred_document, snapshot.inferences)]}
+        known |= {"bad": bad_shown} if bad else {}
+        typer.echo(json_text(stats | known | {"left_out": left.listed}, ascii_only=True))
     else:
         if stats["episodes"] == stats["rows"]:
             del stats["episodes"]
-        for name, value in (stats | {"files_not_read": len(unread)}).items():
+        for name, value in (stats | {"excluded": left.excluded, "files_not_read": len(unread)}).items():
             text = "unknown" if value is None else f"{value:,}"
             typer.echo(f"{name.replace('_', ' '):<18} {text:>16}")
+        for line in inferred_lines(snapshot.inferences):
+            typer.echo(printable(line))
+        for line in bad_lines(bad_shown, snapshot.bad_count) if bad else ():
+            typer.echo(printable(line))
     say_remarks(remarks)
+    say_left_out(left)
     say_unread(unread)
     for sentence in newer:
         typer.echo(printable(f"rlpanel: note: {sentence}; new fields may not be read"), err=True)
@@ -130,6 +147,7 @@ def export(
     ] = None,
     sample: Annotated[str, typer.Option(help="Export only the sample with this uid.")] = "",
     keys: Map = None,
+    default_step: OnlyDefaultStep = None,
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
 ) -> None:
@@ -141,22 +159,23 @@ def export(
         raise typer.BadParameter("--raw requires --csv; the other formats keep texts as they were logged")
     if kind == "HTML" and samples is not None and samples > MAX_IN_HTML:
         raise typer.BadParameter(f"--samples must be at most {MAX_IN_HTML:,} with --html")
-    set_reader_environment(keys, tokenizer, follow_links)
+    set_reader_environment(keys, tokenizer, follow_links, default_step)
     from rlpanel.app.run_export import export as export_html
     from rlpanel.app.run_export import export_rows, is_stdout
     from rlpanel.panels.report.report import SAMPLES
 
     if kind == "parquet" and is_stdout(file) and sys.stdout.isatty():
         raise typer.BadParameter("parquet is not text: name a file, or write it into a pipe")
+    out: dict[str, Any] = {"write": write_file_part, "note": say_left_out}
     query: dict[str, Any] = {"split": split, "step": step, "filter": filter, "sort": sort, "uid": sample}
     if kind in ("atif", "sessions"):
         _export_trajectories(run, file, kind, samples=samples, **query)
         return
     if kind == "HTML":
-        size = export_html(run, file, samples=samples or SAMPLES, write=write_file_part, **query)
+        size = export_html(run, file, samples=samples or SAMPLES, **out, **query)
     else:
         kind = "CSV, raw" if raw else kind
-        size = export_rows(run, file, kind, samples=samples, write=write_file_part, **query)
+        size = export_rows(run, file, kind, samples=samples, **out, **query)
     typer.echo(printable(f"{file}: {size / 1e6:.1f} MB"), err=is_stdout(file))
 
 
@@ -166,7 +185,7 @@ def _export_trajectories(run: Path, folder: Path, kind: str, **query: Any) -> No
     from rlpanel.store.query.trajectory_files import TRAJECTORIES
 
     known = TRAJECTORIES[kind]
-    written = export_trajectories(run, folder, known, **query)
+    written = export_trajectories(run, folder, known, note=say_left_out, **query)
     typer.echo(printable(f"{folder}: {written.files:,} files of {known.name}, {written.bytes / 1e6:.1f} MB"))
     if written.media:
         typer.echo(f"rlpanel: {written.media:,} images, audios and videos were left out", err=True)

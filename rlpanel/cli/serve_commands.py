@@ -24,6 +24,7 @@ from rlpanel.cli.shared_options import (
     AlertCommand,
     AlertSeverity,
     AlertUrl,
+    DefaultStep,
     EmbedIn,
     FollowLinks,
     Host,
@@ -75,8 +76,8 @@ def folder_of(root: str | None) -> AnyPath | None:
     return folder
 
 
-def warn_without_runs(root: AnyPath) -> None:
-    """Print which folders are not shown, or which other files a folder without runs holds."""
+def warn_without_runs(root: AnyPath, command: str = "serve") -> None:
+    """Print which folders are not shown, or what a folder without runs holds and which command opens it."""
     from rlpanel.sources.discovery.diagnose import diagnose
     from rlpanel.sources.discovery.directory import Directory
 
@@ -87,13 +88,8 @@ def warn_without_runs(root: AnyPath) -> None:
         more = f"; and {len(directory.left_out) - 3} more" if len(directory.left_out) > 3 else ""
         say(f"rlpanel: not shown: {some}{more}", typer.colors.YELLOW)
     if diagnosis is not None and diagnosis.seen:
-        seen = "; ".join(f"{sight.name}: {sight.what}" for sight in diagnosis.seen[:3])
-        mapping = f" Map other keys: --map {diagnosis.mapping}." if diagnosis.mapping else ""
-        say(
-            f"rlpanel: {diagnosis.sentence} Seen: {seen}.{mapping} "
-            "The board lists the formats that can be read.",
-            typer.colors.YELLOW,
-        )
+        for line in diagnosis.lines(root, command):
+            say(line, typer.colors.YELLOW)
 
 
 def serve_board(root: AnyPath | None, at: Access, token: str | None = None, *, alerts: bool = False) -> None:
@@ -187,6 +183,7 @@ def serve(
     token: Token = None,
     origin: Origin = None,
     keys: Map = None,
+    default_step: DefaultStep = None,
     tokenizer: Tokenizer = None,
     watch: Watch = None,
     follow_links: FollowLinks = False,
@@ -198,7 +195,7 @@ def serve(
     embed_in: EmbedIn = None,
 ) -> None:
     """Serve the board for the runs below a folder, updated live while training appends to them."""
-    set_reader_environment(keys, tokenizer, follow_links)
+    set_reader_environment(keys, tokenizer, follow_links, default_step)
     alerts = {"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity}
     set_environment(alerts | {"WATCH": None if watch is None else str(watch)})
     from rlpanel.app.alerts.alert_delivery import from_settings

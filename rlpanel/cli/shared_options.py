@@ -84,6 +84,14 @@ Map = Annotated[
         show_default=False,
     ),
 ]
+_DEFAULT_STEP: dict[str, Any] = {
+    "envvar": "RLPANEL_STEP",
+    "help": "Step of files that give none, neither in their lines nor by their path.",
+    "show_default": False,
+}
+#: For commands whose ``--step`` chooses a step; others have this name as well.
+OnlyDefaultStep = Annotated[int | None, typer.Option("--default-step", **_DEFAULT_STEP)]
+DefaultStep = Annotated[int | None, typer.Option("--default-step", "--step", **_DEFAULT_STEP)]
 Tokenizer = Annotated[
     Path | None,
     typer.Option(
@@ -202,6 +210,8 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "split": (Split, ""),
     "jobs": (Jobs, None),
     "keys": (Map, None),
+    "default_step": (DefaultStep, None),
+    "only_default_step": (OnlyDefaultStep, None),
     "tokenizer": (Tokenizer, None),
     "follow_links": (FollowLinks, False),
     "as_json": (AsJson, False),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 import typer
 
 from rlpanel.cli import shared_options
-from rlpanel.cli.reader_settings import say_remarks, say_unread, set_reader_environment
+from rlpanel.cli.reader_settings import say_left_out, say_remarks, say_unread, set_reader_environment
 from rlpanel.cli.table_output import one_format, print_table
 from rlpanel.cli.terminal_messages import INCOMPLETE
 from rlpanel.queries.question import Parameter, Question
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from rlpanel.api.run import Run
     from rlpanel.queries.table import Table
 
-_READER = ("split", "jobs", "keys", "tokenizer", "follow_links")
+_READER = ("split", "jobs", "keys", "default_step", "tokenizer", "follow_links")
+#: Options of the reader of commands for a folder of runs.
+_OF_ROOT = ("keys", "default_step", "follow_links")
 _FORMATS = ("as_json", "as_jsonl", "as_csv", "raw")
 
 
@@ -34,16 +36,17 @@ def command_of(question: Question[...]) -> Callable[..., None]:
     if question.of_root:
 
         def list_runs(**options: Any) -> None:
-            reader, formats = _take(options, ("keys", "follow_links")), _take(options, _FORMATS)
+            reader, formats = _take(options, _OF_ROOT), _take(options, _FORMATS)
             form = _form(formats)
-            set_reader_environment(reader["keys"], None, reader["follow_links"])
+            set_reader_environment(reader["keys"], None, reader["follow_links"], reader["default_step"])
             table = question(**_given(question, options))
             if not table.total:
                 from rlpanel.cli.serve_commands import warn_without_runs
                 from rlpanel.sources.files.file_access import path_of
 
-                warn_without_runs(path_of(options["root"]))
-            print_table(table, form, raw=formats["raw"])
+                warn_without_runs(path_of(options["root"]), "runs")
+            if table.total or form != "text":  # "no rows" would say less
+                print_table(table, form, raw=formats["raw"])
 
         command = list_runs
     else:
@@ -60,8 +63,8 @@ def command_of(question: Question[...]) -> Callable[..., None]:
     own = [_typer_parameter(parameter) for parameter in question.parameters if parameter.option.command]
     by = [shared_parameter("by")] if question.counts else []
     run = [] if question.of_root else [shared_parameter("run")]
-    reader = ("keys", "follow_links") if question.of_root else _READER
-    parameters = [*run, *own, *by, *map(shared_parameter, [*reader, *_FORMATS])]
+    reader = _reader_parameters(own, _OF_ROOT if question.of_root else _READER)
+    parameters = [*run, *own, *by, *reader, *map(shared_parameter, _FORMATS)]
     return described(command, question.name, _printed(question.text), parameters)
 
 
@@ -81,8 +84,12 @@ def print_answer(run: str, answer: Callable[[Run], Table], options: dict[str, An
         stack.enter_context(_rare_collection())
         opened = stack.enter_context(opened_run(run, **reader))
         print_table(answer(opened), form, raw=formats["raw"])
+        from rlpanel.store.snapshot.left_out import left_out
+
         unread, remarks = opened.snapshot.unread, opened.snapshot.remarks
+        left = left_out(opened.snapshot)
     say_remarks(remarks)
+    say_left_out(left)
     say_unread(unread)
     if unread:
         raise typer.Exit(INCOMPLETE)
@@ -98,16 +105,17 @@ def run_command(function: Callable[..., Table]) -> Callable[..., None]:
     signature = inspect.signature(function, eval_str=True, locals={"Run": Any, "Table": Any})
     own = list(signature.parameters.values())[1:]
     names = [parameter.name for parameter in own]
-    parameters = [shared_parameter("run"), *own, *map(shared_parameter, [*_READER, *_FORMATS])]
+    reader = _reader_parameters(own, _READER)
+    parameters = [shared_parameter("run"), *own, *reader, *map(shared_parameter, _FORMATS)]
     return described(command, function.__name__, function.__doc__ or "", parameters)
 
 
 def opened_run(
-    run: str, *, split: str = "", jobs: int | None = None, keys: Any = None, tokenizer: Any = None,
-    follow_links: bool = False,
+    run: str, *, split: str = "", jobs: int | None = None, keys: Any = None, default_step: int | None = None,
+    tokenizer: Any = None, follow_links: bool = False,
 ) -> Run:  # fmt: skip
     """Open a run, or one split of it, with the reader's options of a command; it is not followed."""
-    set_reader_environment(keys, tokenizer, follow_links)
+    set_reader_environment(keys, tokenizer, follow_links, default_step)
     from rlpanel.api.open_run import open_run
 
     opened = open_run(run, follow=False, jobs=jobs)
@@ -181,9 +189,18 @@ def described(
     return command
 
 
-def shared_parameter(name: str) -> inspect.Parameter:
-    """Return a parameter of `shared_options.SHARED`."""
-    annotation, default = shared_options.SHARED[name]
+def _reader_parameters(own: Sequence[inspect.Parameter], names: Sequence[str]) -> list[inspect.Parameter]:
+    """Return the reader's parameters of a command; ``--step`` is the command's own if it has one."""
+    chooses = any(parameter.name == "step" for parameter in own)
+    return [
+        shared_parameter(name, "only_default_step" if chooses and name == "default_step" else name)
+        for name in names
+    ]
+
+
+def shared_parameter(name: str, declared: str = "") -> inspect.Parameter:
+    """Return a parameter of `shared_options.SHARED`, declared under its own or another name there."""
+    annotation, default = shared_options.SHARED[declared or name]
     return inspect.Parameter(
         name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation
     )

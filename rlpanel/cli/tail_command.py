@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlpanel.cli import completion, shared_options
-from rlpanel.cli.reader_settings import set_reader_environment
-from rlpanel.cli.shared_options import FollowLinks, Map, Tokenizer, names
+from rlpanel.cli.reader_settings import say_left_out, set_reader_environment
+from rlpanel.cli.shared_options import DefaultStep, FollowLinks, Map, Tokenizer, names
 from rlpanel.cli.table_output import json_text
 from rlpanel.cli.terminal_messages import printable, say
 
 if TYPE_CHECKING:
     from rlpanel.api.run import Run
     from rlpanel.queries.table import Table
+    from rlpanel.store.snapshot.left_out import Omissions
 
 #: Seconds between two looks at the run while it does not change: a last step is complete after some time.
 _PATIENCE = 0.5
@@ -40,11 +41,12 @@ def tail(
     as_jsonl: shared_options.AsJsonl = False,
     split: shared_options.Split = "",
     keys: Map = None,
+    default_step: DefaultStep = None,
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
 ) -> None:
     """Follow a run and print one line per step when the step is complete, until Ctrl-C."""
-    set_reader_environment(keys, tokenizer, follow_links)
+    set_reader_environment(keys, tokenizer, follow_links, default_step)
     from rlpanel.api.open_run import open_run
 
     with open_run(run) as opened:
@@ -53,6 +55,7 @@ def tail(
         printer = StepPrinter(opened.split(split) if split else opened, names(columns), as_jsonl=as_jsonl)
         try:
             printer.print_new(last=last)
+            say_left_out(printer.left_out)
             while True:
                 changed.wait(_PATIENCE)
                 changed.clear()
@@ -97,6 +100,13 @@ class StepPrinter:
         self._printed = newest
         for row in rows if last is None else rows[max(len(rows) - last, 0) :]:
             self._print(table, row)
+
+    @property
+    def left_out(self) -> Omissions:
+        """What the printed numbers leave out."""
+        from rlpanel.store.snapshot.left_out import left_out
+
+        return left_out(self._run.snapshot)
 
     def _print(self, table: Table, row: dict[str, object]) -> None:
         if self._as_jsonl:

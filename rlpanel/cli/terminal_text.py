@@ -230,7 +230,7 @@ def _headline(table: Table) -> list[str]:
     """Return the facts about the table in one line, and an empty line."""
     facts = []
     for name, value in table.about.items():
-        if value in (None, "") or isinstance(value, list) or name in ("trend", "path"):
+        if value in (None, "") or isinstance(value, list) or name in ("trend", "path", "left_out"):
             continue
         facts.append(f"{name.replace('_', ' ')} {_fact(value)}")
     count = "no rows" if not table.rows else ""

@@ -190,6 +190,7 @@ def check(
     else:
         steady = merged(_run_rules(context, clock=False), context.steps)
         steady = [_with_doubts(finding, view.snapshot) for finding in steady]
+        steady += _failed_metrics(view)
         series = context.place_series.release() if len(context.steps) else None
     results = sorted([*steady, *_run_rules(context, clock=True)], key=_urgency)
     _log_failures(view.snapshot.name, results, previous)
@@ -236,6 +237,21 @@ def failure(rule: Rule, error: Exception) -> Finding:
     )
 
 
+def _failed_metrics(view: RunView) -> list[Finding]:
+    """Return a finding for each metric that raised an error; a long run's are tried at a few steps."""
+    return [
+        Finding(
+            severity="warning",
+            sentence=f"The metric {name} failed, so its values are missing: {reason}",
+            advice="Correct it if it is your own, else report it with this line. The others have values.",
+            subject=name,
+            rule=FAILED,
+            title="Metric failed",
+        )
+        for name, reason in view.failed_metrics.items()
+    ]
+
+
 def _run_rules(context: RuleContext, *, clock: bool) -> list[Finding]:
     """Run the rules that depend on the clock, or those that do not."""
     results: list[Finding] = []
@@ -258,7 +274,7 @@ def _log_failures(run: str, results: Sequence[Finding], previous: CheckResult | 
     known = {finding.sentence for finding in previous.findings} if previous is not None else set()
     for finding in results:
         if finding.rule == FAILED and finding.sentence not in known:
-            logger.error("run %s: %s %s", run, finding.sentence, finding.evidence[0])
+            logger.error("run %s: %s %s", run, finding.sentence, " ".join(finding.evidence))
 
 
 #: Of the process, but held by the run's index, which is of a lower room: they end with it.

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Annotated, Any, Generic, ParamSpec, get_args, get_origin, get_type_hints
 
 from rlpanel.queries.question_options import SAME, Option
-from rlpanel.queries.table import Table, TableColumn, TableSpec
+from rlpanel.queries.run_data import RunData
+from rlpanel.queries.table import LEFT_OUT, Table, TableColumn, TableSpec
 
 #: The columns of a table, or a function that returns them if they are described by metrics.
 Columns = tuple[TableColumn, ...] | Callable[[], tuple[TableColumn, ...]]
@@ -100,14 +101,19 @@ class Question(Generic[_Asked]):
     relation_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, *args: _Asked.args, **options: _Asked.kwargs) -> Table:
-        """Answer the question."""
-        return self.function(*args, **options)
+        """Answer the question, and say what the numbers of the run leave out."""
+        table = self.function(*args, **options)
+        run = next(iter(args), None)
+        if not isinstance(run, RunData):
+            return table
+        return replace(table, facts={**table.facts, "left_out": lambda: _left_out(run)})
 
     @cached_property
     def spec(self) -> TableSpec:
         """The declaration of the table."""
         columns = self.columns() if callable(self.columns) else self.columns
-        shown = (self.description, columns, self.others, self.optional(), self.about)
+        about = self.about if self.of_root else (*self.about, LEFT_OUT)
+        shown = (self.description, columns, self.others, self.optional(), about)
         return TableSpec(self.name, *shown, self.frame, self.relation)
 
     @property
@@ -174,6 +180,12 @@ class Question(Generic[_Asked]):
         """Whether it is a table of SQL."""
         needs = any(parameter.default is inspect.Parameter.empty for parameter in self.parameters)
         return self.has_relation and not self.of_root and not needs
+
+
+def _left_out(run: RunData) -> dict[str, object]:
+    from rlpanel.store.snapshot.left_out import left_out
+
+    return left_out(run.snapshot).listed
 
 
 #: All questions by name, in the order in which they are listed; `rlpanel.queries.catalogue` imports them.

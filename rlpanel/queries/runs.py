@@ -34,6 +34,7 @@ _READ = "when the run was last read; null if a large run was never read"
             "Time of the newest change, in UTC (ISO 8601); null outside of the years 1 to 9999.",
         ),
         TableColumn("samples", "integer", f"Number of samples {_READ}."),
+        TableColumn("excluded", "integer", f"Number of samples of older attempts, or logged twice, {_READ}."),
         TableColumn("step", "integer", f"Newest complete step {_READ}."),
         TableColumn(
             "split",
@@ -114,6 +115,7 @@ def _row(info: RunInfo, summary: RunSummary) -> dict[str, object]:
     }
     if summary.samples:
         row |= {
-            name: getattr(summary, name) for name in ("samples", "step", "split", "doubt", "reward", "trend")
+            name: getattr(summary, name)
+            for name in ("samples", "excluded", "step", "split", "doubt", "reward", "trend")
         }
     return row

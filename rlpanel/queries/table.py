@@ -54,8 +54,14 @@ SPLIT = TableColumn("split", "text", "The split whose samples count.")
 REMARKS = TableColumn(
     "remarks",
     "objects",
-    "What the numbers depend on and the files do not tell: kind (evaluation, attempts or split), sentence, "
-    "and the steps that it is about.",
+    "What the numbers depend on and the files do not tell: kind (evaluation, attempts, groups, split or "
+    "epochs), sentence, and the steps that it is about.",
+)
+LEFT_OUT = TableColumn(
+    "left_out",
+    "object",
+    "Numbers above zero of what does not count: older_attempts, duplicates, discarded, bad_lines, "
+    "empty_lines (padding) and unread_files, with a sentence; empty if everything counts.",
 )
 BY = TableColumn(
     "by",

@@ -187,7 +187,14 @@ def test_check_prints_one_json_object(tmp_path: Path) -> None:
     assert (done.stdout.count("\n"), done.stderr) == (1, "")
     found = json.loads(done.stdout)
     (finding,) = found.pop("findings")
-    assert found == {"run": "run", "path": str(run), "split": "train", "steps": 8, "unread": []}
+    assert found == {
+        "run": "run",
+        "path": str(run),
+        "split": "train",
+        "steps": 8,
+        "unread": [],
+        "left_out": {},
+    }
     assert (finding["rule"], finding["severity"], finding["onset"]) == ("truncated", "alarm", 1)
     assert (finding["filter"], finding["metric"]) == ("ended == 0", "truncated_share")
 
@@ -378,7 +385,7 @@ def test_a_name_cannot_act_on_the_terminal(tmp_path: Path) -> None:
 
 
 def test_a_list_without_runs_says_what_was_seen_instead(tmp_path: Path) -> None:
-    """A hidden folder, and lines that lack a step: each with what to do."""
+    """A data set, and a hidden folder with rollouts: both are named, with the command for the latter."""
     (tmp_path / ".hidden").mkdir()
     for name in (".hidden/a_step_1.jsonl", "results.jsonl"):
         (tmp_path / name).write_text('{"question": "2 + 2?", "output": "4"}\n')
@@ -386,11 +393,10 @@ def test_a_list_without_runs_says_what_was_seen_instead(tmp_path: Path) -> None:
     done = say("runs", tmp_path, "--json")
     assert (done.returncode, json.loads(done.stdout)["rows"]) == (0, [])
     assert ".hidden/: a hidden folder with rollouts; name it as the folder to open" in done.stderr
-    assert "no step: --map step=0" in done.stderr
-    mapping = "prompt=question,response=output,step=0"
-    assert f"--map {mapping}." in done.stderr
-    mapped = json.loads(say("runs", tmp_path, "--json", "--map", mapping).stdout)["rows"]
-    assert [(row["run"], row["samples"], row["step"]) for row in mapped] == [(".", 1, 0)]
+    assert "results.jsonl: no reward" in done.stderr
+    assert done.stderr.splitlines()[-1] == f"rlpanel runs {tmp_path}/.hidden/"
+    listed = json.loads(say("runs", tmp_path / ".hidden", "--json").stdout)["rows"]
+    assert [row["run"] for row in listed] == ["run"]
 
 
 def test_serving_a_file_says_what_to_give_instead(tmp_path: Path) -> None:

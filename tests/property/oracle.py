@@ -200,7 +200,7 @@ def _columns(row: dict[str, Any]) -> dict[str, Any]:
         columns["split"] = row["split"]
     if "reward" in columns and "ref_reward" in columns:
         columns["reward_gap"] = columns["reward"] - columns["ref_reward"]
-    tokens = row.get("response_tokens", row.get("logprobs"))
+    tokens = row.get("response_tokens", row.get("logprobs") or None)
     if tokens is not None:
         mask = row.get("loss_mask")
         written = sum(map(bool, mask or [])) if mask is not None and len(mask) == len(tokens) else 0

@@ -96,6 +96,7 @@ BY_INFERRED = ["rloo_kl_advantage"]
 #: Columns that the slow reader does not work out; their own tests have other oracles.
 ELSEWHERE = {
     "ended",
+    "field_remarks",
     "invalid_chars",
     "special_tokens",
     "prompt_echo",

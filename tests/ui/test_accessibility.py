@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 from tests.factories import write_run
 from tests.ui.board import BoardPage, Served
 from tests.ui.conftest import OpenBoard
+from tests.unknown_files import write_unknown
 
 pytestmark = pytest.mark.slow
 
@@ -63,6 +64,22 @@ def test_every_tab_keeps_the_rules_of_accessibility(
         expect(tab).to_have_attribute("aria-selected", "true")
         board.until(lambda: not board.page.locator(".bk-loading, .loading").count(), "the tab is drawn")
         assert violations(board.page, ".rl-sample") == [], name
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_the_form_for_unknown_files_keeps_the_rules(
+    open_board: OpenBoard, tmp_path: Path, theme: str
+) -> None:
+    for name in ("misspelt.jsonl", "unnamed.jsonl"):
+        write_unknown(tmp_path, name)
+    with Served(tmp_path) as server:
+        board = open_board(server=server, theme=theme)
+        board.stage.get_by_role("button", name="Map the fields of a file").click()
+        form = board.page.locator(".rl-mapping")
+        form.get_by_label("response", exact=True).select_option("outp")
+        expect(form.locator(".sample")).to_have_count(3)
+        form.locator("summary").click()
+        assert violations(board.page) == []
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])

@@ -33,16 +33,15 @@ def lines(*documents: dict[str, Any]) -> bytes:
 def test_a_folder_of_odd_logs_says_what_it_saw_and_a_mapping_beside_them_opens_it(
     server: Served, open_board: OpenBoard, tmp_path: Path
 ) -> None:
-    odd = {"question": "<img src=x>?", "answer": "4", "score": 0.5, "iteration": 3}
+    odd = {"ask": "<img src=x>?", "said": "4", "mark": 0.5, "at": 3}
     append(tmp_path / "root" / "exp" / "log.jsonl", lines(odd))
     board = open_board(server=server)
     expect(board.stage).to_contain_text("No rollout log here")
     expect(board.stage.locator(".rl-seen li")).to_have_text(
-        "exp/log.jsonl lines with 'question', 'answer', 'score', 'iteration'"
+        "exp/log.jsonl lines with 'ask', 'said', 'mark', 'at'"
     )
-    offered = board.stage.locator("pre").nth(1).inner_text()
-    assert offered == '[map]\nprompt = "question"\nresponse = "answer"\nreward = "score"\nstep = "iteration"'
-    (tmp_path / "root" / "exp" / "rlpanel.toml").write_text(offered)
+    mapping = '[map]\nprompt = "ask"\nresponse = "said"\nreward = "mark"\nstep = "at"'
+    (tmp_path / "root" / "exp" / "rlpanel.toml").write_text(mapping)
     board.settled(3)
     expect(board.rows.first).to_contain_text("<img src=x>?")
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import pytest
 from playwright.sync_api import expect
 
 from rlpanel.app.demo import write_recording
-from tests.factories import write_run
-from tests.ui.board import BoardPage
+from tests.factories import append, write_run
+from tests.ui.board import BoardPage, Served
+from tests.ui.conftest import OpenBoard
 
 pytestmark = pytest.mark.slow
 
@@ -72,6 +74,29 @@ def test_the_conversation_of_the_docs(board: BoardPage, tmp_path: Path, theme: s
     expect(talk.locator(".token").first).to_be_visible()
     assert len(picture(board, f"conversation-tokens-{theme}.png", tmp_path)) > 50_000
     talk.get_by_role("button", name="Text", exact=True).click()
+
+
+def test_the_form_of_the_docs(open_board: OpenBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "results").mkdir()
+    monkeypatch.chdir(tmp_path)  # the page shows the folder as it was named
+    for at, (a, b) in enumerate([(17, 25), (17, 25), (8, 36), (8, 36), (51, 9)]):
+        said = f"{a} + {b} = {a + b - at % 2}. The answer is {a + b - at % 2}."
+        task = {"id": f"sum/{a}-{b}", "text": f"What is {a} + {b}? Think first, then answer."}
+        graded = {"score": float(at % 2 == 0), "by": "exact match"}
+        row = {"task": task, "said": said, "gold": str(a + b), "graded": graded, "seconds": 0.5 + at}
+        append(tmp_path / "results" / "eval.jsonl", json.dumps(row).encode() + b"\n")
+    with Served(Path("results")) as server:
+        board = open_board(server=server, theme="dark")
+        board.page.set_viewport_size({"width": 1440, "height": 880})
+        form = board.page.locator(".rl-mapping")
+        if not form.is_visible():
+            board.stage.get_by_role("button", name="Map the fields of a file").click()
+        form.get_by_label("prompt", exact=True).select_option("task.text")
+        form.get_by_label("response", exact=True).select_option("said")
+        expect(form.locator(".sample")).to_have_count(3)
+        board.settled()
+        board.page.mouse.move(5, 500)
+        assert len(picture(board, "map-dark.png", tmp_path)) > 50_000
 
 
 @pytest.mark.parametrize("run", ["couplets-ppo", "couplets-grpo", "no-tokens"])

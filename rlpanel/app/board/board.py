@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
@@ -83,6 +83,17 @@ class Board:
         if self._root.runs is None:
             self._root.refresh()
         self._refresh_runs()
+
+    def open_with(self, folder: AnyPath, keys: Mapping[str, str | int]) -> None:
+        """Read the files below a folder through a mapping, on all pages of the server until it ends.
+
+        Raises
+        ------
+        SettingError
+            If the mapping is not valid.
+        """
+        if not self.context.read_only:
+            self._reader.open_with(folder, keys)
 
     def open_demo(self, *_: Any) -> None:
         """Start the recorded demo and show its root instead of the current one."""

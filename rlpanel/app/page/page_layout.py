@@ -17,6 +17,7 @@ from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.language.language_switch import LanguageSwitch
+from rlpanel.panels.mapping.mapping_form import MappingForm
 from rlpanel.panels.report.report import board_download
 from rlpanel.panels.sample.sample_detail import SampleDetail
 from rlpanel.panels.samples.sample_grid import SampleGrid
@@ -26,7 +27,7 @@ from rlpanel.panels.sidebar.run_list import RunList
 from rlpanel.panels.sidebar.settings_form import SettingsForm
 from rlpanel.panels.status.connection import Connection
 from rlpanel.panels.status.empty_state import EmptyState
-from rlpanel.panels.status.notices import BacklogBar, LeftOut, LinkNotice
+from rlpanel.panels.status.notices import BacklogBar, GuessNotice, LeftOut, LinkNotice
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.panels.step.step_bar import StepBar
 from rlpanel.panels.step.step_summary import StepSummary
@@ -57,6 +58,7 @@ class Layout:
         context = board.context
         self._samples: SampleGrid | None = None
         self._detail: SampleDetail | None = None
+        self._form: MappingForm | None = None
         self._controls = PageControls(context.selection, owns_window=owns_window)
         self._findings = FindingsBadge(context)
         self._views = _column("rl-board", read_assets("app/page/views.css"))
@@ -78,9 +80,11 @@ class Layout:
         )  # fmt: skip
         context.selection.param.watch(self._restyle, "dark")
         context.param.watch(self._hide_empty, "view")
+        context.param.watch(self._offer_form, ["root_diagnosis", "mapping_form"])
         context.param.watch(self._lead_with_sample, "shaded_steps")
         self._restyle()
         self._hide_empty()
+        self._offer_form()
         self.window: BrowserWindow | None = None
         if owns_window:
             self.window = BrowserWindow(on_key=self.on_key)
@@ -134,9 +138,20 @@ class Layout:
         self.root.css_classes = ["rl-page", "rl-dark" if self.board.context.selection.dark else "rl-light"]
 
     def _hide_empty(self, *_: Any) -> None:
-        """Hide the views while there are no samples; the empty state covers them."""
-        shown = bool(self.board.context.snapshot.samples)
+        """Hide the views while there are no samples, or the form covers them."""
+        covered = self._form is not None and self._form.visible
+        shown = bool(self.board.context.snapshot.samples) and not covered
         self._views.styles = {"visibility": "visible" if shown else "hidden"}
+
+    def _offer_form(self, *_: Any) -> None:
+        """Add the form that maps keys to fields when it is first needed: most pages never need it."""
+        context = self.board.context
+        needed = context.mapping_form == "open" or (context.root_diagnosis is not None and not context.runs)
+        if self._form is None and needed and not context.read_only:
+            self._form = MappingForm(context, self.board.open_with)
+            self._form.param.watch(self._hide_empty, "visible")
+            self._main.insert(1, self._form)
+            self._hide_empty()
 
     def _lead_with_sample(self, event: Any) -> None:
         """While a finding is open, its sample stands above the grid where columns are below each other."""
@@ -148,7 +163,8 @@ class Layout:
         """Add the curves; each card has a step of its own."""
         context = self.board.context
         curves = Curves(context, lazy=True)
-        notices: dict[str, Component] = {"link_notice": LinkNotice(context), "backlog": BacklogBar(context)}
+        notices: dict[str, Component] = {"link_notice": LinkNotice(context), "guess": GuessNotice(context)}
+        notices["backlog"] = BacklogBar(context)
         notices |= {"current": self._findings.current, "opened": self._findings.opened}
         lead = Notices(notices, sizing_mode="stretch_width", margin=0)
         self._views.extend([lead, curves, StepBar(context)])

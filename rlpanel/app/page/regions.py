@@ -22,7 +22,7 @@ from rlpanel.panels.sidebar.run_badge import RunBadge
 from rlpanel.panels.sidebar.run_list import RunList
 from rlpanel.panels.sidebar.settings_form import SettingsForm
 from rlpanel.panels.status.connection import Connection
-from rlpanel.panels.status.notices import BacklogBar, LeftOut, LinkNotice
+from rlpanel.panels.status.notices import BacklogBar, GuessNotice, LeftOut, LinkNotice
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.panels.step.step_summary import StepSummary
 from rlpanel.panels.ui import theme
@@ -127,12 +127,17 @@ class Notices(Region):
     """The notices, from top to bottom; those that have nothing to say take up no space."""
 
     link_notice = param.String()
+    guess = param.String()
     backlog = param.String()
     current = param.String()
     opened = param.String()
 
     _esm = region_script(
-        link_notice=LinkNotice, backlog=BacklogBar, current=CurrentFindings, opened=OpenedFinding
+        link_notice=LinkNotice,
+        guess=GuessNotice,
+        backlog=BacklogBar,
+        current=CurrentFindings,
+        opened=OpenedFinding,
     )
     _stylesheets: ClassVar[list[str]] = [read_assets("panels/ui/region.css", "app/page/notices.css")]
 

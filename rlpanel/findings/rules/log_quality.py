@@ -13,7 +13,9 @@ from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_findings
 from rlpanel.findings.engine.signal import RowBatch, mark, signal
 from rlpanel.metrics.engine.ragged import UNSCORED
+from rlpanel.schema import FIELD_REMARKS
 from rlpanel.store.columns.step_stats import MAX
+from rlpanel.store.snapshot.remarks import field_faults
 
 #: Array → a sample column that is NaN if the array contains a NaN, and a sample column with its token count.
 _SUMS = {
@@ -22,6 +24,8 @@ _SUMS = {
     "returns or token_rewards": ("token_return_mean", "token_return_count"),
     "advantages": ("token_advantage_mean", "token_advantage_count"),
 }
+#: Most kinds of invalid fields that are named.
+_NAMED = 5
 #: Seconds without new lines after which a run counts as ended and is no longer reported.
 _LONG = 3600.0
 
@@ -100,17 +104,23 @@ def _unscored_tokens(context: RuleContext, advice: str) -> Iterator[Finding]:
 @rule("Invalid fields")
 def odd_fields(context: RuleContext) -> Iterator[Finding]:
     """The length of an array differs from the response's token count, or a field has the wrong type."""
-    odd = context.snapshot.metadata("notes")[context.rows] > 0
-    if odd.any():
-        yield finding_of_rows(
-            context,
-            odd,
-            f"{int(odd.sum()):,} samples{{place}} have an array of the wrong length or a value of the wrong "
-            "type in {steps}.",
-            harmful=False,
-            evidence=[f"{odd.mean():.1%} of the samples; open one to see which of its fields is invalid."],
-            advice="Compare the lengths of the arrays with the number of response tokens in the recorder.",
-        )
+    faults = [fault for fault in field_faults(context.snapshot, context.rows) if not fault.is_read]
+    if not faults:
+        return
+    odd = np.isin(context.rows, np.concatenate([fault.rows for fault in faults]))
+    reasons = [f"{fault.text} ({len(fault.rows) / len(odd):.1%} of the samples)" for fault in faults]
+    is_length = "not as many values" in faults[0].text
+    yield finding_of_rows(
+        context,
+        odd,
+        f"{int(odd.sum()):,} samples{{place}} have an invalid field in {{steps}}: {faults[0].text}.",
+        harmful=False,
+        evidence=[f"{odd.mean():.1%} of the samples: {'; '.join(reasons[:_NAMED])}."],
+        advice="Compare the lengths of the arrays with the number of response tokens in the recorder."
+        if is_length
+        else "Log this field in one of the shapes in docs/log.md, or give the right key with --map.",
+        where=f"not missing({FIELD_REMARKS})",
+    )
 
 
 @rule("Missing rank")

@@ -14,6 +14,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import MEAN, SAMPLES, VARIANCE
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import RowBatch, Signal, column_signal, long_stretches, mark, signal
+from rlpanel.store.columns.related_rows import has_key
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Shorter responses repeat by chance.
@@ -61,7 +62,7 @@ def _equals_step_before(rows: RowBatch) -> np.ndarray:
     wanted = _triples(
         _keys(snapshot, rows.rows), rank[rows.rows], np.searchsorted(every, step[rows.rows]) - 1
     )
-    return mark(np.isin(wanted, known), _known(rows))
+    return mark(has_key(wanted, known), _known(rows))
 
 
 def _triples(key: np.ndarray, rank: np.ndarray, step: np.ndarray) -> np.ndarray:
@@ -164,7 +165,7 @@ def _source(context: RuleContext, rank: int, mask: np.ndarray) -> str:
     rows = rows[np.isin(snapshot.metadata("step")[rows], context.steps[mask])]
     ranks, key = snapshot.metadata("rank")[rows], _keys(snapshot, rows)
     others = [
-        (int(np.isin(key[ranks == rank], key[ranks == other]).sum()), -int(other))
+        (int(has_key(key[ranks == rank], key[ranks == other]).sum()), -int(other))
         for other in np.unique(ranks[ranks < rank]).tolist()
     ]
     return f"rank {-max(others)[1]}" if others else "another rank"

@@ -22,6 +22,7 @@ from rlpanel.schema import Sample
 from rlpanel.sources.discovery.diagnose import Diagnosis
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import Unread
+from rlpanel.store.columns.run_table import DEAD
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.run_summary import RunSummaries
 from rlpanel.store.query.fetch_sample import fetch
@@ -112,6 +113,12 @@ class Context(param.Parameterized):
     left_out = param.List(
         default=[], item_type=Unread, doc="Links that are not followed and folders that cannot be listed."
     )
+    mapping_form = param.Selector(
+        default="auto",
+        objects=["auto", "open", "closed"],
+        doc="Whether the form that maps keys to fields covers the page; auto: for a folder without runs "
+        "whose files look like rollouts.",
+    )
     index = param.ClassSelector(class_=RunIndex, allow_None=True, doc="The selected run's index.")
     view = param.ClassSelector(
         class_=RunView,
@@ -174,7 +181,9 @@ class Context(param.Parameterized):
         super().__init__(**{"selection": Selection(), "display": Display(), **params})
         self._notes: Notes | None = None
         self._parts: dict[Callable[[], None], None] | None = None
+        self._sample_row = -1  # of the sample that is shown
         self.param.watch(self._follow_newest, ["view", "now"])
+        self.param.watch(self._refresh_sample, "view")
         self.selection.param.watch(self._follow_newest, "follow")
         self.selection.param.watch(self._update_sample, ["uid"])
         self.param.watch(self._update_sample, ["first_uid", "index"])
@@ -281,6 +290,13 @@ class Context(param.Parameterized):
             self._notes = Notes(self.index.path)
         return self._notes
 
+    def _refresh_sample(self, *_: object) -> None:
+        """Read the sample again if its line was, through another mapping or since its file was rewritten."""
+        state, row = self.snapshot.state, self._sample_row
+        if self.sample is not None and self.snapshot.version and (row >= len(state) or state[row] == DEAD):
+            self.sample = None
+            self._update_sample()
+
     def _update_sample(self, *_: object) -> None:
         """Read the chosen sample, or the grid's first one, unless it is shown already."""
         uid = self.selection.uid or self.first_uid
@@ -290,15 +306,20 @@ class Context(param.Parameterized):
             self.sample = None
             return
         try:
+            self._sample_row = _shared_row(self.view, uid)
             self.sample = shared_sample(self.index, self.view, uid)
             self.message = ""
         except RLPanelError as error:
             self.sample, self.message = None, str(error)
 
 
+def _shared_row(view: RunView, uid: str) -> int:
+    return cached_on(view, "row", uid, lambda: view.snapshot.row(uid))
+
+
 def shared_sample(index: RunIndex, view: RunView, uid: str) -> Sample:
     """Return a sample as `fetch` does, cached on the view for all sessions."""
-    row = cached_on(view, "row", uid, lambda: view.snapshot.row(uid))
+    row = _shared_row(view, uid)
     return cached_on(view, "sample", (index.path, row), lambda: fetch(index, view, row), most=2)
 
 

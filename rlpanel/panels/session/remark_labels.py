@@ -11,6 +11,8 @@ _LABELS = {
     "attempts": marked("may hold samples of two attempts"),
     "groups": marked("groups mix prompts"),
     "split": marked("split from the folder's name"),
+    "epochs": marked("samples of several epochs"),
+    "fields": marked("fields of another shape"),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import time
 from typing import Any, ClassVar
 
@@ -15,6 +17,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
+from rlpanel.store.snapshot.remarks import GUESS
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 LIVE, QUIET, FINISHED = marked("live"), marked("quiet"), marked("finished")
@@ -60,7 +63,9 @@ class RunBadge(Html):
 
     def _draw(self, *_: Any) -> None:
         notes = self.context.notes.problems if self.context.notes is not None else ()
-        self.html = badge_html(self.context.snapshot, time.time(), self._label(), self.context.failure, notes)
+        context = self.context
+        folder = os.path.join(context.root, context.selection.run) if context.root else ""
+        self.html = badge_html(context.snapshot, time.time(), self._label(), context.failure, notes, folder)
 
     def _label(self) -> str:
         name = self.context.selection.run
@@ -68,7 +73,12 @@ class RunBadge(Html):
 
 
 def badge_html(
-    snapshot: Snapshot, now: float, label: str, failure: str = "", others: tuple[str, ...] = ()
+    snapshot: Snapshot,
+    now: float,
+    label: str,
+    failure: str = "",
+    others: tuple[str, ...] = (),
+    folder: str = "",
 ) -> str:
     """Return the badge as HTML.
 
@@ -83,6 +93,8 @@ def badge_html(
         The reader's error message, or empty.
     others : tuple of str
         Problems besides those of the snapshot, such as notes that were not read.
+    folder : str
+        The run's folder as it was given; empty if it is unknown.
     """
     if not label:
         return ""
@@ -98,7 +110,12 @@ def badge_html(
         parts = [f"{parts[0]}{step}"]
     newest = tr("{age} ago", age=age(now - snapshot.newest_line)) if snapshot.newest_line else ""
     error = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
-    folds = remarks_html(snapshot) + excluded_html(snapshot) + problems_html(snapshot, others)
+    folds = (
+        guesses_html(snapshot, folder)
+        + remarks_html(snapshot)
+        + excluded_html(snapshot)
+        + problems_html(snapshot, others)
+    )
     pill = _pill_text(_state(snapshot, now), " · ".join(parts), newest)
     return f'{name}<span class="pill">{pill}</span>{folds}{error}'
 
@@ -145,9 +162,24 @@ def _state(snapshot: Snapshot, now: float) -> str:
 
 def remarks_html(snapshot: Snapshot) -> str:
     """Return what the numbers depend on and the files do not tell as HTML that unfolds; empty if nothing."""
-    title = "; ".join(dict.fromkeys(safe_text(remark_title(remark)) for remark in snapshot.remarks))
-    items = "".join(f"<li>{safe_text(remark.sentence)}</li>" for remark in snapshot.remarks)
+    remarks = [remark for remark in snapshot.remarks if remark.kind != GUESS]
+    title = "; ".join(dict.fromkeys(safe_text(remark_title(remark)) for remark in remarks))
+    items = "".join(f"<li>{safe_text(remark.sentence)}</li>" for remark in remarks)
     return _fold(title, items, "rl-remarks") if items else ""
+
+
+def guesses_html(snapshot: Snapshot, folder: str = "") -> str:
+    """Return which keys were taken for which fields, with reasons and the command to change it, as HTML."""
+    guessed = [remark for remark in snapshot.remarks if remark.kind == GUESS]
+    if not guessed:
+        return ""
+    renamed = any(inference.renamed for inference in snapshot.inferences)
+    said = tr("fields were guessed") if renamed else guessed[0].sentence
+    reasons = [guess.sentence for inference in snapshot.inferences for guess in inference.guesses]
+    items = [safe_text(text) for text in dict.fromkeys([*(remark.sentence for remark in guessed), *reasons])]
+    command = Markup("<code>rlpanel map {}</code>").format(shlex.quote(folder or "RUN"))
+    items.append(tr_html("To change it: {command}", command=command))
+    return _fold(safe_text(said), "".join(f"<li>{item}</li>" for item in items), "rl-guesses")
 
 
 def problems_html(snapshot: Snapshot, others: tuple[str, ...] = ()) -> str:

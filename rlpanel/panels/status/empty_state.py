@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Any, ClassVar
 
 from markupsafe import Markup
@@ -15,6 +16,7 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.discovery.diagnose import Diagnosis
+from rlpanel.sources.discovery.file_names import is_rollout_name
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -38,7 +40,7 @@ def getting_started_html(root: str, diagnosis: Diagnosis | None) -> str:
         f"<h2>{safe_text(diagnosis.title)}</h2><p><code>{safe_text(root)}</code></p>"
         f"<p>{safe_text(diagnosis.sentence)}</p>"
     )
-    return f"{head}{_seen(diagnosis)}{_hints(diagnosis)}{_mapping(root, diagnosis)}{_LINE}{_formats()}"
+    return f"{head}{_seen(diagnosis)}{_hints(diagnosis)}{_LINE}{_formats()}"
 
 
 def _seen(diagnosis: Diagnosis) -> str:
@@ -57,19 +59,6 @@ def _seen(diagnosis: Diagnosis) -> str:
 def _hints(diagnosis: Diagnosis) -> str:
     rows = "".join(f"<li>{safe_text(hint)}</li>" for hint in diagnosis.hints)
     return f'<ul class="rl-hints">{rows}</ul>' if rows else ""
-
-
-def _mapping(root: str, diagnosis: Diagnosis) -> str:
-    if not diagnosis.mapping:
-        return ""
-    parts = (pair.partition("=") for pair in diagnosis.mapping.split(","))
-    pairs = "\n".join(f"{name} = {key}" if key.isdecimal() else f'{name} = "{key}"' for name, _, key in parts)
-    return (
-        "<h3>Other keys</h3><p>Map the keys of the log on the command line, or in an "
-        "<code>rlpanel.toml</code> beside the log, which takes effect immediately:</p>"
-        f"<pre>rlpanel serve {safe_text(root)} --map {safe_text(diagnosis.mapping)}</pre>"
-        f"<pre>[map]\n{safe_text(pairs)}</pre>"
-    )
 
 
 _LINE = (
@@ -105,27 +94,37 @@ class EmptyState(Notice):
 
     def __init__(self, context: Context, on_demo: Callable[[], None]) -> None:
         super().__init__(
-            buttons={"demo": ""}, sizing_mode="stretch_width", margin=0, css_classes=["rl-stage"]
+            buttons={"map": "", "demo": ""}, sizing_mode="stretch_width", margin=0, css_classes=["rl-stage"]
         )
         self.context, self._on_demo = context, on_demo
         context.param.watch(self._draw, ["runs", "view", "root", "root_diagnosis"])
         self._draw()
 
     def receive(self, message: Any) -> None:
-        """Open the demo. The message comes from the browser."""
+        """Open the demo, or the form that maps keys to fields. The message comes from the browser."""
         if message == "demo":
             self._on_demo()
+        elif message == "map":
+            self.context.mapping_form = "open"
 
     def _draw(self, *_: Any) -> None:
         context = self.context
         if context.snapshot.samples:
             self.visible = False
         elif context.runs:
-            self.param.update(html=_waiting(context.snapshot), buttons={"demo": ""}, visible=True)
+            self.param.update(html=_waiting(context.snapshot), buttons={"map": "", "demo": ""}, visible=True)
         else:
             html = getting_started_html(context.root, context.root_diagnosis)
-            label = "" if context.read_only else tr("Open the demo run")
-            self.param.update(html=html, buttons={"demo": label}, visible=True)
+            writes = not context.read_only
+            maps = writes and context.root_diagnosis is not None and _has_records(context.root_diagnosis)
+            buttons = {"map": tr("Map the fields of a file") if maps else ""}
+            buttons["demo"] = tr("Open the demo run") if writes else ""
+            self.param.update(html=html, buttons=buttons, visible=True)
+
+
+def _has_records(diagnosis: Diagnosis) -> bool:
+    """Return True if one of the files that were seen may hold records."""
+    return any(is_rollout_name(PurePath(sight.name).name, any_document=True) for sight in diagnosis.seen)
 
 
 def _waiting(snapshot: Snapshot) -> str:

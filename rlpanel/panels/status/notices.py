@@ -1,7 +1,7 @@
 """Notices with buttons, which appear while there is something to say.
 
-A link of another site whose search and filter wait, the progress of the backlog, and below the list of runs
-what is not followed or cannot be listed.
+A link of another site whose search and filter wait, fields that were guessed, the progress of the backlog,
+and below the list of runs what is not followed or cannot be listed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.files.file_access import Unread
+from rlpanel.sources.inference.inference import Inference
 from rlpanel.store.snapshot.snapshot import Progress, describe
 from rlpanel.texts.shorten import shorten
 
@@ -90,6 +91,48 @@ def notice_html(held: dict[str, Any]) -> str:
 
 def _shortened(value: Any) -> str:
     return shorten(", ".join(value) if isinstance(value, list) else str(value), _LONGEST)
+
+
+class GuessNotice(Notice):
+    """Shows which keys were taken for which fields of a run; a button opens the form that changes them."""
+
+    def __init__(self, context: Context) -> None:
+        change = "" if context.read_only else tr("change")
+        super().__init__(buttons={"change": change, "hide": tr("hide")}, css_classes=["rl-guess"])
+        self.context = context
+        self._hidden: set[str] = set()  # names of runs
+        context.param.watch(self._draw, "view")
+        self._draw()
+
+    def _draw(self, *_: Any) -> None:
+        snapshot = self.context.snapshot
+        html = "" if snapshot.name in self._hidden else guess_html(snapshot.inferences)
+        if html != self.html or bool(html) != self.visible:
+            self.param.update(html=html, visible=bool(html))
+
+    def receive(self, message: Any) -> None:
+        """Open the form, or hide the notice for this run. The message comes from the browser."""
+        if message == "change" and not self.context.read_only:
+            self.context.mapping_form = "open"
+        elif message == "hide":
+            self._hidden.add(self.context.snapshot.name)
+            self._draw()
+
+
+def guess_html(inferences: Sequence[Inference]) -> str:
+    """Return the keys that were taken for fields of another name as HTML; empty if there are none."""
+    guesses = {(guess.meaning, guess.key): guess for each in inferences for guess in each.guesses}
+    renamed = dict.fromkeys(pair for each in inferences for pair in each.renamed)
+    pairs = "".join(
+        f'<span title="{safe_text(guesses[name, key].reason)}">{safe_text(name)} ← '
+        f"<code>{safe_text(shorten(key, _LONGEST))}</code> {guesses[name, key].confidence:.0%}</span>"
+        for name, key in renamed
+    )
+    step = tr("no step: all samples are step 0") if any("step" in each.missing for each in inferences) else ""
+    if not pairs and not step:
+        return ""
+    title = tr("Fields were guessed")
+    return f'<div class="row asks" role="status"><b>{title}</b>{pairs}<span>{step}</span></div>'
 
 
 #: From this fraction on the bar is hidden, so that it does not flicker for short backlogs.

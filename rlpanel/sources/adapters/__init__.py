@@ -10,7 +10,7 @@ from __future__ import annotations
 from rlpanel.sources.adapters.areal import Areal
 from rlpanel.sources.adapters.atif import Atif
 from rlpanel.sources.adapters.atropos import Atropos
-from rlpanel.sources.adapters.columnar import Columnar
+from rlpanel.sources.adapters.columnar import Columnar, Groups
 from rlpanel.sources.adapters.harbor import HarborResults
 from rlpanel.sources.adapters.inspect_log import InspectLog
 from rlpanel.sources.adapters.miles import MilesColumns, MilesTrajectories
@@ -34,6 +34,10 @@ from rlpanel.sources.spans.langsmith import Langfuse, LangSmith
 from rlpanel.sources.spans.mlflow import MLflow
 from rlpanel.sources.spans.opentelemetry import OpenTelemetry
 from rlpanel.sources.spans.trackio import Trackio
+from rlpanel.sources.trajectories.coding_agents import MiniSweAgent, MiniSweMessages, SweAgent
+from rlpanel.sources.trajectories.sessions import SESSIONS
+from rlpanel.sources.trajectories.tool_benchmarks import Bfcl, Tau2Bench, TauBench
+from rlpanel.sources.trajectories.verifiers_results import VerifiersResults
 
 #: Reads a file that is named after a rank while none of its lines can be read.
 NATIVE: Adapter = Native()
@@ -47,6 +51,7 @@ ADAPTERS: tuple[Adapter, ...] = (
     SwiftTables(),
     Columnar(),
     Trackio(),
+    Groups(),
     TRL,
     NATIVE,
     Verl(),
@@ -73,6 +78,14 @@ ADAPTERS: tuple[Adapter, ...] = (
     MLflow(),
     LangSmith(),
     Langfuse(),
+    SweAgent(),
+    MiniSweAgent(),
+    MiniSweMessages(),
+    TauBench(),
+    Tau2Bench(),
+    Bfcl(),
+    VerifiersResults(),
+    *SESSIONS,
 )
 
 

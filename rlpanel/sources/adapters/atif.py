@@ -4,8 +4,6 @@ Harbor's agents write ``agent/trajectory.json``, and NeMo Gym exports ``{task}-{
 message of the system, the user or the agent; an agent's step may hold tool calls, what they returned, and the
 tokens that the model sampled. Steps that were copied for context belong to the prompt. Embedded trajectories
 of subagents are further samples of the same episode.
-
-Finds the step of training that an evaluation belongs to, by the folders above its log.
 """
 
 from __future__ import annotations
@@ -13,22 +11,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from rlpanel.errors import LineError
+from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
-
-_FOLDER = re.compile(r"(?:^|/)step_(\d{1,15})/")
-
-
-def folder_step(path: str) -> int:
-    """Return the step that a folder of a path names, as in ``step_40/log.eval``; 0 if none does."""
-    match = _FOLDER.search(path)
-    return int(match[1]) if match else 0
-
 
 _VERSION = re.compile(r"ATIF-v(\d+)\.(\d+)")
 _KNOWN_MAJOR = "1"
@@ -55,6 +44,7 @@ class Atif:
     name = "ATIF"
     looks = "trajectory*.json or {task}-{rollout}.json with 'schema_version', 'agent' and 'steps' (ATIF)"
     document_name = re.compile(r"trajectory.*\.json|\d{1,15}-\d{1,15}\.json")
+    lacks_steps = True
     path_in_run = re.compile(
         r"(?<![^/])(?:step_\d+/)?[^/]+/(?:steps/[^/]+/)?agent/[^/]+\.json$|(?<![^/])step_\d+/[^/]+\.json$"
     )
@@ -67,7 +57,7 @@ class Atif:
         """Read the trajectory and those of its subagents."""
         trajectory = {key: to_python(value) for key, value in document.items()}
         shared = [("split", "eval"), *_exported(trajectory)]
-        return trajectory_records(trajectory, shared, folder_step(path), path, full=full)
+        return trajectory_records(trajectory, shared, 0, path, full=full)
 
 
 def trajectory_records(
@@ -306,14 +296,6 @@ def _timing(steps: Sequence[Mapping[str, Any]]) -> Fields:
     times = [seconds for step in steps if (seconds := unix_seconds(step.get("timestamp"))) is not None]
     if len(times) > 1:
         yield "timing", {"start": times[0], "total": times[-1] - times[0]}
-
-
-def unix_seconds(text: Any) -> float | None:
-    """Return a time in ISO 8601 as Unix seconds; None if it is not one."""
-    try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-    except (AttributeError, ValueError, OverflowError, OSError):
-        return None
 
 
 def _exported(trajectory: Mapping[str, Any]) -> Fields:

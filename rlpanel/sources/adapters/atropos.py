@@ -15,12 +15,11 @@ from typing import Any
 from rlpanel.errors import LineError
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
+from rlpanel.sources.records.message_spellings import role_of
 from rlpanel.sources.records.record_types import MAX_SAMPLES, Record
 
 _KEYS = ("tokens", "masks", "scores")
 _MASKED = -100
-#: Roles of the policy in some environments.
-_POLICY = frozenset({"agent"})
 #: Arrays with one value for each of a sample's tokens.
 _ARRAYS = {
     "advantages": "advantages",
@@ -35,6 +34,7 @@ class Atropos:
     """Adapter for the groups of atropos."""
 
     name = "atropos"
+    lacks_steps = True
     looks = "*.jsonl with lists of a group under 'tokens', 'masks' and 'scores' (atropos)"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
@@ -48,8 +48,9 @@ class Atropos:
         group = {key: to_python(value) for key, value in document.items()}
         count = _count(group)
         records = [build_record(0, _fields(_item(group, at, count)), path, full=full) for at in range(count)]
+        folder, slash, name = path.rpartition("/")  # files of two ranks may have one name
         for record in records:
-            record.labels["group"] = path.rsplit("/", 1)[-1].partition(".")[0]
+            record.labels["group"] = folder + slash + name.partition(".")[0]
         return records
 
     def place(self, records: list[Record], offset: int) -> None:
@@ -111,8 +112,5 @@ def _texts(messages: Any) -> Fields:
         if messages is not None:
             yield "transcript", messages
         return
-    roles = ["assistant" if each.get("role") in _POLICY else each.get("role") for each in messages]
-    if "assistant" in roles:
-        yield "messages", [{**each, "role": role} for each, role in zip(messages, roles, strict=True)]
-    else:
-        yield "transcript", messages
+    told = any(role_of(str(each.get("role"))) == "assistant" for each in messages)
+    yield "messages" if told else "transcript", messages

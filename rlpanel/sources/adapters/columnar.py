@@ -1,4 +1,7 @@
-"""Reads columnar lines: one object per step whose values are lists of equal length, one item per sample.
+"""Reads lines of several samples: columns of a step, whose values are lists of equal length, and groups.
+
+A group is one prompt with lists of equal length under its responses and rewards. Its other values belong to
+all its samples, unless they are lists of this length, too.
 
 ms-swift appends such a line to ``completions.jsonl`` at each logging step (see also `ms_swift`); ROLL writes
 one to ``rollout_dump_data.step_{N}.jsonl``. ms-swift logs no total reward: the columns between
@@ -10,23 +13,27 @@ lack the question.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
+from rlpanel.sources.records.chat_shapes import text_items
 from rlpanel.sources.records.fields import build_record
-from rlpanel.sources.records.json_parser import parse_value, to_python
-from rlpanel.sources.records.messages import is_messages
+from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import MAX_SAMPLES, Record
 
 _STEPS = ("step", "gen_step", "global_step")
-_PROMPTS = ("prompt", "prompts")
-_RESPONSES = ("completion", "completions", "response", "responses")
+_PROMPTS = ("prompt", "prompts", "input")
+_SEVERAL = ("completions", "responses", "outputs")
+_RESPONSES = ("completion", "response", "output", *_SEVERAL)
+_REWARDS = ("reward", "rewards", "score", "scores")
 #: Native names. The logged entropy is a mean over tokens; natively ``entropy`` has one value per token.
 _NAMES = {
     **dict.fromkeys(_PROMPTS, "prompt"),
     **dict.fromkeys(_RESPONSES, "response"),
     "scores": "reward",
+    "score": "reward",
+    "gts": "ground_truth",
     "advantages": "advantage",
     "entropy": "logged_entropy",
 }
@@ -61,6 +68,72 @@ class Columnar:
             build_record(steps[index], _fields(columns, reward_keys, index), path, full=full)
             for index in range(count)
         ]
+
+
+class Groups:
+    """Adapter for lines with the responses to one prompt and their rewards."""
+
+    name = "groups"
+    looks = "*.jsonl with a 'step' and lists of equal length under 'completions' and 'rewards' (groups)"
+
+    def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
+        """Return True if a line with one step holds a list of responses, which are texts or conversations."""
+        response, step = _first(document, _RESPONSES), _first(document, _STEPS)
+        rewards = [document[key] for key in _REWARDS if key in document]
+        is_several = any(key in document for key in _SEVERAL) and holds_samples(response)
+        return step is not None and not is_list(step) and (is_several or fits_rewards(response, rewards))
+
+    def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
+        """Read the samples of a line."""
+        values = {key: to_python(value) for key, value in document.items()}
+        step_key = next((key for key in _STEPS if key in values), None)
+        response = next((key for key in _RESPONSES if isinstance(values.get(key), list)), None)
+        if step_key is None or response is None:
+            raise LineError("no 'step', or no list of responses")
+        step = values.pop(step_key)
+        lists = {key: values[key] for key in (response, *_REWARDS) if isinstance(values.get(key), list)}
+        return [
+            build_record(step, ((_group_name(*pair), pair[1]) for pair in each.items()), path, full=full)
+            for each in split_group(values, count_samples(lists, len(values)))
+        ]
+
+
+def fits_rewards(response: Any, rewards: Iterable[Any]) -> bool:
+    """Return True if a response is a list of responses and a reward is a list of as many."""
+    return holds_samples(response) and any(is_list(each) and len(each) == len(response) for each in rewards)
+
+
+def holds_samples(values: Any) -> bool:
+    """Return True for a list that is not empty and is not a conversation, whose items are objects."""
+    return is_list(values) and len(values) > 0 and not hasattr(values[0], "keys")
+
+
+def split_group(values: Mapping[str, Any], count: int) -> Iterator[dict[str, Any]]:
+    """Yield the fields of each sample of a group.
+
+    A list of ``count`` items has one for each sample, also in an object of such lists. A conversation or a
+    list of tools is shared.
+    """
+    shared = {key for key in ("messages", "tools", *_PROMPTS) if not holds_samples(values.get(key))}
+    for index in range(count):
+        yield {key: value if key in shared else _item(value, count, index) for key, value in values.items()}
+
+
+def _item(value: Any, count: int, index: int) -> Any:
+    if isinstance(value, dict) and value and all(_has_length(each, count) for each in value.values()):
+        return {key: each[index] for key, each in value.items()}
+    return value[index] if _has_length(value, count) else value
+
+
+def _has_length(value: Any, count: int) -> bool:
+    return isinstance(value, list) and len(value) == count
+
+
+def _group_name(key: str, value: Any) -> str:
+    """Return rlpanel's name for a key of a sample in a group, whose rewards may be a number or an object."""
+    if key == "rewards":
+        return key if isinstance(value, dict) else "reward"
+    return key if key == "advantages" and isinstance(value, list) else _NAMES.get(key, key)
 
 
 def _first(document: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
@@ -127,10 +200,4 @@ def _fields(columns: dict[str, Any], reward_keys: list[str], index: int) -> Iter
 def _asked(columns: dict[str, Any], index: int) -> list[Any]:
     """Return the messages that ROLL's policy answered; empty if the text holds no messages."""
     text = columns["messages"][index] if "messages" in columns else None
-    if not isinstance(text, str) or not text.startswith("["):
-        return []
-    try:
-        messages = parse_value(text)
-    except LineError:
-        return []
-    return messages if is_messages(messages) else []
+    return (text_items(text) if isinstance(text, str) else None) or []

@@ -9,6 +9,7 @@ sample without texts, because it counts in Harbor's means, too.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,16 +18,23 @@ from typing import Any
 
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
-from rlpanel.sources.adapters.atif import Atif, Call, Fields, trajectory_records, unix_seconds
+from rlpanel.sources.adapters.atif import Atif, Call, Fields, trajectory_records
+from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import AnyPath, path_of, read_small, scan
+from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse, to_python
 from rlpanel.sources.records.record_types import Adapter, Record
 
 RESULT = "result.json"
+#: Places of the result below a trial; without it, of what the verifier wrote.
+_RESULTS = (
+    *(RESULT, f"{RESULT}.gz", f"metadata/{RESULT}", f"metadata/{RESULT}.gz"),
+    *("verifier/reward.json", "verifier/reward.txt"),
+)
 #: Parts of a trajectory's path: the trial's folder, and the step of a trial of several steps.
 _PLACE = re.compile(r"(?P<trial>(?:[^/]+/)*?)(?:steps/(?P<step>[^/]+)/)?agent/(?P<file>[^/]+)")
-_STEP = re.compile(r"(?:^|/)step_(\d{1,15})/[^/]+/(?:steps/[^/]+/)?(?:agent/[^/]+|result\.json)$")
+_RESULT = re.compile(r"(?:(?<![^/])metadata/)?(?<![^/])result\.json(?:\.gz)?$")
 #: Agents' main trajectory; others in its folder are continuations, or those of subagents.
 _MAIN = "trajectory.json"
 _MAX_BYTES = 64 << 20
@@ -67,6 +75,7 @@ class HarborTrial:
     step: str
     looks = Atif.looks
     document_name = Atif.document_name
+    lacks_steps = True
     path_in_run = Atif.path_in_run
 
     @property
@@ -83,13 +92,13 @@ class HarborTrial:
         trajectory = {key: to_python(value) for key, value in document.items()}
         result = _result_at(self.result, self.stamp) if self.result else {}
         part = _step_result(result, self.step) if self.step else result
-        is_main = path.rpartition("/")[2] == _MAIN
+        is_main = PurePosixPath(path).name.startswith(_MAIN)
         shared = [("split", "eval"), ("trial", self.trial), *_facts(result)]
         shared += [("episode", f"{self.trial}/{self.step}" if self.step else self.trial)]
         return trajectory_records(
             trajectory,
             [*shared, *_outcome(part, result)],
-            _step(path),
+            0,
             path,
             full=full,
             outcome=[*_task(result, self.step, trajectory), *_rewards(part, result), *_timing(part)]
@@ -105,7 +114,8 @@ class HarborResults:
     name = "Harbor"
     looks = "{job}/{trial}/agent/trajectory.json, and result.json with 'trial_name', 'task_name' (Harbor)"
     document_name = re.compile(r"result\.json")
-    path_in_run = re.compile(r"(?<![^/])(?:step_\d+/)?[^/]+/result\.json$")
+    lacks_steps = True
+    path_in_run = re.compile(r"(?<![^/])(?:step_\d+/)?[^/]+/(?:metadata/)?result\.json$")
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the document is the result of a trial; a job's result is not."""
@@ -117,7 +127,7 @@ class HarborResults:
         fields = [("split", "eval"), ("trial", result["trial_name"]), *_facts(result)]
         fields += [*zip(("agent", "model"), _model_of(result, {}), strict=True), *_task(result, "", {})]
         fields += [*_outcome(result, result), *_rewards(result, result), *_timing(result)]
-        return [build_record(_step(path), fields, path, full=full)]
+        return [build_record(0, fields, path, full=full)]
 
 
 def join_result(run_folder: AnyPath, name: str) -> Adapter:
@@ -127,16 +137,18 @@ def join_result(run_folder: AnyPath, name: str) -> Adapter:
         return Atif()
     folder = run_folder / place["trial"] if place["trial"] else run_folder
     step = place["step"] or ""
-    try:
-        return HarborTrial(str(folder / RESULT), (folder / RESULT).stat().st_mtime_ns, folder.name, step)
-    except OSError:
-        return HarborTrial("", 0, folder.name, step)
+    for result in (folder / name for name in _RESULTS):
+        try:
+            return HarborTrial(str(result), result.stat().st_mtime_ns, folder.name, step)
+        except OSError:
+            continue
+    return HarborTrial("", 0, folder.name, step)
 
 
 def repeated_results(names: Set[str], trajectories: Set[str]) -> set[str]:
     """Return the results of trials among a run's files that are read with their trajectories."""
     with_texts = {place["trial"] for name in trajectories if (place := _PLACE.fullmatch(name))}
-    return {name for name in names if name.rpartition(RESULT)[0] in with_texts and name.endswith(RESULT)}
+    return {name for name in names if _RESULT.sub("", name) in with_texts and _RESULT.search(name)}
 
 
 def holds_trial(folder: str) -> bool:
@@ -145,23 +157,24 @@ def holds_trial(folder: str) -> bool:
         names = {entry.name for entry in scan(folder)}
     except OSError:
         return False
-    return not names.isdisjoint({"agent", "steps", RESULT})
-
-
-def _step(path: str) -> int:
-    """Return the training step that was evaluated, if the path names one; else 0."""
-    match = _STEP.search(path)
-    return int(match[1]) if match else 0
+    own = PurePosixPath(folder).name
+    plain = {f"{own}.traj", f"{own}.traj.json"}
+    packed = {name + suffix for name in plain for suffix in SUFFIXES}
+    return not names.isdisjoint({"agent", "steps", RESULT} | plain | packed)
 
 
 @lru_cache(maxsize=64)
 def _result_at(path: str, stamp: int) -> Result:
     """Return the content of a result; LineError if it cannot be read now."""
+    name = PurePosixPath(path).name
     try:
-        content = parse(read_small(path_of(path), _MAX_BYTES).data.strip())
-        return {key: to_python(value) for key, value in content.items()}
-    except (OSError, LineError) as error:
-        name = PurePosixPath(path).name
+        data = read_small(path_of(path), _MAX_BYTES).data.strip()
+        if name.endswith(".gz"):
+            data = zlib.decompressobj(wbits=31).decompress(data, _MAX_BYTES)
+        content = {"reward": float(data)} if name.endswith(".txt") else parse(data)
+        result = {key: to_python(value) for key, value in content.items()}
+        return {"verifier_result": {"rewards": result}} if name.startswith("reward.") else result
+    except (OSError, LineError, ValueError, zlib.error) as error:
         raise LineError(f"Harbor: {name} of the trial cannot be read: {str(error)[:120]}") from error
 
 
@@ -202,7 +215,7 @@ def _outcome(part: Result, trial: Result) -> Fields:
 
     A failure that leaves the reward valid is the agent's own result, as for Harbor.
     """
-    if not part:
+    if not part or "trial_name" not in trial:
         return
     error = _exception(part)
     if not error:

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
-from rlpanel.sources.adapters.atif import folder_step, unix_seconds
+from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import LISTS, to_python
 from rlpanel.sources.records.record_types import Record
@@ -50,6 +50,7 @@ class InspectLog:
     name = "Inspect"
     looks = "*.eval, or {time}_{task}_{id}.json with 'eval' and 'samples' (Inspect)"
     document_name = re.compile(r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d.*\.json")
+    lacks_steps = True
     path_in_run = re.compile(r"(?<![^/])step_\d+/[^/]+\.(?:eval|json)$")
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
@@ -68,7 +69,7 @@ class InspectLog:
         for key in ("id", "epoch"):
             if any(sample.get(key) is None for sample in samples):
                 raise LineError(f"Inspect: a sample has no {key!r}")
-        step, records = folder_step(path), []
+        step, records = 0, []
         for sample in samples:
             record = build_record(step, _fields(sample, spec), path, full=full)
             if (tokens := _written_tokens(sample, spec)) is not None:

@@ -1,28 +1,35 @@
 """Reads files with unknown keys through the user's mapping: ``prompt=input,reward=score``.
 
-Keys that are not in the mapping are read as native keys. A dot enters an object: ``reward=scores.total``. An
-integer is the step of all lines, for logs without one: ``step=0``. A line may hold one sample, or several as
-columns: lists of equal length, and values that all samples share.
+Keys that are not in the mapping are read as native keys. A dot enters an object or a list:
+``reward=scores.total``, ``response=choices.0.text``. An integer is the step of all lines, for logs without
+one: ``step=0``. A line may hold one sample, or several as columns: lists of equal length, and values that all
+samples share.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlpanel import schema
 from rlpanel.errors import LineError, SettingError
-from rlpanel.sources.adapters.columnar import count_samples, is_list
+from rlpanel.sources.adapters.columnar import count_samples, holds_samples, is_list, split_group
 from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
-from rlpanel.sources.records.record_types import Record, number_from_name, step_from_path
+from rlpanel.sources.records.path_numbers import step_from_path
+from rlpanel.sources.records.record_types import Record
 
 _TEXTS = ("prompt", "response", "messages")
+_ABSENT = object()
 _NUMBER, _QUOTED_NUMBER = re.compile(r"-?\d{1,16}", re.ASCII), re.compile(r'"-?\d+"', re.ASCII)
+#: Fewest columns of a table that is one object.
+_LEAST_COLUMNS = 2
+#: The part of a path that leads to objects.
+_STARS = re.compile(r"(?:[^*]*\.)?\*(?:\.\*)*(?=\.)")
 _KNOWN = (*schema.CANONICAL, "messages", "rewards", "prompt_token_ids")
 
 
@@ -55,39 +62,97 @@ class MappedAdapter:
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the line has a step and a text under a mapped key."""
+        document = listed_columns(document)
         return bool(self._texts(document)) and self._step(document, path) is not None
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
         """Read the line's samples."""
-        mapped = dict(self.keys)
+        document, mapped = listed_columns(document), dict(self.keys)
         if self._step(document, path) is None:
             raise LineError(f"no {mapped.get('step', 'step')!r}, and the file's name contains no step")
         wanted = [mapped.get(name, name) for name in _TEXTS[:2]]
         if not self._texts(document):
             raise LineError(f"neither {wanted[0]!r} nor {wanted[1]!r}, which the mapping requires")
-        samples = self._split(document) if self._is_columnar(document) else (document,)
+        samples: Iterable[Mapping[str, Any]]
+        if any(_prefix_of(key) for _, key in self.keys):
+            samples = (part for item in self._split_items(document) for part in self._parts(item))
+        elif self._is_columnar(document):
+            samples = self._split(document)
+        else:
+            samples = self._parts(document)
         return [build_record(self._step(each, path), self._fields(each), path, full=full) for each in samples]
+
+    def absent_from(self, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """Return the mapped names and keys that no record has."""
+        return {
+            name: key
+            for name, key in self.keys
+            if all(value_at(record, key, _ABSENT) is _ABSENT for record in records)
+        }
 
     def _texts(self, document: Mapping[str, Any]) -> list[Any]:
         mapped = dict(self.keys)
-        values = (_value_at(document, mapped.get(name, name)) for name in _TEXTS)
+        values = (value_at(document, mapped.get(name, name)) for name in _TEXTS)
         return [value for value in values if value is not None]
 
     def _is_columnar(self, document: Mapping[str, Any]) -> bool:
-        """Return True if the step or each text is a list with one item per sample.
+        """Return True if the step, the response or each text is a list with one item per sample.
 
         A list of objects is not: it is the conversation of a single sample.
         """
-        step = None if self.step is not None else _value_at(document, dict(self.keys).get("step", "step"))
-        return is_list(step) or all(is_list(text) and _holds_samples(text) for text in self._texts(document))
+        step = None if self.step is not None else value_at(document, dict(self.keys).get("step", "step"))
+        return is_list(step) or all(map(holds_samples, self._texts(document)))
+
+    def _responses(self, document: Mapping[str, Any]) -> tuple[Any, list[Any]]:
+        """Return the response of a line, and its rewards, which are lists if it holds a group."""
+        mapped = dict(self.keys)
+        rewards = {"reward", *(name for name in mapped if name.startswith("reward"))}
+        response = value_at(document, mapped.get("response", "response"))
+        return response, [value_at(document, mapped.get(name, name)) for name in rewards]
+
+    def _parts(self, document: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+        """Return the samples of an object, which may hold a group."""
+        return self._split_group(document) if holds_samples(self._responses(document)[0]) else (document,)
+
+    def _split_items(
+        self, document: Mapping[str, Any], paths: Mapping[str, str] | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield one document per object to which the keys' ``*`` lead, with what is around the objects."""
+        paths = {key: key for _, key in self.keys} if paths is None else paths
+        prefix = next(filter(None, map(_prefix_of, paths.values())), "")
+        if not prefix:
+            yield {key: value for key, value in document.items() if key not in paths.values()} | {
+                key: value_at(document, path) for key, path in paths.items()
+            }
+            return
+        items, outer = list(objects_at(document, prefix)), prefix.partition(".")[0]
+        left_out = document.keys() if outer == "*" else {outer}
+        around = {key: to_python(value) for key, value in document.items() if key not in left_out}
+        inner = {key: path for key, path in paths.items() if _prefix_of(path) == prefix}
+        others = {key: path for key, path in paths.items() if not _prefix_of(path)}
+        around |= {key: to_python(value_at(document, path)) for key, path in others.items()}
+        count = count_samples({prefix: items}, len(around) + max(map(len, items), default=0))
+        below = {key: path[len(prefix) + 1 :] for key, path in inner.items()}
+        for item, shared in zip(items, split_group(around, count), strict=True):
+            for sample in self._split_items(item, below):
+                yield sample | {key: value for key, value in shared.items() if key not in below}
+
+    def _split_group(self, document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield one document per sample of a group; dotted keys lead to values inside of objects."""
+        inside = {key: value_at(document, key) for _, key in self.keys if key not in document}
+        found = {**document, **{key: value for key, value in inside.items() if value is not None}}
+        values = {key: to_python(value) for key, value in found.items()}
+        response, rewards = self._responses(values)
+        lists = {f"reward {at}": each for at, each in enumerate(rewards) if is_list(each)}
+        yield from split_group(values, count_samples({"response": response} | lists, len(values)))
 
     def _split(self, document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield one document per sample; LineError if lists that are fields differ in length."""
         mapped = [key for _, key in self.keys]
-        inside = {key: _value_at(document, key) for key in mapped if key not in document}
+        inside = {key: value_at(document, key) for key in mapped if key not in document}
         found = {**document, **{key: value for key, value in inside.items() if value is not None}}
         values = {key: to_python(value) for key, value in found.items()}
-        lists = {key: each for key, each in values.items() if isinstance(each, list)}
+        lists = {key: each for key, each in values.items() if isinstance(each, list) and each}
         columns = {key: each for key, each in lists.items() if key in mapped or key in _KNOWN}
         count = count_samples(columns, len(values))
         columns |= {key: each for key, each in lists.items() if len(each) == count}
@@ -97,18 +162,19 @@ class MappedAdapter:
     def _step(self, document: Mapping[str, Any], path: str) -> Any:
         if self.step is not None:
             return self.step
-        value = _value_at(document, dict(self.keys).get("step", "step"))
-        if value is not None:
-            return value
-        named = step_from_path(path)
-        return number_from_name(path) if named is None else named
+        value = self._logged_step(document)
+        return step_from_path(path) if value is None else value
+
+    def _logged_step(self, document: Mapping[str, Any]) -> Any:
+        """Return the step in a line; None without one, or if all lines have the same."""
+        return None if self.step is not None else value_at(document, dict(self.keys).get("step", "step"))
 
     def _fields(self, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yield the values under rlpanel's names; another key with such a name becomes ``logged_<name>``."""
         mapped = dict(self.keys)
         taken = mapped.keys() | ({"step"} if self.step is not None else set())
         for name, key in mapped.items():
-            if name != "step" and (value := _value_at(document, key)) is not None:
+            if name != "step" and (value := value_at(document, key)) is not None:
                 yield name, value
         for key, value in document.items():
             if key not in mapped.values():
@@ -120,16 +186,74 @@ def _holds_samples(values: Any) -> bool:
     return len(values) > 0 and not hasattr(values[0], "keys")
 
 
-def _value_at(document: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a key or of a dotted path into objects; None if it does not exist."""
+def listed_columns(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a table's columns as lists if they are objects by row, as pandas writes them; else the document.
+
+    All values must be objects with the same keys, which count from 0.
+    """
+    if len(document) < _LEAST_COLUMNS or not hasattr(next(iter(document.values())), "keys"):
+        return document
+    values = [to_python(value) for value in document.values()]
+    rows = [str(row) for row in range(len(values[0]))]
+    if not rows or not all(isinstance(value, dict) and list(value) == rows for value in values):
+        return document
+    return {key: list(value.values()) for key, value in zip(document, values, strict=True)}
+
+
+def _prefix_of(path: str) -> str:
+    """Return the part of a path up to its first ``*``, or several in a row; empty without one."""
+    found = _STARS.match(path)
+    return found[0] if found is not None else ""
+
+
+def objects_at(document: Mapping[str, Any], prefix: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects to which a path leads; each ``*`` stands for all items of a list or an object.
+
+    Raises
+    ------
+    LineError
+        If something else is there.
+    """
+    found: list[Any] = [document]
+    for part in prefix.split("."):
+        values = [to_python(value) for value in found]
+        if part != "*":
+            found = [value[part] for value in values if isinstance(value, Mapping) and part in value]
+            continue
+        found = []
+        for value in values:
+            if not isinstance(value, (list, Mapping)):
+                raise LineError(f"{prefix!r} leads to something else than objects")
+            found += value if isinstance(value, list) else value.values()
+    for item in map(to_python, found):
+        if not isinstance(item, dict):
+            raise LineError(f"{prefix!r} leads to something else than objects")
+        yield item
+
+
+def value_at(document: Mapping[str, Any], key: str, default: Any = None) -> Any:
+    """Return the value of a key or of a dotted path into objects and lists; the default without one.
+
+    ``*`` stands for each object of a list: the value is the list of theirs.
+    """
     if key in document or "." not in key:
-        return document.get(key)
-    value: Any = document
-    for part in key.split("."):
+        return document.get(key, default)
+    return _value_in(document, key.split("."), default)
+
+
+def _value_in(value: Any, parts: Sequence[str], default: Any) -> Any:
+    for at, part in enumerate(parts):
         value = to_python(value)
-        if not isinstance(value, dict) or part not in value:
-            return None
-        value = value[part]
+        if part == "*" and isinstance(value, (list, Mapping)):
+            items = value if isinstance(value, list) else value.values()
+            found = [_value_in(item, parts[at + 1 :], None) for item in items]
+            return found if any(each is not None for each in found) else default
+        if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, Mapping) and part in value:
+            value = value[part]
+        else:
+            return default
     return value
 
 

@@ -18,7 +18,7 @@ from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.adapters.responses_api import chat_messages, join_snapshots
 from rlpanel.sources.records.fields import build_record, require_keys
 from rlpanel.sources.records.json_parser import to_python
-from rlpanel.sources.records.record_types import Record, step_from_path
+from rlpanel.sources.records.record_types import Record
 
 _PARAMS, _FAILURE, _MASK = "responses_create_params", "_ng_failure_class", "mask_sample"
 _NAMES = {
@@ -40,6 +40,7 @@ class NemoGym:
     name = "NeMo Gym"
     looks = "*.jsonl with 'responses_create_params', 'response' and 'reward', or with '_ng_failure_class' "
     looks += "(NeMo Gym)"
+    lacks_steps = True
     path_in_run = re.compile(r"(?<![^/])step_\d+/[^/]+\.jsonl$")
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
@@ -54,7 +55,7 @@ class NemoGym:
                 rollout[key] = {}  # it failed before there was one
             if not isinstance(rollout.get(key), dict):
                 raise LineError(f"{key!r} is not an object" if key in rollout else f"no {key!r}")
-        return [build_record(step_from_path(path) or 0, _fields(rollout, path), path, full=full)]
+        return [build_record(0, _fields(rollout, path), path, full=full)]
 
 
 def _fields(rollout: Mapping[str, Any], path: str) -> Fields:
@@ -102,7 +103,7 @@ def _outcome(rollout: Mapping[str, Any], response: Mapping[str, Any]) -> Fields:
     if masked:
         split = rollout.get("split") or "train"
         yield "split", "discarded" if split == "train" else f"discarded {split}"
-    if failure is None:
+    if failure is None and response.get("status") != "completed":  # image_tools writes this alone
         require_keys(response, "response", "incomplete_details")
     details = response.get("incomplete_details")
     if details is not None:

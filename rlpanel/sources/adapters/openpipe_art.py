@@ -24,7 +24,8 @@ from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.adapters.responses_api import chat_messages
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse_value, to_python
-from rlpanel.sources.records.record_types import Record, number_from_name
+from rlpanel.sources.records.path_numbers import number_from_name
+from rlpanel.sources.records.record_types import Record
 
 #: A chat message, or a choice of the model: ``{"finish_reason", "message", "logprobs"}``.
 Item = dict[str, Any]

@@ -15,7 +15,8 @@ from typing import Any
 
 from rlpanel.errors import LineError
 from rlpanel.sources.records.fields import build_record
-from rlpanel.sources.records.record_types import FlatFormat, Record, number_from_name
+from rlpanel.sources.records.path_numbers import number_from_name, step_from_path
+from rlpanel.sources.records.record_types import FlatFormat, Record
 
 _NAMES = {"input": "prompt", "output": "response", "gts": "ground_truth", "score": "reward"}
 #: Most digits of a session's and a turn's number.
@@ -57,25 +58,31 @@ def _complete(document: dict[str, Any]) -> bool:
     return True
 
 
+def _step_of(path: str) -> int | None:
+    """Return the step that a file is named after, or else a folder of a log that is like verl's."""
+    named = number_from_name(path)
+    return step_from_path(path) if named is None else named
+
+
 class Verl:
     """Adapter for verl's rollout and validation dumps."""
 
     name = "verl"
     looks = "{step}.jsonl with 'input', 'output' and 'score' (verl)"
-    flat_format = FlatFormat(_NAMES, number_from_name, _complete, ("uid",))
+    flat_format = FlatFormat(_NAMES, _step_of, _complete, ("uid",))
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the line has verl's three keys, and the line or the file's name has a step."""
-        has_step = "step" in document or number_from_name(path) is not None
+        has_step = "step" in document or _step_of(path) is not None
         return has_step and {"input", "output", "score"} <= document.keys()
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
         """Read the line's only sample; a row that fills a batch has none."""
         if "input" not in document and "output" not in document:
             raise LineError("neither 'input' nor 'output'")
-        step = document["step"] if "step" in document else number_from_name(path)
+        step = document["step"] if "step" in document else _step_of(path)
         if step is None:
-            raise LineError("no 'step', and the file's name is not a number")
+            raise LineError("no 'step', and the file's path names none")
         if _is_padding(document.get("uid")):
             return []
         return [build_record(step, _fields(document), path, full=full)]

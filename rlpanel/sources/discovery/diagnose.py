@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -17,11 +18,20 @@ from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.discovery.file_names import display_name, is_hidden_name, is_rollout_name
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.discovery.folder_walk import MAX_DEPTH, FolderWalk, is_file
-from rlpanel.sources.discovery.format_detection import FormatCache, first_lines, lacking_key
+from rlpanel.sources.discovery.format_detection import FormatCache, lacking_key
+from rlpanel.sources.discovery.found_records import (
+    MAX_KEY_CHARS,
+    MAX_KEYS,
+    Records,
+    count_of,
+    find_records,
+    holds_spans,
+)
 from rlpanel.sources.files.file_access import AnyPath, is_remote, reason_of, scan, stat
-from rlpanel.sources.readers import eval_archive, parquet, whole_file
+from rlpanel.sources.inference.content import keys_of
+from rlpanel.sources.readers import eval_archive, parquet
+from rlpanel.sources.readers.containers import first_lines
 from rlpanel.sources.records.json_parser import parse, to_python
-from rlpanel.sources.records.record_types import number_from_name, step_from_path
 
 #: Hidden folders of programs that hold no logs, most of them large.
 _PROGRAMS = frozenset(
@@ -54,7 +64,8 @@ def _holds_rollouts(folder: str) -> bool:
 
 #: Most files that are examined, and most files that are listed.
 _MAX_FILES, _MAX_LISTED = 2000, 8
-_MAX_KEYS, _MAX_KEY_CHARS = 6, 40
+#: Most files and folders that a message names.
+_MAX_NAMED = 3
 _SCALARS = (
     *("trainer_state.json", "scalars.jsonl", "metrics.jsonl", "trainer_log.jsonl", "experiment_log.jsonl"),
     "events.out.tfevents.",
@@ -65,17 +76,10 @@ _NO_TEXT_LOG = (
     "EasyR1's free text, from which neither the step nor the end of a response can be read; "
     "let its FileGenerationLogger write JSON lines, as docs/examples.md shows"
 )
-_UNITS = {parquet.SUFFIX: "rows", whole_file.SUFFIX: "a document", eval_archive.SUFFIX: "a zip file"}
-_ANY_STEP = "step=0"
+_TORCH = "PyTorch file; slime dumps can be converted: rlpanel convert slime FOLDER"
+_UNITS = {**dict.fromkeys((parquet.SUFFIX, ".arrow", ".csv", ".tsv"), "rows"), ".json": "a document"}
+_UNITS |= {eval_archive.SUFFIX: "a zip file"}
 _HIDDEN = "a hidden folder with rollouts; name it as the folder to open"
-_OTHER_DOCUMENT = "a JSON document; with a mapping (--map) it is read"
-#: Names that other logs use for a field, the likeliest first.
-_GUESSES = {
-    "prompt": ("input", "question", "query", "instruction", "problem", "prompts", "context"),
-    "response": ("output", "completion", "generation", "generated", "prediction", "answer", "text"),
-    "reward": ("score", "rewards", "return", "accuracy", "acc"),
-    "step": ("global_step", "iteration", "iter", "epoch", "train_step", "version"),
-}
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,11 @@ class Diagnosis:
     hints : tuple of str
         Things to check or do.
     mapping : str
-        Suggested value of ``--map`` for the first unknown log; empty without a suggestion.
+        Value of ``--map`` that opens the likeliest file; empty if there is none.
+    records : Records or None
+        The likeliest file's records.
+    left_out : tuple of SeenFile
+        Those of ``seen`` that are passed over: links, hidden folders, folders that cannot be listed.
     """
 
     title: str
@@ -109,6 +117,40 @@ class Diagnosis:
     others: int = 0
     hints: tuple[str, ...] = ()
     mapping: str = ""
+    records: Records | None = None
+    left_out: tuple[SeenFile, ...] = ()
+
+    def lines(self, root: str | AnyPath, command: str = "index") -> list[str]:
+        """Return a message of at most three lines: what was found, what is missing, and what to type.
+
+        Parameters
+        ----------
+        root : path
+            The folder, as the user names it.
+        command : str
+            The command that opens it.
+        """
+        others = [f"{sight.name}: {sight.what}" for sight in self.left_out[:_MAX_NAMED]]
+        if self.records is not None:
+            found = f"{root} holds no rollouts: {self.records.found}"
+            others = [f"{self.records.file}: {self.records.problem}", *others]
+        else:
+            found = f"{root} holds no rollouts. {self.sentence}"
+            others = [f"{sight.name}: {sight.what}" for sight in self.seen[:_MAX_NAMED]]
+        return [found, *filter(None, ["; ".join([*others, *self.hints])]), *self._command(root, command)]
+
+    def _command(self, root: str | AnyPath, command: str) -> Iterator[str]:
+        """Yield the command that opens the folder; none if nothing can be opened."""
+        hidden = next((sight.name for sight in self.seen if sight.what == _HIDDEN), "")
+        folder = shlex.quote(os.path.join(root, hidden) if hidden else str(root))
+        if hidden:
+            yield f"rlpanel runs {folder}"
+        elif self.mapping:
+            yield f"rlpanel {command} {folder} --map {shlex.quote(self.mapping)}"
+        elif self.records is not None:
+            yield f"rlpanel map {folder}"
+        elif any(sight.what == _TORCH for sight in self.seen):
+            yield f"rlpanel convert slime {folder}"
 
 
 def diagnose(directory: Directory) -> Diagnosis:
@@ -136,17 +178,24 @@ def diagnose(directory: Directory) -> Diagnosis:
     config = directory.folder_configs.for_folder(root)
     problems = [*filter(None, [config.problem]), *map(str, config.unread)]
     if not paths:
-        return Diagnosis("No files to read", "The folder holds no files except these.", left_out)
+        return Diagnosis(
+            "No files to read", "The folder holds no files except these.", left_out, left_out=left_out
+        )
+    # Files whose names say that they hold rollouts come first.
+    readable = [path for path in paths if is_rollout_name(os.path.basename(path), any_document=True)]
+    records = find_records(str(root), readable, config.mapped)
     return Diagnosis(
         "No rollout log here",
-        f"{len(paths):,} file{'s' * (len(paths) > 1)} below the folder, but no known rollout log.",
+        f"{count_of(len(paths), 'file')} below the folder, but no known rollout log.",
         (
             *left_out,
             *(SeenFile(display_name(os.path.relpath(path, root)), _describe(path)) for path in listed),
         ),
         len(paths) - len(listed),
         tuple(problems),
-        next((mapping for path in likely if (mapping := _suggest_mapping(path))), ""),
+        records.mapping if records else "",
+        records,
+        left_out,
     )
 
 
@@ -223,10 +272,9 @@ def _describe(path: str) -> str:
     if name == _TEXT_LOG:
         return _NO_TEXT_LOG
     if name.endswith(".pt"):
-        return "PyTorch file; slime dumps can be converted: rlpanel convert slime FOLDER"
-    if not is_rollout_name(name):
-        is_document = name.endswith(whole_file.SUFFIX)
-        return _OTHER_DOCUMENT if is_document else "neither .jsonl nor .parquet"
+        return _TORCH
+    if not is_rollout_name(name, any_document=True):
+        return "neither .jsonl nor .parquet"
     try:
         if not stat(path).st_size:
             return "empty"
@@ -240,59 +288,16 @@ def _describe(path: str) -> str:
     if document is None:
         is_archive = name.endswith(eval_archive.SUFFIX)
         return "not a zip file, as Inspect's logs are" if is_archive else "no complete line yet"
-    if _holds_spans(document):
+    if holds_spans(keys_of([document])):
         return "spans of OpenTelemetry, which are not read"
     if lacking := lacking_key(document):
         return lacking
-    keys = [repr(key[:_MAX_KEY_CHARS]) for key in document]
-    more = f" and {len(keys) - _MAX_KEYS} more" if len(keys) > _MAX_KEYS else ""
+    keys = [repr(key[:MAX_KEY_CHARS]) for key in document]
+    more = f" and {len(keys) - MAX_KEYS} more" if len(keys) > MAX_KEYS else ""
     unit = _UNITS.get(os.path.splitext(name)[1], "lines")
-    missing = f"; no step: --map {_ANY_STEP} reads all as step 0" if _lacks_step(name, document) else ""
-    return f"{unit} with {', '.join(keys[:_MAX_KEYS])}{more}{missing}" if keys else f"{unit} without keys"
-
-
-def _holds_spans(document: Mapping[str, Any]) -> bool:
-    """Return True if a line is a span of OpenTelemetry, as its SDKs print it, or a batch of spans (OTLP)."""
-    if {"resourceSpans", "resource_spans"} & document.keys():
-        return True
-    place = to_python(document.get("context"))
-    keys = document.keys() | (place.keys() if isinstance(place, dict) else set())
-    return bool({"trace_id", "traceId"} & keys) and bool({"span_id", "spanId"} & keys)
+    return f"{unit} with {', '.join(keys[:MAX_KEYS])}{more}" if keys else f"{unit} without keys"
 
 
 def _first_line(path: str) -> Mapping[str, Any] | None:
     lines, _ = first_lines(path)
-    return parse(lines[0]) if lines else None
-
-
-def _suggest_mapping(path: str) -> str:
-    """Suggest a mapping for a log with unknown keys; KEY stands for a name that the user must fill in."""
-    try:
-        document = _first_line(path) if _name_priority(path) == 0 else None
-    except (LineError, OSError):
-        return ""
-    if not document or _holds_spans(document):
-        return ""
-    pairs = [
-        f"{name}={key}"
-        for name, guesses in _GUESSES.items()
-        if name not in document and (key := _first_key(document, guesses))
-    ]
-    pairs += [_ANY_STEP] if _lacks_step(os.path.basename(path), document) else []
-    return ",".join(pairs if _has_text(document) else ["prompt=KEY", "response=KEY", *pairs])
-
-
-def _first_key(document: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    return next((name for name in names if name in document), None)
-
-
-def _has_text(document: Mapping[str, Any]) -> bool:
-    """Return True if a line has a text, under rlpanel's name for it or under one that other logs use."""
-    names = ("prompt", "response", "messages", *_GUESSES["prompt"], *_GUESSES["response"])
-    return _first_key(document, names) is not None
-
-
-def _lacks_step(name: str, document: Mapping[str, Any]) -> bool:
-    """Return True for samples of which neither the line nor the file's name contains a step."""
-    named = step_from_path(name) is not None or number_from_name(name) is not None
-    return not named and _has_text(document) and not _first_key(document, ("step", *_GUESSES["step"]))
+    return {key: to_python(value) for key, value in parse(lines[0]).items()} if lines else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from rlpanel.errors import RunNotFound, describe_error
 from rlpanel.settings import Reading
+from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.discovery import step_folders
 from rlpanel.sources.discovery.file_names import (
     in_folder,
@@ -21,7 +22,7 @@ from rlpanel.sources.discovery.file_names import (
     split_of_folder,
     without_compressed_copies,
 )
-from rlpanel.sources.discovery.folder_config import FolderConfigs, from_settings
+from rlpanel.sources.discovery.folder_config import FolderConfig, FolderConfigs, from_settings
 from rlpanel.sources.discovery.folder_walk import (
     FolderTree,
     FolderWalk,
@@ -30,10 +31,10 @@ from rlpanel.sources.discovery.folder_walk import (
     skipped_link,
     target_of,
 )
-from rlpanel.sources.discovery.format_detection import FormatCache
-from rlpanel.sources.files.decompress import SUFFIXES
+from rlpanel.sources.discovery.format_detection import FileFormat, FormatCache
 from rlpanel.sources.files.file_access import (
     AnyPath,
+    Entry,
     Unread,
     is_remote,
     path_of,
@@ -41,10 +42,10 @@ from rlpanel.sources.files.file_access import (
     scan,
     too_many_open,
 )
-from rlpanel.sources.readers import eval_archive, parquet, sqlite, whole_file
-from rlpanel.sources.readers.compressed import CompressedFile
+from rlpanel.sources.inference.aliases import unknown_key
+from rlpanel.sources.inference.inference import agreed
+from rlpanel.sources.readers.containers import Container, open_reader
 from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.readers.whole_file import DocumentFile
 from rlpanel.sources.records.record_types import Adapter, for_file
 
 log = logging.getLogger(__name__)
@@ -89,13 +90,16 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class RolloutFileInfo:
-    """A rollout file in a run's folder; ``newer`` as in `FileFormat`."""
+    """A rollout file in a run's folder; the last four attributes are as in `FileFormat`."""
 
     path: str
     name: str
     adapter: Adapter
     status: os.stat_result
     newer: str = ""
+    keys: frozenset[str] = frozenset()
+    absent: tuple[str, ...] = ()
+    container: Container | None = None
 
 
 @dataclass(frozen=True)
@@ -109,9 +113,12 @@ class _Rollout:
     name: str
     run_folder: str
     adapter: Adapter
-    status: os.stat_result
-    rewarded: bool
-    newer: str
+    format: FileFormat
+
+    @property
+    def is_common(self) -> bool:
+        """Whether programs of all kinds write files with such a name."""
+        return not is_rollout_name(os.path.basename(self.path))
 
 
 class Directory:
@@ -132,7 +139,7 @@ class Directory:
     def __init__(self, root: str | os.PathLike[str], reading: Reading | None = None) -> None:
         self.root = path_of(root).resolve()
         reading = reading or Reading.from_environment()
-        self.folder_configs = FolderConfigs(self.root, from_settings(reading))
+        self.folder_configs = FolderConfigs(self.root, from_settings(reading), reading.opened_with)
         self._walk = FolderWalk(str(self.root), follow=reading.follow_links)
         self._formats = FormatCache()
         self.left_out: tuple[Unread, ...] = ()
@@ -151,7 +158,7 @@ class Directory:
             for rollout in self._listed(folder, unread):
                 members.setdefault(rollout.run_folder, (folder.tree, []))[1].append(rollout)
         self.left_out = tuple(sorted(unread, key=lambda skipped: (skipped.file.count("/"), skipped.file)))
-        infos = [_info(path, tree, rollouts) for path, (tree, rollouts) in members.items()]
+        infos = [_info(path, tree, _preferred(rollouts)) for path, (tree, rollouts) in members.items()]
         return sorted(infos, key=lambda info: (-info.modified, info.name))
 
     def has_runs(self) -> bool:
@@ -198,7 +205,7 @@ class Directory:
 
     def _list_run(self, run_folder: str, tree: FolderTree) -> tuple[list[RolloutFileInfo], list[Unread]]:
         """Return the files of a run as `find_files` does; links are inside if they lead into ``tree``."""
-        found: list[RolloutFileInfo] = []
+        found: list[_Rollout] = []
         unread: list[Unread] = []
 
         def refuse(path: str, error: OSError) -> None:
@@ -210,22 +217,43 @@ class Directory:
             problems: list[Unread] = []
             rollouts = list(self._rollouts(ListedFolder(folder, entries, tree), problems, run_folder))
             own = [rollout for rollout in rollouts if rollout.run_folder == run_folder]
-            found += [
-                RolloutFileInfo(rollout.path, rollout.name, rollout.adapter, rollout.status, rollout.newer)
-                for rollout in own
-            ]
+            found += own
             if folder == run_folder or own or not rollouts:  # otherwise the folder belongs to another run
                 unread += problems
-        return self._select(run_folder, found), unread
+        files = [
+            RolloutFileInfo(
+                *(each.path, each.name, each.adapter, each.format.status, each.format.newer),
+                *(each.format.keys, each.format.absent, each.format.container),
+            )
+            for each in _preferred(found)
+        ]
+        return self._select(run_folder, files), [*self._unknown_keys(run_folder, files), *unread]
+
+    def _unknown_keys(self, run_folder: str, found: list[RolloutFileInfo]) -> Iterator[Unread]:
+        """Yield the keys of the user's mapping that no file has, unless it is about other runs."""
+        mapped = self.folder_configs.for_folder(run_folder).mapped
+        is_meant = run_folder == str(self.root) or any(isinstance(f.adapter, MappedAdapter) for f in found)
+        if mapped is None or not found or not is_meant:
+            return
+        keys = frozenset[str]().union(*(file.keys for file in found))
+        for name, key in mapped.keys:
+            if all(name in file.absent for file in found):
+                yield Unread(f"map {name}={key}", unknown_key(name, key, keys), "")
 
     def _select(self, run_folder: str, found: list[RolloutFileInfo]) -> list[RolloutFileInfo]:
         """Return the files to read, sorted by name, with their adapters as the folder configures them."""
         config, folder = self.folder_configs.for_folder(run_folder), path_of(run_folder)
-        adapters = step_folders.select_files(folder, {file.name: file.adapter for file in found})
+        inferred = agreed(
+            {file.name: file.adapter for file in found}, {file.name: file.keys for file in found}
+        )
+        adapters = step_folders.select_files(folder, inferred)
         return [
             replace(
                 file,
-                adapter=in_folder(config.apply_to(for_file(adapters[file.name], file.path)), folder.name),
+                adapter=in_folder(
+                    config.apply_to(for_file(adapters[file.name], file.path)),
+                    step_folders.evaluation_in(file.name, file.adapter) or folder.name,
+                ),
             )
             for file in sorted(found, key=lambda file: file.name)
             if file.name in adapters
@@ -268,27 +296,75 @@ class Directory:
     def _rollouts(
         self, folder: ListedFolder, unread: list[Unread] | None = None, run_folder: str = ""
     ) -> Iterator[_Rollout]:
-        """Yield the rollout files of a folder; unreadable files that may be rollouts go to ``unread``."""
-        config, bound = self.folder_configs.for_folder(folder.path, run_folder), folder.tree.path
-        mapped_documents = config.mapped is not None and not is_checkpoint_folder(folder.entries)
-        for entry in without_compressed_copies(folder.entries):
-            if not is_rollout_name(entry.name, any_document=mapped_documents) or not is_file(entry):
-                continue
-            name, path = relative_name(entry.path, run_folder) if run_folder else "", entry.path
-            if entry.is_symlink():
-                target = target_of(entry.path, bound, follow=self._walk.follow)
-                if target.reason and unread is not None:
-                    unread.append(skipped_link(entry.path, name, target.reason))
-                path = target.path
-            result = self._formats.detect(path, entry.name, config) if path else None
-            if result is None:
-                continue
-            if result.adapter is not None:
-                owner = step_folders.run_folder(entry.path, result.adapter, bound)
-                file = result.adapter, result.status, result.rewarded, result.newer
-                yield _Rollout(path, name, owner, *file)
-            elif result.problem and unread is not None:
-                unread.append(Unread(name, result.problem))
+        """Yield the rollout files of a folder; unreadable files that may be rollouts go to ``unread``.
+
+        Documents and tables that any program may have written are read only where there are no others.
+        """
+        config, found = self.folder_configs.for_folder(folder.path, run_folder), 0
+        usual, common = _entries(folder.entries)
+        problems: list[Unread] = []
+        for entry in usual:
+            if (rollout := self._rollout(entry, folder, config, problems, run_folder)) is not None:
+                found += 1
+                yield rollout
+        in_common: list[Unread] = []
+        for number, entry in enumerate(() if found else common):
+            if number == _MAX_LOOKED and not found:
+                left = len(common) - number
+                reason = f"{left:,} more documents and tables: the first {number:,} hold no rollouts"
+                problems.append(
+                    Unread(relative_name(folder.path, run_folder or folder.path) + "/", reason, "")
+                )
+                break
+            if (rollout := self._rollout(entry, folder, config, in_common, run_folder)) is not None:
+                found += 1
+                yield rollout
+        if unread is not None:
+            unread += [*problems, *(in_common if found else ())]
+
+    def _rollout(
+        self, entry: Entry, folder: ListedFolder, config: FolderConfig, unread: list[Unread], run_folder: str
+    ) -> _Rollout | None:
+        """Return a file if it holds rollouts; a reason why it cannot be read goes to ``unread``."""
+        name, path = relative_name(entry.path, run_folder) if run_folder else "", entry.path
+        bound = folder.tree.path
+        if entry.is_symlink():
+            target = target_of(entry.path, bound, follow=self._walk.follow)
+            if target.reason and is_rollout_name(entry.name):
+                unread.append(skipped_link(entry.path, name, target.reason))
+            path = target.path
+        place = step_folders.place_in_run(entry.path, bound)
+        result = self._formats.detect(path, place, config) if path else None
+        if result is None:
+            return None
+        if result.adapter is None:
+            unread += [Unread(name, result.problem)] if result.problem else []
+            return None
+        owner = step_folders.run_folder(entry.path, result.adapter, bound)
+        return _Rollout(path, name, owner, result.adapter, result)
+
+
+def _preferred(rollouts: list[_Rollout]) -> list[_Rollout]:
+    """Leave out documents and tables beside a log: they may be a summary of it or a copy."""
+    return [each for each in rollouts if not each.is_common] or rollouts
+
+
+#: Documents and tables of a folder that are looked at if none of them holds rollouts.
+_MAX_LOOKED = 256
+
+
+def _entries(entries: list[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """Return the files whose names alone say that they may hold rollouts, and others that may, by name.
+
+    The latter are documents and tables, as programs of all kinds write them, except those of a checkpoint.
+    """
+    usual, common, is_checkpoint = [], [], is_checkpoint_folder(entries)
+    for entry in without_compressed_copies(entries):
+        if is_rollout_name(entry.name):
+            usual += [entry] if is_file(entry) else []
+        elif not is_checkpoint and is_rollout_name(entry.name, any_document=True):
+            common += [entry] if is_file(entry) else []
+    return usual, sorted(common, key=lambda entry: entry.name)
 
 
 def _info(folder: str, tree: FolderTree, members: list[_Rollout]) -> RunInfo:
@@ -296,9 +372,9 @@ def _info(folder: str, tree: FolderTree, members: list[_Rollout]) -> RunInfo:
         name=tree.name_of(folder),
         path=path_of(folder),
         files=len(members),
-        bytes=sum(rollout.status.st_size for rollout in members),
-        modified=max(rollout.status.st_mtime for rollout in members),
-        rewarded=any(rollout.rewarded for rollout in members),
+        bytes=sum(rollout.format.status.st_size for rollout in members),
+        modified=max(rollout.format.status.st_mtime for rollout in members),
+        rewarded=any(rollout.format.rewarded for rollout in members),
         root=path_of(tree.path),
         split=split_of_folder(path_of(folder).name, (rollout.adapter for rollout in members)),
     )
@@ -320,15 +396,4 @@ def discover(root: str | os.PathLike[str]) -> list[RunInfo]:
 
 def open_file(file: RolloutFileInfo, reading: Reading) -> JsonlFile:
     """Return the reader of a rollout file without reading anything yet."""
-    reader_class: type[JsonlFile] = JsonlFile
-    if file.name.endswith(parquet.SUFFIX):
-        reader_class = parquet.ParquetFile
-    elif file.name.endswith(sqlite.SUFFIX):
-        reader_class = sqlite.SqliteFile
-    elif file.name.endswith(eval_archive.SUFFIX):
-        reader_class = eval_archive.EvalArchive
-    elif file.name.endswith(whole_file.SUFFIX):
-        reader_class = DocumentFile
-    elif file.name.endswith(SUFFIXES):
-        reader_class = CompressedFile
-    return reader_class(file.path, file.name, file.adapter, reading.line_bytes)
+    return open_reader(file.container, file.path, file.name, file.adapter, reading.line_bytes)

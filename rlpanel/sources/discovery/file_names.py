@@ -15,7 +15,7 @@ from typing import Any
 from rlpanel.sources.adapters import ADAPTERS
 from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import Entry
-from rlpanel.sources.readers import eval_archive, parquet, sqlite, whole_file
+from rlpanel.sources.readers.containers import ARROW, CELLS, DOCUMENT, container_of, plain_name
 from rlpanel.sources.records.adapter_calls import WrappedAdapter
 from rlpanel.sources.records.record_types import Adapter, FlatFormat, Record, flat_format, shares_evaluation
 
@@ -23,16 +23,11 @@ from rlpanel.sources.records.record_types import Adapter, FlatFormat, Record, fl
 OWN_FOLDER = ".rlpanel"
 #: Hidden folders in which a trainer writes its runs: OpenPipe ART's.
 _RUN_FOLDERS = frozenset({".art"})
-_ROLLOUT_SUFFIXES = (
-    ".jsonl",
-    *(f".jsonl{suffix}" for suffix in SUFFIXES),
-    parquet.SUFFIX,
-    eval_archive.SUFFIX,
-    sqlite.SUFFIX,
-)
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 #: Adapters of JSON documents, each with the pattern of its files' names.
 _DOCUMENTS = [(adapter, adapter.document_name) for adapter in ADAPTERS if hasattr(adapter, "document_name")]
+#: Containers that programs of all kinds write.
+_COMMON = (DOCUMENT, CELLS, ARROW)
 #: Endings of a checkpoint's files. Its folder holds many JSON documents, some of them large.
 _CHECKPOINT = (".safetensors", ".bin", ".pt", ".pth", ".distcp", "tokenizer.json", "tokenizer_config.json")
 
@@ -40,18 +35,19 @@ _CHECKPOINT = (".safetensors", ".bin", ".pt", ".pth", ".distcp", "tokenizer.json
 def is_rollout_name(name: str, *, any_document: bool = False) -> bool:
     """Return True if a file of this name may hold rollouts.
 
-    Of JSON documents, only those with a name that a format declares may, or all with ``any_document``.
+    Of the files that many programs write, namely JSON documents and tables of text, only those with a name
+    that a format declares may, or all with ``any_document``.
     """
-    if name.startswith("."):
-        return False
-    if name.endswith(whole_file.SUFFIX):
+    container = None if name.startswith(".") else container_of(name)
+    if container in _COMMON:
         return any_document or document_adapter(name) is not None
-    return name.endswith(_ROLLOUT_SUFFIXES)
+    return container is not None
 
 
 def document_adapter(name: str) -> Adapter | None:
     """Return the adapter that declares this name for its JSON documents."""
-    return next((adapter for adapter, names in _DOCUMENTS if names.fullmatch(name)), None)
+    plain = plain_name(name).rpartition("/")[2]
+    return next((adapter for adapter, names in _DOCUMENTS if names.fullmatch(plain)), None)
 
 
 def is_checkpoint_folder(entries: list[Entry]) -> bool:

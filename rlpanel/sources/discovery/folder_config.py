@@ -1,6 +1,7 @@
 """Configuration for a run's files: from the ``rlpanel.toml`` next to them, or from settings for all runs.
 
     tokenizer = "tokenizer.json"
+    step = 0
 
     [map]
     prompt = "input"
@@ -42,7 +43,9 @@ from rlpanel.sources.files.file_access import (
     stamp_of,
     too_many_open,
 )
+from rlpanel.sources.records.adapter_calls import with_default_step
 from rlpanel.sources.records.detokenize import DetokenizingAdapter, load_tokenizer
+from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.record_types import Adapter
 
 RUN_JSON = "run.json"
@@ -106,7 +109,7 @@ def _parse(text: bytes) -> tuple[dict[str, Any], str]:
 
 
 NAME = "rlpanel.toml"
-_KEYS = {"map", "tokenizer", "reward_weights"}
+_KEYS = {"map", "tokenizer", "reward_weights", "step"}
 #: Larger files are not configurations and are ignored.
 _MAX_BYTES = 64 << 10
 #: Levels above the rollouts at which run.json is searched: rollouts may be in a subfolder of the run.
@@ -134,6 +137,8 @@ class FolderConfig:
         Weights of reward functions, for logs that contain no total reward.
     unread : tuple of Unread
         Files of the configuration that exist but are ignored.
+    step : int or None
+        Step of files that give none.
     """
 
     mapped: MappedAdapter | None = None
@@ -141,9 +146,16 @@ class FolderConfig:
     problem: str = ""
     weights: Weights = ()
     unread: tuple[Unread, ...] = ()
+    step: int | None = None
+
+    @property
+    def at_step(self) -> MappedAdapter | None:
+        """Adapter for a file that no other reads since it gives no step; None without a step for it."""
+        return None if self.step is None else replace(self.mapped or MappedAdapter(()), step=self.step)
 
     def apply_to(self, adapter: Adapter) -> Adapter:
-        """Return the adapter extended by the configured weights and tokenizer."""
+        """Return the adapter extended by the configured weights, step and tokenizer."""
+        adapter = with_default_step(adapter, self.step)
         if self.weights and hasattr(adapter, "weighted"):
             adapter = adapter.weighted(self.weights)
         return DetokenizingAdapter(adapter, self.tokenizer) if self.tokenizer else adapter
@@ -160,7 +172,7 @@ def from_settings(reading: Reading) -> FolderConfig:
     path = str(Path(reading.tokenizer).resolve()) if reading.tokenizer else ""
     if path:
         load_tokenizer(path)
-    return FolderConfig(parse_mapping(reading.map), path)
+    return FolderConfig(parse_mapping(reading.map), path, step=reading.step)
 
 
 class FolderConfigs:
@@ -171,10 +183,18 @@ class FolderConfigs:
     root : path
         Highest folder that is searched for a file, except for the parent of a run that is the root itself.
     settings : FolderConfig
+    opened_with : mapping of str to mapping, optional
+        Folder → mapping that a form opened it with, which comes before those of files and settings.
     """
 
-    def __init__(self, root: AnyPath, settings: FolderConfig) -> None:
+    def __init__(
+        self,
+        root: AnyPath,
+        settings: FolderConfig,
+        opened_with: Mapping[str, Mapping[str, str | int]] | None = None,
+    ) -> None:
         self._root, self._settings = root, settings
+        self._opened_with = {} if opened_with is None else opened_with
         self._cache: dict[str, tuple[Stamp, FolderConfig]] = {}
         self._run_files: dict[AnyPath, RunJson] = {}
 
@@ -194,6 +214,9 @@ class FolderConfigs:
             folders.append(self._root.parent)
         configs = (self._load(parent / NAME, bound) for parent in folders)
         config = next((loaded for loaded in configs if loaded), self._settings)
+        opened = next((keys for each in folders if (keys := self._opened_with.get(str(each)))), None)
+        if opened is not None:
+            config = replace(config, mapped=create_mapping(opened))
         weights, problem, unread = self._trainer_weights(folders[: _RUN_JSON_LEVELS + 1])
         problems = "; ".join(filter(None, (config.problem, problem)))
         return replace(
@@ -312,6 +335,10 @@ def _override(
         if not isinstance(content["map"], dict):
             raise SettingError('[map] must hold lines such as prompt = "input"')
         config = replace(config, mapped=create_mapping(content["map"]))
+    if "step" in content:
+        if type(content["step"]) is not int or abs(content["step"]) >= STEP_LIMIT:
+            raise SettingError("step must be an integer, as in step = 0")
+        config = replace(config, step=content["step"])
     if "tokenizer" in content:
         if not isinstance(content["tokenizer"], str):
             raise SettingError("tokenizer must be the path of a tokenizer.json")

@@ -1,8 +1,9 @@
 """Detects which adapter reads a file, from its name and its first lines.
 
-A file is read again only after it changed, because a root may have thousands of other files. A file that no
-adapter accepts is not a log. If it has all but one of the keys of a format, it is named, because a run
-without it might be incomplete. Writers that are newer than those tested are named, too.
+A file is read again only after it changed, because a root may have thousands of other files. If no adapter
+accepts a file, its fields are inferred from its first records (`rlpanel.sources.inference`). If that does not
+show rollouts either, but the file has all but one of the keys of a format, it is named, because a run without
+it might be incomplete. Writers that are newer than those tested are named, too.
 """
 
 from __future__ import annotations
@@ -11,24 +12,39 @@ import logging
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rlpanel.errors import LineError, RemoteError, SourceDamaged, SourceUnready, describe_error
 from rlpanel.sources.adapters import ADAPTERS, INSPECT, NATIVE, TRL, trl
-from rlpanel.sources.discovery.file_names import document_adapter
+from rlpanel.sources.adapters.key_mapping import MappedAdapter
+from rlpanel.sources.discovery.file_names import document_adapter, is_rollout_name
 from rlpanel.sources.discovery.folder_config import FolderConfig
-from rlpanel.sources.files.decompress import open_plain
 from rlpanel.sources.files.file_access import reason_of, stat, too_many_open
-from rlpanel.sources.readers import eval_archive, parquet, sqlite, whole_file
+from rlpanel.sources.inference import content
+from rlpanel.sources.inference.infer import infer, infer_document
+from rlpanel.sources.inference.inference import Inference
+from rlpanel.sources.readers.containers import (
+    ARCHIVE,
+    DOCUMENT,
+    LINES,
+    SNIFF_LINE_BYTES,
+    Container,
+    Content,
+    container_of,
+    read_contents,
+)
 from rlpanel.sources.records.adapter_calls import accepts, read_samples
-from rlpanel.sources.records.json_parser import is_whole, parse, to_python
+from rlpanel.sources.records.json_parser import parse, to_python
 from rlpanel.sources.records.record_types import Adapter
 
 #: A key, or several of which a line has one.
 _Key = str | tuple[str, ...]
 
+#: Keys of a line in BFCL's scores, which are read with its results: only failures are listed.
+_FAILURE = frozenset({"id", "model_name", "test_category", "valid"})
+_FAILURES = "lists only failures; open BFCL's result/{model}, which gets its scores from here"
 #: Keys of a format's lines by the name that is shown. All others of a format must be there to name one.
 _KEYS: tuple[tuple[str, tuple[_Key, ...]], ...] = (
     ("verl", ("input", "output", "score", "step")),
@@ -52,24 +68,44 @@ _KEYS: tuple[tuple[str, tuple[_Key, ...]], ...] = (
     ("rlpanel", ("step", "prompt", "response", "reward")),
 )
 _LEAST = 2
+#: Keys that other programs write as well: a line that has only these of a format may be anyone's.
+_COMMON = frozenset(
+    {"input", "output", "score", "step", "global_step", "content", "rewards", "prompt", "completion"}
+    | {"response", "responses", "scores", "reward", "messages", "task_id", "task", "run", "agent", "steps"}
+    | {"status", "config", "version", "samples", "eval", "tokens", "task_name", "is_correct", "split"}
+    | {"trajectories", "advantages", "iteration", "total_reward"}
+)
+#: Keys beside those in `_KEYS` that only this writer gives.
+_MARKS = {"verl": {"gts"}, "AReaL": {"head_version", "seqlen"}}
 
 
-def lacking_key(document: Mapping[str, Any]) -> str:
+def lacking_key(document: Mapping[str, Any], *, sure: bool = False) -> str:
     """Return which key a line lacks to be one of a known format; empty if it looks like none.
 
     Parameters
     ----------
     document : mapping
         A parsed line that no adapter accepts.
+    sure : bool
+        Whether the line must have a key of the format that hardly another program writes.
     """
     found: list[tuple[int, str]] = []
     for name, keys in _KEYS:
         lacking = [key for key in keys if not _has(document, key)]
-        if len(lacking) == 1 and len(keys) - 1 >= _LEAST:
+        if len(lacking) == 1 and len(keys) - 1 >= _LEAST and (not sure or _is_distinct(document, name, keys)):
             key = lacking[0]
             wanted = repr(key) if isinstance(key, str) else " or ".join(map(repr, key))
             found.append((len(keys), f"looks like a log of {name}, but has no {wanted}"))
+    if document.keys() >= _FAILURE:
+        return _FAILURES
     return max(found, default=(0, ""))[1]
+
+
+def _is_distinct(document: Mapping[str, Any], writer: str, keys: tuple[_Key, ...]) -> bool:
+    """Return True if a line has a key that hardly another program writes, or keys of this format only."""
+    names = {name for key in keys for name in ((key,) if isinstance(key, str) else key)}
+    found = (names | _MARKS.get(writer, set())) & document.keys()
+    return not _COMMON.issuperset(found) or (len(found) > _LEAST and len(found) == len(document))
 
 
 def _has(document: Mapping[str, Any], key: _Key) -> bool:
@@ -145,15 +181,10 @@ def _parts(version: str) -> tuple[int, ...]:
 
 log = logging.getLogger(__name__)
 
-#: Bytes and lines of a file that are searched for a line of a known format; the first line may be longer.
-SNIFF_BYTES = 1 << 20
-SNIFF_LINES = 20
-#: Longest first line that is parsed.
-SNIFF_LINE_BYTES = 64 << 20
+#: Longest line of which fields are inferred.
+_INFER_BYTES = 16 << 20
 #: Files whose names start like this are rollouts even if none of their lines can be parsed.
 _NAMED = ("rollout_data", "data_rank")
-#: Suffixes of files that are read whole to find out what they are.
-_WHOLE = (whole_file.SUFFIX, eval_archive.SUFFIX)
 _NO_STATUS = os.stat_result([0] * 10)
 
 
@@ -174,6 +205,14 @@ class FileFormat:
         Whether a sample of the first line that the adapter accepts has a reward.
     newer : str
         Says that a newer version of the trainer than the tested one wrote the file; empty otherwise.
+    inference : Inference or None
+        Fields of a file that no format's adapter accepts; None for other files.
+    keys : frozenset of str
+        Keys of the first records, inner ones with dots, if a mapping or an inference depends on them.
+    absent : tuple of str
+        Names that the user mapped to keys that no first record has.
+    container : Container or None
+        How the file holds its records; None for the usual one of its name.
     """
 
     adapter: Adapter | None
@@ -182,6 +221,10 @@ class FileFormat:
     problem: str = ""
     rewarded: bool = False
     newer: str = ""
+    inference: Inference | None = None
+    keys: frozenset[str] = frozenset()
+    absent: tuple[str, ...] = ()
+    container: Container | None = None
 
     def holds(self, now: os.stat_result) -> bool:
         """Return True if the file need not be read again. A file that shrank may have been replaced."""
@@ -204,7 +247,7 @@ class FormatCache:
         path : str
             Real path of the file.
         name : str
-            Name of the file or of the link to it.
+            Path of the file, or of the link to it, below the run: folders may name its step.
         config : FolderConfig
 
         Raises
@@ -232,9 +275,12 @@ def _read_format(
 ) -> tuple[FileFormat, bool]:
     """Read a file's first lines to find its format; also return whether the result may be cached."""
     try:
-        return replace(sniff(path, name, config.mapped), status=status), True
+        return replace(sniff(path, name, config.mapped, config.at_step), status=status), True
     except (SourceDamaged, SourceUnready) as error:
-        return FileFormat(_adapter_by_name(name), False, status, str(error)), True
+        named, known = _adapter_by_name(name), cached is not None and cached.adapter is not None
+        if cached is not None and known and named is None:  # it is being written again
+            return replace(cached, final=False, status=status, problem=str(error)), True
+        return FileFormat(named, False, status, str(error)), True
     except RemoteError as error:
         return cached or FileFormat(None, False, status, str(error)), False
     except OSError as error:
@@ -248,10 +294,15 @@ def _read_format(
         return FileFormat(_adapter_by_name(name), False, status, describe_error(error)), True
 
 
-def sniff(path: str, name: str, mapped: Adapter | None = None) -> FileFormat:
-    """Find the format of a file; a mapping given by the user is tried before all others.
+def sniff(
+    path: str, name: str, mapped: MappedAdapter | None = None, last: MappedAdapter | None = None
+) -> FileFormat:
+    """Find the format of a file: the user's mapping is tried before all others, and ``last`` after.
 
-    It is not final while the file is empty or has no complete line yet, or lacks a key of a known format.
+    ``last`` has the step that the user gives to files that name none.
+
+    It is not final while the file has fewer complete lines than are looked at, unless a format's adapter
+    accepts one, or if it lacks a key of a known format.
 
     Raises
     ------
@@ -259,81 +310,176 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> FileFormat:
         If the file cannot be read.
     """
     # A document that was read whole shows what it is; its name counts only while it cannot be read.
-    named = None if name.endswith(_WHOLE) else _adapter_by_name(name)
-    lines, final = first_lines(path)
-    candidates = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
-    for line in lines:
-        found = _adapter_by_line(candidates, path, name, line)
-        if found is not None:
-            return found
-    lacking = next(filter(None, map(_lacking_key, lines)), "") if named is None else ""
-    return FileFormat(
-        named, final and not lacking, _NO_STATUS, f"is not read: it {lacking}" if lacking else ""
-    )
+    base = name.rpartition("/")[2]
+    usual, declared = container_of(base), document_adapter(base) is not None
+    named = None if usual in (DOCUMENT, ARCHIVE) else _adapter_by_name(name)
+    contents: list[Content] = []
+    found: FileFormat | None = None
+    for each in read_contents(path, most=SNIFF_LINE_BYTES if declared else 0):
+        found = (
+            _mapped_format(mapped, each, name, last) if mapped is not None and not each.is_document else None
+        )
+        if (found := found or _accepted_format(each, path, name)) is not None:
+            is_settled = declared or each.container.kind not in ("document", "items")
+            return _with_content(found, each, mapped, is_settled=is_settled)
+        contents += [] if each.is_document else [each]
+    guesses = [
+        _with_content(_guessed_format(each, name, named, last), each, mapped, is_settled=each.container.grows)
+        for each in contents
+    ]
+    # Samples that are the values of an object come before a list inside of one of them.
+    guesses.sort(key=lambda each: (not each.problem, not _is_of_objects(each)))
+    if not (declared and guesses and guesses[0].problem):  # its parts are not samples
+        found = next(
+            (each for each in guesses if each.inference is not None and each.adapter is not None), None
+        )
+    found = found or next(iter(guesses), FileFormat(named, False, _NO_STATUS))
+    return found if declared or is_rollout_name(base) else replace(found, problem="")
 
 
-def first_lines(path: str) -> tuple[list[bytes], bool]:
-    """Return the first complete non-blank lines, and whether they are enough to decide the format.
+def _is_of_objects(found: FileFormat) -> bool:
+    return found.adapter is not None and found.inference is not None and found.inference.of_objects
 
-    The last line is complete without a newline if it is a whole JSON value. Zero bytes around lines are left
-    out.
+
+def _with_content(
+    found: FileFormat, each: Content, mapped: MappedAdapter | None, *, is_settled: bool
+) -> FileFormat:
+    """Return a format with what depends on the content it was found in."""
+    found = replace(found, final=found.final and is_settled, container=each.container)
+    if mapped is None:
+        return found
+    records = list(_records(each.lines))
+    return replace(found, keys=content.keys_of(records), absent=tuple(mapped.absent_from(records)))
+
+
+def _accepted_format(each: Content, path: str, name: str) -> FileFormat | None:
+    """Return the format of the first adapter that accepts one of the first records."""
+    adapters = [adapter for adapter in ADAPTERS if not each.is_document or hasattr(adapter, "document_name")]
+    for line in each.lines:
+        # The line is parsed once for all adapters, because it may be long.
+        document = _parsed(line)
+        adapter = next((each for each in adapters if document and accepts(each, name, document)), None)
+        if document and adapter is not None:
+            rewarded, newer = _has_reward(adapter, path, document), newer_version(adapter.name, document)
+            if adapter is TRL and not rewarded and (found := _unread_reward(each, path, name)):
+                return found
+            if adapter is NATIVE and (found := _renamed_response(document, each, name)):
+                return found
+            return FileFormat(adapter, True, _NO_STATUS, rewarded=rewarded, newer=newer)
+        del document
+        if each.container.kind == "items" and _keys_of(line) == _keys_of(each.lines[-1]):
+            break  # the last of the first records would be refused, too
+    return None
+
+
+def _guessed_format(
+    each: Content, name: str, named: Adapter | None, last: MappedAdapter | None
+) -> FileFormat:
+    """Return what is inferred from the first records, which no adapter accepts, or else ``last``."""
+    records = list(_records(each.lines))
+    looked_at = records[:1] if each.container.kind == "items" else records  # items of a list are alike
+    lacking = next(filter(None, map(lacking_key, looked_at)), "") if named is None else ""
+    is_other = bool(lacking) and not any(lacking_key(each, sure=True) for each in looked_at)
+    inference = infer(records, name) if records else None
+    if each.container == DOCUMENT and records:
+        inference = infer_document(records[0], name) or inference
+    inference = _at_step(inference, last) if inference is not None else None
+    if inference is not None and inference.is_run and (not lacking or is_other or lacking.endswith("'step'")):
+        return _inferred_format(inference, records, name, final=each.final)
+    accepted = next((record for record in records if last and accepts(last, name, record)), None)
+    if last is not None and accepted is not None:
+        return FileFormat(last, each.final, _NO_STATUS, rewarded=_has_reward(last, name, accepted))
+    problem, keys = f"is not read: it {lacking}" if lacking else "", content.keys_of(records)
+    return FileFormat(named, each.final and not lacking, _NO_STATUS, problem, inference=inference, keys=keys)
+
+
+def _unread_reward(each: Content, path: str, name: str) -> FileFormat | None:
+    """Return the inferred format of rows with TRL's keys if only the inference finds a reward."""
+    records = list(_records(each.lines))
+    if any(_has_reward(TRL, path, record) for record in records):
+        return None
+    inference = infer(records, name)
+    has_reward = inference.is_run and "reward" in inference.keys
+    return _inferred_format(inference, records, name, final=each.final) if has_reward else None
+
+
+def _renamed_response(document: Mapping[str, Any], each: Content, name: str) -> FileFormat | None:
+    """Return the format of lines with rlpanel's step and prompt, and a response under another name."""
+    if not {"response", "messages", "response_token_ids"}.isdisjoint(document):
+        return None
+    records = list(_records(each.lines))
+    inference = infer(records, name)
+    is_renamed = inference.is_run and {"response", "messages"} & inference.keys.keys()
+    return _inferred_format(inference, records, name, final=each.final) if is_renamed else None
+
+
+def _at_step(inference: Inference, last: MappedAdapter | None) -> Inference:
+    """Return an inference with the step that the user gives to files that name none."""
+    if last is None or "step" not in inference.missing:
+        return inference
+    others = tuple(lacked for lacked in inference.missing if lacked != "step")
+    return replace(inference, step=last.step, missing=others)
+
+
+def _mapped_format(
+    mapped: MappedAdapter, each: Content, name: str, last: MappedAdapter | None
+) -> FileFormat | None:
+    """Return the format of a file with the mapped keys; None if it lacks them.
+
+    What the mapping does not name and the file lacks otherwise, such as the step, is inferred.
     """
-    if path.endswith(parquet.SUFFIX):
-        return parquet.first_lines(path, SNIFF_LINES), True
-    if path.endswith(sqlite.SUFFIX):
-        return sqlite.first_lines(path, SNIFF_LINES, SNIFF_LINE_BYTES), False
-    if path.endswith(eval_archive.SUFFIX):
-        return eval_archive.first_lines(path, SNIFF_LINE_BYTES), False
-    if path.endswith(whole_file.SUFFIX):
-        return whole_file.first_lines(path, SNIFF_LINE_BYTES), False
-    lines: list[bytes] = []
-    bytes_read = 0
-    with open_plain(path) as file:
-        while bytes_read < SNIFF_BYTES and len(lines) < SNIFF_LINES:
-            line = file.readline(SNIFF_LINE_BYTES)
-            bytes_read += len(line)
-            text = line.rstrip(b"\n").strip(b"\0")
-            if not line.endswith(b"\n"):
-                lines += [text] if text and is_whole(text) else []
-                return lines, len(line) == SNIFF_LINE_BYTES
-            if text and not text.isspace():
-                lines.append(text)
-    return lines, True
+    records = list(_records(each.lines))
+    absent = mapped.absent_from(records)
+    accepted = next((record for record in records if accepts(mapped, name, record)), None)
+    if accepted is not None:
+        rewarded = _has_reward(mapped, name, accepted)
+        return FileFormat(mapped, each.final or not absent, _NO_STATUS, rewarded=rewarded)
+    if not records or {"prompt", "response", "messages"} & absent.keys():
+        return None
+    inference = _at_step(infer(records, name, mapped), last)
+    return _inferred_format(inference, records, name, final=each.final) if inference.is_run else None
+
+
+def _inferred_format(
+    inference: Inference, records: list[dict[str, Any]], name: str, *, final: bool
+) -> FileFormat:
+    """Return the format of a file whose fields were inferred."""
+    adapter, keys = inference.adapter(), content.keys_of(records)
+    rewarded = _has_reward(adapter, name, records[0])
+    return FileFormat(adapter, final, _NO_STATUS, rewarded=rewarded, inference=inference, keys=keys)
+
+
+def _records(lines: list[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the objects in lines, without those in very long ones."""
+    for line in lines:
+        document = _parsed(line) if len(line) <= _INFER_BYTES else None
+        if document:
+            yield {key: to_python(value) for key, value in document.items()}
+
+
+def _keys_of(line: bytes) -> frozenset[str]:
+    return frozenset(_parsed(line) or ())
 
 
 def _adapter_by_name(name: str) -> Adapter | None:
     """Return the adapter of a file whose name alone shows that it holds rollouts."""
-    if name.endswith(eval_archive.SUFFIX):
+    name = name.rpartition("/")[2]
+    usual = container_of(name)
+    if usual == ARCHIVE:
         return INSPECT
-    if name.startswith(_NAMED) and not name.endswith((parquet.SUFFIX, whole_file.SUFFIX)):
-        return NATIVE
-    if name.endswith(whole_file.SUFFIX):
+    if usual == DOCUMENT:
         return document_adapter(name)
+    if usual == LINES and name.startswith(_NAMED):
+        return NATIVE
     return TRL if trl.NAME.fullmatch(name) else None
 
 
-def _adapter_by_line(candidates: tuple[Adapter, ...], path: str, name: str, line: bytes) -> FileFormat | None:
-    """Return the format of the first adapter that accepts a line.
-
-    The line is parsed once, because it may be long.
-    """
+def _parsed(line: bytes) -> Mapping[str, Any] | None:
+    """Return the object in a line; None for any other line."""
     try:
-        document = parse(line)
+        return parse(line)
     except LineError:
         return None
-    adapter = next((adapter for adapter in candidates if accepts(adapter, name, document)), None)
-    if adapter is None:
-        return None
-    newer = newer_version(adapter.name, document)
-    return FileFormat(adapter, True, _NO_STATUS, rewarded=_has_reward(adapter, path, document), newer=newer)
-
-
-def _lacking_key(line: bytes) -> str:
-    """Return which key of a known format a line lacks; empty if it looks like none."""
-    try:
-        return lacking_key(parse(line))
-    except LineError:
-        return ""
 
 
 def _has_reward(adapter: Adapter, path: str, document: Any) -> bool:

@@ -1,7 +1,8 @@
 """Finds the files of runs that write one subfolder per step or per policy version.
 
-The adapter of such files has ``path_in_run``, a pattern that matches the end of their path: the part below
-the run's folder.
+The adapter of a trainer's files has ``path_in_run``, a pattern that matches the end of their path: the part
+below the run's folder. Other files belong to the folder above all those that are named after a step or a rank
+(``step_1/rank_0``). Such a folder may hold one folder per split.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from rlpanel.sources.adapters.harbor import holds_trial, join_result, repeated_r
 from rlpanel.sources.adapters.miles import repeated_columns
 from rlpanel.sources.adapters.openpipe_art import OpenPipeArt
 from rlpanel.sources.adapters.skyrl import SkyRL, join_steps
-from rlpanel.sources.discovery.file_names import is_searchable_name
+from rlpanel.sources.discovery.file_names import is_searchable_name, names_evaluation
 from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of, scan
-from rlpanel.sources.prime.prime_rl import STEP, PlacedTraces, PrimeRL, place_above, superseded
+from rlpanel.sources.prime.prime_rl import PlacedTraces, PrimeRL, place_above, superseded
 from rlpanel.sources.prime.prime_rl_stream import discarded, follow_annotations
 from rlpanel.sources.prime.prime_rl_tokens import PrimeTokens, join_exports
+from rlpanel.sources.records.path_numbers import folder_step, names_part
 from rlpanel.sources.records.record_types import Adapter
+from rlpanel.sources.trajectories.coding_agents import judged, repeated_predictions
 
 #: Names of subfolders that may be part of the run that contains them.
 _PARTS = re.compile(
@@ -32,11 +35,15 @@ _PARTS = re.compile(
     r"|iteration_\d+"  # tinker-cookbook
     r"|trajectory|dashboard_columns"  # miles
     r"|trajectories"  # ART
-    r"|agent|steps"  # Harbor
+    r"|agent|steps|metadata"  # Harbor
+    r"|simulations"  # tau2-bench
+    r"|live|non_live|multi_turn|agentic|memory|format_sensitivity"  # BFCL
+    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|subagents"  # Claude Code
 )
 #: Name of a folder all of whose subfolders are parts: ART names them after the user's splits.
 _WHOLE = "trajectories"
 _MAX_DEPTH = 5
+_TRAIN = frozenset({"train", "training"})
 
 Place = tuple[str, list[Entry]]
 
@@ -45,12 +52,46 @@ def run_folder(path: str, adapter: Adapter, root: str) -> str:
     """Return the folder of the run that a file belongs to; never a folder above the root."""
     folder = path_of(path).parent
     pattern = getattr(adapter, "path_in_run", None)
-    match = pattern.search(_plain_name(path)) if pattern is not None else None
+    if pattern is None:
+        return _above_parts(folder, root)
+    match = pattern.search(_plain_name(path))
     for _ in range(match.group().count("/") if match else 0):
         if str(folder) == root:
             break
         folder = folder.parent
+    return _above_parts(folder, root) if getattr(adapter, "lacks_steps", False) else str(folder)
+
+
+def _above_parts(folder: AnyPath, root: str) -> str:
+    """Return the folder above those that are one step or rank of a run, or one split of such a part."""
+    is_split = _names_split(folder.name) and names_part(folder.parent.name)
+    if is_split and root not in (str(folder), str(folder.parent)):
+        folder = folder.parent
+    for _ in range(_MAX_DEPTH):
+        if str(folder) == root or not names_part(folder.name):
+            break
+        folder = folder.parent
     return str(folder)
+
+
+def place_in_run(path: str, root: str) -> str:
+    """Return a file's path below the run that it belongs to if no trainer's format says otherwise."""
+    return path[len(_above_parts(path_of(path).parent, root).rstrip("/")) + 1 :]
+
+
+def evaluation_in(name: str, adapter: Adapter) -> str:
+    """Return the part of a file's name below its run that says that it holds evaluations; empty if none does.
+
+    Names of files count in folders of steps and ranks only: there, they stand beside those of training.
+    """
+    *folders, file = name.split("/")
+    if not folders or getattr(adapter, "path_in_run", None) is not None:
+        return ""
+    return next(filter(names_evaluation, (*folders, file.partition(".")[0])), "")
+
+
+def _names_split(name: str) -> bool:
+    return name in _TRAIN or names_evaluation(name)
 
 
 def candidate_folders(
@@ -61,9 +102,9 @@ def candidate_folders(
     ``refuse`` is called with each subfolder that cannot be listed, and the error.
     """
     yield folder, entries
-    whole = path_of(folder).name == _WHOLE
+    name = path_of(folder).name
     for entry in entries if depth else ():
-        if entry.is_dir(follow_symlinks=False) and (whole or _is_part(entry)):
+        if entry.is_dir(follow_symlinks=False) and (name == _WHOLE or _is_part(entry, name)):
             try:
                 children = scan(entry.path)
             except FileNotFoundError:
@@ -74,9 +115,14 @@ def candidate_folders(
             yield from candidate_folders(entry.path, children, refuse, depth - 1)
 
 
-def _is_part(entry: Entry) -> bool:
-    """Return True if a subfolder may be part of the run; a trial is recognised by what it holds."""
-    if _PARTS.fullmatch(entry.name):
+def _is_part(entry: Entry, above: str) -> bool:
+    """Return True if a subfolder may be part of the run; a trial is recognised by what it holds.
+
+    ``above`` is the name of the folder that contains it.
+    """
+    if _PARTS.fullmatch(entry.name) or names_part(entry.name):
+        return True
+    if names_part(above) and _names_split(entry.name):
         return True
     return is_searchable_name(entry.name) and holds_trial(entry.path)
 
@@ -86,16 +132,23 @@ def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Ada
     trajectories = {name for name, adapter in found.items() if isinstance(adapter, Atif)}
     finals = superseded(set(found))
     repeated = repeated_columns(set(found)) | repeated_results(set(found), trajectories)
+    repeated |= repeated_predictions(found)
     all_traces = {name for name, adapter in found.items() if isinstance(adapter, PrimeRL)}
     current = {name: adapter for name, adapter in found.items() if name not in finals.keys() | repeated}
     traces = {name for name, adapter in current.items() if isinstance(adapter, PrimeRL)}
-    exports = {name: _step(name) for name, adapter in current.items() if isinstance(adapter, PrimeTokens)}
+    exports = {
+        name: folder_step(name) for name, adapter in current.items() if isinstance(adapter, PrimeTokens)
+    }
     folders = {step: folder / PurePosixPath(name).parent for name, step in exports.items()}
-    joined_steps = {_step(name) for name in traces if "/train/" in f"/{name}"}
-    arranged = {name: adapter for name, adapter in current.items() if exports.get(name) not in joined_steps}
+    joined_steps = {folder_step(name) for name in traces if "/train/" in f"/{name}"}
+    arranged = {
+        name: adapter
+        for name, adapter in current.items()
+        if name not in exports or exports[name] not in joined_steps
+    }
     for name in traces & arranged.keys():
-        if "/train/" in f"/{name}" and _step(name) in folders:
-            arranged[name] = join_exports(folders[_step(name)])
+        if "/train/" in f"/{name}" and folder_step(name) in folders:
+            arranged[name] = join_exports(folders[folder_step(name)])
         elif (followed := follow_annotations(folder, name)) is not None:
             arranged[name] = followed
     arranged |= {
@@ -106,6 +159,7 @@ def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Ada
     for name in [name for name, adapter in arranged.items() if isinstance(adapter, SkyRL)]:
         arranged[name] = join_steps(folder / name)
     arranged |= {name: join_result(folder, name) for name in trajectories}
+    arranged |= judged(path_of(folder), arranged)
     arranged |= {name: discarded(folder, final) for name, final in finals.items()}
     if above := place_above(str(folder)):
         arranged |= {name: PlacedTraces(arranged[name], above) for name in arranged.keys() & all_traces}
@@ -115,8 +169,3 @@ def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Ada
 def _plain_name(path: str) -> str:
     """Return a path without the suffix of compression: a compressed file belongs to the same run."""
     return path.rpartition(".")[0] if path.endswith(SUFFIXES) else path
-
-
-def _step(name: str) -> int:
-    match = STEP.search(name)
-    return int(match[1]) if match else -1

@@ -2,15 +2,19 @@
 
 A file may consist of several gzip members or zstd frames in sequence. Reading can start at each of them, so a
 file written in frames of about a megabyte allows random access at the cost of decompressing one frame.
+
+UTF-16, as some shells and editors of Windows write it, is recoded as UTF-8 in the same way: in one frame.
 """
 
 from __future__ import annotations
 
+import codecs
 import io
 import sys
 import zlib
 from bisect import bisect_right
-from typing import BinaryIO, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from rlpanel.errors import SourceDamaged
 from rlpanel.sources.files.file_access import stream
@@ -18,6 +22,8 @@ from rlpanel.zstd import zstd
 
 #: Suffixes of compressed files.
 SUFFIXES = (".gz", ".zst")
+#: How a file is packed if not by its suffix, and the first bytes of such a file.
+UTF16, UTF16_MARKS = "utf-16", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 #: Compressed bytes that are read at a time.
 PIECE_BYTES = 64 << 10
 #: Minimum distance in plain bytes between two remembered start positions.
@@ -59,13 +65,35 @@ class _Member:
         return plain
 
 
+class _Utf16:
+    """Adapts UTF-16 with a byte order mark to `_Frame`; halves of surrogate pairs become U+FFFD."""
+
+    eof, unused_data = False, b""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder(UTF16)("replace")
+        self._plain = b""
+        self.needs_input = True
+
+    @property
+    def is_cut(self) -> bool:
+        """True if the last character is incomplete."""
+        return bool(self._decoder.getstate()[0])
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        recoded = self._plain + self._decoder.decode(data).encode()
+        self._plain = recoded[max_length:]
+        self.needs_input = not self._plain
+        return recoded[:max_length]
+
+
 class Decompressor:
     """Incremental decompressor: `feed` takes compressed bytes, `take` returns plain bytes.
 
     Parameters
     ----------
-    path : str
-        Path of the file; its suffix gives the format.
+    packing : str
+        Suffix of a compressed file, or `UTF16`.
     compressed_offset, plain_offset : int
         Offsets in the compressed file and in the plain text at which to begin.
 
@@ -79,11 +107,11 @@ class Decompressor:
         Positions at which decompression can begin: (plain offset, compressed offset), ascending.
     """
 
-    def __init__(self, path: str, compressed_offset: int = 0, plain_offset: int = 0) -> None:
+    def __init__(self, packing: str, compressed_offset: int = 0, plain_offset: int = 0) -> None:
         self.compressed_offset = compressed_offset
         self.plain_offset = plain_offset
         self.starts: list[tuple[int, int]] = []
-        self._gzip = path.endswith(".gz")
+        self._packing = packing
         self._frame: _Frame | None = None
         self._pending = b""  # received, but not yet passed to a frame
 
@@ -91,6 +119,11 @@ class Decompressor:
     def at_frame_boundary(self) -> bool:
         """True between two frames: all received frames are complete and all their bytes were returned."""
         return self._frame is None and not self._pending
+
+    @property
+    def is_cut(self) -> bool:
+        """True if the received bytes end inside of a frame, or of a character of UTF-16."""
+        return self._frame.is_cut if isinstance(self._frame, _Utf16) else not self.at_frame_boundary
 
     def feed(self, data: bytes) -> None:
         """Add compressed bytes."""
@@ -131,11 +164,11 @@ class Decompressor:
 
     def _begin(self) -> bool:
         """Start the next frame; return False if there are no bytes for it."""
-        if self._gzip and self.plain_offset:
+        if self._packing == ".gz" and self.plain_offset:
             self._pending = self._pending.lstrip(b"\0")  # gzip allows zeros after a member
         if not self._pending:
             return False
-        self._frame = _Member() if self._gzip else zstd.ZstdDecompressor()
+        self._frame = _FRAMES[self._packing]()
         if not self.starts or self.plain_offset - self.starts[-1][0] >= _STRIDE:
             self.starts.append((self.plain_offset, self.compressed_offset - len(self._pending)))
         return True
@@ -147,6 +180,18 @@ class Decompressor:
         return (starts[index][1], starts[index][0]) if index >= 0 else (0, 0)
 
 
+_FRAMES: dict[str, Callable[[], _Frame]] = {
+    ".gz": _Member,
+    ".zst": zstd.ZstdDecompressor,
+    UTF16: _Utf16,
+}
+
+
+def packing_of(path: str) -> str:
+    """Return the suffix of a compressed file; empty for other files."""
+    return next((suffix for suffix in SUFFIXES if path.endswith(suffix)), "")
+
+
 class DecompressedStream(io.RawIOBase):
     """Plain stream of a compressed file; a truncated file ends where it was cut.
 
@@ -155,17 +200,26 @@ class DecompressedStream(io.RawIOBase):
     path : str
     compressed_offset, plain_offset : int
         Offsets in the compressed file and in the plain text at which to begin.
+    packing : str
+        As in `Decompressor`; from the file's suffix if it is empty.
     """
 
-    def __init__(self, path: str, compressed_offset: int = 0, plain_offset: int = 0) -> None:
+    def __init__(
+        self, path: str, compressed_offset: int = 0, plain_offset: int = 0, packing: str = ""
+    ) -> None:
         self._file = stream(path, _AHEAD)
         self._file.seek(compressed_offset)
-        self._decompressor = Decompressor(path, compressed_offset, plain_offset)
+        self._decompressor = Decompressor(packing or packing_of(path), compressed_offset, plain_offset)
 
     @property
     def starts(self) -> list[tuple[int, int]]:
         """Positions at which decompression can begin, as far as the file was read; see `Decompressor`."""
         return self._decompressor.starts
+
+    @property
+    def is_cut(self) -> bool:
+        """True if the bytes read so far end inside of a frame."""
+        return self._decompressor.is_cut
 
     def readable(self) -> bool:
         """Return True."""
@@ -193,8 +247,15 @@ class DecompressedStream(io.RawIOBase):
         super().close()
 
 
-def open_plain(path: str) -> BinaryIO:
-    """Open a rollout file at its beginning, decompressed if its suffix says that it is compressed."""
+def open_plain(path: str) -> io.BufferedReader:
+    """Open a rollout file at its beginning, as plain UTF-8.
+
+    It is decompressed if its suffix says that it is compressed, and recoded if it begins as UTF-16 does.
+    """
     if path.endswith(SUFFIXES):
         return io.BufferedReader(DecompressedStream(path))
-    return stream(path)
+    file = stream(path)
+    if file.peek(2)[:2] not in UTF16_MARKS:
+        return file
+    file.close()
+    return io.BufferedReader(DecompressedStream(path, packing=UTF16))

@@ -24,6 +24,7 @@ from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.records.adapter_calls import WrappedAdapter
 from rlpanel.sources.records.fields import build_record, require_keys
 from rlpanel.sources.records.json_parser import to_python
+from rlpanel.sources.records.path_numbers import folder_step
 from rlpanel.sources.records.record_types import Record
 
 Node = Mapping[str, Any]
@@ -113,7 +114,6 @@ def _links(node: Node) -> list[Mapping[str, Any]]:
 
 #: Split of samples that were not trained on.
 DISCARDED = "discarded"
-STEP = re.compile(r"(?:^|/)step_(\d{1,15})/")
 _PLACE = re.compile(r"(?:^|/)(step_\d{1,15}(?:/(?:train|eval))?(?:/(?:all|effective))?)/?$")
 _SUBSET = re.compile(r"^((?:.+/)?)(all|effective)/traces\.jsonl(?:\.|$)")
 _ARRAYS = {
@@ -222,8 +222,8 @@ def step_of(document: Mapping[str, Any], path: str) -> Any:
 
     An evaluation that belongs to no training has step 0.
     """
-    if match := STEP.search(path):
-        return int(match[1])
+    if (step := folder_step(path)) is not None:
+        return step
     run = document.get("run") or {}
     work = run.get("work") or {}
     if "step" not in work and run.get("type") == "eval":
@@ -287,10 +287,10 @@ def episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: s
     if "step" in work:
         yield "dispatch_step", work["step"]
     policy = work.get("policy") or {}
-    trained = STEP.search(path)
-    if trained and not unused and not evaluation:
+    trained = folder_step(path)
+    if trained is not None and not unused and not evaluation:
         # prime-rl counts steps from 1 and starts with version 0: step N trains version N - 1.
-        yield "trainer_version", int(trained[1]) - 1
+        yield "trainer_version", trained - 1
     yield "timing", _timing(trace.get("timing") or {})
     versions = [policy[border] for border in ("start", "end") if policy.get(border) is not None]
     if versions:

@@ -10,7 +10,13 @@ import io
 from dataclasses import replace
 
 from rlpanel.errors import SourceDamaged
-from rlpanel.sources.files.decompress import PIECE_BYTES, DecompressedStream, Decompressor
+from rlpanel.sources.files.decompress import (
+    PIECE_BYTES,
+    UTF16,
+    DecompressedStream,
+    Decompressor,
+    packing_of,
+)
 from rlpanel.sources.files.file_access import Readable
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.readers.tail import BEFORE, HEAD, Block, ReadPosition, Tail, stamp_of
@@ -26,8 +32,9 @@ _WINDOW_BYTES, _MAX_RATIO = 32 << 20, 256
 class CompressedTail(Tail):
     """Tail of a compressed file: ``offset`` counts plain bytes, ``done`` and ``size`` bytes on disk."""
 
-    def __init__(self, path: str, line_bytes: int = 64 << 20) -> None:
+    def __init__(self, path: str, line_bytes: int = 64 << 20, packing: str = "") -> None:
         super().__init__(path, line_bytes)
+        self._packing = packing or packing_of(path)
         self._clear()
 
     @property
@@ -43,7 +50,7 @@ class CompressedTail(Tail):
     @property
     def cut_off(self) -> bool:
         """True if a frame is incomplete, once all bytes were read."""
-        return self._fault is None and not self.decompressor.at_frame_boundary
+        return self._fault is None and self.decompressor.is_cut
 
     def peek_end(self) -> bytes | None:
         """Return the incomplete line at the end; None if the file has changed since it was read."""
@@ -105,7 +112,7 @@ class CompressedTail(Tail):
 
     def resume(self, mark: ReadPosition) -> bool:
         """Continue at a mark; False if the marked file was replaced or truncated."""
-        self.decompressor = Decompressor(self.path, mark.compressed_offset, mark.offset)
+        self.decompressor = Decompressor(self._packing, mark.compressed_offset, mark.offset)
         self.decompressor.starts = list(mark.starts)
         self._window_start = mark.offset, mark.compressed_offset
         return super().resume(mark)
@@ -115,7 +122,7 @@ class CompressedTail(Tail):
         return False
 
     def _clear(self) -> None:
-        self.decompressor = Decompressor(self.path)
+        self.decompressor = Decompressor(self._packing)
         self._fault: SourceDamaged | None = None
         self._ready = b""  # plain bytes that were not split into lines yet
         self._held: list[bytes] = []  # pieces of the incomplete line; empty if it is too long to be held
@@ -156,7 +163,7 @@ class CompressedTail(Tail):
     def _lines(self, fresh: bytes, more: bool) -> Block:
         """Return the complete lines in the held and the fresh bytes."""
         too_long = self._partial_bytes > self.line_bytes
-        end = fresh.find(b"\n") if too_long else fresh.rfind(b"\n")
+        end = fresh.find(b"\n") if too_long else self._last_end(fresh)
         if end < 0:
             self._hold(fresh)
             if self._partial_bytes > _BOMB * self.line_bytes:
@@ -196,13 +203,20 @@ class CompressedTail(Tail):
 
 
 class CompressedFile(JsonlFile):
-    """Reads one ``.jsonl.gz`` or ``.jsonl.zst`` file; see `record_types.RolloutFile`."""
+    """Reads one ``.jsonl.gz`` or ``.jsonl.zst`` file; see `record_types.RolloutFile`.
+
+    Attributes
+    ----------
+    packing : str
+        As in `Decompressor`; from the file's suffix if it is empty.
+    """
 
     tail: CompressedTail
     lines_on_disk = False
+    packing = ""
 
     def _open_tail(self, line_bytes: int, end: int | None) -> Tail:
-        return CompressedTail(self.path, line_bytes)
+        return CompressedTail(self.path, line_bytes, self.packing)
 
     def _too_long(self, length: int) -> str:
         if length <= _BOMB * self.tail.line_bytes:
@@ -213,6 +227,13 @@ class CompressedFile(JsonlFile):
         )
 
     def _read_bytes(self, length: int, offset: int) -> bytes:
-        with DecompressedStream(self.path, *self.tail.decompressor.nearest_start(offset)) as plain:
+        start = self.tail.decompressor.nearest_start(offset)
+        with DecompressedStream(self.path, *start, packing=self.packing) as plain:
             plain.skip_to(offset)
             return io.BufferedReader(plain).read(length)
+
+
+class Utf16File(CompressedFile):
+    """Reads one file of JSON lines in UTF-16."""
+
+    packing = UTF16

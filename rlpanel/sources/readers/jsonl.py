@@ -77,9 +77,12 @@ class JsonlFile:
         Whether a line's bytes are in the file at its offset, unchanged.
     grows : bool
         Whether lines are read while the file is written; else it is read once it is whole.
+    container : Container or None
+        How the file holds its records, see `containers.open_reader`.
     """
 
     lines_on_disk = grows = True
+    container: object = None
 
     def __init__(
         self, path: str, name: str, adapter: Adapter, line_bytes: int = 64 << 20, end: int | None = None
@@ -140,10 +143,10 @@ class JsonlFile:
             yield chunk
             return
         text = line.strip(b"\0")
-        is_read = bool(text) and is_whole(text)
+        is_read = bool(text) and self._is_whole(text)
         if is_read:
             tail.take_end(line)
-            self._add_line(line, tail.offset - len(line), chunk)
+            self._add_end(line, tail.offset - len(line), chunk)
             chunk.bytes = len(line)
         yield chunk
         if tail.cut_off:
@@ -152,6 +155,13 @@ class JsonlFile:
             raise SourceUnready(f"it ends with {tail.partial:,} zero bytes")
         if not is_read and text.strip():
             raise SourceUnready(f"the last line is incomplete ({tail.partial:,} bytes)")
+
+    def _is_whole(self, line: bytes) -> bool:
+        """Return True if a last line without a newline is not the beginning of one."""
+        return is_whole(line)
+
+    def _add_end(self, line: bytes, offset: int, chunk: Chunk) -> None:
+        self._add_line(line, offset, chunk)
 
     def use(self, adapter: Adapter) -> None:
         """Parse lines with another adapter from now on."""
@@ -172,7 +182,7 @@ class JsonlFile:
             if any(text.encode() not in line for text in texts):
                 raise SourceChanged(f"{self.name}:{locator.line}: another line was expected here")
             self.lines = locator.line - 1
-            self._add_line(line, locator.offset, chunk)
+            self._add_line(line, locator.offset, chunk, locator.length)
             chunk.bytes += len(line)
         self.lines = total
         return chunk
@@ -294,8 +304,11 @@ class JsonlFile:
         self.lines += len(lines)
         return True
 
-    def _add_line(self, line: bytes, offset: int, chunk: Chunk) -> None:
-        """Add one line to the chunk: as records, a bad line or a blank line."""
+    def _add_line(self, line: bytes, offset: int, chunk: Chunk, length: int = 0) -> None:
+        """Add one line to the chunk: as records, a bad line or a blank line.
+
+        ``length`` is the number of bytes in the file that the line was made of, if it is not the line's own.
+        """
         self.lines += 1
         number = self.lines
         if not line or line.isspace():
@@ -303,7 +316,7 @@ class JsonlFile:
             return
         if len(line) <= self.tail.line_bytes and self._column_reader.add_line(line, chunk):
             chunk.good_lines += 1
-            chunk.raw_locators.extend((offset, len(line), number, 0, line_hash(line)))
+            chunk.raw_locators.extend((offset, length or len(line), number, 0, line_hash(line)))
             return
         try:
             if len(line) > self.tail.line_bytes:
@@ -327,7 +340,8 @@ class JsonlFile:
             chunk.bad.append(BadLine(number, offset, reason[:REASON_CHARS]))
             return
         chunk.good_lines += 1
-        length, digest = len(line), line_hash(line)
+        chunk.empty_lines += not records
+        length, digest = length or len(line), line_hash(line)
         for part in range(len(records)):
             chunk.raw_locators.extend((offset, length, number, part, digest))
         if len(records) == 1 and self._column_reader.make_plan(fields, records[0]):

@@ -1,4 +1,4 @@
-"""Reads a parquet file as a file of lines: row i, written as JSON, is line i + 1.
+"""Reads a parquet or Arrow file as a file of lines: row i, written as JSON, is line i + 1.
 
 Trainers write such a file in one go, which takes time. An incomplete file is read again when it changes; its
 previous rows stay until then. pyarrow is imported when the first such file is read.
@@ -7,7 +7,7 @@ previous rows stay until then. pyarrow is imported when the first such file is r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -19,11 +19,12 @@ from rlpanel.sources.readers.tail import ReadPosition, Tail, line_hash, stamp_of
 from rlpanel.sources.readers.whole_file import WholeFileTail
 from rlpanel.sources.records.record_types import BadLine, Chunk, Locator
 
-SUFFIX = ".parquet"
+SUFFIX, ARROW_SUFFIXES = ".parquet", (".arrow", ".feather")
 #: Rows converted to JSON at a time.
 _BATCH_ROWS = 256
 #: A file whose first row group is larger than this when decompressed is taken for a data set and skipped.
 _SNIFF_BYTES = 64 << 20
+_ARROW_MAGIC = b"ARROW1"
 
 
 class ParquetFile(JsonlFile):
@@ -47,7 +48,7 @@ class ParquetFile(JsonlFile):
         if content is None:
             yield Chunk(self.generation)
             return
-        table = _table_of(content, self.tail.line_bytes)
+        table = self._table_of(content, self.tail.line_bytes)
         self.tail.mark_read()
         self.generation, self.lines = self.tail.generation, 0
         chunk = Chunk(self.generation, bytes=len(content))
@@ -68,7 +69,8 @@ class ParquetFile(JsonlFile):
     def raw(self, locator: Locator) -> bytes:
         """Return a row as a JSON line; SourceChanged if the row is a different one now."""
         try:
-            table = _table_on_disk(self.path, stamp_of(file_access.stat(self.path)), self.tail.line_bytes)
+            stamp = stamp_of(file_access.stat(self.path))
+            table = _table_on_disk(self._table_of, self.path, stamp, self.tail.line_bytes)
             line = next(_lines_of(table.slice(locator.offset, 1)), b"")
         except OSError as error:
             raise SourceChanged(f"{self.name}: row {locator.line}: {reason_of(error)}") from error
@@ -76,12 +78,26 @@ class ParquetFile(JsonlFile):
             raise SourceChanged(f"{self.name}: row {locator.line} was rewritten since it was indexed")
         return line
 
+    @staticmethod
+    def _table_of(content: bytes, most: int) -> Any:
+        return _parquet_table(content, most)
+
+
+class ArrowFile(ParquetFile):
+    """Reads one file in Arrow's format for files (Feather), or for streams, which `datasets` writes."""
+
+    @staticmethod
+    def _table_of(content: bytes, most: int) -> Any:
+        return _arrow_table(content, most)
+
 
 @lru_cache(maxsize=4)
-def _table_on_disk(path: str, stamp: tuple[int, ...], most: int) -> Any:
+def _table_on_disk(
+    table_of: Callable[[bytes, int], Any], path: str, stamp: tuple[int, ...], most: int
+) -> Any:
     """Read the table of a file with this stamp, cached: a page of the grid requests single rows."""
     with file_access.stream(path, most) as file:
-        return _table_of(file.read(), most)
+        return table_of(file.read(), most)
 
 
 def first_lines(path: str, most: int) -> list[bytes]:
@@ -92,17 +108,15 @@ def first_lines(path: str, most: int) -> list[bytes]:
     OSError
         If the file cannot be read or is incomplete.
     """
+    if path.endswith(ARROW_SUFFIXES):
+        return _first_arrow_lines(path, most)
     parquet = _pyarrow().parquet
     try:
         with file_access.stream(path) as content, parquet.ParquetFile(content) as file:
             metadata = file.metadata
             if metadata.num_row_groups and metadata.row_group(0).total_byte_size <= _SNIFF_BYTES:
                 for batch in file.iter_batches(most, row_groups=[0]):
-                    lines = list(_lines_of(batch))
-                    bad = [line for line in lines if isinstance(line, LineError)]
-                    if bad and len(bad) == len(lines):
-                        raise SourceUnready(f"has no row that can be read: {bad[0]}")
-                    return [line for line in lines if isinstance(line, bytes)]
+                    return _good_lines(batch)
     except (RemoteError, SourceUnready):
         raise
     except _read_errors() as error:
@@ -110,20 +124,58 @@ def first_lines(path: str, most: int) -> list[bytes]:
     return []
 
 
-def _table_of(content: bytes, most: int) -> Any:
+def _first_arrow_lines(path: str, most: int) -> list[bytes]:
+    size = file_access.stat(path).st_size
+    if size > _SNIFF_BYTES:
+        return []
+    with file_access.stream(path, size) as file:
+        content = file.read()
+    return _good_lines(_arrow_table(content, _SNIFF_BYTES).slice(0, most)) if content else []
+
+
+def _good_lines(table: Any) -> list[bytes]:
+    """Return the rows that can be read as lines; SourceUnready if none can."""
+    lines = list(_lines_of(table))
+    bad = [line for line in lines if isinstance(line, LineError)]
+    if bad and len(bad) == len(lines):
+        raise SourceUnready(f"has no row that can be read: {bad[0]}")
+    return [line for line in lines if isinstance(line, bytes)]
+
+
+def _arrow_table(content: bytes, most: int) -> Any:
+    """Parse the table in a file's bytes; SourceUnready if it has more than ``most`` bytes decompressed."""
+    pyarrow = _pyarrow()
+    try:
+        buffer = pyarrow.BufferReader(content)
+        is_file = content.startswith(_ARROW_MAGIC)
+        with (pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream)(buffer) as file:
+            batches = map(file.get_batch, range(file.num_record_batches)) if is_file else file
+            return _joined(batches, file.schema, most)
+    except SourceUnready:
+        raise
+    except _read_errors() as error:
+        raise SourceUnready(_incomplete(error)) from error
+
+
+def _joined(batches: Iterable[Any], schema: Any, most: int) -> Any:
+    """Return batches as one table; SourceUnready if they have more than ``most`` bytes."""
+    parts, size = [], 0
+    for batch in batches:
+        size += batch.nbytes  # the file's metadata does not count values expanded from dictionaries
+        if size > most:
+            raise SourceUnready(f"has more than {most:,} bytes when unpacked, which is the limit")
+        parts.append(batch)
+    table = _pyarrow().Table.from_batches(parts, schema)
+    _ = table.schema.names  # ValueError if a name is not UTF-8
+    return table
+
+
+def _parquet_table(content: bytes, most: int) -> Any:
     """Parse the table in a file's bytes; SourceUnready if it has more than ``most`` bytes decompressed."""
     pyarrow = _pyarrow()
     try:
         with pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content)) as file:
-            parts, size = [], 0
-            for batch in file.iter_batches(_BATCH_ROWS):
-                size += batch.nbytes  # the file's metadata does not count values expanded from dictionaries
-                if size > most:
-                    raise SourceUnready(f"has more than {most:,} bytes when unpacked, which is the limit")
-                parts.append(batch)
-            table = pyarrow.Table.from_batches(parts, file.schema_arrow)
-            _ = table.schema.names  # ValueError if a name is not UTF-8
-            return table
+            return _joined(file.iter_batches(_BATCH_ROWS), file.schema_arrow, most)
     except SourceUnready:
         raise
     except _read_errors() as error:
@@ -177,6 +229,7 @@ def _line(row: dict[str, Any], floats: set[str]) -> bytes | LineError:
 def _pyarrow() -> Any:
     try:
         import pyarrow
+        import pyarrow.ipc
         import pyarrow.parquet
     except ImportError as error:
         raise SourceUnready("parquet needs pyarrow: pip install pyarrow, then start rlpanel again") from error

@@ -174,7 +174,7 @@ class Tail:
             position = self.offset + self._scanned
             # Never read past the checked size: later bytes belong to the next call.
             fresh = file.read(min(budget, self.size - position), position)
-            end = fresh.rfind(b"\n")
+            end = self._last_end(fresh)
             held = b""
             if end >= 0 and 0 < self._scanned <= self.line_bytes:
                 held = file.read(self._scanned, self.offset)
@@ -186,6 +186,10 @@ class Tail:
             if self._scanned > self.line_bytes:
                 return self._skip_line(file, fresh)
             return self._take_lines(held + fresh, len(held) + end + 1)
+
+    def _last_end(self, fresh: bytes) -> int:
+        """Return the position of the last newline that ends a line, or -1; the incomplete line goes on."""
+        return fresh.rfind(b"\n")
 
     @property
     def bytes_done(self) -> int:
@@ -355,7 +359,7 @@ class Tail:
     def _skip_line(self, file: Readable, fresh: bytes) -> Block:
         """Skip one line that is too long to be held; ``fresh`` contains its end."""
         offset = self.offset
-        skipped = self._scanned + fresh.index(b"\n")
+        skipped = self._scanned + fresh.index(b"\n")  # any newline: where the next line begins is unsure
         self._advance(skipped + 1)
         self._record_signature(file)
         more = self._has_unread()

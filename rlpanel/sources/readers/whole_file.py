@@ -1,6 +1,7 @@
-"""Detects changes of a file that is written in one go, and reads it whole each time it changed.
+"""Reads files that are written in one go, and reads them again each time they changed: JSON documents.
 
-Reads a JSON document, such as one indented object per file, as a file with one line.
+A document is one line, as of trainers that write an indented object per file. `document_items` reads those
+with a list of samples.
 
 Trainers write such a file in one go, which takes time. An incomplete document is read again when it changes;
 its previous rows stay until then.
@@ -8,10 +9,13 @@ its previous rows stay until then.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 
-from rlpanel.errors import LineError, SourceUnready
+from rlpanel.errors import LineError, SourceDamaged, SourceUnready
 from rlpanel.sources.files import file_access
+from rlpanel.sources.files.decompress import DecompressedStream, open_plain
+from rlpanel.sources.readers.json_places import text_start
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.readers.tail import ReadPosition, Tail, stamp_of
 from rlpanel.sources.records.json_parser import parse
@@ -21,27 +25,41 @@ from rlpanel.sources.records.record_types import Chunk
 class WholeFileTail(Tail):
     """Tail of a file that is read whole; ``offset`` is the file's size after it was read."""
 
+    def note_change(self) -> bool:
+        """Return True if the file changed since the last call.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be opened.
+        """
+        with self._file as file:
+            status = file.stat()
+        if stamp_of(status) == self._stamp:
+            return False
+        # The stamp is stored first: bytes written meanwhile change it, so the file is read again.
+        self._stamp, self.size, self.modified = stamp_of(status), status.st_size, status.st_mtime
+        return True
+
     def read_changed(self) -> bytes | None:
-        """Return the whole file if it changed since the last read, successful or not; else None.
+        """Return the whole file, decompressed, if it changed since the last read; else None.
+
+        A read that failed counts, unless another one may succeed.
 
         Raises
         ------
         OSError
             If the file cannot be opened or read, or has more than ``line_bytes`` bytes.
         """
-        with self._file as file:
-            status = file.stat()
-            if stamp_of(status) == self._stamp:
-                return None
-            # The stamp is stored first: bytes written meanwhile change it, so the file is read again.
-            self._stamp, self.size, self.modified = stamp_of(status), status.st_size, status.st_mtime
-            if status.st_size > self.line_bytes:
-                raise SourceUnready(f"has {status.st_size:,} bytes; the limit is {self.line_bytes:,}")
-            try:
-                return file.read(status.st_size, 0)
-            except OSError:
-                self._stamp = ()  # read it again although it did not change
-                raise
+        if not self.note_change():
+            return None
+        try:
+            return read_whole(self.path, self.line_bytes)
+        except (SourceDamaged, SourceUnready):
+            raise
+        except OSError:
+            self._stamp = ()  # read it again although it did not change
+            raise
 
     def _has_unread(self) -> bool:
         """Return False: an invalid file stays invalid until it changes, and its error stays reported."""
@@ -55,17 +73,60 @@ class WholeFileTail(Tail):
         self.offset = self.size
 
 
-SUFFIX = ".json"
+def read_whole(path: str, most: int) -> bytes:
+    """Return a whole file, decompressed.
+
+    Raises
+    ------
+    SourceUnready
+        If it has more than ``most`` bytes.
+    SourceDamaged
+        If its compressed data is invalid or was cut off.
+    """
+    with open_plain(path) as file:
+        packed = isinstance(file.raw, DecompressedStream)
+        size = 0 if packed else file_access.stat(path).st_size
+        if size <= most:
+            content = file.read(most + 1)
+            if len(content) <= most:
+                _check_end(file)
+                return content
+    raise SourceUnready(f"has {f'{size:,}' if size else f'more than {most:,}'} bytes; the limit is {most:,}")
 
 
-class DocumentFile(JsonlFile):
-    """Reads one JSON document; see `record_types.RolloutFile`. It is line 1, without the blanks around it."""
+def _check_end(file: io.BufferedReader) -> None:
+    """Raise SourceDamaged if the compressed data of a file that was read to its end was cut off."""
+    if isinstance(file.raw, DecompressedStream) and file.raw.is_cut:
+        raise SourceDamaged("is cut off, or still being written: its compressed data ends in the middle")
+
+
+class WholeFile(JsonlFile):
+    """Base of the readers of JSON documents; see `record_types.RolloutFile`."""
 
     tail: WholeFileTail
     grows = False
 
     def _open_tail(self, line_bytes: int, end: int | None) -> Tail:
         return WholeFileTail(self.path, line_bytes)
+
+    def mark(self, generation: int) -> ReadPosition | None:
+        """Return None: reading the file again is as fast as recognising it."""
+
+    def _read_bytes(self, length: int, offset: int) -> bytes:
+        with open_plain(self.path) as file:
+            if isinstance(file.raw, DecompressedStream):
+                file.raw.skip_to(offset)
+            else:
+                file.seek(offset)
+            return file.read(length)
+
+    def note_packing(self, file: io.BufferedReader) -> None:
+        """Note whether the file's own bytes hold its texts."""
+        self.lines_on_disk = not isinstance(file.raw, DecompressedStream)
+
+
+class DocumentFile(WholeFile):
+    """Reads one JSON document. It is line 1, without the blanks around it."""
 
     def poll(self, budget: int) -> Iterator[Chunk]:
         """Yield the document's samples if the file changed; ``budget`` is ignored.
@@ -79,12 +140,15 @@ class DocumentFile(JsonlFile):
         if content is None:
             yield Chunk(self.generation)
             return
-        document, chunk = content.strip(), Chunk(bytes=len(content))
+        with open_plain(self.path) as file:
+            self.note_packing(file)
+        start = text_start(content)
+        document, chunk = content[start:].strip(), Chunk(bytes=self.tail.size)
         lines, self.lines = self.lines, 0
-        self._add_line(document, content.find(document), chunk)
+        self._add_line(document, start, chunk)
         if not chunk.good_lines:
             try:
-                _check_complete(document)
+                check_complete(document)
             except SourceUnready:
                 self.lines = lines
                 raise
@@ -92,28 +156,8 @@ class DocumentFile(JsonlFile):
         self.generation = chunk.generation = self.tail.generation
         yield chunk
 
-    def mark(self, generation: int) -> ReadPosition | None:
-        """Return None: reading the file again is as fast as recognising it."""
 
-
-def first_lines(path: str, most: int) -> list[bytes]:
-    """Return the document as the only line.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read, is incomplete or has more than ``most`` bytes.
-    """
-    size = file_access.stat(path).st_size
-    if size > most:
-        raise SourceUnready(f"has {size:,} bytes; the limit is {most:,}")
-    with file_access.stream(path) as file:
-        document = file.read(size).strip()
-    _check_complete(document)
-    return [document]
-
-
-def _check_complete(document: bytes) -> None:
+def check_complete(document: bytes) -> None:
     """Raise SourceUnready if the bytes are not a JSON object."""
     if not document:
         raise SourceUnready("is incomplete or damaged (it is empty)")

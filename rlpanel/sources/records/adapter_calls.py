@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlpanel.errors import LineError, RLPanelError, describe_error
+from rlpanel.sources.records.path_numbers import named_step
 from rlpanel.sources.records.record_types import Adapter, Record, changed_lines, place
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,9 @@ def read_samples(
     """
     try:
         records = adapter.read(document, path, full=full)
+        if getattr(adapter, "lacks_steps", False) and (step := _named_step(adapter, path)):
+            for record in records:
+                record.step = record.step or step
         return records if offset is None else place(adapter, records, offset)
     except (RLPanelError, MemoryError):
         raise
@@ -62,6 +66,11 @@ def read_samples(
         reason = f"cannot be read as {adapter.name[:_NAME]}: {describe_error(error)}"
     # Raised here, because the error holds frames with lazy parts of the document.
     raise LineError(reason)
+
+
+def _named_step(adapter: Adapter, path: str) -> int | None:
+    is_one = hasattr(adapter, "document_name") or getattr(adapter, "whole_session", False)
+    return named_step(path, is_one=is_one)
 
 
 @dataclass(frozen=True)
@@ -104,3 +113,35 @@ class WrappedAdapter:
         if type(before) is not type(self) or replace(self, adapter=before.adapter) != before:
             return None
         return changed_lines(self.adapter, before.adapter)
+
+
+@dataclass(frozen=True)
+class DefaultStep(WrappedAdapter):
+    """Adapter that gives samples a step where its format has none, instead of 0.
+
+    Attributes
+    ----------
+    step : int
+    """
+
+    step: int = 0
+
+    @property
+    def name(self) -> str:
+        """Name of the wrapped adapter and the step."""
+        return f"{self.adapter.name}, else step {self.step}"
+
+    def read(self, document: Any, path: str, *, full: bool) -> list[Record]:
+        """Read the line's samples; a step in the path comes first."""
+        records = self.adapter.read(document, path, full=full)
+        if _named_step(self.adapter, path) is None:
+            for record in records:
+                record.step = record.step or self.step
+        return records
+
+
+def with_default_step(adapter: Adapter, step: int | None) -> Adapter:
+    """Return the adapter that gives the samples of a format without steps this one (see `Adapter`)."""
+    if step is None or not getattr(adapter, "lacks_steps", False):
+        return adapter
+    return DefaultStep(adapter, step)

@@ -17,7 +17,8 @@ from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.records.column_plan import NUMBERS, ColumnPlan, Kind, Row
 from rlpanel.sources.records.embedded_media import EMBEDDED_MARK, without_embedded
 from rlpanel.sources.records.json_parser import parse_fast, parse_lines
-from rlpanel.sources.records.record_types import Chunk, FlatFormat, Record, is_eval, rank_of
+from rlpanel.sources.records.path_numbers import is_eval, rank_of
+from rlpanel.sources.records.record_types import Chunk, FlatFormat, Record
 
 #: Characters of `EMBEDDED_MARK`. One character is searched much faster than the whole mark.
 _RARE_IN_MARK = ";64"
@@ -29,8 +30,7 @@ class SampleBatch:
 
     Attributes
     ----------
-    step, rank, notes : ndarray of int, shape (N,)
-        ``notes`` is the number of problems noted in each sample.
+    step, rank : ndarray of int, shape (N,)
     numbers : dict of str to ndarray of float, shape (N,)
     labels, texts : dict of str to sequence of str, length N
         A label is None if it was not logged.
@@ -42,7 +42,6 @@ class SampleBatch:
 
     step: np.ndarray
     rank: np.ndarray
-    notes: np.ndarray
     numbers: dict[str, np.ndarray]
     labels: dict[str, Sequence[str | None]]
     texts: Mapping[str, Sequence[str]]
@@ -119,10 +118,8 @@ class ColumnBatch:
         names = list(batch.numbers)
         numbers = zip(*(column.tolist() for column in batch.numbers.values()), strict=True)
         records = [
-            Record(step, rank, dict(zip(names, row, strict=True)), notes=[""] * notes)
-            for step, rank, row, notes in zip(
-                batch.step.tolist(), batch.rank.tolist(), numbers, batch.notes.tolist(), strict=True
-            )
+            Record(step, rank, dict(zip(names, row, strict=True)))
+            for step, rank, row in zip(batch.step.tolist(), batch.rank.tolist(), numbers, strict=True)
         ]
         for position, record in enumerate(records):
             record.texts = {name: texts[position] for name, texts in batch.texts.items()}
@@ -150,14 +147,9 @@ def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
         zip(names, _columns(batch.arrays for batch in batches), strict=True)
     )
     tokens = sizes[0] if plan.sizes else counts.get("logprobs")
-    notes = np.zeros(len(columns[0]), np.int64)
-    if plan.sizes:
-        for count in counts.values():
-            notes += count != tokens
     return SampleBatch(
         _integers(plan, Kind.STEP, columns, [(batch.step, len(batch)) for batch in batches]),
         _integers(plan, Kind.RANK, columns, [(rank_of(batch.path), len(batch)) for batch in batches]),
-        notes,
         _numbers(plan, columns, texts, _token_counts(tokens, counts.get("loss_mask"), arrays)),
         _labels(batches, columns),
         texts,

@@ -6,7 +6,7 @@ of a batch (`rlpanel.sources.records.column_batch`). A line that differs in any 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property
@@ -14,8 +14,9 @@ from operator import itemgetter
 from typing import Any
 
 from rlpanel import schema
+from rlpanel.sources.records.chat_shapes import OPENINGS, any_begins_as_messages, begins_as_messages
 from rlpanel.sources.records.field_values import STEP_LIMIT
-from rlpanel.sources.records.fields import RESERVED
+from rlpanel.sources.records.fields import ENGINE_KEYS, RESERVED
 from rlpanel.sources.records.json_parser import LISTS, NESTED
 from rlpanel.sources.records.record_types import Record
 
@@ -78,6 +79,7 @@ _KINDS: dict[str, tuple[Kind, str]] = {
     "response_token_ids": (Kind.SIZE, "response_tokens"),
     "prompt_messages": (Kind.UNPLANNED, "prompt_messages"),
     "trainer_version": (Kind.UNPLANNED, "trainer_version"),
+    **{key: (Kind.UNPLANNED, key) for key in ENGINE_KEYS},
 }
 
 #: Sort order of the columns: the step and the rank are the first values of a row.
@@ -85,6 +87,8 @@ _COLUMN_ORDER = {Kind.STEP: 0, Kind.RANK: 1}
 _MAX_RANK = 2**31
 #: Larger integers are left to records: they may be too large for a float, or too long to be shown.
 _MAX_INTEGER = 2**63
+#: The byte of float64 that -100, the label of tokens that are not trained on, has, but 0 and 1 have not.
+_BYTE_OF_IGNORED = b"\xc0"
 
 Row = tuple[Any, ...]
 
@@ -116,7 +120,8 @@ class ColumnPlan:
     skipped: tuple[str, ...]
     nested: tuple[str, ...]
     order: tuple[str, ...]
-    _checked_types: set[Row] = field(default_factory=set, compare=False)
+    #: Types of rows that fit, and the positions of their integers that must be exact.
+    _checked_types: dict[Row, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def from_line(
@@ -180,13 +185,17 @@ class ColumnPlan:
             if set(map(type, parts)) != {dict} or set(map(tuple, parts)) != {self.parts}:
                 return None
             columns += map(list, zip(*map(dict.values, parts), strict=True))
-        checked = zip(columns, self._types, strict=True)
-        if not all(_holds_only(types, column) for column, types in checked):
+        checked = zip(columns, self._types, self._limits, strict=True)
+        if not all(_holds_only(types, column, limit) for column, types, limit in checked):
             return None
-        if not all(_in_bounds(kind, (min(columns[at]), max(columns[at]))) for kind, at in self.place.items()):
+        if not all(first <= min(columns[at]) <= max(columns[at]) <= last for at, first, last in self._bounds):
             return None
-        for at in self._prompts:
-            columns[at] = _share_equal(columns[at])
+        for at in self._texts:
+            texts: Collection[str] = columns[at]
+            if at in self._prompts:
+                columns[at], texts = _share_equal(columns[at])
+            if any_begins_as_messages(texts):
+                return None
         return columns
 
     def parse_row(self, document: Any) -> Row | None:
@@ -204,13 +213,22 @@ class ColumnPlan:
                 return None
             row += tuple(parts.values())
         types = tuple(map(type, row))
-        if types not in self._checked_types:
+        integers = self._checked_types.get(types)
+        if integers is None:
             allowed = zip(types, self._types, strict=True)
             if not all(value_type in column_types for value_type, column_types in allowed):
                 return None
-            self._checked_types.add(types)
-        for kind, at in self.place.items():
-            if not _in_bounds(kind, (row[at],)):
+            kinds = zip(types, self.columns, strict=False)
+            own = (at for at, (kind, entry) in enumerate(kinds) if (kind, entry[1]) == (int, Kind.OWN_NUMBER))
+            integers = self._checked_types[types] = tuple(own)
+        for at in integers:
+            if not -STEP_LIMIT < row[at] < STEP_LIMIT:
+                return None
+        for at, first, last in self._bounds:
+            if not first <= row[at] <= last:
+                return None
+        for at in self._texts:
+            if row[at][:1] in OPENINGS and begins_as_messages(row[at]):
                 return None
         for skipped in self._skipped_keys:
             if skipped not in document:
@@ -226,17 +244,31 @@ class ColumnPlan:
         A line that does not fit gives None or raises KeyError, TypeError, RuntimeError or ValueError.
         """
         sizes, arrays = [], []
+        own = len(self.sizes)
         for key in self._list_keys:
             value = document[key]
             if type(value) not in LISTS:
                 return None
-            sizes.append(len(value))
-            if len(sizes) > len(self.sizes):
+            size = len(value)
+            sizes.append(size)
+            if len(sizes) > own:
                 array = value.as_buffer(of_type="d")
-                if array.size != 8 * sizes[-1]:  # as_buffer flattened a nested list
+                if array.size != 8 * size:  # as_buffer flattened a nested list
+                    return None
+                if size != sizes[0] and size if own else not size:  # a record has a remark, or no tokens
                     return None
                 arrays.append(array)
+            elif size and type(value[0]) in LISTS:  # tokens by turn
+                return None
+        if self._mask is not None and _BYTE_OF_IGNORED in bytes(arrays[self._mask]):
+            return None
         return sizes, arrays
+
+    @cached_property
+    def _mask(self) -> int | None:
+        """Position of the loss mask among the arrays."""
+        names = [name for _, name in self.arrays]
+        return names.index("loss_mask") if "loss_mask" in names else None
 
     @cached_property
     def _keys(self) -> frozenset[str]:
@@ -269,6 +301,11 @@ class ColumnPlan:
         return list(map(itemgetter, (*(key for key, _, _ in self.columns), *self.skipped)))
 
     @cached_property
+    def _texts(self) -> list[int]:
+        """Positions of texts in a row, which may be the text of messages: such lines become records."""
+        return [at for at, (_, kind, _) in enumerate(self.columns) if kind is Kind.TEXT]
+
+    @cached_property
     def _prompts(self) -> list[int]:
         """Positions of prompts in a row."""
         return [
@@ -276,13 +313,27 @@ class ColumnPlan:
         ]
 
     @cached_property
+    def _bounds(self) -> list[tuple[int, int, int]]:
+        """Positions of the step and of the rank in a row, each with its least and its greatest value."""
+        return [
+            (at, *((0, _MAX_RANK - 1) if kind is Kind.RANK else (1 - STEP_LIMIT, STEP_LIMIT - 1)))
+            for kind, at in self.place.items()
+        ]
+
+    @cached_property
     def _types(self) -> list[frozenset[type]]:
         return [_TYPES[kind] for _, kind, _ in self.columns] + [_TYPES[Kind.NUMBER]] * len(self.parts)
+
+    @cached_property
+    def _limits(self) -> list[int]:
+        """Limits of integers; those of keys that the schema does not know may be ids and must be exact."""
+        own = [STEP_LIMIT if kind is Kind.OWN_NUMBER else _MAX_INTEGER for _, kind, _ in self.columns]
+        return own + [_MAX_INTEGER] * len(self.parts)
 
     def _matches(self, record: Record) -> bool:
         """Return True if the plan gives an equal record; it does not if two keys fill the same column."""
         numbers = [*self.numbers, *(f"{name}_chars" for _, kind, name in self.columns if kind is Kind.TEXT)]
-        has_tokens = bool(self.sizes or "logprobs" in record.arrays)
+        has_tokens = bool(self.sizes or len(record.arrays.get("logprobs", ())))
         numbers += ["response_tokens"] * has_tokens
         masked = has_tokens and "loss_mask" in record.arrays
         numbers += ["trajectory_tokens", "context_tokens"] * masked
@@ -296,29 +347,23 @@ class ColumnPlan:
         )
 
 
-def _share_equal(texts: Sequence[str]) -> list[str]:
-    """Replace equal texts by one object: the samples of a group share a prompt.
+def _share_equal(texts: Sequence[str]) -> tuple[list[str], Collection[str]]:
+    """Replace equal texts by one object, since the samples of a group share a prompt; return these as well.
 
     This frees the memory of the others, and the same object is found in a dict without a comparison.
     """
     first: dict[str, str] = {}
-    return list(map(first.setdefault, texts, texts))
+    return list(map(first.setdefault, texts, texts)), first
 
 
-def _holds_only(types: frozenset[type], column: Sequence[Any]) -> bool:
-    """Return True if all values have one of these types, and their integers are below `_MAX_INTEGER`."""
+def _holds_only(types: frozenset[type], column: Sequence[Any], limit: int) -> bool:
+    """Return True if all values have one of these types, and their integers are below a limit."""
     found = set(map(type, column))
     if int in found:
         integers = column if len(found) == 1 else [value for value in column if type(value) is int]
-        if not -_MAX_INTEGER < min(integers) <= max(integers) < _MAX_INTEGER:
+        if not -limit < min(integers) <= max(integers) < limit:
             return False
     return found <= types
-
-
-def _in_bounds(kind: Kind, values: Iterable[int]) -> bool:
-    """Return True if steps or ranks are within their bounds."""
-    first, end = (0, _MAX_RANK) if kind is Kind.RANK else (1 - STEP_LIMIT, STEP_LIMIT)
-    return all(first <= value < end for value in values)
 
 
 def _kind(key: str, value: Any) -> tuple[Kind, str]:
@@ -326,8 +371,10 @@ def _kind(key: str, value: Any) -> tuple[Kind, str]:
     is_container = hasattr(value, "__len__") and not isinstance(value, str)
     if key in ("advantage", "advantages"):
         return (Kind.ARRAY, "advantages") if is_container else (Kind.NUMBER, "advantage")
-    if key in _KINDS:
-        return _KINDS[key]
+    if key in _KINDS and not (_KINDS[key][0] is Kind.ARRAY and isinstance(value, (int, float))):
+        is_text = _KINDS[key][0] is Kind.TEXT and isinstance(value, str)
+        return (Kind.UNPLANNED, key) if is_text and begins_as_messages(value) else _KINDS[key]
+    key = schema.CANONICAL.get(key, key)
     name = f"logged_{key}" if key in RESERVED else key
     if len(name) > schema.LABEL_MAX or "\0" in name:
         return Kind.UNPLANNED, name

@@ -11,14 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from rlpanel.schema import TOOL_CALLS, TOOL_ERRORS
-from rlpanel.sources.records.embedded_media import count_media
+from rlpanel.sources.records.embedded_media import count_media, without_embedded_values
+from rlpanel.sources.records.field_values import short_repr
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.messages import (
     TOOL_ROLES,
     Message,
-    is_messages,
+    find_messages,
     messages_text,
-    read_messages,
+    remarks_on,
     response_text,
 )
 from rlpanel.sources.records.record_types import Record
@@ -117,14 +118,18 @@ def join_conversation(record: Record, *, full: bool) -> None:
     parts, record.conversation = record.conversation, {}
     if "messages" in parts:
         value = to_python(parts["messages"])
-        if not is_messages(value):
+        whole = find_messages(value)
+        if whole is None:
             record.notes.append("'messages' is not a list of chat messages; the sample is kept without it")
+            if full:
+                record.extra["messages"] = without_embedded_values(value)
             return
-        whole = read_messages(value)
         count = _count_prompt(record, whole)
         parts = {"prompt": whole[:count], "response": whole[count:]}
         _set_text(record, "prompt", messages_text(parts["prompt"]))
         _set_text(record, "response", response_text(parts["response"]) if parts["response"] else "")
+        _note_no_response(record, parts["prompt"])
+    record.notes += remarks_on([message for part in parts.values() for message in part])
     if parts.get("response"):
         _count_messages(record, parts["response"], parts.get("prompt", []))
     else:
@@ -147,6 +152,14 @@ def _count_prompt(record: Record, messages: list[Message]) -> int:
     if "assistant" not in roles or ("response" in record.texts and roles[-1] != "assistant"):
         return len(roles)
     return roles.index("assistant")
+
+
+def _note_no_response(record: Record, prompt: Sequence[Message]) -> None:
+    """Note that nothing in the messages is the policy's, unless the log says so or the rollout failed."""
+    known = "response" in record.texts or "response_tokens" in record.numbers or record.prompt_messages >= 0
+    if prompt and not known and record.labels.get("status", "ok") == "ok":
+        roles = ", ".join(dict.fromkeys(short_repr(message["role"]) for message in prompt))
+        record.notes.append(f"'messages' has no message of the policy, and there is no response: {roles}")
 
 
 def _count_messages(record: Record, response: list[Message], prompt: list[Message]) -> None:

@@ -70,11 +70,22 @@ def without_embedded_values(value: Any) -> Any:
     return value
 
 
+def typed_medium(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a part ``{"inlineData": {"mimeType", "data"}}`` (Gemini) with its type; others as they are."""
+    source = _first(part, ("inlineData", "inline_data", "fileData", "file_data"))
+    mime = _first(source, ("mimeType", "mime_type")) if isinstance(source, Mapping) else None
+    if not isinstance(mime, str):
+        return part
+    place = _first(source, ("fileUri", "file_uri"))
+    source = {"data": source.get("data")} if place is None else {"url": place}
+    return {"type": mime.partition("/")[0], "source": source}
+
+
 def read_image(part: Any) -> Image:
     """Return an image: a path, a data URL, or a part of a message."""
     if not isinstance(part, Mapping):
         return _place(part)
-    return _place(_first(part, ("image_url", "image", "source", "url", "path")))
+    return _place(_first(part, ("image_url", "image", "source", "url", "path", "base64")))
 
 
 def is_image_part(part: Mapping[str, Any]) -> bool:

@@ -6,10 +6,12 @@ Also what a log says about an agent's rollout: rewards of turns, versions, times
 from __future__ import annotations
 
 import math
+import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
+from datetime import datetime
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -24,8 +26,13 @@ from rlpanel.sources.records.embedded_media import (
     read_medium,
     without_embedded,
 )
-from rlpanel.sources.records.json_parser import to_float_array, to_python
+from rlpanel.sources.records.json_parser import LISTS, to_float, to_float_array, to_python
+from rlpanel.sources.records.tool_calls import plain_text
 
+#: In remarks on values of another shape that were read: they are not faults.
+READ_FROM = " is read from "
+#: So many lists of equal length are not the turns of a conversation.
+_MANY_TURNS = 8
 #: From 2^53 on, a float cannot distinguish neighbouring integers.
 STEP_LIMIT = 2**53
 
@@ -35,7 +42,7 @@ def step_number(value: Any) -> int:
     if type(value) is int and abs(value) < STEP_LIMIT:
         return value
     try:
-        number = math.nan if isinstance(value, bool) else float(value)
+        number = math.nan if isinstance(value, bool) else to_float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if number.is_integer() and abs(number) < STEP_LIMIT:
@@ -44,13 +51,32 @@ def step_number(value: Any) -> int:
 
 
 def as_number(value: Any) -> float:
-    """Return a number, and NaN for null; raise ValueError for any other value."""
+    """Return a number or that of a text, and NaN for null; raise ValueError for any other value."""
     if value is None:
         return math.nan
     try:
-        return float(value)
+        return text_number(value) if type(value) is str else float(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"is not a number: {short_repr(value)}") from None
+
+
+#: Values as Python writes them: verl, for one, logs what JSON lacks as ``str(value)``.
+_WORDS = dict.fromkeys(("True", "true", "np.True_"), 1.0) | dict.fromkeys(
+    ("False", "false", "np.False_"), 0.0
+)
+_WORDS["None"] = math.nan
+_CALL = re.compile(
+    r"(?:tensor|array|(?:np\.|numpy\.)?(?:array|float|int|uint|bool)_?\d*)"
+    r"\(\[?([^\[\](),]+)\]?(?:, *\w+=[\w.:'<>]+)*\)",
+    re.ASCII,
+)
+
+
+def text_number(text: str) -> float:
+    """Return the number in a text such as "0.5", "True" or "tensor(0.5)"; raise ValueError for others."""
+    call = _CALL.fullmatch(text)
+    text = call[1] if call else text
+    return _WORDS[text] if text in _WORDS else to_float(text)
 
 
 def column_name(name: str) -> str:
@@ -71,10 +97,32 @@ def short_repr(value: Any) -> str:
 
 
 def item_count(value: Any) -> int:
-    """Return the number of items of an array; raise ValueError for another value."""
-    if isinstance(value, list) or hasattr(value, "as_list"):
-        return len(value)
-    raise ValueError("is not an array")
+    """Return the number of items of an array, or of the arrays in it: tokens may be one array per turn.
+
+    Raises
+    ------
+    ValueError
+        If the value is neither.
+    """
+    if type(value) not in LISTS:
+        raise ValueError("is not an array")
+    return len(flat_turns(to_python(value)) if is_by_turn(value) else value)
+
+
+def is_by_turn(values: Any) -> bool:
+    """Return True if a list holds lists, as tokens of several turns do."""
+    return len(values) > 0 and type(values[0]) in LISTS
+
+
+def flat_turns(turns: list[Any]) -> list[Any]:
+    """Return the values of all turns as one list; raise ValueError if some are not in a list.
+
+    Many lists of equal length are not turns, but several values for each token.
+    """
+    lengths = {len(turn) if isinstance(turn, list) else -1 for turn in turns}
+    if -1 in lengths or (len(lengths) == 1 and len(turns) >= _MANY_TURNS and lengths != {1}):
+        raise ValueError("contains nested arrays")
+    return list(chain.from_iterable(turns))
 
 
 def whole_numbers(value: Any) -> list[int]:
@@ -86,7 +134,7 @@ def whole_numbers(value: Any) -> list[int]:
 
 
 def as_text(value: Any) -> str:
-    """Return a text as it is, and chat messages joined to one text."""
+    """Return a text as it is, chat messages joined to one text, and other values as JSON."""
     if isinstance(value, str):
         return value
     value = to_python(value)
@@ -97,8 +145,8 @@ def as_text(value: Any) -> str:
 
 def _message(item: Any) -> str:
     if isinstance(item, dict) and "content" in item:
-        return f"[{item.get('role', '?')}] {item['content']}"
-    return str(item)
+        return f"[{item.get('role', '?')}] {plain_text(item['content'])}"
+    return plain_text(item)
 
 
 #: Phases of a rollout whose seconds are columns.
@@ -203,20 +251,26 @@ def read_judge(fields: AgentFields, value: Any) -> None:
     value = to_python(value)
     texts = value if isinstance(value, Mapping) else {"judge": value}
     fields.judge = {
-        str(name): without_embedded(str(text)) for name, text in texts.items() if text is not None
+        str(name): without_embedded(plain_text(text)) for name, text in texts.items() if text is not None
     }
 
 
 def read_images(fields: AgentFields, value: Any) -> None:
     """Store the images that were logged beside the messages."""
-    value = to_python(value)
-    fields.images = [read_image(item) for item in (value if isinstance(value, list) else [value])]
+    fields.images = [read_image(item) for item in _media_items(value)]
 
 
 def read_media(fields: AgentFields, value: Any, kind: str) -> None:
     """Store audio or video that was logged beside the messages."""
+    fields.media += [read_medium(item, kind) for item in _media_items(value)]
+
+
+def _media_items(value: Any) -> list[Any]:
     value = to_python(value)
-    fields.media += [read_medium(item, kind) for item in (value if isinstance(value, list) else [value])]
+    items = value if isinstance(value, list) else [value]
+    if any(isinstance(item, (int, float)) for item in items):  # their number, for example
+        raise ValueError("is a number where an image or a recording was expected")
+    return items
 
 
 def total_seconds(timing: Mapping[str, float], spans: Iterable[Span]) -> float:
@@ -246,6 +300,14 @@ def _version(value: Any) -> int:
 
 def _number(value: Any) -> float:
     try:
-        return math.nan if value is None else float(value)
+        return math.nan if value is None else to_float(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError("holds something that is not a number") from None
+
+
+def unix_seconds(text: Any) -> float | None:
+    """Return a time in ISO 8601 as Unix seconds; None if it is not one."""
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    except (AttributeError, ValueError, OverflowError, OSError):
+        return None

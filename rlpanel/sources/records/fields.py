@@ -17,26 +17,38 @@ import numpy as np
 from rlpanel import schema
 from rlpanel.errors import LineError
 from rlpanel.sources.records import field_values
+from rlpanel.sources.records.chat_shapes import text_items
 from rlpanel.sources.records.conversation import join_conversation
 from rlpanel.sources.records.embedded_media import without_embedded, without_embedded_values
 from rlpanel.sources.records.field_values import (
+    READ_FROM,
+    STEP_LIMIT,
     as_number,
     as_text,
     column_name,
+    flat_turns,
+    is_by_turn,
     item_count,
     short_repr,
     step_number,
 )
 from rlpanel.sources.records.json_parser import MAX_KEYS, to_float_array, to_python
-from rlpanel.sources.records.messages import is_messages, messages_text, read_messages, response_text
-from rlpanel.sources.records.record_types import Record, is_eval, rank_of
+from rlpanel.sources.records.message_spellings import role_of
+from rlpanel.sources.records.messages import find_messages, messages_text, read_items, response_text
+from rlpanel.sources.records.path_numbers import is_eval, rank_of
+from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.records.value_shapes import read_array, read_reward, read_scored, trained_mask
 
 #: Columns that the store or readers fill, or that a filter computes (`filter_columns`). A logged key
 #: with one of these names becomes ``logged_<name>``.
 RESERVED = frozenset(
     {"uid", "file", "line", "offset", "prompt_chars", "response_chars", "trajectory_tokens"}
-    | {"attempt", "copies", "group_reward", "note", "tag"}
+    | {"attempt", "copies", "group_reward", "note", "tag", schema.FIELD_REMARKS}
 )
+#: Keys of SGLang's output, which hold logprobs with their tokens.
+ENGINE_KEYS = ("meta_info", "output_token_logprobs")
+#: Names that other programs use, too: a value of another shape is theirs, not a fault.
+_SHARED_NAMES = frozenset({"values", "returns", "timing", "images", "audios", "videos"})
 
 
 def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: bool) -> Record:
@@ -68,6 +80,9 @@ def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, ful
             else:
                 _unknown(record, key, value, full=full)
         except (ValueError, RecursionError) as error:
+            if key in _SHARED_NAMES and isinstance(error, ValueError):
+                _unknown(record, key, value, full=full)
+                continue
             # Keep the message only: the error would hold this frame and with it the parser's lazy document.
             reason = "is nested too deeply" if isinstance(error, RecursionError) else str(error)
             record.notes.append(f"{short_repr(key)} {reason}; the sample is kept without it")
@@ -138,9 +153,9 @@ def _count_tokens(record: Record) -> None:
     tokens = record.numbers.get("response_tokens")
     if tokens is not None:
         for name, array in record.arrays.items():
-            if len(array) != tokens:
+            if len(array) not in (tokens, 0):  # engines without logprobs log an empty list
                 record.notes.append(f"'{name}' has {len(array)} values for {tokens:.0f} tokens")
-    elif "logprobs" in record.arrays:
+    elif len(record.arrays.get("logprobs", ())):
         tokens = record.numbers["response_tokens"] = float(len(record.arrays["logprobs"]))
     mask = record.arrays.get("loss_mask")
     if tokens is not None and mask is not None:
@@ -182,7 +197,7 @@ def _counted_text(name: str) -> Taker:
     def take(record: Record, value: Any) -> None:
         if value is None:
             return
-        text = without_embedded(value) if isinstance(value, str) else _conversation_text(record, name, value)
+        text = _conversation_text(record, name, value)
         record.texts[name] = text
         record.numbers[column] = float(len(text))
 
@@ -190,20 +205,92 @@ def _counted_text(name: str) -> Taker:
 
 
 def _conversation_text(record: Record, name: str, value: Any) -> str:
-    """Store the messages of a prompt or a response; return their text."""
-    value = to_python(value)
-    if not is_messages(value):
-        return as_text(value)
-    messages = record.conversation[name] = read_messages(value)
+    """Store the messages of a prompt or a response, also of one that is their JSON; return their text."""
+    if isinstance(value, str):
+        items = text_items(value)
+        if items is None or (name == "response" and role_of(items[0]["role"]) not in ("assistant", "call")):
+            return without_embedded(value)
+        messages = read_items(items)
+    else:
+        value = to_python(value)
+        found = find_messages(value)
+        if found is None:
+            return as_text(value)
+        messages = found
+    record.conversation[name] = messages
     return response_text(messages) if name == "response" else messages_text(messages)
 
 
 def _array(name: str) -> Taker:
+    has_tokens = name.endswith("logprobs")
+
     def take(record: Record, value: Any) -> None:
-        if value is not None:
+        if value is None:
+            return
+        if isinstance(value, (int, float)):  # a mean over the tokens, for example
+            _unknown(record, name, value, full=False)
+            return
+        try:
             record.arrays[name] = to_float_array(value)
+        except ValueError:
+            if not (has_tokens and _scored_tokens(record, name, value)):
+                record.arrays[name] = read_array(value)
 
     return take
+
+
+def _scored_tokens(record: Record, name: str, value: Any) -> bool:
+    """Store logprobs that were logged with their tokens; return False if the value has another shape."""
+    scored = read_scored(to_python(value))
+    if scored is None:
+        return False
+    record.arrays[name] = scored.logprobs
+    record.numbers.setdefault("response_tokens", float(len(scored.logprobs)))
+    if scored.tokens is not None and record.tokens is None:
+        record.tokens = scored.tokens
+    if scored.ids is not None:
+        record.arrays.setdefault("response_token_ids", np.array(scored.ids, float))
+    return True
+
+
+def _engine_output(key: str, *, full: bool) -> Taker:
+    """Store SGLang's logprobs: those of the engine are the policy's, unless these were logged."""
+
+    def take(record: Record, value: Any) -> None:
+        value = to_python(value)
+        logprobs = value.get("output_token_logprobs") if isinstance(value, Mapping) else value
+        name = "rollout_logprobs" if "logprobs" in record.arrays else "logprobs"
+        if not logprobs or not _scored_tokens(record, name, logprobs):
+            _unknown(record, key, value, full=full)
+
+    return take
+
+
+def _mask(record: Record, value: Any) -> None:
+    _take_mask(record, value)
+    if "loss_mask" in record.arrays:
+        record.arrays["loss_mask"] = trained_mask(record.arrays["loss_mask"])
+
+
+def _reward(record: Record, value: Any) -> None:
+    """Store a reward; one that is an object or a list gives its parts as well."""
+    if type(value) is float:
+        record.numbers["reward"] = value
+    elif value is None or isinstance(value, (int, float, str)):
+        record.numbers["reward"] = as_number(value)
+    else:
+        _reward_parts(record, "reward", to_python(value))
+
+
+def _reward_parts(record: Record, key: str, value: Any) -> None:
+    """Store a reward that is an object or a list, and a remark on what of it was read."""
+    found = read_reward(value)
+    if found.total is not None and (key == "reward" or "reward" not in record.numbers):
+        record.numbers["reward"] = found.total
+    for part, score in found.parts.items():
+        record.numbers.setdefault(column_name(f"rewards/{part}"), score)
+    if found.source:
+        record.notes.append(f"{key!r}{READ_FROM}{found.source}")
 
 
 def _number(name: str) -> Taker:
@@ -227,12 +314,13 @@ def _label(name: str) -> Taker:
 
 _take_prompt, _take_response = _counted_text("prompt"), _counted_text("response")
 _take_ids = _array("response_token_ids")
+_take_mask = _array("loss_mask")
 _take_advantage, _take_advantages = _number("advantage"), _array("advantages")
 
 
 def _messages(record: Record, value: Any) -> None:
     if isinstance(value, str):
-        value = [{"role": "user", "content": value}]
+        value = text_items(value) or [{"role": "user", "content": value}]
     if value is not None:
         record.conversation["messages"] = value
 
@@ -256,7 +344,9 @@ def _count_ids(record: Record, value: Any) -> None:
 def _tokens(record: Record, value: Any) -> None:
     _count(record, value)
     if value is not None:
-        record.tokens = ["" if token is None else str(token) for token in to_python(value)]
+        tokens = to_python(value)
+        tokens = flat_turns(tokens) if is_by_turn(tokens) else tokens
+        record.tokens = ["" if token is None else str(token) for token in tokens]
 
 
 def _ids(record: Record, value: Any) -> None:
@@ -289,26 +379,35 @@ def _rank(record: Record, value: Any) -> None:
 def _rewards(record: Record, value: Any) -> None:
     if value is None:
         return
+    if not hasattr(value, "__len__") or isinstance(value, str):
+        record.numbers.setdefault("reward", as_number(value))
+        return
     if not hasattr(value, "items"):
-        raise ValueError("is not a JSON object")
+        _reward_parts(record, "rewards", to_python(value))
+        return
     if len(value) > MAX_KEYS:
         raise ValueError(f"has {len(value):,} entries; the limit is {MAX_KEYS:,}")
     for part, score in value.items():
         name = f"rewards/{part}"
         try:
-            record.numbers[column_name(name)] = as_number(score)
+            record.numbers[column_name(name)] = score if type(score) is float else as_number(score)
         except ValueError as error:
+            if hasattr(score, "items"):
+                _reward_parts(record, "rewards", to_python(value))
+                return
             record.notes.append(f"{short_repr(name)} {error}; the sample is kept without it")
 
 
 def _unknown(record: Record, key: str, value: Any, *, full: bool) -> None:
     """Store a scalar as a column. Other values stay in the file and are added only if ``full`` is set."""
     name = column_name(f"logged_{key}" if key in RESERVED else key)
+    if type(value) is int and abs(value) >= STEP_LIMIT:
+        value = str(value)  # a float would equal its neighbours
     if isinstance(value, str):
         if len(value) <= schema.LABEL_MAX:
             record.labels[name] = value
     elif isinstance(value, (int, float)):
-        record.numbers[name] = as_number(value)
+        record.numbers[name] = float(value)
     if full:
         record.extra[key] = without_embedded_values(to_python(value))
 
@@ -335,6 +434,8 @@ def _takers(*, full: bool) -> dict[str, Taker]:
     takers |= {"step": _skip, "rank": _rank, "rewards": _rewards}
     takers |= {"messages": _messages, "prompt_messages": _prompt_messages}
     takers |= {"advantage": _advantage, "advantages": _advantage}
+    takers |= {"reward": _reward, "loss_mask": _mask}
+    takers |= {key: _engine_output(key, full=full) for key in ENGINE_KEYS}
     takers |= {"prompt": _take_prompt, "response": _take_response}
     takers["response_tokens"] = _tokens if full else _count
     takers["response_token_ids"] = _ids if full else _count_ids

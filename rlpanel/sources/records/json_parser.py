@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -195,16 +194,21 @@ def _parse_any(text: bytes) -> Any:
 def _standard(line: bytes, reason: str) -> Any:
     """Parse a line with the standard library; ``reason`` is the error of the parser before it."""
     try:
-        return _replace_surrogates(json.loads(line.decode("utf-8-sig")))
+        return _replace_surrogates(json.loads(line.decode("utf-8-sig"), parse_int=_integer))
     except UnicodeDecodeError as error:
         raise LineError(f"invalid UTF-8 at byte {error.start}") from error
     except RecursionError as error:
         raise LineError("not valid JSON: nested too deeply") from error
     except ValueError as error:
-        if str(error).startswith("Exceeds the limit"):  # Python's message for an integer
-            digits = sys.get_int_max_str_digits()
-            raise LineError(f"holds an integer of more than {digits:,} digits") from error
         raise LineError(f"not valid JSON: {reason.replace('at line 1 column', 'at column')}") from error
+
+
+def _integer(digits: str) -> int | str:
+    """Return an integer; its digits if there are more than Python converts."""
+    try:
+        return int(digits)
+    except ValueError:
+        return digits
 
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -247,12 +251,22 @@ def to_float_array(value: Any) -> np.ndarray:
     if not isinstance(value, list):
         raise ValueError("is not an array")
     try:
-        numbers = [np.nan if item is None else float(item) for item in _flat(value)]
+        numbers = [np.nan if item is None else to_float(item) for item in _flat(value)]
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"holds a value that is not a number ({error})") from error
     if len(numbers) != len(value):
         raise ValueError("contains nested arrays")
     return np.array(numbers, dtype=np.float64)
+
+
+def to_float(value: Any) -> float:
+    """Convert a number, or a text of one; Python's float would take "1_2" and other scripts' digits, too."""
+    number = float(value)
+    if isinstance(value, str):
+        is_too_large = number in (np.inf, -np.inf) and value.strip()[-1].isdigit()
+        if "_" in value or is_too_large or not value.isascii():
+            raise ValueError(f"could not convert string to float: {value[:42]!r}")
+    return number
 
 
 def _flat(items: list[Any]) -> Iterator[Any]:

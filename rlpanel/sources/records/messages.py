@@ -1,109 +1,47 @@
 """Chat messages of a sample in one shape for all trainers, without embedded media, and their text.
 
-Trainers write content as text or as a list of parts. `embedded_media` reads parts that are not text, and
-`tool_calls` the calls of tools.
-
-Reads the calls of tools in a chat message, in all spellings that trainers use; none of their text is lost.
-
-Calls are ``{"function": {"name", "arguments"}}`` or flat, and so is OpenAI's old ``function_call``. Arguments
-are an object or JSON text. The list of calls, and each call, may be JSON text as well: in columns of parquet,
-for example.
+`chat_shapes` finds the messages, `content_parts` reads their content and `tool_calls` the calls of tools.
 """
 
 from __future__ import annotations
 
-import ast
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NotRequired, TypedDict
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NotRequired, TypedDict
 
-from rlpanel.errors import LineError
-from rlpanel.sources.records.embedded_media import (
-    LONGEST_URL,
-    Image,
-    Medium,
-    frames_of,
-    is_image_part,
-    played_kind,
-    read_image,
-    read_medium,
-    without_embedded,
+from rlpanel.sources.records.chat_shapes import chat_items
+from rlpanel.sources.records.content_parts import MessageContent, read_content, reasoning_text
+from rlpanel.sources.records.embedded_media import Image, Medium, without_embedded
+from rlpanel.sources.records.message_spellings import ROLE_OF, ROLES, names_of, role_of
+from rlpanel.sources.records.tool_calls import (
+    NO_NAME,
+    ToolCall,
+    calls_in,
+    first_of,
+    parsed_text,
+    plain_text,
+    read_tool_calls,
 )
-from rlpanel.sources.records.json_parser import parse_value
 
-_KEYS = ("tool_calls", "function_call")
-_ARGUMENTS = ("arguments", "args", "parameters", "input")
-#: Name of a call that was logged without one.
-_NO_NAME = "?"
-
-
-class ToolCall(TypedDict):
-    """A call of a tool that the policy asked for; ``arguments`` is JSON text."""
-
-    name: str
-    arguments: str
-    id: NotRequired[str]
-
-
-def read_tool_calls(message: Mapping[str, Any]) -> list[ToolCall]:
-    """Return the calls of a message; a call that has no known shape keeps its text as arguments."""
-    for key in _KEYS:
-        value = message.get(key)
-        if value and (calls := [_tool_call(call) for call in _each(value) if call]):
-            return calls
-    return []
-
-
-def plain_text(value: Any) -> str:
-    """Return a text as it is, and any other value as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _each(value: Any) -> Iterator[Any]:
-    """Yield the calls of a list, of an object that is the only call, or of a JSON text of either."""
-    value = _parsed_arguments(value)
-    if isinstance(value, list):
-        yield from map(_parsed_arguments, value)
-    else:
-        yield value
-
-
-def _parsed_arguments(value: Any) -> Any:
-    """Return what a JSON text of an object or a list holds; any other value as it is."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        try:
-            return parse_value(value)
-        except LineError:
-            return value
-    return value
-
-
-def _tool_call(call: Any) -> ToolCall:
-    fields = call if isinstance(call, Mapping) else {}
-    function = _parsed_arguments(fields.get("function"))
-    parts = [part for part in (function, fields) if isinstance(part, Mapping)]
-    named = next((part["name"] for part in parts if part.get("name")), None)
-    name = named or (function if isinstance(function, str) else None)
-    arguments = next((part[key] for part in parts for key in _ARGUMENTS if part.get(key) is not None), None)
-    if arguments is None:
-        arguments = "" if name or not call else call
-    read: ToolCall = {"name": str(name or _NO_NAME), "arguments": without_embedded(plain_text(arguments))}
-    if fields.get("id") is not None:
-        read["id"] = str(fields["id"])
-    return read
-
-
-_REASONING = ("reasoning_content", "reasoning", "thinking")
+_CONTENTS, _REASONING, _IDS = (names_of("message", means) for means in ("content", "reasoning", "id"))
 #: Roles of messages that hold a tool's result.
-TOOL_ROLES = frozenset({"tool", "function"})
+TOOL_ROLES = frozenset({"tool"})
+#: Role of an item that is not a message.
+_NO_ROLE = "?"
+_ROLES: Mapping[Any, str] = {name: role for name, role in ROLE_OF.items() if role != "call"}
+_NUMBERS: tuple[Literal["seconds", "reward"], ...] = ("seconds", "reward")
+#: Keys that few messages have.
+_RARE = frozenset((*_REASONING, *_NUMBERS, "additional_kwargs", "invalid_tool_calls"))
+#: Parts that a message is shown for, beside its text.
+_SHOWN = frozenset(("reasoning_content", "tool_calls", "images", "media"))
+_NOTHING = MessageContent()
 _ERROR_TEXT = re.compile(
     r"\s*(?:Traceback \(most recent call last\)|(?:[A-Za-z_][\w.]{0,80})?(?:Error|Exception):)"
 )
 _ERROR_OBJECT = re.compile(r"""\s*\{\s*["']error["']\s*:""")
 #: A longer text is not parsed to find out whether it is an error.
 _LONGEST_ERROR = 10_000
-_TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 
 
 class Message(TypedDict):
@@ -128,9 +66,14 @@ class Message(TypedDict):
 
 
 def is_messages(value: Any) -> bool:
-    """Return True for a list of chat messages, or a single one."""
-    items = value if isinstance(value, list) else [value]
-    return bool(items) and all(isinstance(item, dict) and "role" in item for item in items)
+    """Return True for a conversation in any known shape."""
+    return chat_items(value) is not None
+
+
+def find_messages(value: Any) -> list[Message] | None:
+    """Return the messages of a conversation in any known shape; None for any other value."""
+    items = chat_items(value)
+    return None if items is None else read_items(items)
 
 
 def read_messages(value: Any) -> list[Message]:
@@ -141,7 +84,32 @@ def read_messages(value: Any) -> list[Message]:
     value : list or dict
         One message, or messages in order, as parsed from JSON.
     """
-    return [_message(item) for item in (value if isinstance(value, list) else [value])]
+    items = chat_items(value)
+    return read_items((value if isinstance(value, list) else [value]) if items is None else items)
+
+
+def read_items(items: Iterable[Any]) -> list[Message]:
+    """Return items with roles, as `chat_items` gives them, as messages; results of tools become their own."""
+    messages: list[Message] = []
+    for item in items:
+        _add(messages, item)
+    return messages
+
+
+def remarks_on(messages: Sequence[Message]) -> list[str]:
+    """Return what could not be read of messages: items, unknown roles, calls without a name."""
+    remarks: list[str] = []
+    if not {message["role"] for message in messages} <= ROLES:
+        odd = Counter(message["role"] for message in messages if message["role"] not in ROLES)
+        if unread := odd.pop(_NO_ROLE, 0):
+            remarks.append(f"'messages' has {unread} items without a role; they are kept as they are")
+        if odd:
+            names = ", ".join(repr(role[:40]) for role in [*odd][:4])
+            remarks.append(f"'messages' has the unknown role {names}; it does not count as the policy's")
+    calls = (call for message in messages for call in message.get("tool_calls", ()))
+    if nameless := sum(call["name"] == NO_NAME for call in calls):
+        remarks.append(f"'tool_calls' has {nameless} calls without a name; their text is kept")
+    return remarks
 
 
 def messages_text(messages: Iterable[Message]) -> str:
@@ -166,31 +134,80 @@ def body_text(message: Message) -> str:
     return "\n".join(part for part in (message.get("reasoning_content"), message["content"], *calls) if part)
 
 
-def _message(item: Any) -> Message:
-    if not isinstance(item, Mapping) or not ({"role", "content"} & item.keys()):
-        return {"role": "?", "content": without_embedded(plain_text(item))}
-    texts, images, media = _content(item.get("content"))
-    message: Message = {"role": str(item.get("role") or "?"), "content": "\n".join(texts)}
-    reasoning = next((item[key] for key in _REASONING if isinstance(item.get(key), str) and item[key]), None)
-    if reasoning is not None:
-        message["reasoning_content"] = reasoning
-    if calls := read_tool_calls(item):
+def _add(messages: list[Message], item: Any) -> None:
+    """Append a message, and the results of tools that its content holds, as messages of their own."""
+    content = item.get("content") if isinstance(item, dict) else None
+    if type(content) is str and (role := _ROLES.get(item.get("role"))):  # most messages
+        message: Message = {"role": role, "content": without_embedded(content)}
+        if len(item) > 2 or role in TOOL_ROLES:
+            _complete(message, item, _NOTHING)
+        messages.append(message)
+        return
+    if not isinstance(item, Mapping) or not ("role" in item or "content" in item):
+        messages.append({"role": _NO_ROLE, "content": without_embedded(plain_text(item))})
+        return
+    if content is None:
+        content = first_of(item, _CONTENTS)
+    role = role_of(plain_text(item.get("role") or _NO_ROLE))
+    if role == "call":
+        role, read = "assistant", MessageContent(calls=calls_in(content))
+    else:
+        read = _NOTHING if content is None else read_content(content)
+    message = {"role": role, "content": read.text}
+    _complete(message, item, read)
+    results = read_items(read.results) if read.results else []
+    if role == "assistant" or not results:
+        messages += [message, *results]
+    else:  # the results come first, and often alone
+        messages += results
+        if message["content"] or not _SHOWN.isdisjoint(message):
+            messages.append(message)
+
+
+def _complete(message: Message, item: Mapping[str, Any], read: MessageContent) -> None:
+    """Add to a message what its keys and the parts of its content hold beside the text."""
+    if not _RARE.isdisjoint(item) or read.reasoning or read.calls:
+        _add_rare(message, item, read)
+    elif calls := read_tool_calls(item):
         message["tool_calls"] = calls
-    if item.get("tool_call_id") is not None:
-        message["tool_call_id"] = str(item["tool_call_id"])
+    if (identifier := first_of(item, _IDS)) is not None:
+        message["tool_call_id"] = str(identifier)
     if item.get("name") is not None:
         message["name"] = str(item["name"])
-    if images:
-        message["images"] = images
-    if media:
-        message["media"] = media
+    if read.images:
+        message["images"] = read.images
+    if read.media:
+        message["media"] = read.media
     if message["role"] in TOOL_ROLES:
         _mark_error(message, item)
-    for key in ("seconds", "reward"):
+
+
+def _add_rare(message: Message, item: Mapping[str, Any], read: MessageContent) -> None:
+    """Add reasoning, calls and numbers, wherever a message has them."""
+    beside = item.get("additional_kwargs")  # LangChain
+    places = (item, beside) if isinstance(beside, Mapping) else (item,)
+    reasoning = next(filter(None, map(_reasoning, places)), "") or reasoning_text(read.reasoning)
+    if reasoning:
+        message["reasoning_content"] = reasoning
+    calls = next(filter(None, map(read_tool_calls, places)), [])
+    if invalid := item.get("invalid_tool_calls"):  # LangChain
+        calls = [*calls, *calls_in(invalid)]
+    known = {call.get("id") for call in calls}  # LangChain repeats Anthropic's calls beside the content
+    calls = [*calls, *(call for call in read.calls if not calls or call.get("id") not in known)]
+    if calls:
+        message["tool_calls"] = calls
+    for key in _NUMBERS:
         number = item.get(key)
         if isinstance(number, int | float) and not isinstance(number, bool):
             message[key] = float(number)
-    return message
+
+
+def _reasoning(item: Mapping[str, Any]) -> str:
+    for key in _REASONING:
+        value = item.get(key)
+        if value and (text := reasoning_text(value)):
+            return text
+    return ""
 
 
 def _mark_error(message: Message, item: Mapping[str, Any]) -> None:
@@ -208,49 +225,5 @@ def _is_error_text(text: str) -> bool:
         return True
     if not _ERROR_OBJECT.match(text) or len(text) > _LONGEST_ERROR:
         return False
-    value = _parsed(text)
+    value = parsed_text(text)
     return isinstance(value, dict) and set(value) == {"error"} and bool(value["error"])
-
-
-def _parsed(text: str) -> Any:
-    """Return a value from JSON, or from Python's notation, which TRL writes; None if it is neither."""
-    for parse in (json.loads, ast.literal_eval):
-        try:
-            return parse(text.strip())
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-    return None
-
-
-def _content(content: Any) -> tuple[list[str], list[Image], list[Medium]]:
-    """Return the texts of a message's content in order, with a mark for each medium, and the media."""
-    if content is None:
-        return [], [], []
-    parts = content if isinstance(content, list) else [content]
-    texts: list[str] = []
-    images: list[Image] = []
-    media: list[Medium] = []
-    for part in parts:
-        if not isinstance(part, Mapping):
-            texts.append(without_embedded(plain_text(part)))
-            continue
-        text = next((part[key] for key in _TEXT_PARTS if isinstance(part.get(key), str)), None)
-        if text is not None:
-            texts.append(without_embedded(text))
-        elif is_image_part(part):
-            images.append(read_image(part))
-            texts.append("[image]")
-        elif kind := played_kind(part):
-            frames = frames_of(part)
-            images += frames
-            media += [] if frames else [read_medium(part, kind)]
-            texts.append(f"[{kind}]")
-        else:
-            texts.append(_other_part(part))
-    return [text for text in texts if text], images, media
-
-
-def _other_part(part: Mapping[str, Any]) -> str:
-    """Return a part that is neither text nor medium: as JSON, or its type if it is a long medium."""
-    text = without_embedded(plain_text(part))
-    return text if len(text) <= LONGEST_URL else f"[{part.get('type', 'part')}]"

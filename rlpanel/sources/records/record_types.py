@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -159,6 +157,8 @@ class Chunk:
         One locator per sample, in line order: the values of all, without an object for each.
     parts : list
         The samples in the same order: lists of records, or batches of columns.
+    empty_lines : int
+        Number of good lines that hold no sample, such as padding of a batch.
     more : bool
         True if the byte budget was used up, so complete lines may still be unread.
     hole : Hole
@@ -170,6 +170,7 @@ class Chunk:
     bad: list[BadLine] = field(default_factory=list)
     good_lines: int = 0
     blank_lines: int = 0
+    empty_lines: int = 0
     bytes: int = 0
     more: bool = False
     hole: Hole = NO_HOLE
@@ -247,7 +248,8 @@ class Adapter(Protocol):
     `FlatFormat`), ``repeats_rows``, which is true if a line may begin with the last samples of the line
     before (see `repeats_rows`), ``place`` (see `place`), ``for_file`` (see `for_file`),
     ``shares_evaluation`` (see `shares_evaluation`), ``once_per_step`` (see `once_per_step`),
-    ``beside`` (see `files_beside`) and ``changed_lines`` (see `changed_lines`).
+    ``beside`` (see `files_beside`), ``changed_lines`` (see `changed_lines`), and ``lacks_steps``, which is
+    true if the format's lines have no step: it is 0 unless the path names one or the user gives one.
     """
 
     @property
@@ -348,37 +350,3 @@ class RolloutFile(Protocol):
         SourceChanged
             If the file has other bytes at this position now.
         """
-
-
-_RANK = re.compile(r"rank[_-]?(\d{1,9})(?!\d)")
-
-
-@lru_cache(maxsize=1024)
-def rank_of(path: str) -> int:
-    """Return the rank in a file's name (``rollout_data_rank_3.jsonl`` → 3), or -1."""
-    match = _RANK.search(path.rsplit("/", 1)[-1])
-    return int(match.group(1)) if match else -1
-
-
-_EVAL = re.compile(r"_val\d*(?:[._]|$)")
-
-
-@lru_cache(maxsize=1024)
-def is_eval(path: str) -> bool:
-    """Return True if a file's name marks evaluation samples (``rollout_data_rank0_val2.jsonl``)."""
-    return bool(_EVAL.search(path.rsplit("/", 1)[-1]))
-
-
-def number_from_name(path: str) -> int | None:
-    """Return the number that is the file's whole name (``12.jsonl`` → 12), or None."""
-    stem = path.rsplit("/", 1)[-1].partition(".")[0]
-    return int(stem) if stem.isascii() and stem.isdigit() else None
-
-
-_STEP = re.compile(r"step[_-]?(\d{1,15})(?!\d)")
-
-
-def step_from_path(path: str) -> int | None:
-    """Return the first step that a path names (``step_12/log.jsonl`` → 12), or None."""
-    match = _STEP.search(path)
-    return int(match[1]) if match else None

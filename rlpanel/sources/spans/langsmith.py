@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.records.tool_calls import parsed_text
 from rlpanel.sources.spans.exchange import (
     build_call,
     exchange_fields,
-    parsed,
     read_exchange,
     score_fields,
-    unix_seconds,
 )
 
 Row = Mapping[str, Any]
@@ -28,6 +28,7 @@ class LangSmith:
     """Adapter for LangSmith's runs."""
 
     name = "LangSmith"
+    lacks_steps = True
     looks = "*.jsonl, *.json, *.csv or *.parquet with 'run_type', 'inputs' and 'outputs' (LangSmith)"
 
     def accepts(self, path: str, document: Row) -> bool:
@@ -55,10 +56,10 @@ def _run_fields(run: Row) -> Fields:
     yield "status", "error" if run.get("error") else run.get("status")
     yield "status_reason", run.get("error")
     yield from _timing(run.get("start_time"), run.get("end_time"))
-    feedback = parsed(run.get("feedback_stats"))
+    feedback = parsed_text(run.get("feedback_stats"))
     for name, stats in feedback.items() if isinstance(feedback, Mapping) else ():
         yield from score_fields(name, stats.get("avg") if isinstance(stats, Mapping) else stats)
-    expected = parsed(run.get("reference_outputs"))
+    expected = parsed_text(run.get("reference_outputs"))
     if expected:
         yield "ground_truth", read_exchange(expected)
 
@@ -67,6 +68,7 @@ class Langfuse:
     """Adapter for Langfuse's traces and observations."""
 
     name = "Langfuse"
+    lacks_steps = True
     looks = (
         "*.jsonl, *.json or *.csv with 'input', 'output' and 'htmlPath', 'traceId' or 'trace_id' (Langfuse)"
     )
@@ -91,7 +93,7 @@ def _trace_fields(row: Row) -> Fields:
     yield "episode", _first(row, "traceId", "trace_id", "id")
     yield "agent", row.get("name")
     yield "model", _first(row, "model", "providedModelName", "provided_model_name")
-    usage = parsed(_first(row, "usageDetails", "usage_details", "usage"))
+    usage = parsed_text(_first(row, "usageDetails", "usage_details", "usage"))
     if isinstance(usage, Mapping):
         yield "response_tokens", usage.get("output")
     if row.get("level") == "ERROR":
@@ -100,7 +102,7 @@ def _trace_fields(row: Row) -> Fields:
     yield from _timing(
         _first(row, "startTime", "start_time", "timestamp"), _first(row, "endTime", "end_time")
     )
-    scores = parsed(row.get("scores"))
+    scores = parsed_text(row.get("scores"))
     if isinstance(scores, Mapping):  # the table's export: name → values
         for name, values in scores.items():
             numbers = values if isinstance(values, list) else [values]

@@ -7,22 +7,24 @@ else the input and output of its root span. Feedback becomes rewards by name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.records.json_parser import to_python
+from rlpanel.sources.records.field_values import unix_seconds
+from rlpanel.sources.records.json_parser import parse_value, to_python
 from rlpanel.sources.records.record_types import Record
 from rlpanel.sources.spans.exchange import (
     build_call,
     exchange_fields,
-    parsed,
     read_exchange,
     score_fields,
-    unix_seconds,
 )
 
 _INPUTS, _OUTPUTS, _TYPE = "mlflow.spanInputs", "mlflow.spanOutputs", "mlflow.spanType"
 _CALLS = ("CHAT_MODEL", "LLM")
+#: Names of the attributes in MLflow before version 3.
+_OLD_NAMES = {_INPUTS: "inputs", _OUTPUTS: "outputs", _TYPE: "span_type"}
 _EXPECTED = ("expected_response", "ground_truth", "expected_answer", "answer")
 
 Span = Mapping[str, Any]
@@ -32,6 +34,7 @@ class MLflow:
     """Adapter for MLflow's traces."""
 
     name = "MLflow"
+    lacks_steps = True
     looks = "*.json or *.jsonl with 'info' and 'data', which holds 'spans' (MLflow)"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
@@ -53,7 +56,7 @@ class MLflow:
 
 
 def _fields(info: Mapping[str, Any], spans: list[Span]) -> Iterator[tuple[str, Any]]:
-    calls = [span for span in spans if parsed(_attribute(span, _TYPE)) in _CALLS]
+    calls = [span for span in spans if _attribute(span, _TYPE) in _CALLS]
     last = max(calls, key=_end, default=None)
     root = next(
         (span for span in spans if not span.get("parent_id") and not span.get("parent_span_id")), None
@@ -96,11 +99,14 @@ def _times(info: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _attribute(span: Span, name: str) -> Any:
+    """Return a value that MLflow wrote as JSON, which is a text in quotes for a text."""
     attributes = span.get("attributes")
     own = attributes.get(name) if isinstance(attributes, Mapping) else None
-    return (
-        own if own is not None else span.get({_INPUTS: "inputs", _OUTPUTS: "outputs"}.get(name, "span_type"))
-    )
+    value = own if own is not None else span.get(_OLD_NAMES[name])
+    if isinstance(value, str) and value.startswith('"'):
+        with suppress(LineError):
+            return parse_value(value)
+    return value
 
 
 def _end(span: Span) -> float:

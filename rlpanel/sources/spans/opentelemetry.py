@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.records.tool_calls import parsed_text
 from rlpanel.sources.spans.exchange import (
     build_call,
     exchange_fields,
-    parsed,
     read_exchange,
     score_fields,
-    unix_seconds,
 )
 
 Attributes = Mapping[str, Any]
@@ -57,6 +57,7 @@ class OpenTelemetry:
     """Adapter for spans of OpenTelemetry."""
 
     name = "OpenTelemetry"
+    lacks_steps = True
     looks = "*.jsonl or *.json with 'resourceSpans', or spans with 'context' and 'attributes' (OpenTelemetry)"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
@@ -181,11 +182,11 @@ def _put(message: dict[str, Any], key: str, value: Any) -> None:
     if call := _CALL.fullmatch(key):
         message.setdefault("tool_calls", {}).setdefault(int(call[1]), {})[call[2]] = value
     elif key in ("role", "content", "tool_call_id", "name"):
-        message[key] = parsed(value) if key == "content" and str(value).startswith("[") else value
+        message[key] = parsed_text(value) if key == "content" and str(value).startswith("[") else value
 
 
 def _system(value: Any) -> str:
-    parts = parsed(value)
+    parts = parsed_text(value)
     texts = (
         [part.get("content") for part in parts if isinstance(part, Mapping)]
         if isinstance(parts, list)

@@ -13,7 +13,7 @@ from rlpanel.errors import LineError
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
-from rlpanel.sources.spans.exchange import parsed
+from rlpanel.sources.records.tool_calls import parsed_text
 
 _ROW = frozenset({"run_name", "step", "key", "messages", "metadata"})
 #: Columns of the table that are read in another way, or repeat what others hold.
@@ -34,7 +34,7 @@ class Trackio:
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
         """Read the row's only sample."""
         row = {key: to_python(value) for key, value in document.items()}
-        messages = parsed(row.get("messages"))
+        messages = parsed_text(row.get("messages"))
         if not isinstance(messages, list):
             raise LineError("'messages' is not a list of chat messages")
         return [build_record(row.get("step"), _fields(row, messages), path, full=full)]
@@ -42,7 +42,7 @@ class Trackio:
 
 def _fields(row: Mapping[str, Any], messages: list[Any]) -> Iterator[tuple[str, Any]]:
     yield "messages", messages
-    metadata = parsed(row.get("metadata"))
+    metadata = parsed_text(row.get("metadata"))
     if isinstance(metadata, Mapping):
         yield from ((key, value) for key, value in metadata.items() if key not in ("messages", "step"))
     yield "trackio_run", row["run_name"]

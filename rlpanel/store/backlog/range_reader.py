@@ -64,7 +64,7 @@ class RangeResult:
         Their line numbers are relative to the range.
     bad : list of BadLine
         The first bad lines; their line numbers are relative to the range.
-    newlines, bad_count, blank_count, bytes : int
+    newlines, bad_count, blank_count, empty_count, bytes : int
     hole : Hole
     left_out : str
         The first logged column beyond the limit on columns; empty if all fit.
@@ -77,6 +77,7 @@ class RangeResult:
     newlines: int = 0
     bad_count: int = 0
     blank_count: int = 0
+    empty_count: int = 0
     bytes: int = 0
     left_out: str = ""
     outdated: bool = False
@@ -108,6 +109,7 @@ def index_range(byte_range: ByteRange) -> RangeResult:
             result.bad += chunk.bad[: MAX_BAD_LINES - len(result.bad)]
             result.bad_count += len(chunk.bad)
             result.blank_count += chunk.blank_lines
+            result.empty_count += chunk.empty_lines
             result.hole = result.hole.joined(chunk.hole)
     result.newlines = file.lines
     result.outdated = file.tail.offset != end

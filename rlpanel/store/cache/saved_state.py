@@ -64,6 +64,7 @@ class FileState:
     bad: list[tuple[int, int, str]]
     unsettled: OpenFileState | None = None
     hole: Hole = NO_HOLE
+    empty_count: int = 0
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> FileState:

@@ -9,6 +9,9 @@ is a jump back by two or more logged steps, followed by consecutive lines of tha
 as it had before (or as the median step has, if it had none). Earlier lines of that step and of later steps
 then belong to an older attempt.**
 
+If a counter such as ``epoch`` goes on where the steps begin again, a later epoch begins, and all lines count
+(see `training_progress`). Files that repeat steps of other files are compared by `resumed_files`.
+
 Fewer lines are stragglers, as asynchronous trainers write them. A jump back by one step is never taken for
 a restart, because stragglers look the same. Two formats have no stragglers: if a step has one line, a jump
 back by one step is a restart, too; and if a step's samples are numbered, a step that begins again is one.
@@ -19,7 +22,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,7 +37,9 @@ from rlpanel.store.columns.recorder_sessions import (
     SessionNumbers,
     latest_times,
 )
+from rlpanel.store.columns.resumed_files import Place, ResumedFiles, Spans
 from rlpanel.store.columns.splits import TRAIN, TRAIN_CODE, RowSelector, split_code, split_codes, split_name
+from rlpanel.store.columns.training_progress import goes_on
 
 #: A restart goes back by at least this many logged steps.
 STEPS_BACK = 2
@@ -51,10 +56,14 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class Restart:
-    """A new attempt, which begins at ``step`` with the line at byte ``offset``."""
+    """A new attempt, which begins at ``step`` with the line at byte ``offset``.
+
+    Lines before the byte ``since`` are of earlier epochs, and count.
+    """
 
     step: int
     offset: int
+    since: int = 0
 
 
 class RestartDetector:
@@ -144,10 +153,18 @@ class Attempts:
         Names by file number; may grow.
     once_per_step : mapping of int to str
         What is logged once per step in a file, by its number; may change.
+    tables : collection of int
+        Numbers of the files whose lines repeat rows; may change.
     """
 
-    def __init__(self, files: Sequence[str], once_per_step: Mapping[int, str]) -> None:
-        self._files, self._once_per_step = files, once_per_step
+    def __init__(
+        self, files: Sequence[str], once_per_step: Mapping[int, str], tables: Collection[int] = ()
+    ) -> None:
+        self._files, self._once_per_step, self._tables = files, once_per_step, tables
+        self._resumed = ResumedFiles(files)
+        self._spans: dict[Place, Spans] = {}  # of files whose lines have no session
+        self._moved: set[Place] = set()  # ranks and splits whose spans have changed
+        self._epochs: dict[LineSequence, list[Restart]] = {}
         self._restarts: dict[LineSequence, list[Restart]] = {}
         self._detectors: dict[LineSequence, RestartDetector] = {}
         self._numbers = SessionNumbers()
@@ -158,7 +175,18 @@ class Attempts:
     def restart_steps(self) -> tuple[int, ...]:
         """The steps at which newer attempts begin, ascending."""
         jumps = {restart.step for restarts in self._restarts.values() for restart in restarts}
-        return tuple(sorted(jumps | self._session_steps))
+        repeated = {cut for cuts in self._resumed.cuts.values() for cut in cuts.values()}
+        return tuple(sorted(jumps | self._session_steps | repeated))
+
+    @property
+    def epochs(self) -> int:
+        """How often steps begin again in a later epoch, in one sequence of lines or from file to file."""
+        return max([*map(len, self._epochs.values()), *self._resumed.epochs.values()], default=0)
+
+    @property
+    def doubtful_steps(self) -> tuple[int, ...]:
+        """The steps that a second file has as well, which may be that of a resumed job."""
+        return tuple(sorted({step for steps in self._resumed.doubtful.values() for step in steps}))
 
     def add(
         self, columns: Columns, new: slice, alive: Alive, unordered: Collection[int]
@@ -187,6 +215,7 @@ class Attempts:
             if key[0] in unordered:
                 continue
             steps, begins = _values(columns, "step", rows), self._begins(columns, key, rows)
+            self._note_steps(key, steps)
             detector = self._detectors.setdefault(key, self._new_detector(key))
             ascends = (np.diff(steps) >= 0).all() and not begins.any()
             if ascends and detector.feed_ascending(int(steps[0]), int(steps[-1])):
@@ -194,40 +223,49 @@ class Attempts:
             known = self._attempt_counts(columns, key, alive()[: new.start])
             restarts = detector.feed(_runs_of_steps(steps, _values(columns, "offset", rows), begins), known)
             if restarts:
-                self._restarts.setdefault(key, []).extend(restarts)
+                rows = self._rows_of(columns, key, alive())
+                self._restarts.setdefault(key, []).extend(self._without_epochs(columns, key, rows, restarts))
                 changed.add(key)
         if lines_of:
             changed |= self._cut_sequences()
+        changed |= self._compare_files(columns, alive)
         return changed | {key for key, (lines, last_step) in lines_of.items() if last_step >= lines.cut}
 
-    def read_file(self, columns: Columns, file: int, rows: np.ndarray) -> set[LineSequence]:
+    def read_file(self, columns: Columns, file: int, rows: np.ndarray, alive: Alive) -> set[LineSequence]:
         """Find jumps back among all rows of a file; return the sequences with any, now or before."""
         known = [key for key in self._detectors if key[0] == file]
         for key in known:
             del self._detectors[key]
+            self._epochs.pop(key, None)
+        self._drop_steps([file])
         changed = {key for key in known if self._restarts.pop(key, [])}
         for key, in_sequence in self._sequences(columns, rows):
             detector = self._detectors[key] = self._new_detector(key)
             steps, offsets = (_values(columns, name, in_sequence) for name in ("step", "offset"))
             runs = _runs_of_steps(steps, offsets, self._begins(columns, key, in_sequence))
-            self._restarts[key] = detector.feed(runs, {})
+            self._note_steps(key, steps)
+            restarts = detector.feed(runs, {})
+            self._restarts[key] = self._without_epochs(columns, key, in_sequence, restarts)
             if self._restarts[key]:
                 changed.add(key)
-        return changed
+        return changed | self._compare_files(columns, alive)
 
     def drop_files(self, columns: Columns, files: Collection[int], alive: Alive) -> set[LineSequence]:
         """Forget the lines of these files; return the sequences in which other rows may be older now."""
         for key in [key for key in self._detectors if key[0] in files]:
             del self._detectors[key]
             self._restarts.pop(key, None)
+            self._epochs.pop(key, None)
+        self._drop_steps(files)
+        changed = self._compare_files(columns, alive)
         dropped, self._sessions = self._sessions, SessionAttempts(self._numbers.starts)
         if not dropped:
-            return set()
+            return changed
         for key, rows in self._sequences(columns, np.flatnonzero(alive())):
             if key[-1] != NO_SESSION:
                 self._add_to_session(columns, key, rows)
         self._cut_sequences()
-        return self._sessions.cut_otherwise(dropped)
+        return changed | self._sessions.cut_otherwise(dropped)
 
     def rows_in(
         self, columns: Columns, keys: Collection[LineSequence], alive: np.ndarray
@@ -300,8 +338,73 @@ class Attempts:
         self._session_steps = self._sessions.restart_steps()
         return changed
 
+    def _note_steps(self, key: LineSequence, steps: np.ndarray) -> None:
+        """Note the steps of lines without a session, of formats that do not log a step once."""
+        file, rank, split, session = key
+        if session != NO_SESSION or file in self._once_per_step or file in self._tables:
+            return
+        spans, first, last = self._spans.setdefault((rank, split), {}), int(steps.min()), int(steps.max())
+        known = spans.get(file)
+        spans[file] = (first, last) if known is None else (min(first, known[0]), max(last, known[1]))
+        if spans[file] != known and len(spans) > 1:
+            self._moved.add((rank, split))
+
+    def _drop_steps(self, files: Collection[int]) -> None:
+        """Forget the steps of these files."""
+        for place, spans in self._spans.items():
+            for file in spans.keys() & set(files):
+                del spans[file]
+                self._moved.add(place)
+
+    def _compare_files(self, columns: Columns, alive: Alive) -> set[LineSequence]:
+        """Find files that a resumed job wrote; return the sequences in which other rows are older now."""
+
+        def rows_of(place: Place) -> np.ndarray:
+            rows = np.flatnonzero(alive() & (_values(columns, "rank") == place[0]))
+            found = [
+                in_sequence[~self._before_restart(columns, key, in_sequence)]
+                for key, in_sequence in self._sequences(columns, rows)
+                if key[1:] == (*place, NO_SESSION) and key in self._detectors
+            ]
+            return np.concatenate(found) if found else rows[:0]
+
+        if not self._moved:
+            return set()
+        spans = {place: self._spans[place] for place in self._moved}
+        self._moved.clear()
+        changed = self._resumed.update(spans, rows_of, columns)
+        return {key for key in self._detectors if key[1:3] in changed and key[3] == NO_SESSION}
+
+    def _without_epochs(
+        self, columns: Columns, key: LineSequence, rows: np.ndarray, restarts: Sequence[Restart]
+    ) -> list[Restart]:
+        """Return the restarts that no later epoch explains, and note those that one does.
+
+        ``rows`` are all rows of the sequence.
+        """
+        found, epochs = [], self._epochs.setdefault(key, [])
+        steps, offsets = _values(columns, "step", rows), _values(columns, "offset", rows)
+        for restart in restarts:
+            since = epochs[-1].offset if epochs else 0
+            is_before = (offsets < restart.offset) & (offsets >= since) & (steps >= restart.step)
+            is_after = (offsets >= restart.offset) & (steps == restart.step)
+            if goes_on(columns, rows[is_before], rows[is_after]):
+                epochs.append(restart)
+            else:
+                found.append(replace(restart, since=since))
+        return found
+
     def _attempt_counts(self, columns: Columns, key: LineSequence, alive: np.ndarray) -> dict[int, int]:
-        """Return the rows per step of a sequence's newest attempt, among the first rows."""
+        """Return the rows per step of a sequence's newest attempt and epoch, among the first rows."""
+        rows = self._rows_of(columns, key, alive)
+        is_older, epochs = self._before_restart(columns, key, rows), self._epochs.get(key)
+        if epochs:
+            is_older |= _values(columns, "offset", rows) < epochs[-1].offset
+        steps = _values(columns, "step", rows[~is_older])
+        return dict(zip(*(part.tolist() for part in np.unique(steps, return_counts=True)), strict=True))
+
+    def _rows_of(self, columns: Columns, key: LineSequence, alive: np.ndarray) -> np.ndarray:
+        """Return the rows of a sequence among the first rows."""
         file, rank, split, session = key
         n = len(alive)
         mask = (_values(columns, "file")[:n] == file) & (_values(columns, "rank")[:n] == rank) & alive
@@ -312,14 +415,13 @@ class Attempts:
         sessions = self._sessions_of(columns, rows)
         if sessions is not None:
             rows = rows[sessions == session]
-        steps = _values(columns, "step", rows[~self._before_restart(columns, key, rows)])
-        return dict(zip(*(part.tolist() for part in np.unique(steps, return_counts=True)), strict=True))
+        return rows
 
     def _is_older(self, columns: Columns, key: LineSequence, rows: np.ndarray) -> np.ndarray:
         """Return a mask of a sequence's rows that belong to an older attempt."""
         older = self._before_restart(columns, key, rows)
         if key[-1] == NO_SESSION:
-            return older
+            return older | (_values(columns, "step", rows) >= self._resumed.cut(*key[:3]))
         return older | (_values(columns, "step", rows) >= self._sessions.cut(*key[1:]))
 
     def _before_restart(self, columns: Columns, key: LineSequence, rows: np.ndarray) -> np.ndarray:
@@ -327,7 +429,7 @@ class Attempts:
         steps, offsets = _values(columns, "step", rows), _values(columns, "offset", rows)
         older = np.zeros(len(rows), bool)
         for restart in self._restarts.get(key, ()):
-            older |= (offsets < restart.offset) & (steps >= restart.step)
+            older |= (offsets < restart.offset) & (offsets >= restart.since) & (steps >= restart.step)
         return older
 
 

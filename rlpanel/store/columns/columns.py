@@ -140,7 +140,7 @@ class Columns:
         Goes up when existing rows are overwritten.
     """
 
-    #: Name and dtype of the columns that every row has. ``notes`` counts the remarks on the sample.
+    #: Name and dtype of the columns that every row has.
     METADATA: ClassVar[dict[str, type]] = {
         "step": np.int64,
         "rank": np.int32,
@@ -149,7 +149,6 @@ class Columns:
         "length": np.uint32,
         "line": np.uint32,
         "part": np.uint16,
-        "notes": np.uint8,
         "hash": np.uint64,
         "prompt_hash": np.uint64,
         "response_hash": np.uint64,

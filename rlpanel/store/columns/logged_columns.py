@@ -6,7 +6,9 @@ time-out or a tool's error is the policy's own result unless the trainer left it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import compress, repeat
 from operator import contains
 
@@ -17,8 +19,10 @@ from rlpanel.metrics.engine.constants import Constants
 from rlpanel.metrics.engine.ragged import empty_for_none, missing
 from rlpanel.metrics.scripts import foreign_shares
 from rlpanel.metrics.special_tokens import prompt_echoes, special_token_counts
-from rlpanel.schema import TOOL_CALLS, TOOL_ERRORS
+from rlpanel.schema import BY_NAME, FIELD_REMARKS, LABEL_MAX, TOOL_CALLS, TOOL_ERRORS
 from rlpanel.sources.records.conversation import OTHER
+from rlpanel.sources.records.field_values import STEP_LIMIT, text_number
+from rlpanel.sources.records.json_parser import to_float
 from rlpanel.store.columns.splits import DISCARDED, SPLIT_COLUMN, TRAIN, discarded_split
 
 Texts = Sequence[str | None]
@@ -156,3 +160,88 @@ def _split_of_failed(split: str | None) -> str:
     if split is not None and split.startswith(DISCARDED):
         return split
     return discarded_split(split or TRAIN)
+
+
+#: Where a remark goes on with a value of the sample, or with what was done.
+_VALUE = re.compile(r"; |: | \(")
+_LENGTHS = re.compile(r"has [\d,]+ values for [\d,]+ (\w+)")
+_DIGITS = re.compile(r"\d[\d,]*")
+
+
+def field_remarks(notes: Iterable[str]) -> str:
+    """Return the remarks on a sample without its values, so that many samples have the same ones."""
+    kinds = (_LENGTHS.sub(r"has not as many values as \1", _VALUE.split(note, 1)[0]) for note in notes)
+    text = ""
+    for kind in dict.fromkeys(_DIGITS.sub("N", kind) for kind in kinds):
+        longer = f"{text}; {kind}" if text else kind
+        text = longer if len(longer) <= LABEL_MAX else text
+    return text or "other"
+
+
+def texts_as_numbers(
+    labels: _Labels, numbers: Mapping[str, np.ndarray], known: Collection[str], settled: Collection[str]
+) -> tuple[_Labels, Mapping[str, np.ndarray]]:
+    """Move the texts of numbers, such as "True" and "tensor(0.5)", to number columns.
+
+    The column decides: its texts are moved if it holds numbers, too, or if no row has another text and some
+    are as Python writes numbers. Texts such as "4" alone may be answers, and stay.
+
+    Parameters
+    ----------
+    labels, numbers : mapping
+        Columns of new rows.
+    known, settled : collection of str
+        Number columns so far, and label columns of earlier rows.
+    """
+    labels_left, moved = dict(labels), dict(numbers)
+    for name, texts in labels.items():
+        if name in BY_NAME or name == FIELD_REMARKS or (name in settled and name not in known):
+            continue
+        read = _numbers_of(texts, name in known)
+        if not read:
+            continue
+        values = np.array([read.get(text, np.nan) for text in texts])
+        logged = moved.get(name)
+        moved[name] = values if logged is None else np.where(np.isnan(values), logged, values)
+        left = [None if text in read else text for text in texts]
+        labels_left[name] = left
+        if not any(text is not None for text in left):
+            del labels_left[name]
+    return (labels_left, moved) if len(moved) > len(numbers) or labels_left != labels else (labels, numbers)
+
+
+def _numbers_of(texts: Texts, has_numbers: bool) -> dict[str | None, float]:
+    """Return the numbers of a column's texts that are to be moved, by text."""
+    read: dict[str | None, float] = {}
+    is_python = False
+    for text in dict.fromkeys(texts):
+        if text is None:
+            continue
+        number = _number_of(text)
+        if number is not None:
+            read[text] = number
+            is_python = is_python or not _is_plain(text)
+        elif not (has_numbers or text.startswith(_TENSORS)):
+            return {}
+    return read if has_numbers or is_python else {}
+
+
+#: Beginnings of texts of several numbers, which stay texts in a column of numbers.
+_TENSORS = ("tensor(", "array(")
+
+
+def _number_of(text: str) -> float | None:
+    """Return the number in a text; None if it is not one, or an integer that a float would round."""
+    try:
+        number = text_number(text)
+    except ValueError:
+        return None
+    return None if STEP_LIMIT <= abs(number) < math.inf else number
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        to_float(text)
+    except ValueError:
+        return False
+    return True

@@ -35,6 +35,14 @@ def mix(keys: np.ndarray) -> np.ndarray:
     return keys ^ (keys >> np.uint64(31))
 
 
+def has_key(keys: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return the mask of 64-bit keys that are among others, shape (N,).
+
+    They are compared by sorting: before numpy 2.1, the table of `np.isin` fails for keys from 2^63 on.
+    """
+    return np.isin(keys, others, kind="sort")
+
+
 class HashSet:
     """Set of all keys seen so far; reports which new keys are repeats.
 
@@ -84,7 +92,7 @@ class HashSet:
         before, added = self._in_sorted(keys), np.sort(keys)
         repeated = added[1:][added[1:] == added[:-1]]
         if len(repeated):
-            rows = np.flatnonzero(np.isin(keys, repeated))
+            rows = np.flatnonzero(has_key(keys, repeated))
             order = rows[np.argsort(keys[rows], kind="stable")]
             before[order[1:][keys[order[1:]] == keys[order[:-1]]]] = True
         self._sorted = _merge_sorted(self._sorted, added)

@@ -23,6 +23,7 @@ from rlpanel.metrics.engine.compute import derive_columns, reduce_ragged
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.metrics.engine.ragged import Ragged, ragged_fields, unscored_columns
 from rlpanel.metrics.logprob_shift import shift_columns
+from rlpanel.schema import FIELD_REMARKS
 from rlpanel.sources.records.column_batch import ColumnBatch, SampleBatch, join_batches
 from rlpanel.sources.records.record_types import (
     BadLine,
@@ -33,7 +34,13 @@ from rlpanel.sources.records.record_types import (
     empty_locators,
 )
 from rlpanel.store.columns.columns import Columns
-from rlpanel.store.columns.logged_columns import ToolNames, separate_failed, text_columns
+from rlpanel.store.columns.logged_columns import (
+    ToolNames,
+    field_remarks,
+    separate_failed,
+    text_columns,
+    texts_as_numbers,
+)
 from rlpanel.store.columns.page_memory import raise_trim_threshold
 
 log = logging.getLogger(__name__)
@@ -88,6 +95,7 @@ class RowBuilder:
         self.rejected: list[tuple[int, BadLine]] = []
         self._number_names: set[str] = set()
         self._label_names: set[str] = set()
+        self._settled: set[str] = set()  # label columns of earlier rows
         self._tools = ToolNames()
         self._parts: list[Rows] = []
         self._clear()
@@ -101,6 +109,7 @@ class RowBuilder:
         self._tools.declare(numbers)
         self._number_names |= set(numbers) - computed_columns()
         self._label_names |= set(labels)
+        self._settled |= self._label_names
 
     def add_chunk(self, file: int, chunk: Chunk) -> None:
         """Add the records of a chunk read from file number ``file``."""
@@ -134,6 +143,7 @@ class RowBuilder:
         rows = self.flush_raw()
         if rows is None:
             return None
+        rows = self._as_numbers(rows)
         try:
             return self._with_derived(rows)
         except MemoryError:
@@ -143,6 +153,16 @@ class RowBuilder:
             tried = [self._tried(partial(self._with_derived, row), row.metadata) for row in singles]
             parts = [row for row in tried if row is not None]
             return _join(parts) if parts else None
+
+    def _as_numbers(self, rows: Rows) -> Rows:
+        """Move texts of numbers to the number columns that they belong to, within the limit on columns."""
+        known, settled = self._number_names, self._settled
+        labels, numbers = texts_as_numbers(rows.labels, rows.numbers, known, settled)
+        self._settled = settled | labels.keys()
+        if numbers.keys() == rows.numbers.keys() and labels is rows.labels:
+            return rows
+        self._number_names = known | (numbers.keys() - computed_columns())
+        return Rows(rows.metadata, numbers, labels)
 
     def _with_derived(self, rows: Rows) -> Rows:
         derived = derive_columns(rows.numbers, self.constants)
@@ -219,11 +239,13 @@ class RowBuilder:
         admitted = self._admit([batch.labels], self._label_names)
         labels = separate_failed({name: batch.labels[key] for name, key in admitted.items()}, self.constants)
         metadata = {"step": batch.step, "rank": batch.rank.astype(np.int32)}
-        metadata["notes"] = batch.notes.clip(max=255).astype(np.uint8)
         return numbers, labels, metadata | hashes
 
     def _from_records(self, records: list[Record]) -> _BuiltColumns:
         """Build columns from single records."""
+        for record in records:
+            if record.notes:
+                record.labels[FIELD_REMARKS] = field_remarks(record.notes)
         logged_numbers = [record.numbers for record in records]
         self._tools.fold_rows(logged_numbers, dict.fromkeys(chain.from_iterable(logged_numbers)))
         numbers = _number_columns(records, self._admit(logged_numbers, self._number_names))
@@ -240,8 +262,6 @@ class RowBuilder:
             name: np.fromiter(map(attrgetter(name), records), Columns.METADATA[name])
             for name in ("step", "rank")
         }
-        notes = np.fromiter(map(len, map(attrgetter("notes"), records)), np.int64)
-        metadata["notes"] = notes.clip(max=255).astype(np.uint8)
         return numbers, labels, metadata | hashes
 
     def _token_columns(

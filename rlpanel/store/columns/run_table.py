@@ -105,7 +105,7 @@ class RunTable:
         self.steps = SplitSteps()
         self.state = np.zeros(1024, np.uint8)
         self.ranks: Counter[int] = Counter()
-        self.attempts = Attempts(self.files, self.once_per_step)
+        self.attempts = Attempts(self.files, self.once_per_step, self.tables)
         self.units = EpisodeUnits(self.files)
         self.stage = RowBuilder()
         self.backlog_starts: dict[int, int] = {}
@@ -192,7 +192,7 @@ class RunTable:
 
     def _find_attempts_in(self, file: int, rows: np.ndarray, version: int) -> None:
         """Find the restarts among all rows of a file anew."""
-        changed = self._classify_attempts(self.attempts.read_file(self.columns, file, rows))
+        changed = self._classify_attempts(self.attempts.read_file(self.columns, file, rows, self._is_alive))
         if changed:
             self._recount_steps(changed, version)
 

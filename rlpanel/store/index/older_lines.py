@@ -75,6 +75,7 @@ class BacklogRanges:
             return
         content.bytes_read += result.bytes
         file.blank_count += result.blank_count
+        file.empty_count += result.empty_count
         file.hole = file.hole.joined(result.hole)
         content.changed = True
         if result.rows is not None:

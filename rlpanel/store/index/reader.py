@@ -6,10 +6,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rlpanel.errors import describe_error
 from rlpanel.settings import Reading, StoreLimits
+from rlpanel.sources.adapters.key_mapping import create_mapping
 from rlpanel.sources.files.file_access import AnyPath, path_of
 from rlpanel.store.backlog.workers import Workers
 from rlpanel.store.index.faults import Faults
@@ -75,6 +76,7 @@ class Reader:
         self._users: dict[AnyPath, int] = {}
         self._roots: dict[AnyPath, WatchedRoot] = {}
         self._new_runs: set[AnyPath] = set()
+        self._remapped = False  # whether a folder was opened with a mapping since the last round
         self._dropped: list[RunIndex] = []  # closed runs whose cache is still to be closed
         self._listeners: list[Listener] = []
         self._thread: threading.Thread | None = None
@@ -139,6 +141,27 @@ class Reader:
             watched = self._roots.setdefault(folder, WatchedRoot(folder, self.reading))
         self._start()
         return watched
+
+    def open_with(self, folder: AnyPath, keys: Mapping[str, str | int]) -> None:
+        """Read the files below a folder through a mapping from now on, until the process ends.
+
+        Parameters
+        ----------
+        folder : path
+            Its real path.
+        keys : mapping
+            As in the table ``[map]`` of an ``rlpanel.toml``, which it precedes. An empty one ends that.
+
+        Raises
+        ------
+        SettingError
+            If the mapping is not valid.
+        """
+        create_mapping(keys)
+        with self._lock:
+            self.reading.opened_with[str(folder)] = dict(keys)
+            self._remapped = True
+        self._wake.set()
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Subscribe to changes; call the returned function to unsubscribe.
@@ -229,10 +252,11 @@ class Reader:
         with self._lock:
             runs, roots = dict(self._runs), list(self._roots.values())
             new_runs, self._new_runs = self._new_runs, set()
+            remapped, self._remapped = self._remapped, False
         self._watches.set_folders({*runs, *(root.path for root in roots)})
         dirty, moved = self._watches.take_changes()
         self._files_moved |= moved
-        early = self._files_moved and self._runs_due(self._rescan_timer.interval_moved)
+        early = remapped or (self._files_moved and self._runs_due(self._rescan_timer.interval_moved))
         rescan_roots = (
             self._roots_due(max(self.reading.rescan_interval, self._rescan_timer.interval)) or early
         )

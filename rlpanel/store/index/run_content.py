@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from rlpanel.errors import SourceDamaged, SourceUnready
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.file_access import Unread, reason_of
+from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import BadLine, Chunk
 from rlpanel.store.backlog.backlog import Backlog
 from rlpanel.store.cache.saved_state import FileState
@@ -262,6 +263,12 @@ class RunContent:
         file.reader.tail.reset()
         self.files.wait(file)
 
+    def open_anew(self, file: RunFile, reader: JsonlFile) -> None:
+        """Read a file from its start with another reader, because it holds its records in another way now."""
+        self.discard([file])
+        file.reader, file.generation, file.problem = reader, reader.generation, None
+        self.files.wait(file)
+
     def replace_lines(self, file: RunFile, chunk: Chunk) -> None:
         """Replace the rows of lines that were read again."""
         self.bytes_read += chunk.bytes
@@ -322,6 +329,7 @@ class RunContent:
 
     def _take_chunk(self, file: RunFile, chunk: Chunk) -> None:
         file.blank_count += chunk.blank_lines
+        file.empty_count += chunk.empty_lines
         file.hole = file.hole.joined(chunk.hole)
         if len(chunk):
             self.table.add_chunk(file.number, chunk, self.version)

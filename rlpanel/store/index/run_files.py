@@ -30,14 +30,15 @@ class ReadCounts(NamedTuple):
     ----------
     read, size : int
         Bytes read, and bytes on disk when the file was last checked.
-    bad, blank : int
-        Number of bad and of blank lines.
+    bad, blank, empty : int
+        Number of bad and of blank lines, and of lines without a sample.
     """
 
     read: int = 0
     size: int = 0
     bad: int = 0
     blank: int = 0
+    empty: int = 0
 
     def __add__(self, other: ReadCounts) -> ReadCounts:  # type: ignore[override]
         """Return the sum."""
@@ -83,6 +84,7 @@ class RunFile:
     bad: list[BadLineAt] = field(default_factory=list)
     bad_count: int = 0
     blank_count: int = 0
+    empty_count: int = 0
     more: bool = True
     modified: float = 0.0
     problem: Unread | None = None
@@ -97,7 +99,7 @@ class RunFile:
         """What was read of the file; nothing once it is gone."""
         tail = self.reader.tail
         done, size = (0, 0) if self.gone else (tail.bytes_done, tail.size)
-        return ReadCounts(done, size, self.bad_count, self.blank_count)
+        return ReadCounts(done, size, self.bad_count, self.blank_count, self.empty_count)
 
     @property
     def unread(self) -> Unread | None:
@@ -121,7 +123,7 @@ class RunFile:
 
     def reset(self) -> None:
         """Discard the bad lines and counts read so far."""
-        self.bad, self.bad_count, self.blank_count, self.hole = [], 0, 0, NO_HOLE
+        self.bad, self.bad_count, self.blank_count, self.empty_count, self.hole = [], 0, 0, 0, NO_HOLE
 
     def mark_gone(self) -> None:
         """Mark the file as deleted, so that it is read from its start if it comes back."""
@@ -145,12 +147,14 @@ class RunFile:
         bad = [(line.line, line.offset, line.reason) for line in self.bad]
         adapter = self.reader.adapter.name
         counts = self.bad_count, self.blank_count
-        return FileState(self.reader.name, self.number, adapter, mark, *counts, bad, unsettled, self.hole)
+        empty, name, number = self.empty_count, self.reader.name, self.number
+        return FileState(name, number, adapter, mark, *counts, bad, unsettled, self.hole, empty)
 
     def restore(self, state: FileState) -> None:
         """Restore bad lines and counts from the cache."""
         self.bad = [BadLineAt(self.reader.name, *bad) for bad in state.bad]
         self.bad_count, self.blank_count, self.hole = state.bad_count, state.blank_count, state.hole
+        self.empty_count = state.empty_count
 
 
 #: Seconds after which an end that cannot be read is reported. Writers keep half lines in memory for minutes.

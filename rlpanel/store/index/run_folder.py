@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import Directory, RolloutFileInfo
 from rlpanel.sources.discovery.file_names import split_of_folder
 from rlpanel.sources.files.file_access import AnyPath, Unread, is_remote, reason_of
+from rlpanel.sources.inference.inference import Inference, inference_of
 from rlpanel.sources.records.record_types import BesideFile, files_beside
-from rlpanel.store.snapshot.remarks import Remark
+from rlpanel.store.snapshot.remarks import GUESS, Remark
 from rlpanel.store.snapshot.sample_places import BadLineAt
 
 
@@ -37,7 +39,9 @@ class RunFolder:
     newer_writers : tuple of str
         Says which files were written by a newer version of their trainer than the tested one.
     remarks : tuple of Remark
-        What the folder says about the run's samples.
+        What the folder says about the run's samples, and what was guessed about its files.
+    inferences : tuple of Inference
+        What was inferred about files that no format describes, each once.
     bad_lines : tuple of BadLineAt
         The first bad lines of the files beside its own.
     bad_count : int
@@ -53,6 +57,7 @@ class RunFolder:
         self.ignored: tuple[Unread, ...] = ()
         self.newer_writers: tuple[str, ...] = ()
         self.remarks: tuple[Remark, ...] = ()
+        self.inferences: tuple[Inference, ...] = ()
         self.bad_lines: tuple[BadLineAt, ...] = ()
         self.bad_count = 0
 
@@ -73,15 +78,24 @@ class RunFolder:
         config = self._directory.folder_configs.for_folder(self._path)
         self.config_problem, self.ignored = config.problem, config.unread
         self.newer_writers = tuple(sorted({found.newer for found in listed if found.newer}))
-        self._note_split(listed)
+        self.inferences = tuple(
+            {found.adapter.name: each for found in listed if (each := inference_of(found.adapter))}.values()
+        )
+        self.remarks = (*self._split_remarks(listed), *self._guess_remarks())
         self._note_beside(listed)
         return {found.name: found for found in listed}
 
-    def _note_split(self, listed: list[RolloutFileInfo]) -> None:
-        """Note the split that the folder's name gives the samples, as a remark."""
+    def _split_remarks(self, listed: list[RolloutFileInfo]) -> Iterator[Remark]:
+        """Yield a remark on the split that the folder's name gives the samples."""
         split, name = split_of_folder(self._path.name, (found.adapter for found in listed)), self._path.name
-        sentence = f"Split {split} from the folder's name {name!r}: the samples name no split."
-        self.remarks = (Remark("split", sentence, split=split),) if split else ()
+        if split:
+            sentence = f"Split {split} from the folder's name {name!r}: the samples name no split."
+            yield Remark("split", sentence, split=split)
+
+    def _guess_remarks(self) -> Iterator[Remark]:
+        """Yield a remark on what was inferred about files that no format describes."""
+        sentences = dict.fromkeys(inference.sentence() for inference in self.inferences)
+        yield from (Remark(GUESS, f"{text[0].upper()}{text[1:]}.") for text in sentences if text)
 
     def _note_beside(self, listed: list[RolloutFileInfo]) -> None:
         """Note bad lines and problems of the files that the adapters read beside the run's own."""

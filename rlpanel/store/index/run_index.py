@@ -311,6 +311,8 @@ class RunIndex:
         elif file.gone:
             file.gone = False
             self._files.wait(file)
+        if found.container not in (None, file.reader.container):
+            self._content.open_anew(file, open_file(found, self.reading))
         file.modified = found.status.st_mtime
         if found.adapter.name != file.reader.adapter.name:
             self._again.change_adapter(file, found.adapter)

@@ -29,6 +29,7 @@ from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.backlog.range_reader import first_line_start, last_line_start
 from rlpanel.store.cache.run_cache import read_saved_text, save_text
+from rlpanel.store.columns.run_table import REPEATED
 from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN
 from rlpanel.store.columns.step_stats import MEAN
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
@@ -75,7 +76,7 @@ def _last_records(reader: JsonlFile, size: int) -> list[Record]:
 
 
 #: File in the cache folder of a run, and version of its content: that of another version is ignored.
-FILE, VERSION = "summary", 1
+FILE, VERSION = "summary", 2
 #: Maximum number of points of a trend, and of characters of a finding.
 TREND_POINTS, MAX_CHARACTERS = 24, 1000
 #: Minimum number of seconds between two saves for findings of the same severity.
@@ -120,6 +121,8 @@ class RunSummary:
         The sentence of that finding.
     checked : int
         The newest step when the run was checked.
+    excluded : int
+        Number of further samples that do not count: of older attempts, or logged twice.
     """
 
     samples: int = 0
@@ -134,6 +137,7 @@ class RunSummary:
     severity: str | None = None
     finding: str = ""
     checked: int = -1
+    excluded: int = 0
 
 
 _UNKNOWN = RunSummary()
@@ -151,6 +155,7 @@ def summarize(snapshot: Snapshot, now: float) -> RunSummary:
     progress = snapshot.progress
     return RunSummary(
         samples=snapshot.all_samples,
+        excluded=int(np.count_nonzero(snapshot.state > REPEATED)),
         step=step,
         reward=_rounded(last) if math.isfinite(last) else None,
         trend=_trend(means[np.isfinite(means)]),
@@ -286,7 +291,7 @@ def _is_valid(summary: RunSummary) -> bool:
     """Return True if every value has the type of its field and is one that rlpanel writes."""
     given = [value for value in (summary.reward, *summary.trend, summary.newest_line) if value is not None]
     kinds: list[tuple[type, list[Any]]] = [
-        (int, [summary.samples, summary.step or 0, summary.bytes, summary.checked]),
+        (int, [summary.samples, summary.excluded, summary.step or 0, summary.bytes, summary.checked]),
         (float, given),
         (str, [summary.split, summary.doubt, summary.severity or "", summary.finding]),
         (bool, [summary.complete]),
@@ -295,6 +300,7 @@ def _is_valid(summary: RunSummary) -> bool:
         all(type(value) is kind for kind, values in kinds for value in values)
         and all(map(math.isfinite, given))
         and summary.samples >= 0
+        and summary.excluded >= 0
         and (summary.samples == 0 or summary.step is not None)
         and len(summary.trend) <= TREND_POINTS
         and len(summary.finding) <= MAX_CHARACTERS

@@ -18,6 +18,7 @@ from rlpanel.store.columns.step_stats import Steps
 from rlpanel.store.index.run_content import RunContent
 from rlpanel.store.index.run_folder import RunFolder
 from rlpanel.store.index.saved_rows import SavedRows
+from rlpanel.store.snapshot.remarks import Remark, sequence_remarks
 from rlpanel.store.snapshot.sample_places import BadLineAt
 from rlpanel.store.snapshot.snapshot import Progress, Snapshot
 
@@ -122,6 +123,7 @@ class SnapshotBuilder:
             bad_lines=(*content.bad_lines, *folder.bad_lines, *_bad_scalar_lines(scalars)),
             bad_count=counts.bad + folder.bad_count + scalars.bad_count,
             blank_count=counts.blank,
+            empty_count=counts.empty,
             problems=status.problems,
             unread=status.unread,
             newer_writers=status.newer_writers,
@@ -136,11 +138,20 @@ class SnapshotBuilder:
             constants=table.stage.constants,
             shares_evaluation=dict(table.shares_evaluation),
             once_per_step=dict(table.once_per_step),
-            own_remarks=folder.remarks,
+            inferences=folder.inferences,
+            own_remarks=(
+                *folder.remarks,
+                *sequence_remarks(table.attempts.epochs, table.attempts.doubtful_steps, split),
+            ),
             _by_split=by_split,
             _further=table.units.further(rows),
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )
+
+    def _remarks(self, split: str) -> Iterable[Remark]:
+        """Return the remarks on later epochs, and on files that may be those of a resumed job."""
+        epochs, doubtful = self._content.table.attempts.epochs, self._content.table.attempts.doubtful_steps
+        return sequence_remarks(epochs, doubtful, split) if epochs or doubtful else ()
 
     def _unread(self) -> tuple[Unread, ...]:
         """Return the files and folders of the run that cannot be read at the moment, each once."""

@@ -23,8 +23,10 @@ from rlpanel.errors import RLPanelError, UnsafePath
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.file_access import reason_of
+from rlpanel.sources.records.chat_shapes import begins_as_messages
 from rlpanel.sources.records.embedded_media import EMBEDDED_MARK, PLAYED, Image, Medium, embedded_key
 from rlpanel.sources.records.record_types import Locator
+from rlpanel.sources.records.tool_calls import parsed_text
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -135,17 +137,15 @@ def _embedded(line: bytes, key: str, kind: str) -> bytes:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield all texts of a JSON value; JSON inside of a text is searched as well."""
+    """Yield all texts of a JSON value; JSON and Python's notation inside of a text are searched as well."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
         if isinstance(item, str):
             yield item
-            if item[:1] in ("[", "{") and EMBEDDED_MARK in item:
-                try:
-                    waiting.append(json.loads(item))
-                except (ValueError, RecursionError):
-                    pass
+            if EMBEDDED_MARK in item or begins_as_messages(item):
+                inner = parsed_text(item)
+                waiting += [] if isinstance(inner, str) else [inner]
         elif isinstance(item, list):
             waiting += item
         elif isinstance(item, Mapping):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from unicodedata import normalize
 
 import regex
 
@@ -76,12 +77,10 @@ class TextPredicate:
             return self._matching_places(text, most, seconds)
         if self.word == "missing" or not self.value or not self.passes(text):
             return []
-        size = len(self.value)
-        if self.word == "contains":
-            # Folding keeps the number of characters, so that places in the folded text are those in the text.
-            found = re.finditer(re.escape(fold(self.value)), fold(text))
-            return [match.span() for match in islice(found, most)]
-        return [(len(text) - size, len(text))] if self.word == "endswith" else [(0, size)]
+        # Folding keeps the number of characters, so that places in the folded text are those in the text.
+        pattern = "|".join(map(re.escape, map(fold, self._forms)))
+        pattern = {"endswith": rf"(?:{pattern})\Z", "contains": pattern}.get(self.word, rf"\A(?:{pattern})")
+        return [match.span() for match in islice(re.finditer(pattern, fold(text)), most)]
 
     def _matching_places(self, text: str, most: int, seconds: float) -> list[tuple[int, int]]:
         try:
@@ -92,15 +91,21 @@ class TextPredicate:
 
     @cached_property
     def _check(self) -> Callable[[str], bool]:
-        value, folded = self.value, fold(self.value)
+        forms, folded = self._forms, tuple(map(fold, self._forms))
+        first, others = folded[0], folded[1:]
         checks: dict[str, Callable[[str], bool]] = {
-            "==": lambda text: text == value,
-            "contains": lambda text: folded in fold(text),
+            "==": lambda text: text in forms,
+            "contains": lambda text: first in (text := fold(text)) or any(form in text for form in others),
             "startswith": lambda text: fold(text).startswith(folded),
             "endswith": lambda text: fold(text).endswith(folded),
             "matches": self._matches,
         }
         return checks[self.word]
+
+    @cached_property
+    def _forms(self) -> tuple[str, ...]:
+        """The value with its accents as parts of letters and as characters of their own."""
+        return tuple(dict.fromkeys((self.value, *forms_of(self.value))))
 
     @cached_property
     def _pattern(self) -> regex.Pattern[str]:
@@ -152,6 +157,11 @@ class PlaceFinder:
             if not kept or place[0] >= kept[-1][1]:
                 kept.append(place)
         return kept
+
+
+def forms_of(text: str) -> tuple[str, ...]:
+    """Return a text in Unicode's two normal forms: é may be one character or two. ASCII has only one."""
+    return (text,) if text.isascii() else (normalize("NFC", text), normalize("NFD", text))
 
 
 def fold(text: str) -> str:

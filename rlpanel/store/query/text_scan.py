@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -23,10 +24,11 @@ from rlpanel.settings import SearchLimits
 from rlpanel.sources.files import file_access
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.detokenize import DetokenizingAdapter
+from rlpanel.sources.records.message_spellings import ROLES
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_texts, file_order
 from rlpanel.store.query.search_pattern import ByteSearch, fold_bytes
-from rlpanel.store.query.text_predicate import TextPredicate
+from rlpanel.store.query.text_predicate import TextPredicate, forms_of
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Number of blocks that a thread searches before it reports.
@@ -38,6 +40,8 @@ PORTION_GROWTH = 4
 
 #: Characters that some writers escape, or that adapters insert between strings that they join.
 _ODD_ASCII = frozenset("\"\\/<>&'\x7f[]{}:,()")
+#: Marks of roles in texts that were made of messages. A line may name the role otherwise: ``gpt``.
+_ROLE_MARK = re.compile(rf"\[(?:{'|'.join(ROLES)})\]", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -274,14 +278,19 @@ def longest_literal(test: TextPredicate) -> str:
     """
     if test.word in ("matches", "missing"):
         return ""
-    literals = ["".join(group).strip() for plain, group in groupby(test.value, _is_plain) if plain]
+    # Characters that no normal form keeps, such as the Kelvin sign, are not searched as bytes.
+    kept = "".join(char if forms_of(char)[0] == char else "\0" for char in test.value)
+    value = _ROLE_MARK.sub("[]", forms_of(kept)[0])
+    literals = ["".join(group).strip() for plain, group in groupby(value, _is_plain) if plain]
     return max(literals, key=lambda text: len(text.encode()), default="")
 
 
 def encodings(literal: str) -> tuple[bytes, ...]:
-    """Return the three encodings of a literal, folded, without those that are equal."""
-    escaped = json.dumps(literal)[1:-1]
-    ways = (literal, escaped, json.dumps(escaped)[1:-1])
+    """Return the three encodings of each form of a literal, folded, without those that are equal."""
+    ways: list[str] = []
+    for form in forms_of(literal):
+        escaped = json.dumps(form)[1:-1]
+        ways += (form, escaped, json.dumps(escaped)[1:-1])
     return tuple(dict.fromkeys(fold_bytes(way.encode()) for way in ways))
 
 

@@ -16,11 +16,15 @@ import numpy as np
 
 from rlpanel.metrics.engine.constants import Constants
 from rlpanel.number_text import number
-from rlpanel.store.columns.related_rows import mix
+from rlpanel.schema import FIELD_REMARKS
+from rlpanel.sources.records.field_values import READ_FROM
+from rlpanel.store.columns.related_rows import has_key, mix
 from rlpanel.store.columns.scalar_log import Scalars
-from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN, TRAIN_CODE, limit_codes
+from rlpanel.store.columns.splits import DISCARDED, SPLIT_COLUMN, TRAIN, TRAIN_CODE, limit_codes
 
-Kind = Literal["evaluation", "attempts", "groups", "split"]
+Kind = Literal["evaluation", "attempts", "groups", "split", "epochs", "fields", "guess"]
+#: Kind of a remark on what was inferred about a file.
+GUESS: Kind = "guess"
 
 #: Beginnings of names of an evaluation's numbers in trainers' logs.
 _EVALUATED = ("eval_", "eval/", "val/")
@@ -43,7 +47,8 @@ class Remark:
     kind : str
         ``evaluation``: the steps may hold samples of an evaluation; ``attempts``: they may hold samples of
         two attempts; ``groups``: the logged groups mix prompts; ``split``: where the split of the samples
-        comes from.
+        comes from; ``epochs``: they hold samples of several epochs; ``fields``: a field has values of another
+        shape, or none; ``guess``: which keys were taken for which fields.
     sentence : str
     steps : tuple of int
         The steps, ascending; empty if it is about the whole run.
@@ -84,6 +89,14 @@ class LoggedRows(Protocol):
         """Names of the label columns."""
 
     @property
+    def split(self) -> str:
+        """The split whose samples count."""
+
+    @property
+    def alive_rows(self) -> np.ndarray:
+        """Row numbers of the samples that count."""
+
+    @property
     def alive_in_all_splits(self) -> np.ndarray:
         """Mask of the rows that count in their split."""
 
@@ -95,6 +108,9 @@ class LoggedRows(Protocol):
 
     def is_stored(self, column: str) -> bool:
         """Return True if there is a number column of this name."""
+
+    def has_number(self, column: str) -> bool:
+        """Return True if a number column has a value."""
 
     def label_codes(self, column: str) -> tuple[np.ndarray, list[str]]:
         """Return a label column as codes, and the text of each code."""
@@ -165,6 +181,32 @@ def attempt_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
             )
 
 
+def sequence_remarks(epochs: int, doubtful: Sequence[int], split: str) -> Iterator[Remark]:
+    """Yield remarks on steps that are logged again in later epochs, or perhaps by a resumed job.
+
+    Parameters
+    ----------
+    epochs : int
+        How often the steps begin again in a later epoch.
+    doubtful : sequence of int
+        Steps that a second file has as well, which may be that of a resumed job.
+    split : str
+    """
+    if epochs:
+        later = "a later epoch" if epochs == 1 else f"{epochs:,} later epochs"
+        sentence = f"The steps begin again in {later}: a step holds the samples of all epochs, and all count."
+        yield Remark("epochs", sentence, split=split)
+    if doubtful:
+        yield Remark(
+            "attempts",
+            f"{steps_text(doubtful).capitalize()}: two attempts are mixed? A later file has these steps as "
+            "well, as after a resume, but nothing is sure; all samples count.",
+            tuple(doubtful),
+            "may hold samples of two attempts",
+            split,
+        )
+
+
 def group_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
     """Yield a remark on the newest steps in which all logged groups mix prompts that other groups have, too.
 
@@ -188,6 +230,79 @@ def group_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
             listed,
             "groups mix prompts",
         )
+
+
+#: Share of the samples from which on a remark on their fields is one on the run.
+_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class FieldFault:
+    """A remark on a field that several samples have.
+
+    Attributes
+    ----------
+    text : str
+        The field and the reason.
+    rows : ndarray of int
+        The samples.
+    is_read : bool
+        True if the value was read; it only has another shape.
+    """
+
+    text: str
+    rows: np.ndarray
+    is_read: bool
+
+
+def field_faults(snapshot: LoggedRows, rows: np.ndarray) -> list[FieldFault]:
+    """Return the remarks on the fields of some samples, the most frequent first."""
+    if FIELD_REMARKS not in snapshot.labels:
+        return []
+    codes, names = snapshot.label_codes(FIELD_REMARKS)
+    of_row = codes[rows]
+    codes_of: dict[str, list[int]] = {}
+    for code in np.unique(of_row[of_row >= 0]).tolist():
+        for text in names[code].split("; "):
+            codes_of.setdefault(text, []).append(code)
+    faults = [
+        FieldFault(text, rows[np.isin(of_row, codes)], READ_FROM in text) for text, codes in codes_of.items()
+    ]
+    return sorted(faults, key=lambda fault: -len(fault.rows))
+
+
+def field_remarks(snapshot: LoggedRows) -> Iterator[Remark]:
+    """Yield a remark on each field whose values were left out, or read from another shape, in many samples.
+
+    Also on columns that hold numbers and texts, and on a run in which no sample has a response.
+    """
+    rows = snapshot.alive_rows
+    find = f": --filter 'not missing({FIELD_REMARKS})' finds them."
+    sentences = [
+        f"{fault.text} in {_share(len(fault.rows), len(rows))}{'.' if fault.is_read else find}"
+        for fault in field_faults(snapshot, rows)
+        if len(fault.rows) > _SHARE * len(rows)
+    ]
+    for name in snapshot.labels:
+        if not snapshot.is_stored(name):
+            continue
+        texts = int(np.count_nonzero(snapshot.label_codes(name)[0][rows] >= 0))
+        if texts > _SHARE * len(rows):
+            sentences.append(
+                f"{name!r} is a number in some samples and a text in {_share(texts, len(rows))}: statistics "
+                f"of {name} leave out the texts, which are the column {name}_text."
+            )
+    has_response = any(map(snapshot.has_number, ("response_chars", "response_tokens")))
+    if len(rows) and not has_response and not snapshot.split.startswith(DISCARDED):
+        sentences.append(
+            f"None of the {len(rows):,} samples has a response: the lines have none, or it is null."
+        )
+    for sentence in sentences:
+        yield Remark("fields", sentence, split=snapshot.split)
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count:,} of {total:,} samples ({count / total:.1%})"
 
 
 def _mixes(group: np.ndarray, prompt: np.ndarray) -> bool:
@@ -247,7 +362,7 @@ def _with_repeats(snapshot: LoggedRows, rows: np.ndarray, marked: np.ndarray) ->
     """Add the steps that only repeat samples of marked steps: those in which nothing was generated."""
     step = snapshot.metadata("step")[rows]
     key = mix(snapshot.metadata("prompt_hash")[rows]) ^ snapshot.metadata("response_hash")[rows]
-    is_new = ~np.isin(key, key[np.isin(step, marked)])
+    is_new = ~has_key(key, key[np.isin(step, marked)])
     return np.union1d(marked, np.setdiff1d(step, step[is_new]))
 
 
@@ -278,4 +393,4 @@ def _steps_with_an_evaluations_prompts(snapshot: LoggedRows, rows: np.ndarray) -
         return none
     inside = np.isin(step, found)
     own = np.unique(prompt[inside])
-    return found if len(own) > 1 and not np.isin(prompt[~inside], own).any() else none
+    return found if len(own) > 1 and not has_key(prompt[~inside], own).any() else none

@@ -131,7 +131,8 @@ class RunView:
     def values(self, column: str, rows: np.ndarray) -> np.ndarray:
         """Return a number column at ``rows``; a derived column is computed for their steps only."""
         if column in self.derived:
-            return step_metric_cache.sample_values(self.snapshot, self.constants, column, rows)
+            metrics = self._memory.step_metrics
+            return metrics.sample_values(self.snapshot, self.constants, column, rows)
         return self.snapshot.number(column)[rows]
 
     def counted(self, column: str, rows: np.ndarray) -> np.ndarray:
@@ -284,6 +285,13 @@ class RunView:
         """The label columns by their names in tables of samples: ``<key>_text`` if numbers have the name."""
         snapshot = self.snapshot
         return {f"{name}_text" if snapshot.is_stored(name) else name: name for name in snapshot.labels}
+
+    @property
+    def failed_metrics(self) -> dict[str, str]:
+        """Metrics that raised an error, each with the error's text; in a long run, a few steps are tried."""
+        if len(self.snapshot.steps.values):
+            self._memory.step_metrics.names_with_values(self.snapshot, self.grouped)
+        return dict(self._memory.step_metrics.failures)
 
     @property
     def number_names(self) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from rlpanel.metrics.engine.column_info import ALIASES, is_outcome, pooling_colu
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.number_text import size_text
 from rlpanel.sources.files.file_access import Unread
+from rlpanel.sources.inference.inference import Inference
 from rlpanel.store.columns.related_rows import FurtherRows
 from rlpanel.store.columns.run_table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 from rlpanel.store.columns.scalar_log import Scalars
@@ -24,7 +26,13 @@ from rlpanel.store.columns.splits import (
     split_code,
 )
 from rlpanel.store.columns.step_stats import Steps
-from rlpanel.store.snapshot.remarks import Remark, attempt_remarks, evaluation_remarks, group_remarks
+from rlpanel.store.snapshot.remarks import (
+    Remark,
+    attempt_remarks,
+    evaluation_remarks,
+    field_remarks,
+    group_remarks,
+)
 from rlpanel.store.snapshot.sample_places import BadLineAt, SamplePlaces
 
 
@@ -96,6 +104,8 @@ class Snapshot(SamplePlaces):
         Files and folders that cannot be read at present; the run is incomplete while there are any.
     newer_writers : tuple of str
         Says which files were written by a newer version of their trainer than the tested one.
+    empty_count : int
+        Number of good lines that hold no sample, such as padding of a batch.
     restarts : tuple of int
         Steps at which a restarted job began another attempt (see `attempts`).
     newest_line : float
@@ -112,6 +122,8 @@ class Snapshot(SamplePlaces):
         What is logged once per step in a file, by its number: a ``line``, or each value of a column.
     own_remarks : tuple of Remark
         Remarks that do not depend on the samples.
+    inferences : tuple of Inference
+        What was inferred about files that no format describes.
     counts_rows : bool
         True if statistics count the outcome of each row, see `by_rows`.
     """
@@ -122,6 +134,7 @@ class Snapshot(SamplePlaces):
     bad_lines: tuple[BadLineAt, ...] = ()
     bad_count: int = 0
     blank_count: int = 0
+    empty_count: int = 0
     problems: tuple[str, ...] = ()
     unread: tuple[Unread, ...] = ()
     newer_writers: tuple[str, ...] = ()
@@ -137,6 +150,7 @@ class Snapshot(SamplePlaces):
     shares_evaluation: Mapping[int, str] = field(default_factory=dict)
     once_per_step: Mapping[int, str] = field(default_factory=dict)
     own_remarks: tuple[Remark, ...] = ()
+    inferences: tuple[Inference, ...] = ()
     _by_split: Mapping[str, Steps] = field(default_factory=dict)
     _with_discarded: bool = False
     _further: FurtherRows | None = None
@@ -247,7 +261,8 @@ class Snapshot(SamplePlaces):
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:
         """Notes on what this split's numbers depend on and the log lacks, such as mixed-in evaluations."""
-        found = (*self.own_remarks, *evaluation_remarks(self), *attempt_remarks(self), *group_remarks(self))
+        makers = (evaluation_remarks, attempt_remarks, group_remarks, field_remarks)
+        found = chain(self.own_remarks, *(make(self) for make in makers))
         return tuple(remark for remark in found if remark.split == self.split)
 
     @cached_property

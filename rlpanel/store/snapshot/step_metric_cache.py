@@ -117,6 +117,8 @@ GROUPED = 0.5
 #: Start of the names of inputs that tell whether a sample has a status.
 _STATUS = "status_"
 #: Hash of a text that was not logged.
+#: Most characters of an error, which may quote a value of the log.
+_LONGEST_REASON = 200
 _NO_TEXT = np.uint64(line_hash(b""))
 
 
@@ -131,9 +133,16 @@ class _CachedMetric:
 
 
 class StepMetricCache:
-    """Cache of step metrics across the snapshots of one run; thread-safe."""
+    """Cache of step metrics across the snapshots of one run; thread-safe.
+
+    Attributes
+    ----------
+    failures : dict of str to str
+        Metrics that raised an error, with its text: they have no value, and the others do.
+    """
 
     def __init__(self) -> None:
+        self.failures: dict[str, str] = {}
         self._lock = threading.Lock()
         self._cached: dict[str, _CachedMetric] = {}
         #: Number of steps, and the metrics that had a value then.
@@ -149,7 +158,7 @@ class StepMetricCache:
             if stale.any():
                 pending.setdefault(stale.tobytes(), (stale, []))[1].append(name)
         for stale, stale_names in pending.values():
-            computed = _compute(snapshot, stale_names, snapshot.steps.values[stale], grouped)
+            computed = self._compute(snapshot, stale_names, snapshot.steps.values[stale], grouped)
             for name in stale_names:
                 results[name][stale] = computed[name]
         self._store(snapshot, results)
@@ -160,7 +169,7 @@ class StepMetricCache:
         values, stale = self._reuse(snapshot, name)
         missing = np.array([position for position in sorted(set(positions)) if stale[position]], int)
         if len(missing):
-            values[missing] = _compute(snapshot, [name], snapshot.steps.values[missing], grouped)[name]
+            values[missing] = self._compute(snapshot, [name], snapshot.steps.values[missing], grouped)[name]
         return values[list(positions)]
 
     def names_with_values(self, snapshot: Snapshot, grouped: bool) -> frozenset[str]:
@@ -172,11 +181,51 @@ class StepMetricCache:
         with self._lock:
             cached_count, with_values = self._with_values
         if cached_count != step_count:
-            computed = _compute(snapshot, names, _typical_steps(snapshot.steps.values), grouped)
+            computed = self._compute(snapshot, names, _typical_steps(snapshot.steps.values), grouped)
             with_values = _with_finite_values(computed)
             with self._lock:
                 self._with_values = step_count, with_values
         return with_values
+
+    def sample_values(
+        self, snapshot: Snapshot, constants: Constants, name: str, rows: np.ndarray
+    ) -> np.ndarray:
+        """Compute a sample metric that compares the samples of a group; NaN for rows that do not count.
+
+        ``constants`` are those of the snapshot and inferred ones.
+        """
+        steps = np.unique(snapshot.metadata("step")[rows])
+        column = np.full(snapshot.rows, np.nan)
+        for part in batches_of_steps(snapshot, steps):
+            self._fill(column, part, step_rows(snapshot, part, constants), name)
+        return column[rows]
+
+    def _compute(
+        self, snapshot: Snapshot, names: Sequence[str], steps: np.ndarray, grouped: bool
+    ) -> dict[str, np.ndarray]:
+        """Compute step metrics of ascending ``steps``, by name."""
+        results = {name: np.full(len(steps), np.nan) for name in names}
+        if not names:
+            return results
+        usable = [name for name in names if available(snapshot, METRICS[name], grouped)]
+        wide = [name for name in usable if METRICS[name].with_discarded]
+        for source, chosen in ((snapshot, set(usable) - set(wide)), (snapshot.with_discarded, wide)):
+            for part in batches_of_steps(source, steps) if chosen else ():
+                step = source.metadata("step")[part]
+                positions = np.searchsorted(steps, step[np.append(True, np.diff(step) != 0)])
+                rows = step_rows(source, part)
+                for name in chosen:
+                    self._fill(results[name], positions, rows, name)
+        return results
+
+    def _fill(self, values: np.ndarray, at: np.ndarray, rows: StepRows, name: str) -> None:
+        """Write a metric of some rows; one that raises an error has no value there."""
+        try:
+            values[at] = rows.value(name)
+        except MemoryError:
+            raise
+        except Exception as error:
+            self.failures[name] = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
 
     def _reuse(self, snapshot: Snapshot, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Return a metric's cached values, NaN at stale steps, and the mask of stale steps."""
@@ -209,41 +258,10 @@ def _with_finite_values(metrics: Mapping[str, np.ndarray]) -> frozenset[str]:
     return frozenset(name for name, values in metrics.items() if np.isfinite(values).any())
 
 
-def sample_values(snapshot: Snapshot, constants: Constants, name: str, rows: np.ndarray) -> np.ndarray:
-    """Compute a sample metric that compares the samples of a group; NaN for rows that do not count.
-
-    ``constants`` are those of the snapshot and inferred ones.
-    """
-    steps = np.unique(snapshot.metadata("step")[rows])
-    column = np.full(snapshot.rows, np.nan)
-    for part in batches_of_steps(snapshot, steps):
-        column[part] = step_rows(snapshot, part, constants).value(name)
-    return column[rows]
-
-
 def lazy_columns(snapshot: Snapshot, constants: Constants, grouped: bool) -> tuple[str, ...]:
     """Return the sample metrics that compare the samples of a group, if the run has the columns they need."""
     metrics = [m for m in of_level("sample") if m.lazy]
     return tuple(m.name for m in metrics if available(snapshot, m, grouped, constants))
-
-
-def _compute(
-    snapshot: Snapshot, names: Sequence[str], steps: np.ndarray, grouped: bool
-) -> dict[str, np.ndarray]:
-    """Compute step metrics of ascending ``steps``, by name."""
-    results = {name: np.full(len(steps), np.nan) for name in names}
-    if not names:
-        return results
-    usable = [name for name in names if available(snapshot, METRICS[name], grouped)]
-    wide = [name for name in usable if METRICS[name].with_discarded]
-    for source, chosen in ((snapshot, set(usable) - set(wide)), (snapshot.with_discarded, wide)):
-        for part in batches_of_steps(source, steps) if chosen else ():
-            step = source.metadata("step")[part]
-            positions = np.searchsorted(steps, step[np.append(True, np.diff(step) != 0)])
-            rows = step_rows(source, part)
-            for name in chosen:
-                results[name][positions] = rows.value(name)
-    return results
 
 
 def batches_of_steps(snapshot: Snapshot, steps: np.ndarray) -> Iterator[np.ndarray]:

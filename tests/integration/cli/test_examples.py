@@ -15,17 +15,18 @@ from rlpanel.cli.commands import COMMANDS
 from rlpanel.queries.catalogue import document_schema, question_of, row_schema
 from tests.factories import append, line, write_run
 from tests.integration.cli.command_line import run_in
+from tests.unknown_files import write_unknown
 
 EXAMPLES = {name: example for name, (_, example, _) in COMMANDS.items()}
 #: Commands that run until they are stopped, or print no table.
 SERVING = {"serve", "demo", "tail", "mcp"}
-OTHER = {"check", "index", "export", "link", "schema", "tag", "note", "skill", "app-path"}
+OTHER = {"check", "index", "export", "link", "map", "schema", "tag", "note", "skill", "app-path"}
 TABLE_COMMANDS = sorted(EXAMPLES.keys() - SERVING - OTHER)
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two runs, in which the examples run.
+    """A folder with two runs and one file of an unknown format, in which the examples run.
 
     They have all 64 samples of steps 10 to 20, and the first 16 of others: each command reads a run anew.
     """
@@ -35,6 +36,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [log] = run.glob("rollout_data_*")
         lines = log.read_bytes().splitlines(keepends=True)
         log.write_bytes(b"".join(line for at, line in enumerate(lines) if 9 <= at // 64 < 20 or at % 64 < 16))
+    (folder / "results").mkdir()
+    write_unknown(folder / "results", "plain.jsonl")
     return folder
 
 

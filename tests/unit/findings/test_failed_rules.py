@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from rlpanel.findings.engine.rule import RULES, Rule, RuleContext
 from rlpanel.mcp_server.answer import AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.mcp_server.tool_server import tool_of
+from rlpanel.metrics.engine.column_info import METRICS
 from rlpanel.panels.findings.findings_list import list_html
 from rlpanel.queries.findings import findings
 from rlpanel.settings import FindingSettings
@@ -72,3 +74,27 @@ def test_it_is_logged_in_one_line_and_once(run: rlpanel.Run, caplog: pytest.LogC
     assert record.exc_info is None
     assert record.getMessage().count("\n") == 0
     assert SENTENCE in record.getMessage()
+
+
+def test_a_metric_that_fails_hides_no_other_and_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(**inputs: object) -> object:
+        raise ZeroDivisionError("no group")
+
+    write_run(tmp_path / "run", steps=8, samples=16, tokens=False)
+    with rlpanel.open_run(tmp_path / "run", follow=False) as run:
+        names = sorted(set(run.steps.columns) - {"zero_variance_groups"})
+    for name in ("zero_variance_groups", "grpo_advantage"):
+        monkeypatch.setitem(METRICS, name, replace(METRICS[name], function=fails))
+    with rlpanel.open_run(tmp_path / "run", follow=False) as run:
+        assert sorted(run.steps.columns) == names
+        run.samples()
+        found = [each for each in run.findings["finding"] if each.rule == FAILED]
+    assert [(each.severity, each.sentence) for each in found] == [
+        (
+            "warning",
+            f"The metric {name} failed, so its values are missing: ZeroDivisionError: no group",
+        )
+        for name in ("zero_variance_groups", "grpo_advantage")
+    ]

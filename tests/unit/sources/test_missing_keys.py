@@ -17,6 +17,7 @@ import pytest
 
 import rlpanel
 from rlpanel.schema import Sample
+from rlpanel.sources.inference.inference import NO_STEP
 
 DATA = Path(__file__).parents[2] / "data"
 RLLM_EPISODE = "episodes/train_step_3_epoch_0/episode_hash76b25b3d_id17_0.json"
@@ -101,6 +102,7 @@ def samples(folder: Path, file: str) -> tuple[dict[str, list[dict[str, Any]]], l
     with rlpanel.open_run(folder, follow=False) as run:
         reasons: list[str] = [*run.unread["reason"]] if len(run.unread) else []
         reasons += [*run.errors["reason"]] if len(run.errors) else []
+        reasons += [remark.sentence for remark in run.remarks]
         places: dict[str, list[tuple[int, int, str, str]]] = {}
         for split in run.splits:
             shown = run.split(split).snapshot
@@ -157,7 +159,8 @@ def faults(name: str, folder: Path, file: str) -> Iterator[str]:
     for key in keys:
         write(key, folder / file)
         found, reasons = samples(folder, file)
-        named = [reason for reason in reasons if f"'{key}" in reason]
+        named = [reason for reason in reasons if f"'{key}" in reason or "were guessed" in reason]
+        named += [reason for reason in reasons if key == "step" and NO_STEP[1:] in reason]
         if file not in found:
             unread = [reason for reason in named if reason.startswith("is not read")]
             if not named or not all(f"looks like a log of {name}," in reason for reason in unread):

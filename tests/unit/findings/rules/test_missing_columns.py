@@ -83,6 +83,18 @@ def test_every_rule_runs_without_any_column(name: Recording, tmp_path: Path) -> 
     assert {column: sentences for column, sentences in wrong.items() if sentences} == {}
 
 
+def filled(name: Recording, column: str, value: str) -> Iterator[Row]:
+    """Log one value in a column of all lines."""
+    return (row | {column: f"{json.dumps(column)}: {value}"} for _, row in rows_of(name))
+
+
+@pytest.mark.parametrize("value", ["NaN", "null", pytest.param('{"odd": [1]}', marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_every_rule_runs_without_any_value_in_a_column(name: Recording, value: str, tmp_path: Path) -> None:
+    wrong = {column: failed(tmp_path, filled(name, column, value)) for column in columns_of(name)}
+    assert {column: sentences for column, sentences in wrong.items() if sentences} == {}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDINGS)
 @pytest.mark.parametrize(

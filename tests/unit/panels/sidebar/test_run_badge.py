@@ -9,7 +9,7 @@ import pytest
 
 import rlpanel
 from rlpanel.panels.sidebar.run_badge import badge_html
-from tests.factories import write_run
+from tests.factories import append, write_run
 from tests.unit.store.snapshot.test_remarks import EVALUATED, TRAINED, write_trl
 
 
@@ -53,3 +53,14 @@ def test_a_run_without_an_evaluation_has_no_remark(tmp_path: Path) -> None:
     write_trl(tmp_path, TRAINED)
     snapshot = rlpanel.open_run(tmp_path, follow=False).snapshot
     assert "rl-remarks" not in badge_html(snapshot, snapshot.newest_line, "a")
+
+
+def test_guessed_fields_are_shown_with_reasons_and_the_command_that_changes_them(tmp_path: Path) -> None:
+    append(tmp_path / "log.jsonl", b'{"task_id": "<b>", "completion": "a", "passed": true}\n')
+    snapshot = rlpanel.open_run(tmp_path, follow=False).snapshot
+    html = badge_html(snapshot, snapshot.newest_line, "a", folder="my runs/a")
+    assert '<details class="rl-guesses"><summary class="pill kl">fields were guessed</summary>' in html
+    assert "Fields were guessed: response ← completion, reward ← passed, group ← task_id" in html
+    assert "<li>reward ← passed, 100 % of the records are numbers (named so by human-eval)</li>" in html
+    assert "<li>To change it: <code>rlpanel map &#39;my runs/a&#39;</code></li>" in html
+    assert "rl-remarks" not in html

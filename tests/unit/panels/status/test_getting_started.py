@@ -1,23 +1,34 @@
-"""The page about a folder without runs: what it offers can be copied and works."""
+"""The page of a folder without runs: it shows names as text, and offers the form to whoever may open it."""
 
 from __future__ import annotations
 
-import html
-import tomllib
 from pathlib import Path
 
-from rlpanel.panels.status.empty_state import getting_started_html
-from rlpanel.sources.adapters.key_mapping import create_mapping, parse_mapping
+import pytest
+
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.status.empty_state import EmptyState
 from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory
 from tests.factories import append
+from tests.page_parts import send
 
 
-def test_the_option_and_the_file_that_are_offered_mean_the_same(tmp_path: Path) -> None:
-    append(tmp_path / "log.jsonl", b'{"question": "2 + 2?", "output": "4"}\n')
+@pytest.mark.parametrize("read_only", [False, True])
+def test_the_form_is_offered_to_whoever_may_open_a_file(tmp_path: Path, read_only: bool) -> None:
+    append(tmp_path / "<b>.jsonl", b'{"a": 1}\n')
     found = diagnose(Directory(tmp_path))
-    page = html.unescape(getting_started_html("runs", found))
-    assert f"--map {found.mapping}</pre>" in page
-    offered = tomllib.loads(page[page.index("[map]") :].partition("</pre>")[0])
-    assert create_mapping(offered["map"]) == parse_mapping(found.mapping)
-    assert offered["map"]["step"] == 0
+    context = Context(root=str(tmp_path), root_diagnosis=found, read_only=read_only)
+    page = EmptyState(context, lambda: None)
+    assert "<b>" not in page.html
+    assert "&lt;b&gt;.jsonl" in page.html
+    assert bool(page.buttons["map"]) is not read_only
+    send(page, "map")
+    assert context.mapping_form == "open"
+
+
+def test_without_records_there_is_nothing_to_map(tmp_path: Path) -> None:
+    append(tmp_path / "README.md", b"text")
+    found = diagnose(Directory(tmp_path))
+    page = EmptyState(Context(root=str(tmp_path), root_diagnosis=found), lambda: None)
+    assert page.buttons == {"map": "", "demo": "Open the demo run"}

@@ -315,6 +315,17 @@ def gym(output: Any, **fields: Any) -> dict[str, Any]:
     } | fields  # fmt: skip
 
 
+def test_a_completed_answer_without_details_was_not_cut(tmp_path: Path) -> None:
+    done = {"output": [said("4")], "status": "completed"}
+    write(
+        tmp_path / "rollouts.jsonl", gym([], response=done), gym([], response=done | {"status": "incomplete"})
+    )
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        (row,) = run.samples().to_dict("records")
+        assert run.errors["reason"].tolist() == ["no 'response.incomplete_details'"]
+    assert (row["reward"], row["truncated"], row["status"]) == (1.0, 0.0, "ok")
+
+
 def said(text: str, **fields: Any) -> dict[str, Any]:
     return {
         "type": "message",

@@ -160,3 +160,73 @@ def test_a_bad_line_of_swift_hides_no_good_one(
         assert run.errors["line"].tolist() == [2]
         assert run.errors["reason"][0].startswith(reason)
         assert run.stats().rows in (2, 4)
+
+
+# -- groups ------------------------------------------------------------------------------------------
+
+ASKED = [{"role": "system", "content": "brief"}, {"role": "user", "content": "1 + 1?"}]
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        {"prompt": "1 + 1?", "completions": ["2", "3"], "rewards": [1.0, 0.0]},
+        {"prompt": "1 + 1?", "response": ["2", "3"], "reward": [1, 0]},
+        {"input": "1 + 1?", "output": ["2", "3"], "score": [1.0, 0.0]},
+        {"prompts": "1 + 1?", "responses": ["2", "3"], "scores": [1.0, 0.0]},
+    ],
+)
+def test_a_line_with_the_responses_of_a_group_is_as_many_samples(
+    tmp_path: Path, group: dict[str, object]
+) -> None:
+    append(tmp_path / "log.jsonl", lines({"step": 4, **group}, {"global_step": 5, **group}))
+    with read(tmp_path) as run:
+        frame, samples = run.samples(text=True), run.sample(run.samples()["uid"][1])
+    assert frame[["step", "prompt", "response", "reward"]].values.tolist() == [
+        [4, "1 + 1?", "2", 1.0], [4, "1 + 1?", "3", 0.0], [5, "1 + 1?", "2", 1.0], [5, "1 + 1?", "3", 0.0],
+    ]  # fmt: skip
+    assert (samples.line, samples.response) == (1, "3")
+    np.testing.assert_allclose(frame["rloo_advantage"], [1.0, -1.0, 1.0, -1.0])
+
+
+def test_a_groups_other_lists_belong_to_its_samples_and_its_other_values_to_all(tmp_path: Path) -> None:
+    group = {
+        "step": 1, "prompt": ASKED, "completions": ["2", "3"], "tools": [{"name": "a"}, {"name": "b"}],
+        "rewards": {"acc": [1.0, 0.0], "format": [0.5, 0.25]}, "ground_truth": "2", "seconds": [3.0, 4.0],
+        "logprobs": [[-1.0], [-2.0, -3.0]], "lr": 1e-6, "layers": [1, 2, 3],
+    }  # fmt: skip
+    append(tmp_path / "log.jsonl", lines(group))
+    with read(tmp_path) as run:
+        frame = run.samples(text=True)
+        samples = [run.sample(uid) for uid in frame["uid"]]
+    columns = ["rewards/acc", "rewards/format", "seconds", "lr", "ground_truth"]
+    assert frame[columns].values.tolist() == [[1.0, 0.5, 3.0, 1e-6, "2"], [0.0, 0.25, 4.0, 1e-6, "2"]]
+    assert [sample.prompt for sample in samples] == ["[system] brief\n[user] 1 + 1?"] * 2
+    assert [sample.arrays()["logprobs"].tolist() for sample in samples] == [[-1.0], [-2.0, -3.0]]
+    assert [sample.extra["layers"] for sample in samples] == [[1, 2, 3]] * 2
+
+
+def test_a_groups_responses_may_be_conversations(tmp_path: Path) -> None:
+    replies = [[{"role": "assistant", "content": text}] for text in ("2", "3")]
+    append(
+        tmp_path / "log.jsonl", lines({"step": 1, "prompt": ASKED, "completions": replies, "rewards": [1, 0]})
+    )
+    with read(tmp_path) as run:
+        frame = run.samples(text=True)
+    assert frame["reward"].tolist() == [1.0, 0.0]
+    assert [text.rpartition("] ")[2] for text in frame["response"]] == ["2", "3"]
+
+
+def test_one_conversation_with_a_reward_for_each_turn_is_no_group(tmp_path: Path) -> None:
+    reply = [{"role": "assistant", "content": "2"}, {"role": "tool", "content": "ok"}]
+    append(tmp_path / "log.jsonl", lines({"step": 1, "prompt": "p", "response": reply, "rewards": [1, 0]}))
+    with read(tmp_path) as run:
+        assert run.stats().rows == 1
+
+
+def test_a_group_with_another_number_of_rewards_is_a_bad_line(tmp_path: Path) -> None:
+    good = {"step": 1, "prompt": "p", "completions": ["a", "b"], "rewards": [1, 0]}
+    append(tmp_path / "log.jsonl", lines(good, {**good, "rewards": [1, 0, 1]}, good))
+    with read(tmp_path) as run:
+        assert run.errors["reason"].tolist() == ["lists of unequal length: 'completions' 2, 'rewards' 3"]
+        assert run.stats().rows == 4

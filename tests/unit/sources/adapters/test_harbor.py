@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
@@ -238,3 +239,44 @@ def test_nemo_gyms_export_has_the_tasks_as_groups_and_no_reward() -> None:
         ("0-0.json:0", "0", 2.0), ("0-1.json:0", "0", 2.0), ("1-0.json:0", "1", 2.0),
     ]  # fmt: skip
     assert all(math.isnan(each.reward) for each in read.values())
+
+
+@pytest.mark.parametrize("place", ["result.json.gz", "metadata/result.json", "metadata/result.json.gz"])
+def test_a_copied_trial_may_hold_its_files_compressed(tmp_path: Path, place: str) -> None:
+    trial = tmp_path / "job" / "hello__aaaaaaa"
+    shutil.copytree(JOB / "hello__aaaaaaa", trial)
+    trajectory, result = trial / "agent" / "trajectory.json", trial / "result.json"
+    (trial / "agent" / "trajectory.json.gz").write_bytes(gzip.compress(trajectory.read_bytes()))
+    content = result.read_bytes()
+    trajectory.unlink(), result.unlink()
+    (trial / "metadata").mkdir()
+    (trial / place).write_bytes(gzip.compress(content) if place.endswith(".gz") else content)
+    assert [info.name for info in rlpanel.discover(tmp_path)] == ["job"]
+    read = samples(tmp_path / "job")
+    assert [(sample.reward, sample.status, sample.columns["turns"]) for sample in read.values()] == [
+        (1.0, "ok", 2.0)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("reward.json", '{"reward": 0.25, "other": 1}'), ("reward.txt", "0.25\n")]
+)
+def test_without_a_result_the_verifiers_file_gives_the_reward(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    trial = tmp_path / "job" / "hello__aaaaaaa"
+    shutil.copytree(JOB / "hello__aaaaaaa", trial)
+    (trial / "result.json").unlink()
+    (trial / "verifier").mkdir(exist_ok=True)
+    (trial / "verifier" / name).write_text(content)
+    (sample,) = samples(tmp_path / "job").values()
+    assert (sample.reward, sample.status) == (0.25, None)
+
+
+def test_a_trajectory_is_read_by_any_name(tmp_path: Path) -> None:
+    shutil.copy(JOB / SOLVED, tmp_path / "exported run.json")
+    (sample, *_) = samples(tmp_path).values()
+    assert (sample.columns["turns"], sample.prompt) == (
+        2.0,
+        "[system] You are an agent.\n[user] Write héllo. 🙂",
+    )

@@ -255,3 +255,9 @@ def test_a_log_of_another_shape_is_refused(tmp_path: Path, change: Any, said: st
     index.read()
     assert [said in each.reason for each in index.snapshot.bad_lines] == [True]
     assert index.snapshot.all_samples == 0
+
+
+def test_a_json_log_is_read_by_any_name(tmp_path: Path) -> None:
+    (path,) = (LOGS / "json").glob("*.json")
+    shutil.copy(path, tmp_path / "sums of one model.json")
+    assert [each.columns["epoch"] for each in samples(tmp_path)] == [1, 2] * 3

@@ -136,6 +136,23 @@ def test_a_columnar_line_that_does_not_fit_hides_no_good_one(
     assert errors["reason"][0].startswith(reason)
 
 
+def test_a_mapped_group_has_one_prompt_for_all_its_samples(tmp_path: Path) -> None:
+    group = {"iteration": 2, "question": "p", "answer": ["a", "b", "c"], "score": [1, 0, 0.5], "lr": 0.5}
+    frame, samples, errors = read(tmp_path, group, {**group, "iteration": 3})
+    assert errors.empty
+    assert rows(frame, "step", "prompt", "response", "reward", "lr")[:4] == [
+        [2, "p", "a", 1.0, 0.5], [2, "p", "b", 0.0, 0.5], [2, "p", "c", 0.5, 0.5], [3, "p", "a", 1.0, 0.5],
+    ]  # fmt: skip
+    assert (samples[2].response, samples[2].line) == ("c", 1)
+
+
+def test_the_rewards_of_a_mapped_group_may_be_inside_an_object(tmp_path: Path) -> None:
+    group = {"iteration": 2, "question": "p", "out": {"texts": ["a", "b"]}, "score": {"total": [1, 0]}}
+    mapping = {**MAP, "response": "out.texts", "reward": "score.total"}
+    frame, _, _ = read(tmp_path, group, mapping=mapping)
+    assert rows(frame, "response", "reward") == [["a", 1.0], ["b", 0.0]]
+
+
 # -- parquet -----------------------------------------------------------------------------------------
 
 

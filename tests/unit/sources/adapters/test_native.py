@@ -176,17 +176,17 @@ def test_tokens_and_logprobs_of_different_length_are_noted_and_kept() -> None:
 @pytest.mark.parametrize(
     ("field", "note"),
     [
-        ({"logprobs": [[1, 2]]}, "'logprobs' contains nested arrays; the sample is kept without it"),
+        ({"logprobs": [[1, 2], 3]}, "'logprobs' contains nested arrays; the sample is kept without it"),
         ({"logprobs": "x"}, "'logprobs' is not an array; the sample is kept without it"),
-        ({"logprobs": 1.0}, "'logprobs' is not an array; the sample is kept without it"),
         ({"response_tokens": 13}, "'response_tokens' is not an array; the sample is kept without it"),
         ({"response_token_ids": 13}, "'response_token_ids' is not an array; the sample is kept without it"),
         ({"reward": "good"}, "'reward' is not a number: 'good'; the sample is kept without it"),
-        ({"reward": [1]}, "'reward' is not a number: [1]; the sample is kept without it"),
+        ({"reward": ["a", 1]}, "'reward' is a list that is not a reward: ['a', 1]; the sample is kept"),
+        ({"reward": {"why": "x"}}, "'reward' is not a number: {'why': 'x'}; the sample is kept without it"),
         ({"group": {"id": 1}}, "'group' is not text; the sample is kept without it"),
-        ({"rewards": [1]}, "'rewards' is not a JSON object; the sample is kept without it"),
+        ({"rewards": "x"}, "'rewards' is not a number: 'x'; the sample is kept without it"),
         ({"rewards": {"a": "x"}}, "'rewards/a' is not a number: 'x'; the sample is kept without it"),
-        ({"mine": 10**400}, "'mine' is not a number"),
+        ({"turn_rewards": 3}, "'turn_rewards' is not an array; the sample is kept without it"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("full", [False, True])

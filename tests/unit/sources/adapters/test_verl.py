@@ -22,7 +22,7 @@ def test_verl_is_read_by_its_keys_and_grouped_by_uid(tmp_path: Path) -> None:
         sample = run.sample(frame["uid"][0])
     assert frame[["step", "group", "acc"]].fillna(-1).values.tolist() == [[5, "a_b", 1.0], [5, "a_b", -1.0]]
     assert frame["reward"].isna().tolist() == [False, True]
-    assert (sample.prompt, sample.response, sample.ground_truth) == ("user: 0?", "answer 0", "{'truth': 0}")
+    assert (sample.prompt, sample.response, sample.ground_truth) == ("user: 0?", "answer 0", '{"truth": 0}')
     assert sample.response_tokens is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 
 import rlpanel
 from rlpanel.errors import RunNotFound
+from rlpanel.settings import Reading
 from rlpanel.sources.discovery.diagnose import Diagnosis, diagnose
 from rlpanel.sources.discovery.directory import Directory
 from tests.factories import append
@@ -63,7 +65,7 @@ def test_each_file_is_told_in_a_few_words(tmp_path: Path, name: str, content: by
 def test_a_data_sets_columns_are_told(tmp_path: Path) -> None:
     pq.write_table(pa.table({"prompt": ["p"], "answer": ["a"]}), tmp_path / "train.parquet")
     (sight,) = look(tmp_path).seen
-    assert sight.what == "rows with 'prompt', 'answer'; no step: --map step=0 reads all as step 0"
+    assert sight.what == "rows with 'prompt', 'answer'"
 
 
 def test_likely_files_are_told_and_the_others_counted(tmp_path: Path) -> None:
@@ -74,48 +76,86 @@ def test_likely_files_are_told_and_the_others_counted(tmp_path: Path) -> None:
     assert ([sight.name for sight in found.seen], found.others) == (["z.jsonl"], 20)
 
 
-@pytest.mark.parametrize(
-    ("keys", "mapping"),
-    [
-        (("question", "answer", "score", "global_step"),
-         "prompt=question,response=answer,reward=score,step=global_step"),
-        (("prompt", "completion", "iteration"), "response=completion,step=iteration"),
-        (("left", "right"), "prompt=KEY,response=KEY"),
-        (("prompt", "completion", "answer", "reward"), "response=completion,step=0"),
-        (("messages", "reward"), "step=0"),
-    ],
-)  # fmt: skip
-def test_a_mapping_is_offered_for_odd_lines(tmp_path: Path, keys: tuple[str, ...], mapping: str) -> None:
-    append(tmp_path / "log.jsonl", json.dumps(dict.fromkeys(keys, "x")).encode() + b"\n")
-    assert look(tmp_path).mapping == mapping
+PAIR = {"question": "2 + 2?", "output": "4"}
+CHAT = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]
+#: Records that are not opened by themselves: how, what is said, and the mapping that opens them.
+REFUSED = {
+    "a data set": (
+        [PAIR] * 3, "3 records in 1 file: question, output",
+        "no reward, and nothing shows that a policy wrote the texts",
+        "prompt=question,response=output,step=0",
+    ),
+    "a chat": (
+        [{"id": 1, "messages": CHAT}], "1 record in 1 file: id, messages",
+        "no reward, and nothing shows that a policy wrote the texts", "step=0",
+    ),
+    "two readings": (
+        [PAIR | {"passed": i % 2, "correct": i % 3} for i in range(6)],
+        "6 records in 1 file: question, output, passed, correct",
+        "two readings are about equal: correct or passed",
+        "prompt=question,response=output,reward=correct,step=0",
+    ),
+    "a format without a key": (
+        [{"input": "q", "output": "a", "step": 1}], "1 record in 1 file: input, output, step",
+        "is not read: it looks like a log of verl, but has no 'score'", "prompt=input,response=output",
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["results.jsonl", "results.parquet"])
-def test_lines_without_a_step_are_told_with_the_option_that_reads_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+@pytest.mark.parametrize("kind", REFUSED)
+def test_the_command_that_is_printed_opens_what_was_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """As verifiers' saved results: the step is all that is missing."""
-    line = {"prompt": "2 + 2?", "completion": "4", "reward": 1.0}
-    if name.endswith(".parquet"):
-        pq.write_table(pa.Table.from_pylist([line]), tmp_path / name)
-    else:
-        append(tmp_path / name, json.dumps(line).encode() + b"\n")
-    found = look(tmp_path)
-    assert found.seen[0].what.endswith("; no step: --map step=0 reads all as step 0")
-    with pytest.raises(RunNotFound, match=f"with --map {found.mapping}\\."):
+    records, found, problem, mapping = REFUSED[kind]
+    append(tmp_path / "log.jsonl", *(json.dumps(each).encode() + b"\n" for each in records))
+    with pytest.raises(RunNotFound) as refused:
         rlpanel.open_run(tmp_path, follow=False)
-    monkeypatch.setenv("RLPANEL_MAP", found.mapping)
+    first, second, command = str(refused.value).splitlines()
+    assert first == f"{tmp_path} holds no rollouts: {found}"
+    assert second == f"log.jsonl: {problem}"
+    assert shlex.split(command) == ["rlpanel", "index", str(tmp_path), "--map", mapping]
+    monkeypatch.setenv("RLPANEL_MAP", mapping)
     with rlpanel.open_run(tmp_path, follow=False) as run:
-        assert run.samples(text=True)[["step", "response", "reward"]].values.tolist() == [[0, "4", 1.0]]
+        shown = run.samples(text=True)
+        assert len(shown) == len(records)
+        assert shown["response"].tolist() == ["4" if kind != "a format without a key" else "a"] * len(records)
+        assert run.errors.empty
+        assert run.unread.empty
 
 
 @pytest.mark.parametrize("name", ["step_12.jsonl", "12.jsonl"])
-def test_a_step_in_the_files_name_is_none_that_is_missing(tmp_path: Path, name: str) -> None:
-    append(tmp_path / name, b'{"question": "2 + 2?", "output": "4"}\n')
+def test_a_step_in_the_files_name_is_none_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    append(tmp_path / name, b'{"prompt": "2 + 2?", "response": "4"}\n')
     found = look(tmp_path)
-    assert (found.seen[0].what, found.mapping) == (
-        "lines with 'question', 'output'", "prompt=question,response=output",
-    )  # fmt: skip
+    assert (found.seen[0].what, found.mapping) == ("lines with 'prompt', 'response'", "response=response")
+    monkeypatch.setenv("RLPANEL_MAP", found.mapping)
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.samples(text=True)[["step", "response"]].values.tolist() == [[12, "4"]]
+
+
+def test_records_without_a_text_are_mapped_by_questions(tmp_path: Path) -> None:
+    append(tmp_path / "a file.jsonl", b'{"left": 1, "right": 2}\n')
+    first, second, command = look(tmp_path).lines(tmp_path)
+    assert first.endswith("1 record in 1 file: left, right")
+    assert second == "a file.jsonl: no key holds a response"
+    assert command == f"rlpanel map {tmp_path}"
+
+
+def test_a_mapped_key_that_no_record_has_is_named_with_the_nearest_one(tmp_path: Path) -> None:
+    append(tmp_path / "log.jsonl", b'{"question": "q", "deep": {"result": "a"}, "iteration": 1}\n')
+    said = diagnose(Directory(tmp_path, Reading(map="response=result"))).lines(tmp_path)
+    assert (
+        "map response=result: no record has the key 'result'; did you mean response=deep.result?" in said[1]
+    )
+
+
+def test_records_of_files_with_the_same_keys_are_counted_together(tmp_path: Path) -> None:
+    for number in range(3):
+        append(tmp_path / f"part-{number}.jsonl", *[json.dumps(PAIR).encode() + b"\n"] * 30)
+    append(tmp_path / "other.jsonl", b'{"a": 1}\n')
+    assert look(tmp_path).lines(tmp_path)[0].endswith(": 90 records in 3 files: question, output")
 
 
 def test_hidden_folders_with_rollouts_are_named_and_those_of_programs_left_out(tmp_path: Path) -> None:

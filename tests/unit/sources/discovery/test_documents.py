@@ -32,11 +32,38 @@ def names(root: Path, reading: Reading | None = None) -> list[tuple[str, int]]:
     return sorted((info.name, info.files) for info in Directory(root, reading or Reading()).runs())
 
 
-def test_no_document_is_read_whose_name_no_format_declares(tmp_path: Path) -> None:
-    put(tmp_path / "sample.json", NATIVE)
-    put(tmp_path / "checkpoint-1" / "config.json", NATIVE)
-    put(tmp_path / "a" / "episode_.json", NATIVE)
+def test_a_document_of_any_name_is_read_if_a_format_accepts_it(tmp_path: Path) -> None:
+    put(tmp_path / "a" / "sample.json", NATIVE)
+    put(tmp_path / "b" / "config.json", {"lr": 1e-6, "prompt": "p"})
+    assert names(tmp_path) == [("a", 1)]
+
+
+def test_documents_beside_a_log_are_left_alone(tmp_path: Path) -> None:
+    """They may be a summary of the log or a copy of it."""
+    write_run(tmp_path)
+    put(tmp_path / "best.json", NATIVE)
+    assert names(tmp_path) == [(".", 1)]
+
+
+def test_a_checkpoints_documents_are_not_read(tmp_path: Path) -> None:
+    put(tmp_path / "checkpoint-1" / "sample.json", NATIVE)
+    (tmp_path / "checkpoint-1" / "model.safetensors").write_bytes(b"")
     assert names(tmp_path) == []
+
+
+def test_of_many_documents_that_hold_no_rollouts_only_the_first_are_looked_at(tmp_path: Path) -> None:
+    for number in range(299):
+        put(tmp_path / f"{number:03}.json", {"image": number})
+    put(tmp_path / "299.json", NATIVE)
+    directory = Directory(tmp_path, Reading())
+    assert directory.runs() == []
+    _, unread = directory.find_files(tmp_path)
+    assert [each.reason for each in unread] == [
+        "44 more documents and tables: the first 256 hold no rollouts"
+    ]
+    (tmp_path / "000.json").unlink()
+    put(tmp_path / "255.json", NATIVE)
+    assert names(tmp_path) == [(".", 2)]
 
 
 def test_a_run_is_listed_while_its_first_document_is_written(tmp_path: Path) -> None:
@@ -79,7 +106,7 @@ def test_a_mapping_opens_no_document_of_a_checkpoint(tmp_path: Path, part: str) 
     put(tmp_path / "checkpoint-1" / "sample.json", ODD)
     before = names(tmp_path, MAPPED)
     (tmp_path / "checkpoint-1" / part).write_bytes(b"{}")
-    assert (before, names(tmp_path, MAPPED)) == ([("checkpoint-1", 1)], [])
+    assert (before, names(tmp_path, MAPPED)) == ([(".", 1)], [])
 
 
 def test_a_rewritten_document_of_a_mapped_run_is_read_live(tmp_path: Path) -> None:
@@ -104,7 +131,7 @@ def test_a_folder_of_documents_says_how_they_are_read(tmp_path: Path) -> None:
     put(tmp_path / "episode_hash0_id0.json", ODD)
     seen = {file.name: file.what for file in diagnose(Directory(tmp_path, Reading())).seen}
     assert seen == {
-        "sample.json": "a JSON document; with a mapping (--map) it is read",
+        "sample.json": "a document with 'question', 'answer', 'mark', 'iteration'",
         "episode_hash0_id0.json": "a document with 'question', 'answer', 'mark', 'iteration'",
     }
 

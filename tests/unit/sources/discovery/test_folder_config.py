@@ -84,13 +84,13 @@ def test_a_mapping_that_comes_later_is_taken_up_and_one_that_changes_too(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("name", "step"), [("rollouts_step_12.jsonl", 12), ("12.jsonl", 12), ("worker_3.jsonl", None)]
+    ("name", "step"), [("rollouts_step_12.jsonl", 12), ("12.jsonl", 12), ("worker_3.jsonl", 3)]
 )
-def test_the_step_may_stand_in_the_files_name(tmp_path: Path, name: str, step: int | None) -> None:
+def test_the_step_may_stand_in_the_files_name_or_is_inferred(tmp_path: Path, name: str, step: int) -> None:
     (tmp_path / "rlpanel.toml").write_text('[map]\nprompt = "question"\n')
     append(tmp_path / name, line())
     index = look(RunIndex(tmp_path, "run"))
-    assert index.snapshot.steps.values.tolist() == ([] if step is None else [step])
+    assert index.snapshot.steps.values.tolist() == [step]
 
 
 def test_a_line_without_the_mapped_keys_is_kept_as_bad(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_mapping_that_is_not_understood_says_what_to_write(text: str, said: st
     ("text", "said"),
     [
         ("[map\n", "rlpanel.toml is ignored: "),
-        ("[maps]\n", "unknown key 'maps'; the keys are map, reward_weights, tokenizer"),
+        ("[maps]\n", "unknown key 'maps'; the keys are map, reward_weights, step, tokenizer"),
         ('[map]\nprmpt = "x"\n', "did you mean prompt"),
         ('tokenizer = "nowhere.json"\n', "nowhere.json is not a valid tokenizer.json"),
     ],

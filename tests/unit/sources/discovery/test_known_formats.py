@@ -41,6 +41,20 @@ def test_a_folder_with_such_a_file_alone_says_so_too(tmp_path: Path) -> None:
     assert seen.what == "looks like a log of verl, but has no 'output'"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"query": "q", "response": "a", "reward": 1.0, "rewards/correct": 1.0},  # NeMo Gym lacks more
+        {"task_id": "t", "prompt": "p", "completion": "c", "passed": True},  # AReaL without its version
+        {"question": "q", "output": "a", "score": 1.0, "step": 1},  # verl without its input
+    ],
+)
+def test_keys_that_other_programs_write_too_are_inferred(tmp_path: Path, line: dict[str, Any]) -> None:
+    write(tmp_path / "log.jsonl", line)
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.samples()["reward"].tolist() == [1.0]
+
+
 def test_a_file_that_gets_the_key_is_read(tmp_path: Path) -> None:
     write(tmp_path / "1.jsonl", VERL)
     write(tmp_path / "2.jsonl", {"input": "q", "output": "a", "step": 2})

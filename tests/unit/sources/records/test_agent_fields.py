@@ -78,8 +78,9 @@ def test_a_logged_total_is_the_total() -> None:
 
 
 @pytest.mark.parametrize("bad", [3, {"tool": "long"}, {"spans": [["tool", 1]]}])
-def test_timing_that_is_none_is_noted(bad: Any) -> None:
-    assert len(read(response="r", timing=bad).notes) == 1
+def test_timing_of_another_program_is_not_the_rollouts(bad: Any) -> None:
+    record = read(response="r", timing=bad)
+    assert (record.notes, "seconds" in record.numbers) == ([], False)
 
 
 def test_turn_rewards_of_messages_stand_in_for_logged_ones() -> None:

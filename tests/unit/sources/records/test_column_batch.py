@@ -86,6 +86,9 @@ def test_equal_lines_are_one_batch_that_tells_what_records_tell(missing: str) ->
         {"step": "4"},
         {"prompt": None},
         {"prompt": [{"role": "user", "content": "q"}]},
+        {"prompt": '[{"role": "user", "content": "q"}]'},
+        {"response": "[{'role': 'assistant', 'content': 'a'}]"},
+        {"response": '[{"role": "cut off'},
         {"reward": "0.5"},
         {"reward": [1.0]},
         {"mine": "text"},
@@ -95,6 +98,16 @@ def test_equal_lines_are_one_batch_that_tells_what_records_tell(missing: str) ->
         {"messages_of": "a word"},
         {"logprobs": [None, -1.0]},
         {"logprobs": [[-1.0, -2.0]]},
+        {"logprobs": [-1.0]},
+        {"logprobs": [{"token": "a", "logprob": -1.0}, {"token": "b", "logprob": -2.0}]},
+        {"response_tokens": [["a", "b"], ["c"]]},
+        {"response_tokens": [["a", "b"], ["c"]], "logprobs": [], "values": []},
+        {"mine": 2**53},
+        {"mine": -(2**53)},
+        {"values": {"a": 1}},
+        {"reward": {"score": 1.0}},
+        {"rewards": {"format": {"score": 1, "weight": 2}, "truth": {"score": 1, "weight": 1}}},
+        {"meta_info": {"output_token_logprobs": [[-1.0, 7, "a"]]}},
         {"logprobs": None},
         {"logprobs": [float("nan"), -1.0]},
         {"response_tokens": "ab"},
@@ -116,7 +129,7 @@ def test_an_odd_line_is_read_as_a_record_among_others(odd: dict[str, Any]) -> No
     "other",
     [
         {"logprobs": [], "response_tokens": [], "values": []},
-        {"logprobs": [-1.0]},
+        {"logprobs": []},
         {"logprobs": [[-1.0], [-2.0]]},
         {"kind": "x" * 200},
         {"group": None},
@@ -124,6 +137,8 @@ def test_an_odd_line_is_read_as_a_record_among_others(odd: dict[str, Any]) -> No
         {"rewards": {"format": True, "truth": 2}},
         {"prompt": "see data:image/png;base64,AAAA== there"},
         {"response": "no;base64,image"},
+        {"response": '{"answer": 4}', "prompt": "[INST] q [/INST]"},
+        {"response": "", "prompt": ""},
     ],
     ids=str,
 )
@@ -152,6 +167,10 @@ def read_block(*rows: dict[str, Any], adapter: Adapter, name: str) -> Chunk:
         {"reward": -(10**400)},
         {"reward": 2**63},
         {"mine": 10**300},
+        {"mine": 2**53},
+        {"mine": "1_2"},
+        {"reward": "1_2"},
+        {"reward": {"score": 1.0}},
         {"group": 2**70},
         {"group": True},
         {"reward": float("nan")},
@@ -165,6 +184,10 @@ def read_block(*rows: dict[str, Any], adapter: Adapter, name: str) -> Chunk:
         {"rewards": {"format": 10**400, "truth": 1}},
         {"ground_truth": [{"a": 1}]},
         {"one_more": 1},
+        {"prompt": '[{"role": "user", "content": "q"}]'},
+        {"response": '{"role": "assistant", "content": "a", "tool_calls": []}'},
+        {"response": '{"answer": 4}', "prompt": "[INST] q"},
+        {"response": ""},
         {"prompt": "\ud83d"},
     ],
     ids=lambda odd: str(odd)[:40],
@@ -200,19 +223,20 @@ def test_lines_with_a_single_text_are_read(rewards: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("without", ["", "response_tokens", "logprobs"])
 def test_tokens_are_counted_by_the_loss_mask_as_in_records(without: str) -> None:
-    """A mask of zeros, of another length, or with a value that is neither 0 nor 1 stays in the batch."""
-    masks = [[1, 0], [1, 1], [0, 0], [0], [], [1, 0, 0], [0.5, 0]]
+    """A mask of zeros, or with a value that is neither 0 nor 1, stays in the batch, unlike labels."""
+    masks = [[1, 0], [1, 1], [0, 0], [0], [], [1, 0, 0], [0.5, 0], [-100, 7]]
     masked = LINE | {"loss_mask": [1, 0]}
     rows = [
         {key: value for key, value in (masked | {"loss_mask": mask}).items() if key != without}
         for mask in masks
     ]
     chunk = read(*rows)
-    assert [type(part) for part in chunk.parts] == [ColumnBatch]
+    batches = [len(part) for part in chunk.parts if isinstance(part, ColumnBatch)]
+    assert batches[0] >= 3
     assert_same(chunk.records, one_by_one(*rows))
     found = rows_of(chunk).numbers
-    assert found["response_tokens"].tolist() == [1, 2, 2, 2, 2, 2, 1]
-    assert found["trajectory_tokens"].tolist() == [2] * 7
+    assert found["response_tokens"].tolist() == [1, 2, 2, 2, 2, 2, 1, 1]
+    assert found["trajectory_tokens"].tolist() == [2] * 8
 
 
 def test_a_line_that_tells_its_rank_or_an_evaluation_is_what_it_says() -> None:

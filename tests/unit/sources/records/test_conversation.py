@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -76,6 +78,103 @@ def test_messages_that_are_none_are_noted_and_the_sample_is_kept() -> None:
     record = read(messages=[1, 2], prompt="p", response="r")
     assert record.notes == ["'messages' is not a list of chat messages; the sample is kept without it"]
     assert record.texts == {"prompt": "p", "response": "r"}
+
+
+def test_messages_that_are_none_stay_in_the_sample_as_they_are() -> None:
+    record = read(messages={"deep": [1]}, response="r")
+    assert record.extra == {"messages": {"deep": [1]}}
+    assert len(record.notes) == 1
+
+
+@pytest.mark.parametrize("dump", [json.dumps, repr, lambda value: json.dumps(value, indent=1)])
+def test_a_prompt_and_a_response_may_be_the_text_of_messages(dump: Callable[[Any], str]) -> None:
+    record = read(prompt=dump(WHOLE[:2]), response=dump(WHOLE[2:]))
+    assert record.texts == {"prompt": PROMPT, "response": RESPONSE}
+    assert roles(record) == (["system", "user", "assistant", "tool", "assistant"], 2)
+    assert record.numbers["turns"] == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[HumanMessage(content='2 + 2?', additional_kwargs={}), AIMessage(content='4', id=None)]",
+        "[ChatMessage(role='user', content='2 + 2?', score=nan), ChatMessage(role='model', content='4')]",
+        """[{'role': 'user', 'content': "2 + 2?", 'x': array([-1.5])}, {'role': 'ai', 'content': '4'}]""",
+    ],
+)
+def test_messages_that_a_logger_wrote_as_pythons_objects_are_read(text: str) -> None:
+    record = read(messages=text)
+    assert record.texts == {"prompt": "[user] 2 + 2?", "response": "4"}
+    assert record.notes == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[INST] What is 2 + 2? [/INST]",
+        "[1, 2, 3]",
+        '{"answer": 4}',
+        '{"role": "captain", "content": "Ahoy"}',
+        '[{"role": "user", "content": "cut off',
+        '[{"role": "user"}, {"name": "x"}]',
+        '[{"text": "no role"}]',
+        "[{'role': open('file', 'w')}]",
+        "[{'role': 'user', 'content': 'a' + 'b'}]",
+        "[{'role': 'user', 'content': x}]",
+        "[{'role': 'user', 'content': b'x'}, {**other}]",
+        "[HumanMessage(**fields)]",
+        "[" * 10_000,
+        '[{"role":' + "[" * 10_000,
+        "",
+    ],
+)
+def test_an_ordinary_text_that_begins_with_a_bracket_stays_a_text(text: str) -> None:
+    record = read(prompt=text, response=text)
+    assert record.texts == {"prompt": text, "response": text}
+    assert (record.messages, record.notes) == ([], [])
+
+
+def test_a_response_that_writes_a_conversation_of_its_own_stays_a_text() -> None:
+    text = json.dumps([USER, ANSWER])
+    assert read(prompt="Write a dialogue.", response=text).texts["response"] == text
+
+
+def test_messages_without_one_of_the_policy_are_remarked_unless_the_rollout_failed() -> None:
+    unknown = {"role": "player", "content": "e4"}
+    remark = "'messages' has no message of the policy, and there is no response: 'user', 'player'"
+    roles_remark = "'messages' has the unknown role 'player'; it does not count as the policy's"
+    record = read(messages=[USER, unknown])
+    assert record.notes == [remark, roles_remark]
+    assert record.texts["prompt"].endswith("[player] e4")
+    assert read(messages=[USER]).notes == [remark.replace(", 'player'", "")]
+    for more in (
+        {"response": "r"},
+        {"prompt_messages": 1},
+        {"status": "timeout"},
+        {"response_tokens": ["a"]},
+    ):
+        assert read(messages=[USER], **more).notes == []
+
+
+def test_what_cannot_be_read_of_messages_is_kept_as_json_and_remarked() -> None:
+    call = {"role": "assistant", "content": None, "tool_calls": [{"do": "add"}]}
+    record = read(messages=[USER, call, {"odd": None}, ANSWER])
+    assert record.texts["response"] == (
+        '[assistant] [call] ?({"do": "add"})\n[?] {"odd": null}\n[assistant] It is 4.'
+    )
+    assert record.notes == [
+        "'messages' has 1 items without a role; they are kept as they are",
+        "'tool_calls' has 1 calls without a name; their text is kept",
+    ]
+
+
+def test_objects_under_prompt_response_and_truth_are_json() -> None:
+    record = read(prompt={"a": None}, response=[{"b": True}, "c"], ground_truth={"x": "é", "y": [1, None]})
+    assert record.texts == {
+        "prompt": '{"a": null}',
+        "response": '{"b": true}\nc',
+        "ground_truth": '{"x": "é", "y": [1, null]}',
+    }
 
 
 def test_media_beside_the_messages_and_of_a_prompt_with_a_plain_response_are_counted() -> None:

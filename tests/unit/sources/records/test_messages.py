@@ -48,10 +48,15 @@ def test_tool_calls_of_all_writers_have_one_shape(call: dict[str, Any]) -> None:
         ({"tool_calls": ["add(2, 2)", {"call": "add", "with": [2, 2]}]},
          [{"name": "?", "arguments": "add(2, 2)"},
           {"name": "?", "arguments": '{"call": "add", "with": [2, 2]}'}]),
+        ({"tool_calls": ["ToolCall(id='c1', function=Function(arguments='{}', name='add'))"]},
+         [{"name": "add", "arguments": "{}", "id": "c1"}]),
+        ({"tool_calls": "[{'name': 'add', 'args': {'a': None}}]"},
+         [{"name": "add", "arguments": '{"a": null}'}]),
         ({"tool_calls": "[{broken"}, [{"name": "?", "arguments": "[{broken"}]),
         ({"tool_calls": "[]", "function_call": None}, []),
     ],
-    ids=["text", "items of text", "one object", "old", "null, args, parameters", "unknown", "broken", "none"],
+    ids=["text", "items of text", "one object", "old", "null, args, parameters", "unknown", "objects",
+         "Python", "broken", "none"],
 )  # fmt: skip
 def test_no_spelling_of_a_call_loses_its_name_or_its_arguments(
     logged: dict[str, Any], calls: list[dict[str, str]]

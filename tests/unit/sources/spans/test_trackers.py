@@ -179,7 +179,7 @@ def test_langfuses_traces_and_generations_are_samples(tmp_path: Path) -> None:
             {"choices": [{"message": {"role": "assistant", "content": "a"}}]},
             [{"role": "assistant", "content": "a"}],
         ),
-        ([[{"type": "human", "content": "q"}]], [{"role": "user", "content": "q"}]),
+        ([[{"type": "human", "content": "q"}]], [{"type": "human", "role": "human", "content": "q"}]),
         ({"code": 3, "ok": True}, '{"code": 3, "ok": true}'),
         ([], "[]"),
         (None, ""),

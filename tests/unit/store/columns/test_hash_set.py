@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from rlpanel.store.columns.related_rows import HashSet, mix
+from rlpanel.store.columns.related_rows import HashSet, has_key, mix
 
 
 def test_a_key_is_new_once() -> None:
@@ -39,3 +40,10 @@ def test_many_keys_at_once_are_told_apart_as_few_are() -> None:
     assert many.add(keys[:10]).tolist() == slowly[:10].tolist()
     np.testing.assert_array_equal(many.add(keys[10:]), slowly[10:])
     assert many.add(keys[:70_000]).all()
+
+
+@pytest.mark.parametrize("others", [[2**63 + 5], [2**63 + 5, 2**63 + 9], [7], []], ids=str)
+def test_keys_beyond_half_of_64_bits_are_found_in_every_numpy(others: list[int]) -> None:
+    keys = [2**63 + 5, 7, 2**64 - 1]
+    found = has_key(np.array(keys, np.uint64), np.array(others, np.uint64))
+    assert found.tolist() == [key in others for key in keys]

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlpanel.schema import FIELD_REMARKS
 from rlpanel.settings import Reading
 from rlpanel.store.columns import row_builder
 from rlpanel.store.index.run_index import RunIndex
@@ -97,7 +98,9 @@ def test_tokens_and_logprobs_of_different_length_are_a_note(tmp_path: Path) -> N
     )
     found = look(index)
     assert "'logprobs' has 1 values for 2 tokens" in fetch(index, RunView(found), 0).notes
-    assert found.metadata("notes").tolist() == [3]
+    assert found.label(FIELD_REMARKS, np.arange(1))[0] == (
+        "'logprobs' has not as many values as tokens; 'ref_logprobs' has not as many values as tokens"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rlpanel.api.open_run import open_run
-from rlpanel.sources.discovery import format_detection
 from rlpanel.sources.discovery.directory import Directory
+from rlpanel.sources.readers import containers
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
@@ -136,7 +136,7 @@ def test_a_file_that_could_not_be_opened_for_once_is_looked_at_again(
 
     index = RunIndex(run, "run")
     with monkeypatch.context() as patch:
-        patch.setattr(format_detection, "open_plain", fail)
+        patch.setattr(containers, "open_plain", fail)
         assert ("12.jsonl", "Input/output error") in told(look(index))
     assert (told(look(index)), index.snapshot.samples) == ([], 7)
 

@@ -6,7 +6,7 @@ import base64
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,17 @@ def test_an_image_inside_of_json_text_is_found(tmp_path: Path) -> None:
     """ROLL writes its messages as JSON into a column of text."""
     with run_with(tmp_path, part(url(PIXELS)), copy=json.dumps([url(PIXELS[:200])])) as (run, images):
         assert read(run, images[0]) == PIXELS
+
+
+@pytest.mark.parametrize("dump", [json.dumps, repr])
+def test_an_image_in_messages_that_are_a_text_is_found(tmp_path: Path, dump: Callable[[Any], str]) -> None:
+    """Anthropic's and Gemini's parts hold base64 without an address around it."""
+    data = base64.b64encode(PIXELS).decode()
+    anthropic = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+    gemini = {"inlineData": {"mimeType": "image/png", "data": data}}
+    asked = dump([{"role": "user", "content": [anthropic, gemini]}])
+    with run_with(tmp_path, messages=asked, response="seen") as (run, images):
+        assert [read(run, image) for image in images] == [PIXELS, PIXELS]
 
 
 def test_files_below_the_run_are_read(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
@@ -73,6 +74,29 @@ def test_a_scan_finds_what_reading_everything_finds(tmp_path: Path, ascii_only: 
     for sought in [*SOUGHT, *TEXTS]:
         test = TextPredicate("prompt", word, sought)
         assert passing(index, test) == read_all(index, test), sought
+
+
+@pytest.mark.parametrize("ascii_only", [False, True], ids=["UTF-8", "escapes"])
+def test_accents_are_found_as_part_of_a_letter_and_beside_it(tmp_path: Path, ascii_only: bool) -> None:
+    texts = [normalize(form, "École à Séoul 서울") for form in ("NFC", "NFD")]
+    lines = [json.dumps({"step": 1, "prompt": text}, ensure_ascii=ascii_only) for text in texts]
+    (tmp_path / "rollout_data_rank_0.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    index = opened(tmp_path)
+    for sought in ("école", "séoul 서울", "서울", "à s", "É"):
+        for form in ("NFC", "NFD"):
+            test = TextPredicate("prompt", "contains", normalize(form, sought))
+            assert passing(index, test) == read_all(index, test) == [0, 1], sought
+
+
+def test_a_role_that_the_line_names_otherwise_is_found(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    said = [{"from": "human", "value": "q"}, {"from": "gpt", "value": "no"}]
+    line = json.dumps({"step": 1, "messages": [*said, *said], "reward": 1.0})
+    (folder / "rollout_data_rank_0.jsonl").write_text(line + "\n", encoding="utf-8")
+    index = opened(folder)
+    for sought in ("[assistant]", "[Assistant] no", "[user] q"):
+        assert passing(index, TextPredicate("response", "contains", sought)) == [0], sought
 
 
 @pytest.mark.parametrize("block", [64, 200, 1 << 20])

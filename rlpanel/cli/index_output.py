@@ -1,0 +1,74 @@
+"""What `index` prints besides counts: which key was taken for which field, and bad lines with their text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlpanel.sources.inference.inference import Inference
+    from rlpanel.store.snapshot.sample_places import BadLineAt
+
+#: Characters of a bad line that are shown, and bytes that hold them.
+_SHOWN, _BYTES = 80, 400
+
+
+def inferred_document(inference: Inference) -> dict[str, Any]:
+    """Return what was inferred about the files of one format, for JSON."""
+    guesses = [
+        {
+            "field": guess.meaning,
+            "key": guess.key,
+            "confidence": guess.confidence,
+            "reason": guess.reason,
+            "others": [{"key": key, "confidence": confidence} for key, confidence in guess.others],
+        }
+        for guess in inference.guesses
+    ]
+    return {"fields": guesses, "step": inference.step, "missing": list(inference.missing)}
+
+
+def inferred_lines(inferences: Sequence[Inference]) -> Iterator[str]:
+    """Yield what was inferred: ``reward ← score.value, 98 % of the records are numbers``."""
+    for inference in inferences:
+        yield from (guess.sentence for guess in inference.guesses)
+
+
+def bad_documents(folder: str | os.PathLike[str], bad: Sequence[BadLineAt]) -> list[dict[str, Any]]:
+    """Return bad lines for JSON: file, line, offset, reason and the first characters."""
+    return [
+        {"file": line.file, "line": line.line, "offset": line.offset, "reason": line.reason}
+        | {"text": _beginning(os.path.join(folder, line.file), line.offset)}
+        for line in bad
+    ]
+
+
+def bad_lines(documents: Sequence[dict[str, Any]], total: int) -> Iterator[str]:
+    """Yield bad lines as text, and how many others there are; control characters are written as escapes."""
+    for document in documents:
+        place = f"{document['line']}" if document["line"] else f"byte {document['offset']}"
+        text = "".join(map(_escaped, document["text"]))
+        yield f"{document['file']}:{place}: {document['reason']}" + (f": {text}" if text else "")
+    if total > len(documents):
+        yield f"{total - len(documents):,} more bad lines"
+
+
+def _escaped(char: str) -> str:
+    return char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+
+
+def _beginning(path: str, offset: int) -> str:
+    """Return the first characters of a line; empty if its file is not one of lines, or is gone."""
+    from rlpanel.sources.files.decompress import open_plain
+    from rlpanel.sources.readers import eval_archive, parquet
+
+    if path.endswith((parquet.SUFFIX, eval_archive.SUFFIX)):
+        return ""
+    try:
+        with open_plain(path) as file:
+            while offset > 0 and (passed := file.read(min(offset, 1 << 20))):  # compressed files cannot seek
+                offset -= len(passed)
+            return file.read(_BYTES).partition(b"\n")[0].decode("utf-8", "replace")[:_SHOWN]
+    except (OSError, ValueError):
+        return ""

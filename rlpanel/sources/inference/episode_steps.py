@@ -1,0 +1,72 @@
+"""Gives the steps of an episode, as environments for reinforcement learning log them, as chat messages.
+
+A step has an action, and often what was observed before or after it, a thought, and a reward.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_ACTIONS = ("action", "act", "tool_call", "command")
+#: Keys of what the policy saw: in the order of the record, before or after its action.
+_SEEN = ("observation", "obs", "state", "env_response", "tool_response", "result")
+#: Keys of what it saw next, which the next step repeats.
+_NEXT = ("next_observation", "next_obs", "next_state")
+_THOUGHTS = ("thought", "thoughts", "reasoning", "thinking", "reasoning_content")
+
+
+def answers_in(key: str, value: Any) -> list[dict[str, Any]] | None:
+    """Return the messages of an episode's steps, or of the policy's turns; None for any other value.
+
+    Parameters
+    ----------
+    key : str
+        Dotted key of the value: the turns of a choice are all the policy's.
+    value : any
+    """
+    if key.endswith("choices.0.turns") and isinstance(value, list) and value:
+        texts = all(isinstance(turn, str) for turn in value)
+        return [{"role": "assistant", "content": turn} for turn in value] if texts else None
+    return step_messages(value)
+
+
+def step_messages(value: Any) -> list[dict[str, Any]] | None:
+    """Return the messages of a list of steps; None if not every item is an object with an action."""
+    if not isinstance(value, list) or not value:
+        return None
+    if not all(isinstance(step, dict) and _first(step, _ACTIONS) for step in value):
+        return None
+    if any("role" in step or "messages" in step for step in value):
+        return None
+    messages = [message for step in value for message in _messages_of(step)]
+    last = _first(value[-1], _NEXT)
+    return [*messages, _seen(value[-1][last])] if last else messages
+
+
+def _messages_of(step: Mapping[str, Any]) -> list[dict[str, Any]]:
+    action, thought = _first(step, _ACTIONS), _first(step, _THOUGHTS)
+    said = {"role": "assistant", "content": action_text(step[action])}
+    if thought:
+        said["reasoning_content"] = action_text(step[thought])
+    if isinstance(step.get("reward"), (int, float)):
+        said["reward"] = step["reward"]
+    seen, keys = _first(step, _SEEN), list(step)
+    if not seen:
+        return [said]
+    is_before = keys.index(seen) < keys.index(action)
+    return [_seen(step[seen]), said] if is_before else [said, _seen(step[seen])]
+
+
+def _seen(value: Any) -> dict[str, Any]:
+    return {"role": "environment", "content": action_text(value)}
+
+
+def _first(step: Mapping[str, Any], names: Sequence[str]) -> str:
+    return next((name for name in names if step.get(name) not in (None, "")), "")
+
+
+def action_text(value: Any) -> str:
+    """Return an action or an observation as text; an object as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""Maps the keys of unknown files by hand: first records, values as a tree, mappings as texts, a preview."""

@@ -1,0 +1,158 @@
+"""Finds the files of a folder that a mapping could read, and reads the first records of one of them.
+
+Everything is bounded: a folder may hold any number of files, and a file any number of bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from rlpanel.errors import LineError, SourceDamaged, SourceUnready
+from rlpanel.sources.adapters.key_mapping import create_mapping
+from rlpanel.sources.discovery.file_names import (
+    is_checkpoint_folder,
+    is_rollout_name,
+    relative_name,
+    without_compressed_copies,
+)
+from rlpanel.sources.discovery.folder_walk import FolderWalk, is_file
+from rlpanel.sources.discovery.format_detection import sniff
+from rlpanel.sources.files.file_access import AnyPath, Entry, reason_of
+from rlpanel.sources.inference.inference import inference_of
+from rlpanel.sources.mapping.mapping_text import Keys
+from rlpanel.sources.readers.containers import first_lines
+from rlpanel.sources.records.adapter_calls import read_samples
+from rlpanel.sources.records.json_parser import parse, to_python
+from rlpanel.sources.records.record_types import Record
+
+#: Most folders that are searched, and most files that are listed.
+_MAX_FOLDERS, MAX_FILES = 1000, 60
+#: Samples of a preview.
+PREVIEWED = 3
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A file that a mapping could read: its path, its name below the folder, and its size in bytes."""
+
+    path: str
+    name: str
+    size: int
+
+    @property
+    def is_document(self) -> bool:
+        """True for a file of which many kinds exist, such as a JSON document: it may be a configuration."""
+        return not is_rollout_name(os.path.basename(self.path))
+
+
+@dataclass(frozen=True)
+class FirstRecords:
+    """The first records of a file.
+
+    Attributes
+    ----------
+    file : FoundFile
+    lines : tuple of bytes
+        The lines that hold records.
+    records : tuple of dict
+        What each line holds.
+    problem : str
+        Reason why there are none; empty if there are.
+    """
+
+    file: FoundFile
+    lines: tuple[bytes, ...] = ()
+    records: tuple[dict[str, Any], ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The first samples as a mapping reads them, and why there are none, or what of them is left out."""
+
+    samples: tuple[Record, ...] = ()
+    problem: str = ""
+
+
+def find_files(folder: AnyPath) -> list[FoundFile]:
+    """Return the files below a folder that may hold records; JSON documents come last."""
+    found = []
+    for listed in islice(FolderWalk(str(folder), follow=False).folders([]), _MAX_FOLDERS):
+        documents = not is_checkpoint_folder(listed.entries)
+        found += [
+            FoundFile(entry.path, relative_name(entry.path, str(folder)), _size(entry))
+            for entry in without_compressed_copies(listed.entries)
+            if is_rollout_name(entry.name, any_document=documents)
+            and not entry.is_symlink()
+            and is_file(entry)
+        ]
+    return sorted(found, key=lambda file: (file.is_document, file.name.count("/"), file.name))[:MAX_FILES]
+
+
+def _size(entry: Entry) -> int:
+    try:
+        return entry.stat().st_size
+    except OSError:
+        return 0
+
+
+def read_first(file: FoundFile) -> FirstRecords:
+    """Read the first records of a file; lines that are not JSON objects are left out."""
+    try:
+        lines, _ = first_lines(file.path)
+    except (LineError, SourceDamaged, SourceUnready) as error:
+        return FirstRecords(file, problem=str(error))
+    except OSError as error:
+        return FirstRecords(file, problem=reason_of(error))
+    good, records, problem = [], [], ""
+    for line in lines:
+        try:
+            records.append({key: to_python(value) for key, value in parse(line).items()})
+            good.append(line)
+        except LineError as error:
+            problem = problem or f"its first line is {error}"
+    if records:
+        return FirstRecords(file, tuple(good), tuple(records))
+    return FirstRecords(file, problem=problem or "no complete line yet")
+
+
+def known_format(file: FoundFile) -> str:
+    """Return the name of the format whose adapter reads a file without a mapping; empty if none does."""
+    try:
+        adapter = sniff(file.path, os.path.basename(file.path)).adapter
+    except (OSError, LineError, SourceDamaged, SourceUnready):
+        return ""
+    return "" if adapter is None or inference_of(adapter) is not None else adapter.name
+
+
+def preview(first: FirstRecords, keys: Keys) -> Preview:
+    """Read the first samples of a file through a mapping, exactly as opening it does.
+
+    Raises
+    ------
+    SettingError
+        If the mapping is not valid.
+    """
+    adapter = create_mapping(keys)
+    samples: list[Record] = []
+    problem = ""
+    for line in first.lines:
+        if len(samples) >= PREVIEWED:
+            break
+        try:
+            if not adapter.accepts(first.file.path, document := parse(line)):
+                problem = problem or _lacking(keys)
+                continue
+            samples += read_samples(adapter, document, first.file.path, full=True)
+        except LineError as error:
+            problem = problem or str(error)
+    return Preview(tuple(samples[:PREVIEWED]), problem)
+
+
+def _lacking(keys: Keys) -> str:
+    if not keys.keys() & {"prompt", "response", "messages"}:
+        return "neither a prompt nor a response nor messages"
+    return "no step: neither in the record nor in the file's name" if "step" not in keys else "not all keys"

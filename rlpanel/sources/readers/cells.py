@@ -1,0 +1,223 @@
+"""Reads ``.csv`` and ``.tsv`` files as files of lines: a row, written as a JSON object, is a line.
+
+A row ends at a newline outside of quotes. The first row holds the names of the columns. A cell is typed by
+itself: an empty one is missing, what JSON has as a number is a number, and all else, also JSON, is a text.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from rlpanel.errors import LineError
+from rlpanel.sources.files.decompress import UTF16, open_plain
+from rlpanel.sources.readers.compressed import CompressedFile, CompressedTail
+from rlpanel.sources.readers.json_places import BOM
+from rlpanel.sources.readers.jsonl import REASON_CHARS, JsonlFile
+from rlpanel.sources.readers.tail import Block, Tail
+from rlpanel.sources.records.record_types import BadLine, Chunk
+
+SUFFIXES = (".csv", ".tsv")
+#: Bytes of the first rows that are looked at; a longer header is not one.
+HEAD_BYTES = 1 << 20
+#: Longest cell. Python's own limit, 131,072 characters, is shorter than many responses.
+_CELL_CHARS = 64 << 20
+#: Longest name of a column, and fewest columns.
+_NAME_CHARS, _MIN_COLUMNS = 200, 2
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+_OTHER = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity", "true": "true", "false": "false"}
+#: Columns whose cells are texts, also if they look like a number: 4.50 is not 4.5 in an answer.
+_TEXTS = frozenset(
+    {
+        *("prompt", "prompts", "question", "query", "input", "instruction", "problem", "context", "messages"),
+        *("response", "responses", "completion", "completions", "output", "generation", "text", "prediction"),
+        *("answer", "ground_truth", "gts", "gold", "target", "solution", "label", "reference"),
+    }
+)
+
+#: Start and end of a row, and its cells.
+Row = tuple[int, int, list[str]]
+
+
+def split_rows(data: bytes, delimiter: str) -> Iterator[Row]:
+    """Yield the rows of some bytes, which begin and end between two rows."""
+    if csv.field_size_limit() < _CELL_CHARS:
+        csv.field_size_limit(_CELL_CHARS)
+    end = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal end
+        while end < len(data):
+            begin, newline = end, data.find(b"\n", end)
+            end = newline + 1 if newline >= 0 else len(data)
+            yield data[begin:end].decode("utf-8", "surrogateescape")
+
+    start = 0
+    for cells in csv.reader(lines(), delimiter=delimiter):
+        yield start, end, cells
+        start = end
+
+
+def read_header(path: str) -> tuple[str, list[str], int]:
+    """Return the delimiter, the names of the columns and the length of the header; no names without one.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    """
+    with open_plain(path) as file:
+        head = file.read(HEAD_BYTES)
+    body = head.removeprefix(BOM)
+    first = body.partition(b"\n")[0]
+    wide = path.removesuffix(".gz").removesuffix(".zst").endswith(".tsv")
+    delimiter = "\t" if wide else max(",;\t", key=lambda each: first.count(each.encode()))
+    _, end, names = next(split_rows(body, delimiter), (0, 0, []))
+    is_whole = body[:end].endswith(b"\n") and len(names) >= _MIN_COLUMNS
+    is_named = is_whole and all(len(name) <= _NAME_CHARS and name.isprintable() for name in names)
+    return delimiter, names if is_named and len(set(names)) == len(names) else [], len(head) - len(body) + end
+
+
+def line_of(names: Sequence[str], cells: Sequence[str]) -> bytes:
+    """Return a row as a JSON object; LineError if it has other columns or is not UTF-8."""
+    if len(cells) != len(names):
+        raise LineError(f"the row has {len(cells):,} cells, and the header {len(names):,}")
+    pairs = zip(names, cells, strict=True)
+    text = ", ".join(f"{json.dumps(name)}: {_value(name, cell)}" for name, cell in pairs if name)
+    try:
+        return f"{{{text}}}".encode()
+    except UnicodeEncodeError as error:
+        raise LineError("the row holds invalid UTF-8") from error
+
+
+def _value(name: str, cell: str) -> str:
+    if not cell:
+        return "null"
+    if name.lower() not in _TEXTS:
+        if _NUMBER.fullmatch(cell):
+            return cell
+        if (other := _OTHER.get(cell.lower())) is not None:
+            return other
+    return json.dumps(cell, ensure_ascii=False)
+
+
+class _RowEnds(Tail):
+    """Takes a newline inside of quotes for a part of the row."""
+
+    _is_quoted = False  # at the end of the incomplete row
+
+    def _last_end(self, fresh: bytes) -> int:
+        data = np.frombuffer(fresh, np.uint8)
+        newlines, quotes = np.flatnonzero(data == ord("\n")), np.flatnonzero(data == ord('"'))
+        is_quoted = self._is_quoted if self.partial else False
+        ends = newlines[(np.searchsorted(quotes, newlines) + is_quoted) & 1 == 0]
+        end = int(ends[-1]) if len(ends) else -1
+        after = len(quotes) - int(np.searchsorted(quotes, end))
+        self._is_quoted = bool((after + (is_quoted if end < 0 else 0)) & 1)
+        return end
+
+
+class _RowTail(_RowEnds, Tail):
+    pass
+
+
+class _CompressedRowTail(_RowEnds, CompressedTail):
+    pass
+
+
+class CellsFile(JsonlFile):
+    """Reads one ``.csv`` or ``.tsv`` file; see `record_types.RolloutFile`.
+
+    A locator's offset and length are those of the row.
+    """
+
+    lines_on_disk = False
+    _names: list[str] | None = None
+    _delimiter = ","
+
+    def _open_tail(self, line_bytes: int, end: int | None) -> Tail:
+        return _RowTail(self.path, line_bytes, end)
+
+    def add_block(self, block: Block, chunk: Chunk) -> None:
+        """Add the rows of a block to the chunk."""
+        if block.skipped:
+            self.lines += 1
+            chunk.bad.append(BadLine(self.lines, block.offset, self._too_long(block.skipped)))
+        else:
+            self._add_rows(block.data[: block.length], block.offset, chunk)
+        chunk.bytes += block.length
+        chunk.more = block.more
+
+    def _add_rows(self, data: bytes, offset: int, chunk: Chunk) -> None:
+        header = 0
+        if offset == 0 or self._names is None:
+            self._delimiter, self._names, header = read_header(self.path)
+        for start, end, cells in split_rows(data, self._delimiter):
+            if offset + end <= header:
+                continue
+            if not cells:
+                self.lines += 1
+                chunk.blank_lines += 1
+                continue
+            try:
+                self._add_line(line_of(self._names, cells), offset + start, chunk, end - start)
+            except LineError as error:
+                self.lines += 1
+                chunk.bad.append(BadLine(self.lines, offset + start, str(error)[:REASON_CHARS]))
+
+    def _is_whole(self, line: bytes) -> bool:
+        rows = list(split_rows(line, self._delimiter))
+        return not line.count(b'"') & 1 and bool(rows) and len(rows[-1][2]) == len(self._names or ())
+
+    def _add_end(self, line: bytes, offset: int, chunk: Chunk) -> None:
+        self._add_rows(line, offset, chunk)
+
+    def _read_bytes(self, length: int, offset: int) -> bytes:
+        row = super()._read_bytes(length, offset)
+        if self._names is None:
+            self._delimiter, self._names, _ = read_header(self.path)
+        _, _, cells = next(split_rows(row, self._delimiter), (0, 0, []))
+        try:
+            return line_of(self._names, cells)
+        except LineError:  # then it is found to be changed
+            return row
+
+
+class CompressedCellsFile(CellsFile, CompressedFile):
+    """Reads one compressed ``.csv`` or ``.tsv`` file."""
+
+    def _open_tail(self, line_bytes: int, end: int | None) -> Tail:
+        return _CompressedRowTail(self.path, line_bytes, self.packing)
+
+
+class Utf16CellsFile(CompressedCellsFile):
+    """Reads one ``.csv`` or ``.tsv`` file in UTF-16, as spreadsheets write it."""
+
+    packing = UTF16
+
+
+def first_lines(path: str, most: int) -> list[bytes]:
+    """Return the first rows as lines; none if the first row does not name columns.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    """
+    delimiter, names, header = read_header(path)
+    if not names:
+        return []
+    with open_plain(path) as file:
+        data = file.read(HEAD_BYTES)[header:]
+    found: list[bytes] = []
+    for _, _, cells in split_rows(data, delimiter):
+        with suppress(LineError):
+            found.append(line_of(names, cells))
+        if len(found) == most:
+            break
+    return found

@@ -1,0 +1,1 @@
+"""Adapters of the formats in which trajectories travel: files of agents, evaluations and sessions."""
