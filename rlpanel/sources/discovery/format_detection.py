@@ -405,9 +405,12 @@ def _unread_reward(each: Content, path: str, name: str) -> FileFormat | None:
 
 def _renamed_response(document: Mapping[str, Any], each: Content, name: str) -> FileFormat | None:
     """Return the format of lines with rlpanel's step and prompt, and a response under another name."""
-    if not {"response", "messages", "response_token_ids"}.isdisjoint(document):
+    own = {"response", "messages", "response_token_ids"}
+    if not own.isdisjoint(document):  # most lines: the others need not be parsed
         return None
     records = list(_records(each.lines))
+    if any(not own.isdisjoint(record) for record in records):
+        return None
     inference = infer(records, name)
     is_renamed = inference.is_run and {"response", "messages"} & inference.keys.keys()
     return _inferred_format(inference, records, name, final=each.final) if is_renamed else None

@@ -23,7 +23,9 @@ from rlpanel.zstd import zstd
 #: Suffixes of compressed files.
 SUFFIXES = (".gz", ".zst")
 #: How a file is packed if not by its suffix, and the first bytes of such a file.
-UTF16, UTF16_MARKS = "utf-16", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+UTF16 = "utf-16"
+#: Byte order mark of UTF-16, and where a zero byte follows it if the first character is ASCII's.
+_UTF16_ZEROS = {codecs.BOM_UTF16_LE: 3, codecs.BOM_UTF16_BE: 2}
 #: Compressed bytes that are read at a time.
 PIECE_BYTES = 64 << 10
 #: Minimum distance in plain bytes between two remembered start positions.
@@ -247,6 +249,12 @@ class DecompressedStream(io.RawIOBase):
         super().close()
 
 
+def _begins_as_utf16(head: bytes) -> bool:
+    """Return True for a byte order mark before an ASCII character, with which all records begin."""
+    zero = _UTF16_ZEROS.get(head[:2])
+    return zero is not None and head[zero : zero + 1] == b"\0"
+
+
 def open_plain(path: str) -> io.BufferedReader:
     """Open a rollout file at its beginning, as plain UTF-8.
 
@@ -255,7 +263,7 @@ def open_plain(path: str) -> io.BufferedReader:
     if path.endswith(SUFFIXES):
         return io.BufferedReader(DecompressedStream(path))
     file = stream(path)
-    if file.peek(2)[:2] not in UTF16_MARKS:
+    if not _begins_as_utf16(file.peek(4)[:4]):
         return file
     file.close()
     return io.BufferedReader(DecompressedStream(path, packing=UTF16))

@@ -191,7 +191,8 @@ def fields_of(key: str) -> Mapping[str, NameMatch]:
     names += [(parents[-1], lost)] if parents and last in _GENERIC else []
     names += [(name, lost) for name in _spellings(last)]
     names += [("_".join(words[:-1]), lost + _BESIDE)] if words[-1] in _AFTER else []
-    for at in range(1, len(words)):
+    # `ref_logprobs` ends like `logprobs`, but is a field of its own.
+    for at in range(1, len(words)) if last not in ALIASES else ():
         loss = lost + (_BESIDE if set(words[:at]) <= _BEFORE else _LONGER)
         names += [(name, loss) for name in _spellings("_".join(words[at:]))]
     for name, loss in names:
