@@ -63,10 +63,11 @@ def find_records(root: str, paths: Sequence[str], mapped: MappedAdapter | None) 
     alike = [other for other, _, each in found if each.top_keys == inference.top_keys]
     counts = [_count_lines(other) for other in alike]
     count = sum(counts) if all(counts) else inference.count
-    more = "" if all(counts) else " or more"
+    more = not all(counts)
     keys = ", ".join(key[:MAX_KEY_CHARS] for key in inference.top_keys[:MAX_KEYS])
     left = len(inference.top_keys) - MAX_KEYS
-    text = f"{count:,}{more} record{'s' * (count != 1)} in {count_of(len(alike), 'file')}: {keys}"
+    counted = f"{count:,} or more records" if more else count_of(count, "record")
+    text = f"{counted} in {count_of(len(alike), 'file')}: {keys}"
     return Records(
         display_name(os.path.relpath(path, root)),
         f"{text} and {left} more" if left > 0 else text,

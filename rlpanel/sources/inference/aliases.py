@@ -49,13 +49,13 @@ ALIASES = {
         reward (rlpanel, verifiers, tau-bench), total_reward (tinker-cookbook), episode_reward,
         final_reward, return, reward_total, reward_score, reward_value, mean_reward, overall_reward,
         episode_return;
-        score (verl, Inspect), scores (ROLL, Qwen2.5-Math), rewards (TRL), overall_score (UltraFeedback),
+        score (verl, Inspect), scores (ROLL, Qwen2.5-Math), rewards (TRL),
         rm_scores (verl), total_score, final_score, reward_model_score;
         correct, is_correct (rLLM), passed (human-eval), success, is_success, task_success, resolved
         (SWE-bench), solved, is_solved (Reflexion), acc (verl, lm-evaluation-harness), accuracy,
         correctness, pass, is_passed, verified, is_verified, base_status
         (evalplus), exact_match (lm-evaluation-harness), outcome, win, won;
-        r (tree-of-thought), f1 (SQuAD), em (SQuAD), pass_rate,
+        overall_score (UltraFeedback), r (tree-of-thought), f1 (SQuAD), em (SQuAD), pass_rate,
         graded, valid (BFCL), utility, grade, rating""",
     "rewards": """
         rewards (rlpanel), reward_info (tau-bench), reward_components, reward_breakdown, reward_parts,

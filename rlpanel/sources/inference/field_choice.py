@@ -161,6 +161,13 @@ class FieldChoice:
             guess = Guess("group", column.key, _BY_PROMPT, "samples have the same prompt")
             self.taken["group"] = _Candidate(guess, _NONE)
 
+    @property
+    def has_final_answer(self) -> bool:
+        """True if a key with the word final holds the response, beside a sure reward."""
+        answer, reward = self.taken.get("response"), self.taken.get("reward")
+        is_final = answer is not None and "final" in plain_name(answer.guess.key).split("_")
+        return is_final and reward is not None and reward.match.group < _UNSURE
+
     def are_rollouts(self) -> bool:
         """Return True if the records are samples of a policy, not a data set or a chat."""
         if any(self._named.get(name) in self._columns for name in ("prompt", "response", "messages")):

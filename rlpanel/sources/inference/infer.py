@@ -35,7 +35,12 @@ def infer(
     """
     records = [listed_columns(record) for record in records]
     sample = [content.values_by_path(record) for record in records[:SAMPLE]]
-    found = FieldChoice(read_key_values(sample), mapped, path)
+    columns = read_key_values(sample)
+    found = FieldChoice(columns, mapped, path)
+    if any(".*." in candidate.guess.key for candidate in found.taken.values()):
+        # Attempts inside of a record are not samples if the record has its own final answer and its verdict.
+        whole = FieldChoice([column for column in columns if ".*." not in column.key], mapped, path)
+        found = whole if whole.has_final_answer else found
     guesses = {
         meaning: found.taken[meaning].guess for meaning in (*_FIRST, *found.taken) if meaning in found.taken
     }
