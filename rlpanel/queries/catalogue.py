@@ -21,7 +21,10 @@ _MODULES = (
     *("compare", "explain", "search", "notes", "sql"),
 )
 for _name in _MODULES:
-    import_module(f"rlpanel.queries.{_name}")
+    _module = import_module(f"rlpanel.queries.{_name}")
+    # A module that was imported before this one is listed in its place here, not in that of its import.
+    for _key in [key for key, each in QUESTIONS.items() if each.function.__module__ == _module.__name__]:
+        QUESTIONS[_key] = QUESTIONS.pop(_key)
 
 
 def question_of(name: str) -> Question[...]:
