@@ -11,13 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from rlpanel.errors import LineError, RemoteError, SourceChanged, SourceUnready, describe_error
+from rlpanel.errors import LineError, RemoteError, SourceUnready, describe_error
 from rlpanel.sources.files import file_access
-from rlpanel.sources.files.file_access import reason_of
-from rlpanel.sources.readers.jsonl import CHUNK_RECORDS, REASON_CHARS, JsonlFile
-from rlpanel.sources.readers.tail import ReadPosition, Tail, line_hash, stamp_of
-from rlpanel.sources.readers.whole_file import WholeFileTail
-from rlpanel.sources.records.record_types import BadLine, Chunk, Locator
+from rlpanel.sources.readers.tail import stamp_of
+from rlpanel.sources.readers.whole_file import Row, RowsFile
 
 SUFFIX, ARROW_SUFFIXES = ".parquet", (".arrow", ".feather")
 #: Rows converted to JSON at a time.
@@ -27,56 +24,18 @@ _SNIFF_BYTES = 64 << 20
 _ARROW_MAGIC = b"ARROW1"
 
 
-class ParquetFile(JsonlFile):
-    """Reads one parquet file; see `record_types.RolloutFile`. A locator's offset is the row index."""
+class ParquetFile(RowsFile):
+    """Reads one parquet file; see `record_types.RolloutFile`."""
 
-    tail: WholeFileTail
-    lines_on_disk = grows = False
+    def rows_of(self, content: bytes) -> Iterable[Row]:
+        """Return the rows; see `RowsFile.rows_of`."""
+        return enumerate(_lines_of(self._table_of(content, self.tail.line_bytes)))
 
-    def _open_tail(self, line_bytes: int, end: int | None) -> Tail:
-        return WholeFileTail(self.path, line_bytes)
-
-    def poll(self, budget: int) -> Iterator[Chunk]:
-        """Yield all rows if the file changed, in chunks of about a thousand.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be read or is incomplete.
-        """
-        content = self.tail.read_changed()
-        if content is None:
-            yield Chunk(self.generation)
-            return
-        table = self._table_of(content, self.tail.line_bytes)
-        self.tail.mark_read()
-        self.generation, self.lines = self.tail.generation, 0
-        chunk = Chunk(self.generation, bytes=len(content))
-        for row, line in enumerate(_lines_of(table)):
-            if isinstance(line, LineError):
-                self.lines += 1
-                chunk.bad.append(BadLine(self.lines, row, str(line)[:REASON_CHARS]))
-            else:
-                self._add_line(line, row, chunk)
-            if len(chunk) >= CHUNK_RECORDS:
-                yield chunk
-                chunk = Chunk(self.generation)
-        yield chunk
-
-    def mark(self, generation: int) -> ReadPosition | None:
-        """Return None: reading the file again is as fast as recognising it."""
-
-    def raw(self, locator: Locator) -> bytes:
-        """Return a row as a JSON line; SourceChanged if the row is a different one now."""
-        try:
-            stamp = stamp_of(file_access.stat(self.path))
-            table = _table_on_disk(self._table_of, self.path, stamp, self.tail.line_bytes)
-            line = next(_lines_of(table.slice(locator.offset, 1)), b"")
-        except OSError as error:
-            raise SourceChanged(f"{self.name}: row {locator.line}: {reason_of(error)}") from error
-        if isinstance(line, LineError) or line_hash(line) != locator.hash:
-            raise SourceChanged(f"{self.name}: row {locator.line} was rewritten since it was indexed")
-        return line
+    def row_on_disk(self, number: int) -> bytes | LineError:
+        """Return a row; see `RowsFile.row_on_disk`."""
+        stamp = stamp_of(file_access.stat(self.path))
+        table = _table_on_disk(self._table_of, self.path, stamp, self.tail.line_bytes)
+        return next(_lines_of(table.slice(number, 1)), b"")
 
     @staticmethod
     def _table_of(content: bytes, most: int) -> Any:

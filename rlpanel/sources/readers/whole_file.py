@@ -10,16 +10,20 @@ its previous rows stay until then.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from rlpanel.errors import LineError, SourceDamaged, SourceUnready
+from rlpanel.errors import LineError, SourceChanged, SourceDamaged, SourceUnready
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.decompress import DecompressedStream, open_plain
+from rlpanel.sources.files.file_access import reason_of
 from rlpanel.sources.readers.json_places import text_start
-from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.readers.tail import ReadPosition, Tail, stamp_of
+from rlpanel.sources.readers.jsonl import CHUNK_RECORDS, REASON_CHARS, JsonlFile
+from rlpanel.sources.readers.tail import ReadPosition, Tail, line_hash, stamp_of
 from rlpanel.sources.records.json_parser import parse
-from rlpanel.sources.records.record_types import Chunk
+from rlpanel.sources.records.record_types import BadLine, Chunk, Locator
+
+#: A row's number, and the row as JSON or the reason why it cannot be written as such.
+Row = tuple[int, bytes | LineError]
 
 
 class WholeFileTail(Tail):
@@ -123,6 +127,66 @@ class WholeFile(JsonlFile):
     def note_packing(self, file: io.BufferedReader) -> None:
         """Note whether the file's own bytes hold its texts."""
         self.lines_on_disk = not isinstance(file.raw, DecompressedStream)
+
+
+class RowsFile(WholeFile):
+    """Base of the readers of tables: a row, written as JSON, is a line.
+
+    A locator's offset is the row's number.
+    """
+
+    lines_on_disk = False
+
+    def rows_of(self, content: bytes) -> Iterable[Row]:
+        """Return the rows of a file's bytes.
+
+        Raises
+        ------
+        OSError
+            If the file is damaged or too large.
+        """
+        raise NotImplementedError
+
+    def row_on_disk(self, number: int) -> bytes | LineError:
+        """Return a row of the file as it is now; empty if there is none. Raises OSError as `rows_of` does."""
+        raise NotImplementedError
+
+    def poll(self, budget: int) -> Iterator[Chunk]:
+        """Yield all rows if the file changed, in chunks of about a thousand; ``budget`` is ignored.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read, is damaged or is too large.
+        """
+        content = self.tail.read_changed()
+        if content is None:
+            yield Chunk(self.generation)
+            return
+        rows = self.rows_of(content)
+        self.tail.mark_read()
+        self.generation, self.lines = self.tail.generation, 0
+        chunk = Chunk(self.generation, bytes=len(content))
+        for number, line in rows:
+            if isinstance(line, LineError):
+                self.lines += 1
+                chunk.bad.append(BadLine(self.lines, number, str(line)[:REASON_CHARS]))
+            else:
+                self._add_line(line, number, chunk)
+            if len(chunk) >= CHUNK_RECORDS:
+                yield chunk
+                chunk = Chunk(self.generation)
+        yield chunk
+
+    def raw(self, locator: Locator) -> bytes:
+        """Return a row as a JSON line; SourceChanged if the row is a different one now."""
+        try:
+            line = self.row_on_disk(locator.offset)
+        except OSError as error:
+            raise SourceChanged(f"{self.name}: row {locator.line}: {reason_of(error)}") from error
+        if isinstance(line, LineError) or line_hash(line) != locator.hash:
+            raise SourceChanged(f"{self.name}: row {locator.line} was rewritten since it was indexed")
+        return line
 
 
 class DocumentFile(WholeFile):
