@@ -1,4 +1,4 @@
-"""What `index` prints besides counts: which key was taken for which field, and bad lines with their text."""
+"""Makes the lines of `index` about inferred fields and about bad lines, as text and for JSON."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def _escaped(char: str) -> str:
 def _beginning(path: str, offset: int) -> str:
     """Return the first characters of a line; empty if its file is not one of lines, or is gone."""
     from rlpanel.sources.files.decompress import open_plain
-    from rlpanel.sources.readers import eval_archive, parquet
+    from rlpanel.sources.readers.containers import CELLS, DOCUMENT, LINES, container_of
 
-    if path.endswith((parquet.SUFFIX, eval_archive.SUFFIX)):
+    if container_of(path) not in (LINES, CELLS, DOCUMENT):  # of the others, an offset is not one of bytes
         return ""
     try:
         with open_plain(path) as file:

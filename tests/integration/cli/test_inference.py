@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,15 @@ def test_bad_lines_are_printed_with_their_beginning(tmp_path: Path) -> None:
     documents = json.loads(run_in(tmp_path, "rlpanel index run --bad 9 --json").stdout)["bad"]
     assert [(each["file"], each["line"]) for each in documents] == [("log.jsonl", line) for line in (7, 8, 9)]
     assert documents[2]["text"] == "{oh"
+
+
+def test_a_bad_row_of_a_table_is_named_without_bytes_of_the_file(tmp_path: Path) -> None:
+    """The place of a row is its number, where that of a line is an offset."""
+    (tmp_path / "run").mkdir()
+    good = json.dumps([{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}])
+    with sqlite3.connect(tmp_path / "run" / "project.db") as connection:
+        connection.execute("CREATE TABLE traces (run_name, step, key, messages, metadata)")
+        for messages in (good, "no messages"):
+            connection.execute("INSERT INTO traces VALUES ('r', 1, 'k', ?, '{}')", (messages,))
+    (bad,) = json.loads(run_in(tmp_path, "rlpanel index run --bad 1 --json").stdout)["bad"]
+    assert (bad["file"], bad["line"], bad["text"]) == ("project.db", 2, "")
