@@ -181,11 +181,6 @@ class MappedAdapter:
                 yield f"logged_{key}" if key in taken else key, value
 
 
-def _holds_samples(values: Any) -> bool:
-    """Return True if a list is not empty and its first item is not an object."""
-    return len(values) > 0 and not hasattr(values[0], "keys")
-
-
 def listed_columns(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a table's columns as lists if they are objects by row, as pandas writes them; else the document.
 

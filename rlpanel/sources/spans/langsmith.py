@@ -12,7 +12,7 @@ from typing import Any
 from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
-from rlpanel.sources.records.tool_calls import parsed_text
+from rlpanel.sources.records.tool_calls import first_of, parsed_text
 from rlpanel.sources.spans.exchange import (
     build_call,
     exchange_fields,
@@ -90,17 +90,17 @@ class Langfuse:
 
 def _trace_fields(row: Row) -> Fields:
     yield from exchange_fields(row.get("input"), row.get("output"))
-    yield "episode", _first(row, "traceId", "trace_id", "id")
+    yield "episode", first_of(row, ("traceId", "trace_id", "id"))
     yield "agent", row.get("name")
-    yield "model", _first(row, "model", "providedModelName", "provided_model_name")
-    usage = parsed_text(_first(row, "usageDetails", "usage_details", "usage"))
+    yield "model", first_of(row, ("model", "providedModelName", "provided_model_name"))
+    usage = parsed_text(first_of(row, ("usageDetails", "usage_details", "usage")))
     if isinstance(usage, Mapping):
         yield "response_tokens", usage.get("output")
     if row.get("level") == "ERROR":
         yield "status", "error"
-        yield "status_reason", _first(row, "statusMessage", "status_message")
+        yield "status_reason", first_of(row, ("statusMessage", "status_message"))
     yield from _timing(
-        _first(row, "startTime", "start_time", "timestamp"), _first(row, "endTime", "end_time")
+        first_of(row, ("startTime", "start_time", "timestamp")), first_of(row, ("endTime", "end_time"))
     )
     scores = parsed_text(row.get("scores"))
     if isinstance(scores, Mapping):  # the table's export: name → values
@@ -109,14 +109,10 @@ def _trace_fields(row: Row) -> Fields:
             yield from score_fields(name, numbers[-1] if numbers else None)
     for score in scores if isinstance(scores, list) else ():
         if isinstance(score, Mapping):
-            yield from score_fields(score.get("name"), _first(score, "value", "stringValue"))
-    expected = _first(row, "expectedOutput", "expected_output")
+            yield from score_fields(score.get("name"), first_of(score, ("value", "stringValue")))
+    expected = first_of(row, ("expectedOutput", "expected_output"))
     if expected is not None:
         yield "ground_truth", read_exchange(expected)
-
-
-def _first(row: Row, *keys: str) -> Any:
-    return next((row[key] for key in keys if row.get(key) is not None), None)
 
 
 def _timing(start: Any, end: Any) -> Fields:

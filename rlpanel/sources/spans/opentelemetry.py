@@ -13,7 +13,7 @@ from typing import Any
 from rlpanel.sources.records.field_values import unix_seconds
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
-from rlpanel.sources.records.tool_calls import parsed_text
+from rlpanel.sources.records.tool_calls import first_of, parsed_text
 from rlpanel.sources.spans.exchange import (
     build_call,
     exchange_fields,
@@ -62,9 +62,8 @@ class OpenTelemetry:
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the line holds spans; most batches of an agent hold a call of a model."""
-        return {"resourceSpans", "resource_spans"} & document.keys() != set() or (
-            {"context", "attributes", "start_time", "end_time"} <= document.keys()
-        )
+        is_batch = not {"resourceSpans", "resource_spans"}.isdisjoint(document)
+        return is_batch or {"context", "attributes", "start_time", "end_time"} <= document.keys()
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
         """Read the calls of models in the line; a line without any has no sample."""
@@ -119,24 +118,25 @@ def _is_call(attributes: Attributes) -> bool:
 
 
 def _fields(span: Mapping[str, Any], attributes: Attributes) -> Iterator[tuple[str, Any]]:
-    asked = _first(attributes, _ASKED[:1]) or _numbered(attributes, _NUMBERED_ASKED)
-    answered = _first(attributes, _ANSWERED[:1]) or _numbered(attributes, _NUMBERED_ANSWERED)
-    asked, answered = asked or _first(attributes, _ASKED), answered or _first(attributes, _ANSWERED)
+    asked = first_of(attributes, _ASKED[:1]) or _numbered(attributes, _NUMBERED_ASKED)
+    answered = first_of(attributes, _ANSWERED[:1]) or _numbered(attributes, _NUMBERED_ANSWERED)
+    asked, answered = asked or first_of(attributes, _ASKED), answered or first_of(attributes, _ANSWERED)
     system = attributes.get("gen_ai.system_instructions")
     if system is not None:
         asked = [{"role": "system", "content": _system(system)}, *_list(read_exchange(asked))]
     yield from exchange_fields(asked, answered)
-    place = span.get("context") if isinstance(span.get("context"), Mapping) else span
-    yield "episode", _first(place, ("traceId", "trace_id"))
+    context = span.get("context")
+    place = context if isinstance(context, Mapping) else span
+    yield "episode", first_of(place, ("traceId", "trace_id"))
     for name, keys in _COLUMNS.items():
-        yield name, _first(attributes, keys)
-    finish = _first(attributes, ("gen_ai.response.finish_reasons",))
+        yield name, first_of(attributes, keys)
+    finish = first_of(attributes, ("gen_ai.response.finish_reasons",))
     yield "finish_reason", finish[0] if isinstance(finish, list) and finish else finish
     status = span.get("status")
-    code = str(_first(status, ("code", "status_code"))) if isinstance(status, Mapping) else ""
+    code = str(first_of(status, ("code", "status_code"))) if isinstance(status, Mapping) else ""
     if code.endswith(("ERROR", "2")):
         yield "status", "error"
-    start, end = (_seconds(_first(span, keys)) for keys in (_START, _END))
+    start, end = (_seconds(first_of(span, keys)) for keys in (_START, _END))
     if start is not None and end is not None:
         yield "timing", {"start": start, "total": end - start, "generation": end - start}
     for event in span.get("events") or ():
@@ -197,7 +197,3 @@ def _system(value: Any) -> str:
 
 def _list(value: list[dict[str, Any]] | str) -> list[dict[str, Any]]:
     return value if isinstance(value, list) else [{"role": "user", "content": value}] if value else []
-
-
-def _first(values: Any, keys: tuple[str, ...]) -> Any:
-    return next((values[key] for key in keys if values.get(key) is not None), None)

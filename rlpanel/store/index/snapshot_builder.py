@@ -18,7 +18,7 @@ from rlpanel.store.columns.step_stats import Steps
 from rlpanel.store.index.run_content import RunContent
 from rlpanel.store.index.run_folder import RunFolder
 from rlpanel.store.index.saved_rows import SavedRows
-from rlpanel.store.snapshot.remarks import Remark, sequence_remarks
+from rlpanel.store.snapshot.remarks import sequence_remarks
 from rlpanel.store.snapshot.sample_places import BadLineAt
 from rlpanel.store.snapshot.snapshot import Progress, Snapshot
 
@@ -147,11 +147,6 @@ class SnapshotBuilder:
             _further=table.units.further(rows),
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )
-
-    def _remarks(self, split: str) -> Iterable[Remark]:
-        """Return the remarks on later epochs, and on files that may be those of a resumed job."""
-        epochs, doubtful = self._content.table.attempts.epochs, self._content.table.attempts.doubtful_steps
-        return sequence_remarks(epochs, doubtful, split) if epochs or doubtful else ()
 
     def _unread(self) -> tuple[Unread, ...]:
         """Return the files and folders of the run that cannot be read at the moment, each once."""
