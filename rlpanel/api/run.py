@@ -474,7 +474,7 @@ class Run:
 
     @property
     def left_out(self) -> Omissions:
-        """What the run's numbers leave out, or those of this split: ``run.left_out.sentence`` says it."""
+        """Counts of what the run's or this split's numbers leave out: ``run.left_out.sentence`` says it."""
         from rlpanel.store.snapshot.left_out import left_out
 
         return left_out(self.snapshot, all_splits=not self._split)

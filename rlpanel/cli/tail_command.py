@@ -103,7 +103,7 @@ class StepPrinter:
 
     @property
     def left_out(self) -> Omissions:
-        """What the printed numbers leave out."""
+        """Counts of what the printed numbers leave out."""
         from rlpanel.store.snapshot.left_out import left_out
 
         return left_out(self._run.snapshot)

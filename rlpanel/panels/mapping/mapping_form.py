@@ -53,7 +53,7 @@ _MAX_STEP = 2**53
 
 @dataclass
 class _Work:
-    """What the form shows of a folder: its files, a file's proposal, and the mapping as it is now."""
+    """State of the form for a folder: its files, a file's proposal, and the current mapping."""
 
     folder: AnyPath
     is_root: bool = False

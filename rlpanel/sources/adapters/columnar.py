@@ -130,7 +130,7 @@ def _has_length(value: Any, count: int) -> bool:
 
 
 def _group_name(key: str, value: Any) -> str:
-    """Return rlpanel's name for a key of a sample in a group, whose rewards may be a number or an object."""
+    """Return rlpanel's name for a key of a group's sample; its rewards may be an object."""
     if key == "rewards":
         return key if isinstance(value, dict) else "reward"
     return key if key == "advantages" and isinstance(value, list) else _NAMES.get(key, key)

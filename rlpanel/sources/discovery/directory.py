@@ -117,7 +117,7 @@ class _Rollout:
 
     @property
     def is_common(self) -> bool:
-        """Whether programs of all kinds write files with such a name."""
+        """True if programs of all kinds write files with such a name."""
         return not is_rollout_name(os.path.basename(self.path))
 
 

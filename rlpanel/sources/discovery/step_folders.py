@@ -63,7 +63,7 @@ def run_folder(path: str, adapter: Adapter, root: str) -> str:
 
 
 def _above_parts(folder: AnyPath, root: str) -> str:
-    """Return the folder above those that are one step or rank of a run, or one split of such a part."""
+    """Return the run's folder: the first above folders of a step, a rank or a split."""
     is_split = _names_split(folder.name) and names_part(folder.parent.name)
     if is_split and root not in (str(folder), str(folder.parent)):
         folder = folder.parent

@@ -1,4 +1,4 @@
-"""What the values under a key are: texts, conversations, numbers, counters, lists of values per token.
+"""Tests of the values under a key: texts, conversations, numbers, counters, lists of values per token.
 
 All functions take the values of one key in the sampled records, without those that lack it or hold null.
 """

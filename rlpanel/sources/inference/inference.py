@@ -1,4 +1,4 @@
-"""What was inferred about a file's records: which key holds which field, how sure that is, and why.
+"""Result of an inference: the key of each field, its confidence and its reason.
 
 `InferredAdapter` reads a file so. Its name holds the keys: a stored index is read anew if they change.
 """

@@ -27,7 +27,7 @@ _TRIED, _TRIED_BYTES = 20, 64 << 20
 
 @dataclass(frozen=True)
 class Proposal:
-    """What the inference proposes for a file.
+    """Proposal of the inference for a file.
 
     Attributes
     ----------

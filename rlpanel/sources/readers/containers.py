@@ -1,4 +1,4 @@
-"""Finds how the records of a file are held: as lines, rows, a document or the items of a list in one.
+"""Finds how a file holds its records: as lines, rows, a document, or items of a list.
 
 A file's suffix says what may be in it, and its first bytes what is. The first records are given as JSON
 objects, whatever holds them, so that each format is recognised in each container. Only a bounded part of a
@@ -58,7 +58,7 @@ CELLS, PARQUET, ARROW, ARCHIVE, SQLITE = map(Container, ("cells", "parquet", "ar
 
 @dataclass(frozen=True)
 class Content:
-    """What a file holds if it is read in one way.
+    """First records of a file in one of the ways in which it may be read.
 
     Attributes
     ----------

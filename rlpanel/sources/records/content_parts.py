@@ -33,7 +33,7 @@ _RESULTS, _RESULT_IDS, _RESULT_NAMES = (names_of("result", means) for means in (
 
 @dataclass
 class MessageContent:
-    """What the content of a message holds.
+    """Texts, media, calls and results in the content of a message.
 
     Attributes
     ----------

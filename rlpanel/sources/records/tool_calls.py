@@ -62,7 +62,7 @@ def first_of(item: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 def parsed_text(value: Any) -> Any:
-    """Return what a text of an object or a list holds, in JSON or Python's notation; else the value as it is.
+    """Return the object or list in a text of JSON or Python's notation; other values stay.
 
     Longer texts than any log of messages stay texts, and so do those that are nested too deeply.
     """

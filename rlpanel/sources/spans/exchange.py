@@ -84,7 +84,7 @@ _COUNT = "response_tokens"
 
 
 def score_fields(name: Any, value: Any) -> Fields:
-    """Yield a score as a reward of its name, and as the reward if it has that name; texts are columns."""
+    """Yield a score as a reward of its name, or as a column if it is a text."""
     if not isinstance(name, str) or not name or value is None:
         return
     if isinstance(value, int | float):

@@ -165,7 +165,7 @@ TRAJECTORIES = {
 
 @dataclass
 class Written:
-    """What was written: files, bytes, media that were left out, and samples that could not be read."""
+    """Result of an export: files, bytes, media left out, and samples that could not be read."""
 
     files: int = 0
     bytes: int = 0

@@ -15,7 +15,7 @@ _NAMED = 8
 
 @dataclass(frozen=True)
 class Omissions:
-    """What the numbers of a run, or of one split of it, leave out.
+    """Counts of what the numbers of a run or of one split leave out.
 
     Attributes
     ----------
