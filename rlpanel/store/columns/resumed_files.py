@@ -7,8 +7,9 @@ prompts at each step, and together they have at least one and a half times the u
 begins with a later step, or, with several steps, after the last time of the earlier group. From that step on,
 the earlier group's rows then belong to an older attempt.
 
-Files that share a step in halves, as a rotated log does, files of other prompts, as data sets have, and files
-that were written at the same time are left as they are. So are those of a later epoch.
+Files that share a step in halves, as a rotated log does, files of other prompts, as data sets have, files
+that were written at the same time, and those whose names give other ranks are left as they are. So are those
+of a later epoch.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpanel.sources.records.path_numbers import epoch_from_path
+from rlpanel.sources.records.path_numbers import epoch_from_path, rank_of
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.related_rows import mix
 from rlpanel.store.columns.splits import TRAIN
@@ -125,7 +126,11 @@ class ResumedFiles:
         groups = _groups(columns, rows)
         cuts: dict[int, int] = {}
         for at, newer in enumerate(groups):
-            found = [older for older in groups[:at] if _may_precede(older, newer, place[1])]
+            found = [
+                older
+                for older in groups[:at]
+                if _may_precede(older, newer, place[1]) and not self._names_ranks(older, newer)
+            ]
             if not found:
                 continue
             older = _joined(found, cuts, columns)
@@ -145,6 +150,11 @@ class ResumedFiles:
             elif is_new and len(common) > 1:
                 self.doubtful[place] = (*self.doubtful.get(place, ()), *common.tolist())
         return cuts
+
+    def _names_ranks(self, older: _Group, newer: _Group) -> bool:
+        """Return True if the names of both groups' files give ranks, which differ: both wrote at once."""
+        ranks = [{rank_of(self._files[file]) for file in group.files} for group in (older, newer)]
+        return -1 not in (ranks[0] | ranks[1]) and ranks[0].isdisjoint(ranks[1])
 
     def _names_epochs(self, older: _Group, newer: _Group) -> bool:
         """Return True if the names of the newer files give a later epoch than those of the older ones."""

@@ -110,6 +110,14 @@ def test_files_with_the_same_steps_are_of_processes(tmp_path: Path, prompts: str
     assert counted(tmp_path) == (dict.fromkeys(range(1, 7), (12, 0.0)), 0, [])
 
 
+def test_files_named_after_several_ranks_were_written_at_once(tmp_path: Path) -> None:
+    """Their lines name the rank of the node, which is 0 in both."""
+    put(tmp_path / "rank_0.jsonl", (batch(step, 0.0, rank=0) for step in range(1, 9)))
+    put(tmp_path / "rank_1.jsonl", (batch(step, 1.0, rank=0) for step in range(6, 12)))
+    by_step, older, _ = counted(tmp_path)
+    assert (by_step[7], older) == ((8, 0.5), 0)
+
+
 def test_a_rotated_log_shares_a_step_in_parts(tmp_path: Path) -> None:
     whole = [batch(step, 0.0, size=8) for step in range(1, 9)]
     put(tmp_path / "part-0.jsonl", [*whole[:4], whole[4][:6], whole[5][:2]])
