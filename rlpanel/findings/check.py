@@ -145,7 +145,7 @@ class CheckResult:
     findings : list of Finding
         All findings, alarms first, then by newest step.
     data_version : tuple of int
-        Version of the snapshot and number of complete steps. While both stay the same, `steady` is reused.
+        Versions of the snapshot and of its scalars, and number of complete steps. While both stay the same, `steady` is reused.
     steady : list of Finding
         The findings of rules that do not depend on the clock.
     place_series : PlaceSeries, optional
@@ -153,7 +153,7 @@ class CheckResult:
     """
 
     findings: list[Finding]
-    data_version: tuple[int, int]
+    data_version: tuple[int, int, int]
     steady: list[Finding]
     place_series: PlaceSeries | None = None
 
@@ -184,7 +184,7 @@ def check(
         `failure`; the other rules still run.
     """
     context = RuleContext(view, thresholds, now, previous.place_series if previous is not None else None)
-    data_version = view.snapshot.version, len(context.steps)
+    data_version = view.snapshot.version, len(context.steps), view.snapshot.scalars.version
     if previous is not None and previous.data_version == data_version:
         steady, series = previous.steady, previous.place_series
     else:

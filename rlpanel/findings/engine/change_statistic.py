@@ -77,6 +77,8 @@ _REACHED = 0.9
 _SEEN = 0.8
 #: Length of the window whose mean is reported as the level before.
 _BASE = 5
+#: Steps after the end of a rise, and standard errors by which their mean is below the risen level.
+_AFTER, _ENDED = 5, 3.0
 #: Most steps from the onset to the new level of a cliff.
 _CLIFF = 5
 #: Score of a difference whose standard error is 0.
@@ -305,7 +307,7 @@ def _describe(
     # A slope that begins slowly is seen only when it leaves the noise.
     seen = np.flatnonzero(smooth[onset : end + 1] > low + _SEEN * error[onset : end + 1])
     onset += int(seen[0]) if len(seen) else 0
-    affected = _affected(values, onset, end, low, high)
+    affected = _affected(values, error, onset, end, low, high)
     after = values[onset : affected + 1]
     sudden = stop - onset <= _CLIFF
     slow = against == "lowest" and not sudden
@@ -350,12 +352,23 @@ def _lowest_window_end(values: np.ndarray, width: int, last: int) -> int:
     return int(lowest[-1])
 
 
-def _affected(values: np.ndarray, onset: int, end: int, low: float, high: float) -> int:
-    """Return the last step that is still above the middle of both levels, on a mean of three steps."""
-    smooth = _centred_mean(values)
-    back = np.flatnonzero(smooth[end:] < (low + high) / 2)
-    last = end + int(back[0]) - 1 if len(back) else len(values) - 1
-    return max(last, onset)
+def _affected(values: np.ndarray, error: np.ndarray, onset: int, end: int, low: float, high: float) -> int:
+    """Return the last affected step: the one before the mean of three steps comes back, and stays there.
+
+    The level after it must lie nearer to the one before the rise, and below the risen one by `_ENDED`
+    standard errors, over as many steps as `_AFTER`. So a single good step ends nothing.
+    """
+    smooth, middle = _centred_mean(values), (low + high) / 2
+    for back in (end + np.flatnonzero(smooth[end:] < middle)).tolist():
+        part = slice(back, back + _AFTER)
+        known = np.isfinite(values[part]) & np.isfinite(error[part])
+        if known.sum() < _AFTER:
+            break
+        mean = float(values[part][known].mean())
+        spread = float(np.sqrt((error[part][known] ** 2).sum())) / _AFTER
+        if mean < middle and high - mean > _ENDED * spread:
+            return max(back - 1, onset)
+    return max(len(values) - 1, onset)
 
 
 def _centred_mean(values: np.ndarray) -> np.ndarray:

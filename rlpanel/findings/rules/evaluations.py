@@ -1,0 +1,140 @@
+"""Rules on evaluations beside the training, and on a reward that rises from one step to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from rlpanel.findings.engine.change import at_place, number, since, standard_errors
+from rlpanel.findings.engine.change_finding import finding_of
+from rlpanel.findings.engine.changes import sustained
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.rule import RuleContext, rule
+from rlpanel.findings.engine.signal import RowBatch, column_signal, signal
+from rlpanel.findings.rules.held_out import fall, spread
+from rlpanel.findings.rules.prompts import evaluation_splits
+from rlpanel.store.snapshot.run_view import RunView
+
+#: A sudden rise: in standard deviations of a step's samples, and how many steps it takes.
+_JUMP, _SUDDEN = 0.45, 3
+#: Fall of the best reward of the groups, in standard deviations of a step's samples.
+_BEST = 0.3
+
+
+@rule("Reward falls in the evaluation", "change_z")
+def evaluation_falls(context: RuleContext) -> Iterator[Finding]:
+    """The mean reward of an evaluation falls by half a standard deviation and 20%, and stays there.
+
+    It is tested as in "Sustained change", over the steps that have an evaluation.
+    """
+    snapshot = context.snapshot
+    if snapshot.split not in ("", "train"):
+        return
+    for name in evaluation_splits(snapshot):
+        part = snapshot.in_split(name)
+        if not len(part.steps.values):
+            continue
+        held = replace(context, view=RunView(part), previous=None)
+        if len(held.steps) < 4:
+            continue
+        change = fall(held, "reward")
+        if change is None:
+            continue
+        trained = sustained(context, column_signal("reward"), 0.25 * spread(context, "reward"), base="half")
+        while_ = " while the training reward rose" if trained is not None and trained.ongoing else ""
+        yield replace(
+            finding_of(
+                held,
+                change,
+                f"{since(held.steps, change)}, the mean reward of the split {name}{at_place(change)} is "
+                f"{number(change.after)}; it was {number(change.before)} before{while_}.",
+                harmful=True,
+                column="reward",
+                evidence=[f"The fall is {standard_errors(change.z)} of the two windows."],
+                advice="The policy may have learnt what only the training rewards: compare samples of both "
+                "splits with a high reward.",
+                subject=name,
+            ),
+            split=name,
+        )
+
+
+@rule("Reward jumps", "change_z")
+def reward_jumps(context: RuleContext) -> Iterator[Finding]:
+    """The mean of a reward rises by 0.45 standard deviations within three steps, and stays there.
+
+    Learning is slower, so that the task, the data or the judge may have changed. Rises in the first fifth of
+    the run, at most 20 steps, do not count. It is tested by two windows of steps with errors clustered by group.
+    """
+    reward = column_signal("reward")
+    least = _JUMP * spread(context, "reward")
+    if not context.available(reward) or least <= 0:
+        return
+    change = sustained(context, reward, least, base="adjacent")
+    grace = min(20, len(context.steps) // 5)
+    if change is None or change.onset < grace or not np.isfinite(change.before):
+        return
+    near = change.values[change.onset : change.onset + _SUDDEN]
+    if not np.nanmean(near) - change.before >= 0.8 * (change.after - change.before):
+        return
+    yield finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, the mean reward{at_place(change)} jumps from {number(change.before)} "
+        f"to {number(change.after)}.",
+        harmful=False,
+        column="reward",
+        evidence=[
+            f"A rise of {(change.after - change.before) / spread(context, 'reward'):.1f} standard deviations of "
+            f"a step's samples within {_SUDDEN} steps; {standard_errors(change.z)} of the two windows."
+        ],
+        advice="Compare samples before and after: a judge or a parser that accepts more, easier data, a truth in "
+        "the prompt.",
+        sort="-reward",
+        subject="reward",
+    )
+
+
+@signal("best_of_group", "reward", kind="level", by_group=True)
+def _best(rows: RowBatch) -> np.ndarray:
+    """Return the largest reward of each sample's group."""
+    reward = rows.number("reward")
+    best = np.full(int(rows.group.max()) + 1 if len(rows) else 0, -np.inf)
+    np.maximum.at(best, rows.group, np.where(np.isfinite(reward), reward, -np.inf))
+    found = best[rows.group]
+    return np.where(np.isfinite(found) & np.isfinite(reward), found, np.nan)
+
+
+@rule("Best of each group falls", "change_z")
+def best_falls(context: RuleContext) -> Iterator[Finding]:
+    """The best reward of the groups (pass@G) falls by 0.3 standard deviations while the mean reward does not.
+
+    It is tested by two windows of steps. The mean may fall by a quarter of that.
+    """
+    if not context.view.grouped or not context.available(_best):
+        return
+    width = spread(context, "reward")
+    change = sustained(context, _best, _BEST * width, sign=-1) if width > 0 else None
+    if change is None or not np.isfinite(change.before):
+        return
+    reward = context.table(column_signal("reward"))[0, 0]
+    before, after = (float(np.nanmean(reward[part])) for part in (slice(*change.base), change.mask))
+    lost = change.before - change.after
+    if before - after > 0.25 * lost:
+        return
+    yield finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, the best reward of a group{at_place(change)} is {number(change.after)} "
+        f"on average (pass@G); it was {number(change.before)} before, while the mean reward went from "
+        f"{number(before)} to {number(after)}.",
+        harmful=False,
+        column="reward",
+        evidence=[f"The fall is {standard_errors(change.z)} of the two windows."],
+        advice="The policy becomes surer of fewer prompts: look at entropy, groups without variance, and prompts "
+        "that were solved before.",
+        tab="prompt",
+        subject="reward",
+    )

@@ -1,0 +1,215 @@
+"""Rules on the prompts: mixed in a group, in the same order again, and shared with the evaluation.
+
+They compare hashes of the prompts, so a difference of one character makes another prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rlpanel.findings.engine.change import number, since, span
+from rlpanel.findings.engine.change_finding import severity_of
+from rlpanel.findings.engine.changes import series_rise
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.places import GROUPS
+from rlpanel.findings.engine.rule import RuleContext, rule
+from rlpanel.findings.engine.share_rule import ShareRule, share_findings
+from rlpanel.findings.engine.signal import RowBatch, column_signal, mark, signal
+from rlpanel.store.columns.splits import TRAIN
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+#: Share of the samples in groups with several prompts that is no accident of the log.
+_MIXED = 0.05
+#: Fewest prompts of a step, and fewest steps in a row, whose repetition is not chance.
+_FEWEST_PROMPTS, _FEWEST_STEPS = 3, 2
+#: Share of a step's prompts that were in one earlier step, from which on the step repeats it.
+_SAME = 0.9
+#: Factor by which the number of distinct prompts per group falls.
+_DISTINCT = 1.25
+#: Rise of the share of training prompts that are in the evaluation, too.
+_LEAK = 0.03
+
+
+@signal("mixed_prompts", by_group=True)
+def _mixed(rows: RowBatch) -> np.ndarray:
+    """Mark the samples of groups with several prompts; a group of agents or of turns may have several."""
+    snapshot, unknown = rows.view.snapshot, np.full(len(rows), np.nan)
+    codes = snapshot.group_codes
+    if codes is None or snapshot.has_episodes or {"agent", "trajectory"} & set(snapshot.labels):
+        return unknown
+    grouped, hashes = codes[rows.rows] >= 0, rows.metadata("prompt_hash")
+    order = np.lexsort((hashes, rows.group))
+    first = np.ones(len(order), bool)
+    same_group = np.diff(rows.group[order]) == 0
+    first[1:] = ~(same_group & (np.diff(hashes[order]) == 0))
+    distinct = np.bincount(rows.group[order], first)
+    return mark(distinct[rows.group] > 1, grouped)
+
+
+@rule("Groups of different prompts", "change_z")
+def mixed_groups(context: RuleContext) -> Iterator[Finding]:
+    """In 5% of the samples' groups the samples have different prompts, or their share rises by 5 points.
+
+    Runs of several agents or with several samples per episode are left out. A rise is tested by two windows
+    of steps.
+    """
+    yield from share_findings(
+        context,
+        ShareRule(
+            signal=_mixed,
+            verb="are in groups whose samples have different prompts",
+            noun="samples in groups of different prompts",
+            of="of the samples",
+            rise=_MIXED,
+            limit=_MIXED,
+            column="reward",
+            tab="group",
+            advice="Advantages compare answers to one prompt. Check how prompts are repeated for a group "
+            "(repeat each, not the whole list), and the sampler of the ranks.",
+        ),
+    )
+
+
+def _prompts_by_step(context: RuleContext) -> list[np.ndarray]:
+    """Return the distinct prompts of each complete step, sorted."""
+    hashes = context.snapshot.prompts(context.rows)
+    order = np.lexsort((hashes, context.row_steps))
+    steps, sorted_hashes = context.row_steps[order], hashes[order]
+    first = np.ones(len(order), bool)
+    first[1:] = (np.diff(steps) != 0) | (np.diff(sorted_hashes) != 0)
+    bounds = np.searchsorted(steps[first], np.arange(1, len(context.steps)))
+    return np.split(sorted_hashes[first], bounds)
+
+
+def _repeats(by_step: list[np.ndarray]) -> np.ndarray:
+    """Return the distance to the earlier step with the same prompts, for each step; 0 without one."""
+    seen: dict[int, list[int]] = {}
+    lags = np.zeros(len(by_step), int)
+    for at, prompts in enumerate(by_step):
+        if len(prompts) >= _FEWEST_PROMPTS:
+            earlier = [step for prompt in prompts.tolist() for step in seen.get(prompt, [])[-_LATEST:]]
+            if earlier:
+                steps, counts = np.unique(earlier, return_counts=True)
+                best = int(counts.argmax())
+                alike = counts[best] >= _SAME * max(len(prompts), len(by_step[int(steps[best])]))
+                lags[at] = at - int(steps[best]) if alike else 0
+        for prompt in prompts.tolist():
+            seen.setdefault(prompt, []).append(at)
+    return lags
+
+
+#: Latest earlier steps of a prompt that are compared.
+_LATEST = 4
+
+
+@rule("Same prompts in the same order")
+def prompts_again(context: RuleContext) -> Iterator[Finding]:
+    """Two steps in a row, or more, have the prompts of earlier steps, in the same order.
+
+    Steps of fewer than three prompts do not count. A run that has the same prompts in every step is left out.
+    """
+    by_step = _prompts_by_step(context)
+    lags = _repeats(by_step)
+    same = np.zeros(len(lags), bool)
+    same[1:] = (lags[1:] > 1) & (lags[1:] == lags[:-1])
+    same[:-1] |= same[1:] & (lags[:-1] == lags[1:])
+    if same.sum() < _FEWEST_STEPS:
+        return
+    last = int(np.flatnonzero(same)[-1])
+    start = last
+    while start and same[start - 1]:
+        start -= 1
+    mask = np.zeros(len(lags), bool)
+    mask[start : last + 1] = True
+    first = int(context.steps[start - lags[start]])
+    yield Finding(
+        severity=severity_of(context, mask, harmful=False),
+        sentence=f"{span(context.steps, mask).capitalize()} have the same prompts in the same order as the "
+        f"steps from {first:,} on.",
+        evidence=(
+            f"{int(mask.sum()):,} steps in a row repeat the prompts of the step {lags[start]:,} logged steps "
+            f"earlier.",
+            f"Step {context.steps[start]:,} has {len(by_step[start]):,} prompts; all were seen before.",
+        ),
+        advice="After a restart the data loader must go on where it stopped. In a new epoch it should "
+        "shuffle again.",
+        steps=tuple(context.steps[mask].tolist()),
+        ongoing=bool(mask[-1]),
+        tab="prompt",
+        uid=context.snapshot.uid(int(context.rows[context.row_steps == start][0])),
+    )
+
+
+@rule("Same prompts in several groups", "change_z")
+def prompts_shared(context: RuleContext) -> Iterator[Finding]:
+    """The number of distinct prompts per group of a step falls by a fifth and stays there.
+
+    It is tested by two windows of steps against the noise between steps.
+    """
+    if not context.view.grouped or context.snapshot.group_codes is None:
+        return
+    groups = context.table(column_signal("reward"))[GROUPS, 0]
+    prompts = np.array([len(each) for each in _prompts_by_step(context)], float)
+    with np.errstate(all="ignore"):
+        ratio = np.minimum(prompts / groups, 1.0)
+        change = series_rise(context, -np.log(ratio), float(np.log(_DISTINCT)))
+    if change is None:
+        return
+    onset = change.onset
+    before = float(np.median(ratio[max(0, onset - 5) : max(onset, 1)]))
+    after = float(np.median(ratio[change.mask]))
+    yield Finding(
+        severity=severity_of(context, change.mask, harmful=False),
+        sentence=f"{since(context.steps, change)}, the groups of a step share prompts: there are "
+        f"{number(after)} distinct prompts per group ({number(before)} before).",
+        evidence=(
+            f"Step {context.steps[onset]:,} has {int(groups[onset]):,} groups and {int(prompts[onset]):,} "
+            f"prompts.",
+        ),
+        advice="Ranks whose samplers have one seed draw the same prompts. Check the sampler after a resume.",
+        steps=tuple(context.steps[change.mask].tolist()),
+        ongoing=change.ongoing,
+        tab="group",
+        subject="prompts",
+    )
+
+
+def evaluation_splits(snapshot: Snapshot) -> list[str]:
+    """Return the splits that hold evaluations of the policy, not training or discarded samples."""
+    return [name for name in snapshot.splits if name != TRAIN and not name.startswith("discarded")]
+
+
+@signal("prompt_in_evaluation")
+def _in_evaluation(rows: RowBatch) -> np.ndarray:
+    snapshot = rows.view.snapshot
+    held = [snapshot.in_split(name) for name in evaluation_splits(snapshot)]
+    if not held or snapshot.split not in ("", TRAIN):
+        return np.full(len(rows), np.nan)
+    hashes = np.concatenate([each.metadata("prompt_hash")[each.alive_rows] for each in held])
+    return np.isin(rows.metadata("prompt_hash"), hashes).astype(float)
+
+
+@rule("Prompts of the evaluation in the training", "change_z")
+def evaluation_leak(context: RuleContext) -> Iterator[Finding]:
+    """The share of training samples whose prompt is in the evaluation, too, rises by 3 points.
+
+    A rise is tested by two windows of steps with errors clustered by group. A share that was never lower is
+    taken for a choice.
+    """
+    if len(context.snapshot.splits) < 2:
+        return
+    yield from share_findings(
+        context,
+        ShareRule(
+            signal=_in_evaluation,
+            verb="have a prompt of the evaluation",
+            noun="samples with a prompt of the evaluation",
+            of="of the training samples",
+            rise=_LEAK,
+            column="reward",
+            advice="The evaluation no longer measures unseen prompts. Compare the data of both, and what a "
+            "filter, a curriculum or a resume changed.",
+        ),
+    )

@@ -1,0 +1,168 @@
+"""Rules on what a step holds: the number of its samples, the mix of labels, and parts of the reward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rlpanel.findings.engine.change import number, percent, since
+from rlpanel.findings.engine.change_finding import severity_of
+from rlpanel.findings.engine.change_statistic import scored, step_errors
+from rlpanel.findings.engine.changes import series_rise
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.places import GROUPS, SAMPLES, WHOLE, rows_by_dimension
+from rlpanel.findings.engine.rule import RuleContext, rule
+from rlpanel.findings.engine.share_rule import ShareRule, share_findings
+from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, mark, signal
+
+#: Factor of the number of samples per step, and of a label's odds, that is a change.
+_FEWER, _ODDS = 1.2, 3.0
+#: Difference of a label's share that is a change.
+_SHARE = 0.08
+#: Scores of the many labels of a run must be larger by this much.
+_MORE_FOR_LABELS = 0.2
+
+
+@signal("any_sample")
+def _any(rows: RowBatch) -> np.ndarray:
+    return np.ones(len(rows))
+
+
+@rule("Fewer samples per step", "change_z")
+def fewer_samples(context: RuleContext) -> Iterator[Finding]:
+    """The number of samples per step falls by a sixth and stays there.
+
+    It is tested by two windows of steps against the noise between steps.
+    """
+    table = context.table(_any)
+    samples, groups = table[SAMPLES, 0], table[GROUPS, 0]
+    if not len(samples) or np.ptp(samples) == 0:
+        return
+    with np.errstate(all="ignore"):
+        change = series_rise(context, -np.log(np.maximum(samples, 1)), float(np.log(_FEWER)))
+    if change is None:
+        return
+    before, after = (_median(samples, part) for part in (_before(change.onset), change.mask))
+    if after > before / _FEWER:
+        return
+    old, new = (_median(groups, part) for part in (_before(change.onset), change.mask))
+    sizes = before / max(old, 1), after / max(new, 1)
+    yield Finding(
+        severity=severity_of(context, change.mask, harmful=False),
+        sentence=f"{since(context.steps, change)}, a step has {number(after)} samples; it had "
+        f"{number(before)} before.",
+        evidence=(
+            f"Groups per step: {number(old)} before, then {number(new)}; samples per group: "
+            f"{number(sizes[0])} before, then {number(sizes[1])}.",
+        ),
+        advice="Check for lost requests, ranks and files, and for filters that drop samples before they are "
+        "logged: the gradient is noisier, and what is missing may not be missing at random.",
+        steps=tuple(context.steps[change.mask].tolist()),
+        ongoing=change.ongoing,
+        subject="samples",
+    )
+
+
+def _before(onset: int) -> slice:
+    return slice(max(0, onset - 5), max(onset, 1))
+
+
+def _median(values: np.ndarray, part: slice | np.ndarray) -> float:
+    return float(np.median(values[part]))
+
+
+@rule("Mix of the data", "change_z")
+def label_mix(context: RuleContext) -> Iterator[Finding]:
+    """The share of the groups with a label changes by 8 points, and its odds by a factor of 3.
+
+    Labels with 2 to 20 values count, for example the data source. It is tested by two windows of steps, which
+    must differ by one standard error more than the setting, since there are many labels. A slow change, as in a
+    curriculum, is an info.
+    """
+    table = context.table(_any)
+    places = context.place_series.places
+    total = table[GROUPS, 0]
+    for name, rows in rows_by_dimension(places).items():
+        if name in (WHOLE, "rank") or len(rows) < 2 or len(context.steps) < 4:
+            continue
+        share = table[GROUPS, rows] / np.maximum(total, 1)
+        smooth = (table[GROUPS, rows] + 0.5) / (total + 1)
+        values, variance = np.log(smooth / (1 - smooth)), 1 / (np.maximum(total, 1) * smooth * (1 - smooth))
+        error = step_errors(values, variance)
+        best: tuple[float, int, int] | None = None
+        for sign in (1, -1):
+            threshold = context.thresholds.change_z + _MORE_FOR_LABELS
+            found = scored(sign * values, error, float(np.log(_ODDS)), threshold)
+            for row, (z, *_) in found.windows.items():
+                rise = found.rise(row)
+                mask = np.zeros(len(total), bool)
+                mask[rise.onset : rise.last + 1] = True
+                gap = abs(float(share[row][_before(rise.onset)].mean() - share[row][mask].mean()))
+                if gap >= _SHARE and (best is None or z > best[0]):
+                    best, chosen = (z, row, rise.onset), (mask, rise)
+        if best is None:
+            continue
+        (mask, rise), (_, row, onset) = chosen, best
+        ongoing = rise.ongoing
+        before, after = share[:, _before(onset)].mean(axis=1), share[:, mask].mean(axis=1)
+        others = np.argsort(-np.abs(after - before))[:4]
+        steps = context.steps[mask]
+        when = f"From step {steps[0]:,} on" if ongoing else f"In steps {steps[0]:,}–{steps[-1]:,}"
+        yield Finding(
+            severity=severity_of(context, mask, harmful=False) if rise.sudden else "info",
+            sentence=f"{when}, {percent(float(after[row]))} of the groups have {places[rows[row]].text} "
+            f"({percent(float(before[row]))} before): the mix of {name} "
+            f"{'changed' if rise.sudden else 'changes slowly, as in a curriculum'}.",
+            evidence=(
+                "Before and after: "
+                + ", ".join(
+                    f"{places[rows[at]].text} {percent(float(before[at]))} → {percent(float(after[at]))}"
+                    for at in others.tolist()
+                )
+                + ".",
+            ),
+            advice="A change of the mix moves all means. Compare the reward by label before you compare it "
+            "in all; then the data loader, the curriculum and filters.",
+            steps=tuple(steps.tolist()),
+            ongoing=ongoing,
+            where=places[rows[row]].where,
+            subject=name,
+        )
+
+
+@rule("Missing parts of the reward", "missing_share", "change_z")
+def missing_parts(context: RuleContext) -> Iterator[Finding]:
+    """The share of samples without a finite value of a reward part rises by this much.
+
+    A part that only some samples ever had counts within its categories. A rise is tested by two windows of
+    steps with errors clustered by group.
+    """
+    for column in context.snapshot.numbers:
+        if not column.startswith("rewards/"):
+            continue
+        yield from share_findings(
+            context,
+            ShareRule(
+                signal=_missing_part(column),
+                verb=f"have no value of {column}",
+                noun=f"samples without {column}",
+                of="of the samples",
+                rise=context.thresholds.missing_share,
+                column=column,
+                where=f"missing(`{column}`)",
+                advice="Read the errors and time-outs of this reward function. A sum without it is another "
+                "reward.",
+            ),
+            column,
+        )
+
+
+def _missing_part(column: str) -> Signal:
+    """Return the signal of samples without a part of the reward; it is registered when first used."""
+    name = f"missing {column}"
+    if name not in SIGNALS:
+        SIGNALS[name] = Signal(
+            name, "share", (column,), lambda rows: mark(~np.isfinite(rows.number(column)), rows.has_outcome)
+        )
+    return SIGNALS[name]

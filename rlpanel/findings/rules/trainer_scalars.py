@@ -1,0 +1,140 @@
+"""Rules on the trainer's own scalars: loss, gradient norm and learning rate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from rlpanel.findings.engine.change import number, span
+from rlpanel.findings.engine.change_finding import severity_of
+from rlpanel.findings.engine.change_statistic import scored, step_errors
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.rule import RuleContext, rule
+
+_NUMBERS = re.compile(r"loss|grad|kl\b|entropy|ratio", re.IGNORECASE)
+_RATE = re.compile(r"(^|[/_.])(lr|learning_rate)($|[/_.])", re.IGNORECASE)
+_GRADIENT = re.compile(r"grad.*norm", re.IGNORECASE)
+#: Points in a row that are not finite, or 0: mixed precision skips single updates.
+_IN_A_ROW = 3
+#: Factor of the gradient norm that is an explosion.
+_EXPLOSION = 8.0
+
+
+def _values(context: RuleContext, name: str) -> np.ndarray:
+    """Return a scalar at the complete steps, shape (S,), and whether it was logged there."""
+    series, steps = context.snapshot.scalars.series(name), context.steps
+    at = np.searchsorted(series.steps, steps).clip(max=max(len(series.steps) - 1, 0))
+    if not len(series.steps):
+        return np.full((2, len(steps)), np.nan)
+    logged = series.steps[at] == steps
+    return np.stack([np.where(logged, series.values[at], np.nan), logged.astype(float)])
+
+
+def _last_stretch(marked: np.ndarray, logged: np.ndarray) -> np.ndarray:
+    """Return the mask of the last stretch of marked points, if it is long enough; unlogged steps do not end it."""
+    points = np.flatnonzero(logged)
+    mask = np.zeros(len(marked), bool)
+    flags = marked[points]
+    if not flags.any():
+        return mask
+    last = int(np.flatnonzero(flags)[-1])
+    start = last
+    while start and flags[start - 1]:
+        start -= 1
+    if last - start + 1 >= _IN_A_ROW:
+        mask[points[start] : points[last] + 1] = True
+    return mask
+
+
+def _finding(
+    context: RuleContext, mask: np.ndarray, sentence: str, advice: str, subject: str, **rest: object
+) -> Finding:
+    ongoing = bool(mask[-1])
+    when = f"From step {context.steps[mask][0]:,} on" if ongoing else span(context.steps, mask).capitalize()
+    harmful = bool(rest.get("harmful", True))
+    return Finding(
+        severity=severity_of(context, mask, harmful=harmful),
+        sentence=sentence.format(when=when),
+        evidence=tuple(rest.get("evidence", ())),  # type: ignore[arg-type]
+        advice=advice,
+        steps=tuple(context.steps[mask].tolist()),
+        ongoing=ongoing,
+        subject=subject,
+    )
+
+
+@rule("NaN in the trainer's scalars")
+def scalars_not_finite(context: RuleContext) -> Iterator[Finding]:
+    """Loss, gradient norm or a like scalar is NaN or infinite at three logged points in a row, after it was finite.
+
+    Mixed precision skips single updates, which do not count.
+    """
+    found: dict[tuple[int, ...], list[str]] = {}
+    for name in filter(_NUMBERS.search, context.snapshot.scalars.names):
+        values, logged = _values(context, name)
+        mask = _last_stretch((logged > 0) & ~np.isfinite(values), logged > 0)
+        if mask.any() and np.isfinite(values[: int(mask.argmax())]).any():
+            found.setdefault(tuple(np.flatnonzero(mask).tolist()), []).append(name)
+    for at, names in found.items():
+        mask = np.zeros(len(context.steps), bool)
+        mask[list(at)] = True
+        yield _finding(
+            context,
+            mask,
+            f"{{when}}, {' and '.join(names[:3])} of the trainer {'is' if len(names) == 1 else 'are'} NaN or "
+            "infinite.",
+            "The updates have no effect or have broken the weights: look at the first such step, the loss scale "
+            "and the precision.",
+            names[0],
+        )
+
+
+@rule("Learning rate is 0")
+def learning_rate_zero(context: RuleContext) -> Iterator[Finding]:
+    """The learning rate is 0 at three logged points in a row, after it was above 0."""
+    for name in filter(_RATE.search, context.snapshot.scalars.names):
+        values, logged = _values(context, name)
+        mask = _last_stretch(values == 0, logged > 0)
+        if mask.any() and (values[: int(mask.argmax())] > 0).any():
+            yield _finding(
+                context,
+                mask,
+                f"{{when}}, the learning rate ({name}) is 0, so the policy does not change.",
+                "Compare the scheduler's number of steps with the trainer's: the two may count other units.",
+                name,
+                harmful=False,
+            )
+            return
+
+
+@rule("Gradient norm grows", "change_z")
+def gradient_grows(context: RuleContext) -> Iterator[Finding]:
+    """The trainer's gradient norm grows by a factor of 8 within a few steps and stays there.
+
+    It is tested by two windows of steps against the noise between steps.
+    """
+    for name in filter(_GRADIENT.search, context.snapshot.scalars.names):
+        values, _ = _values(context, name)
+        with np.errstate(all="ignore"):
+            level = np.where(values > 0, np.log(values), np.nan)[None]
+        if np.isfinite(level).sum() < 10:
+            continue
+        error = step_errors(level, np.full(level.shape, np.nan))
+        found = scored(level, error, float(np.log(_EXPLOSION)), context.thresholds.change_z, "adjacent")
+        if 0 not in found.windows:
+            continue
+        rise = found.rise(0)
+        mask = np.zeros(level.shape[1], bool)
+        mask[rise.onset : rise.last + 1] = True
+        yield _finding(
+            context,
+            mask,
+            f"{{when}}, {name} is {number(float(np.exp(rise.after)))}; it was "
+            f"{number(float(np.exp(rise.before)))} before.",
+            "Look at the samples and advantages of the first such step; clip the norm or lower the learning rate.",
+            name,
+            harmful=False,
+        )
+        return
