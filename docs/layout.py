@@ -82,7 +82,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "texts": (),
     # Explanations and rules.
     "analysis": ("texts", "metrics/*", "store/*"),
-    "findings/engine": ("metrics/*", "store/*"),
+    "findings/engine": ("metrics/*", "store/*", "analysis"),
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
     # Questions, and the Python interface on top of them.

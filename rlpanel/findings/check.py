@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rlpanel.analysis.step_texts import RunTexts
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.findings.engine.places import PlaceSeries
@@ -32,17 +33,39 @@ CAUSES = (
     "rank_repeats",
     "rank_stale",
     "missing_rank",
+    "scalars_not_finite",
+    "learning_rate_zero",
+    "mixed_groups",
+    "prompts_again",
+    "prompts_shared",
+    "evaluation_leak",
+    "truth_missing",
+    "truth_changed",
+    "truth_in_prompt",
+    "prompt_template",
+    "missing_parts",
+    "one_value",
+    "mask_on_results",
     "shifted_logprobs",
     "not_finite",
     "odd_fields",
     "environment_errors",
     "tool_fails",
+    "tool_results",
+    "new_result",
     "missing_rewards",
     "discarded_samples",
     "stale_samples",
+    "fewer_samples",
+    "label_mix",
+    "lag_grows",
     "not_finite:advantage",
-    "engine",
-    "ratio",
+    "engine:",
+    "engine_change",
+    "kl_falls",
+    "ratio:",
+    "ratio_spread",
+    "gradient_grows",
     "advantage_explodes",
     "advantage_sign",
     "advantage_centre",
@@ -52,6 +75,11 @@ CAUSES = (
     "empty_responses",
     "invalid_text",
     "language_drift",
+    "foreign_letters",
+    "equal_calls",
+    "several_answers",
+    "loops",
+    "new_phrase",
     "collapse",
     "sustained_change:surprisal",
     "truncated",
@@ -62,7 +90,11 @@ CAUSES = (
     "kl_spike",
     "rank_differs",
     "sustained_change:response",
+    "evaluation_falls",
     "held_out",
+    "reward_jumps",
+    "wrong_grow",
+    "best_falls",
     "length_reward",
     "critic_variance",
     "critic_error",
@@ -150,12 +182,15 @@ class CheckResult:
         The findings of rules that do not depend on the clock.
     place_series : PlaceSeries, optional
         Means by place and step, which the next check reuses for steps that do not change.
+    texts : RunTexts, optional
+        Texts of some samples of each step, which the next check reuses likewise.
     """
 
     findings: list[Finding]
     data_version: tuple[int, int, int]
     steady: list[Finding]
     place_series: PlaceSeries | None = None
+    texts: RunTexts | None = None
 
     @property
     def failed(self) -> bool:
@@ -164,7 +199,11 @@ class CheckResult:
 
 
 def check(
-    view: RunView, thresholds: FindingSettings, now: float, previous: CheckResult | None = None
+    view: RunView,
+    thresholds: FindingSettings,
+    now: float,
+    previous: CheckResult | None = None,
+    index: RunIndex | None = None,
 ) -> CheckResult:
     """Run the rules; findings that do not depend on the clock are reused from a previous result.
 
@@ -176,6 +215,8 @@ def check(
         Seconds since the epoch. Decides whether the last step is complete, and how old the newest line is.
     previous : CheckResult, optional
         An earlier result for the same run and thresholds. Reused if no row or complete step was added.
+    index : RunIndex, optional
+        Index through which the rules on texts read some samples of each step; without it they find nothing.
 
     Returns
     -------
@@ -186,15 +227,27 @@ def check(
     context = RuleContext(view, thresholds, now, previous.place_series if previous is not None else None)
     data_version = view.snapshot.version, len(context.steps), view.snapshot.scalars.version
     if previous is not None and previous.data_version == data_version:
-        steady, series = previous.steady, previous.place_series
+        steady, series, texts = previous.steady, previous.place_series, previous.texts
     else:
+        texts = _texts(context, previous, index)
+        context = replace(context, texts=texts)
         steady = merged(_run_rules(context, clock=False), context.steps)
         steady = [_with_doubts(finding, view.snapshot) for finding in steady]
         steady += _failed_metrics(view)
         series = context.place_series.release() if len(context.steps) else None
     results = sorted([*steady, *_run_rules(context, clock=True)], key=_urgency)
     _log_failures(view.snapshot.name, results, previous)
-    return CheckResult(results, data_version, steady, series)
+    return CheckResult(results, data_version, steady, series, texts)
+
+
+def _texts(context: RuleContext, previous: CheckResult | None, index: RunIndex | None) -> RunTexts | None:
+    """Return the texts of some samples of each complete step; those that are known are not read again."""
+    if index is None:
+        return None
+    known = previous.texts if previous is not None else None
+    texts = known.copy() if known is not None else RunTexts()
+    texts.read(index, context.snapshot, context.steps)
+    return texts
 
 
 def _urgency(finding: Finding) -> tuple[int, int]:
@@ -303,7 +356,7 @@ def cached_findings(
     name = view.snapshot.split
     with _lock:
         previous = _cache.setdefault(index, {}).get(name)
-    result = check(view, thresholds, now, previous)
+    result = check(view, thresholds, now, previous, index)
     if previous is None:
         trim_heap()  # the first check computes all steps and frees as much as it used
     with _lock:

@@ -74,8 +74,9 @@ def open_folder(folder: Path) -> RunIndex:
 
 def check_folder(folder: Path, *, settled: bool = True) -> list[Finding]:
     """Return the findings of a run; unless it is settled, its last step may still be being written."""
-    view = open_folder(folder).view
-    return check(view, FindingSettings(), view.snapshot.newest_line + (1.5 if settled else 0.1)).findings
+    index = open_folder(folder)
+    now = index.view.snapshot.newest_line + (1.5 if settled else 0.1)
+    return check(index.view, FindingSettings(), now, index=index).findings
 
 
 def score(seed: int, truth: Truth, steps: Sequence[int], found: list[Finding]) -> Outcome:

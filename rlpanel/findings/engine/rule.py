@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpanel.analysis.step_texts import RunTexts
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import RANK, PlaceSeries
 from rlpanel.findings.engine.signal import RowBatch, Signal, StepBlocks
@@ -34,12 +35,15 @@ class RuleContext:
         Seconds since the epoch.
     previous : PlaceSeries, optional
         Means by place and step of an earlier check of the same run and split.
+    texts : RunTexts, optional
+        Numbers and phrases of the texts of some samples; None where only the store is at hand.
     """
 
     view: RunView
     thresholds: FindingSettings
     now: float
     previous: PlaceSeries | None = None
+    texts: RunTexts | None = None
 
     @property
     def snapshot(self) -> Snapshot:

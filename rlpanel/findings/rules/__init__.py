@@ -10,6 +10,8 @@ from rlpanel.findings.rules import step_contents  # noqa: F401
 from rlpanel.findings.rules import trainer_scalars  # noqa: F401
 from rlpanel.findings.rules import evaluations  # noqa: F401
 from rlpanel.findings.rules import engine_mismatch  # noqa: F401
+from rlpanel.findings.rules import texts  # noqa: F401
+from rlpanel.findings.rules import phrases  # noqa: F401
 from rlpanel.findings.rules import logprob_changes  # noqa: F401
 from rlpanel.findings.rules import responses  # noqa: F401
 from rlpanel.findings.rules import advantages  # noqa: F401

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.findings.engine.change import span
-from rlpanel.findings.engine.change_finding import severity_of
-from rlpanel.findings.engine.changes import series_rise
+from rlpanel.findings.engine.change import at_place, percent, since, span, standard_errors
+from rlpanel.findings.engine.change_finding import finding_of, severity_of
+from rlpanel.findings.engine.changes import series_rise, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding, share_findings, within_correlation
@@ -16,6 +16,8 @@ from rlpanel.findings.engine.signal import RowBatch, long_stretches, mark, signa
 
 #: Share of a response's letters in foreign scripts from which on it counts as written in another language.
 _FOREIGN = 0.3
+#: Distance from the group's mean reward that is none.
+_EQUAL = 1e-9
 
 
 @signal("empty_response", "response_chars")
@@ -51,6 +53,77 @@ def _invalid(rows: RowBatch) -> np.ndarray:
 def _foreign(rows: RowBatch) -> np.ndarray:
     share = rows.number("foreign_script")
     return mark(share > _FOREIGN, np.isfinite(share))
+
+
+@signal("foreign_letters", "foreign_script", kind="level")
+def _foreign_letters(rows: RowBatch) -> np.ndarray:
+    return rows.number("foreign_script")
+
+
+@signal("wrong_length", "reward", "response_chars", kind="level", by_group=True)
+def _wrong_length(rows: RowBatch) -> np.ndarray:
+    """Return by how much longer the worse half of each group is: the difference of mean log lengths."""
+    reward = rows.less_group_mean(rows.number("reward"))
+    with np.errstate(all="ignore"):
+        length = np.log(np.maximum(rows.number("response_chars"), 1.0))
+        sums = [
+            (
+                rows.group_sums(np.where(side, length, np.nan)),
+                rows.group_counts(np.where(side, length, np.nan)),
+            )
+            for side in (reward < -_EQUAL, reward > _EQUAL)
+        ]
+        (worse, worse_count), (better, better_count) = sums
+        return (worse / worse_count - better / better_count)[rows.group]
+
+
+@rule("Letters of other languages", "change_z")
+def foreign_letters(context: RuleContext) -> Iterator[Finding]:
+    """The mean share of a response's letters in scripts that its prompt does not use rises by one point.
+
+    It is tested by two windows of steps with errors clustered by group.
+    """
+    change = sustained(context, _foreign_letters, 0.01)
+    if change is None:
+        return
+    yield finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, {percent(change.after)} of the letters of responses{at_place(change)} are "
+        f"in a script that the prompt does not use ({percent(max(change.before, 0.0))} before): languages mix.",
+        harmful=False,
+        column="foreign_script",
+        evidence=[f"The difference is {standard_errors(change.z)} of the two windows."],
+        advice="Read such responses; a reward for the language of the prompt keeps it.",
+        where="foreign_script > 0",
+        sort="-foreign_script",
+        tab="reference",
+    )
+
+
+@rule("Wrong answers grow", "change_z")
+def wrong_grow(context: RuleContext) -> Iterator[Finding]:
+    """Within groups, responses with a reward below the mean become longer than the others, by 25% more than before.
+
+    It is tested by two windows of steps.
+    """
+    if not context.view.grouped:
+        return
+    change = sustained(context, _wrong_length, 0.22)
+    if change is None or change.after <= 0.1:
+        return
+    yield finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, wrong answers{at_place(change)} are {percent(float(np.expm1(change.after)))} "
+        f"longer than right ones of the same group ({percent(max(float(np.expm1(change.before)), 0.0))} before).",
+        harmful=False,
+        column="response_chars",
+        evidence=[f"The difference is {standard_errors(change.z)} of the two windows."],
+        advice="A loss that is divided by each response's length punishes long wrong answers less: see Dr. GRPO.",
+        sort="-response_chars",
+        tab="group",
+    )
 
 
 @rule("Empty responses", "change_z")

@@ -166,3 +166,49 @@ def _missing_part(column: str) -> Signal:
             name, "share", (column,), lambda rows: mark(~np.isfinite(rows.number(column)), rows.has_outcome)
         )
     return SIGNALS[name]
+
+
+@rule("Reward takes one value", "change_z")
+def one_value(context: RuleContext) -> Iterator[Finding]:
+    """One exact value of a graded reward becomes 10 points more frequent than the most frequent one was.
+
+    Rewards of which one value was in more than 10% of the samples do not count. It is tested by two windows of
+    steps against the noise between steps.
+    """
+    if not context.snapshot.has_number("reward"):
+        return
+    reward, steps = context.column("reward"), context.row_steps
+    common = np.full((2, len(context.steps)), np.nan)
+    known = np.isfinite(reward)
+    for at, values in enumerate(_by_step(reward[known], steps[known], len(context.steps))):
+        if len(values):
+            found, counts = np.unique(np.round(values, 6), return_counts=True)
+            common[:, at] = counts.max() / len(values), found[counts.argmax()]
+    change = series_rise(context, common[0], 0.1)
+    if change is None:
+        return
+    before, after = _median(common[0], _before(change.onset)), _median(common[0], change.mask)
+    if before > 0.1 or after < before + 0.1:
+        return
+    values, counts = np.unique(common[1][change.mask], return_counts=True)
+    value = float(values[counts.argmax()])
+    yield Finding(
+        severity=severity_of(context, change.mask, harmful=False),
+        sentence=f"{since(context.steps, change)}, {percent(after)} of the rewards of a step are the same value, "
+        f"mostly {number(value)} ({percent(before)} before).",
+        evidence=(
+            f"In {int(counts.max()):,} of {int(change.mask.sum()):,} steps it is exactly {number(value)}.",
+        ),
+        advice="A default after a time-out, a clip, or rounding to integers makes one value frequent.",
+        steps=tuple(context.steps[change.mask].tolist()),
+        ongoing=change.ongoing,
+        column="reward",
+        where=f"reward == {value:g}",
+        subject="reward",
+    )
+
+
+def _by_step(values: np.ndarray, steps: np.ndarray, count: int) -> list[np.ndarray]:
+    """Return the values of each step."""
+    order = np.argsort(steps, kind="stable")
+    return np.split(values[order], np.searchsorted(steps[order], np.arange(1, count)))
