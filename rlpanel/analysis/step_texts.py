@@ -1,8 +1,8 @@
 """Numbers and phrases of a few responses of each step, read from the logs, for rules on texts.
 
-The store holds no texts. Of each complete step, `PER_STEP` samples of different groups are read once; of a long
-run the newest steps and others in even distances, `MOST_STEPS` in all. Digits are masked, so that phrases with
-other numbers are the same phrase.
+The store holds no texts. Of each complete step, `PER_STEP` samples of different groups are read once; of a
+long run the newest steps and others in even distances, `MOST_STEPS` in all. Digits are masked, so that
+phrases with other numbers are the same phrase.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def has_word(text: str, word: str) -> bool:
 def trained_results(
     results: Sequence[str], tokens: Sequence[str] | None, mask: np.ndarray | None
 ) -> float | None:
-    """Return the share of results whose first token is in the loss mask; None if no result is found in the tokens."""
+    """Return the share of results whose first token is in the loss mask; None if none is found in the tokens."""
     if tokens is None or mask is None or len(tokens) != len(mask):
         return None
     text = "".join(tokens)

@@ -177,7 +177,8 @@ class CheckResult:
     findings : list of Finding
         All findings, alarms first, then by newest step.
     data_version : tuple of int
-        Versions of the snapshot and of its scalars, and number of complete steps. While both stay the same, `steady` is reused.
+        Versions of the snapshot and of its scalars, and number of complete steps. While both stay the same,
+        `steady` is reused.
     steady : list of Finding
         The findings of rules that do not depend on the clock.
     place_series : PlaceSeries, optional

@@ -68,7 +68,10 @@ _NARROW = 5
 #: With fewer steps, a change cannot be distinguished from the spread between steps.
 MIN_STEPS = 4
 #: With fewer steps, the noise between steps is not estimated; only standard errors are used.
-_MIN_FOR_NOISE = 10
+_MIN_FOR_NOISE = 16
+#: Short runs have few windows, so that a smaller score is as rare: factor on the threshold below this many
+#: steps.
+_SHORT, _SHORT_FACTOR = 20, 0.8
 #: Turns the median absolute second difference of white noise into its standard deviation.
 _SECOND_DIFFERENCE = 1.4826 / np.sqrt(1.5)
 #: Share of the rise that has passed when it counts as complete.
@@ -194,6 +197,7 @@ def scored(
         What the later window is compared with, see `Base`.
     """
     steps = values.shape[1]
+    threshold *= _SHORT_FACTOR if steps < _SHORT else 1.0
     windows: dict[int, tuple[float, int, int]] = {}
     rows = _large_enough(values, least)
     if steps < MIN_STEPS or not len(rows):

@@ -66,32 +66,38 @@ def reward_jumps(context: RuleContext) -> Iterator[Finding]:
     """The mean of a reward rises by 0.45 standard deviations within three steps, and stays there.
 
     Learning is slower, so that the task, the data or the judge may have changed. Rises in the first fifth of
-    the run, at most 20 steps, do not count. It is tested by two windows of steps with errors clustered by group.
+    the run, at most 20 steps, do not count. It is tested by two windows of steps with errors clustered by
+    group.
     """
     reward = column_signal("reward")
     least = _JUMP * spread(context, "reward")
     if not context.available(reward) or least <= 0:
         return
-    change = sustained(context, reward, least, base="adjacent")
+    change = sustained(context, reward, least)
     grace = min(20, len(context.steps) // 5)
-    if change is None or change.onset < grace or not np.isfinite(change.before):
+    if change is None or not change.sudden or change.onset < grace or not np.isfinite(change.before):
         return
     near = change.values[change.onset : change.onset + _SUDDEN]
-    if not np.nanmean(near) - change.before >= 0.8 * (change.after - change.before):
+    gain = change.after - change.before
+    if gain < least or not np.nanmean(near) - change.before >= 0.7 * gain:
         return
     yield finding_of(
         context,
         change,
-        f"{since(context.steps, change)}, the mean reward{at_place(change)} jumps from {number(change.before)} "
+        f"{since(context.steps, change)}, the mean reward{at_place(change)} jumps from "
+        f"{number(change.before)} "
         f"to {number(change.after)}.",
         harmful=False,
         column="reward",
         evidence=[
-            f"A rise of {(change.after - change.before) / spread(context, 'reward'):.1f} standard deviations of "
+            f"A rise of {(change.after - change.before) / spread(context, 'reward'):.1f} standard "
+            "deviations of "
             f"a step's samples within {_SUDDEN} steps; {standard_errors(change.z)} of the two windows."
         ],
-        advice="Compare samples before and after: a judge or a parser that accepts more, easier data, a truth in "
-        "the prompt.",
+        advice="Compare samples before and after: a judge or a parser that accepts more, easier data, a "
+        "truth in "
+        "the "
+        "prompt.",
         sort="-reward",
         subject="reward",
     )
@@ -127,14 +133,17 @@ def best_falls(context: RuleContext) -> Iterator[Finding]:
     yield finding_of(
         context,
         change,
-        f"{since(context.steps, change)}, the best reward of a group{at_place(change)} is {number(change.after)} "
+        f"{since(context.steps, change)}, the best reward of a group{at_place(change)} is "
+        f"{number(change.after)} "
         f"on average (pass@G); it was {number(change.before)} before, while the mean reward went from "
         f"{number(before)} to {number(after)}.",
         harmful=False,
         column="reward",
         evidence=[f"The fall is {standard_errors(change.z)} of the two windows."],
-        advice="The policy becomes surer of fewer prompts: look at entropy, groups without variance, and prompts "
-        "that were solved before.",
+        advice="The policy becomes surer of fewer prompts: look at entropy, groups without variance, and "
+        "prompts "
+        "that were solved "
+        "before.",
         tab="prompt",
         subject="reward",
     )

@@ -1,4 +1,4 @@
-"""Rules on logprobs that change from step to step: engine against trainer, KL that falls, update ratios, lag."""
+"""Rules on logprobs that change over the steps: engine against trainer, KL that falls, ratios, and lag."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _ENGINE = "Compare precision, kernels, sampling parameters and weight synchronis
 def engine_change(context: RuleContext) -> Iterator[Finding]:
     """The gap between the logprobs of trainer and engine changes, though it may still be below the limit.
 
-    The signed mean moves by 0.006 nats per token; or the share of tokens that differ by a factor of 2 rises by
-    0.5 points; or the mean of exp|difference| − 1 doubles. Each is tested by two windows of steps with errors
-    clustered by group.
+    The signed mean moves by 0.006 nats per token; or the share of tokens that differ by a factor of 2 rises
+    by 0.5 points; or the mean of exp|difference| − 1 doubles. Each is tested by two windows of steps with
+    errors clustered by group.
     """
     signed = column_signal("engine_log_ratio_mean")
     for sign in (1, -1):
@@ -69,7 +69,8 @@ def engine_change(context: RuleContext) -> Iterator[Finding]:
         yield _of_engine(
             context,
             change,
-            f"{percent(change.after)} of the tokens{at_place(change)} have probabilities in engine and trainer "
+            f"{percent(change.after)} of the tokens{at_place(change)} have probabilities in engine and "
+            "trainer "
             f"that differ by more than a factor of 2 ({percent(max(change.before, 0.0))} before)",
             "A few tokens with a large gap bias the gradient more than many with a small one.",
         )
@@ -130,8 +131,10 @@ def kl_falls(context: RuleContext) -> Iterator[Finding]:
         harmful="fell" in reward,
         column="kl_k3_mean",
         evidence=[f"A factor of {number(change.before / change.after)}; {standard_errors(change.z)}."],
-        advice="With a fall of the reward the policy may have older weights again, as from a wrong checkpoint. "
-        "Without one the reference may have been replaced by the policy.",
+        advice="With a fall of the reward the policy may have older weights again, as from a wrong "
+        "checkpoint. "
+        "Without one the reference may have been replaced by the "
+        "policy.",
         color="kl_k3",
         tab="tokens",
         subject="kl_k3_mean",
@@ -163,8 +166,10 @@ def ratio_spread(context: RuleContext) -> Iterator[Finding]:
             f"An effective sample size of about {percent(1 / (1 + after))} of the tokens; it was "
             f"{percent(1 / (1 + before))}.",
         ),
-        advice="Look at the tokens with the largest ratio, clip or truncate it, and lower the learning rate or "
-        "the lag.",
+        advice="Look at the tokens with the largest ratio, clip or truncate it, and lower the learning "
+        "rate or "
+        "the "
+        "lag.",
         steps=tuple(context.steps[change.mask].tolist()),
         ongoing=change.ongoing,
         column="ratio_variance",
@@ -193,7 +198,8 @@ def lag_grows(context: RuleContext) -> Iterator[Finding]:
         harmful=False,
         column="lag",
         evidence=[f"The difference is {standard_errors(change.z)} of the two windows."],
-        advice="Check the queue between sampling and training, and a slow engine; state a bound as max_lag in "
+        advice="Check the queue between sampling and training, and a slow engine; state a bound as max_lag "
+        "in "
         "run.json.",
         sort="-lag",
         subject="lag",

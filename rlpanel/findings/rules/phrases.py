@@ -14,7 +14,8 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.rules.texts import mask_of, read_steps
 
-#: Newest read steps that are compared with earlier ones, fewest earlier ones, and steps between that may belong
+#: Newest read steps that are compared with earlier ones, fewest earlier ones, and steps between that may
+#: belong
 #: to a slow rise.
 _WINDOW, _FEWEST_BEFORE, _BETWEEN = 5, 6, 24
 #: Share of the newest samples with a new phrase, and the most of the earlier ones.
@@ -102,8 +103,8 @@ def _onset(context: RuleContext, kind: str, key: int, share: float) -> int:
 def new_phrase(context: RuleContext) -> Iterator[Finding]:
     """A phrase of three words, with masked digits, is in 20% of the newest responses and was in 2% before.
 
-    Up to 16 responses of each step are read. It is a warning from 50% on, or if responses with it have a higher
-    reward, else an info.
+    Up to 16 responses of each step are read. It is a warning from 50% on, or if responses with it have a
+    higher reward, else an info.
     """
     found, before = _new_phrases(context, "response")
     if not found:
@@ -153,7 +154,8 @@ def _finding(
         severity=severity,
         sentence=f"From step {first:,} on, {percent(share)} {text} “{quote}”.",
         evidence=(
-            f"At most {percent(_OLD)} of the samples of {span(np.array(before), np.ones(len(before), bool))} have it. "
+            f"At most {percent(_OLD)} of the samples of "
+            f"{span(np.array(before), np.ones(len(before), bool))} have it. "
             f"{len(found):,} phrases of three words are new.",
         ),
         advice="Read responses with it and without it, and compare their rewards within a group."
@@ -198,13 +200,16 @@ def prompt_template(context: RuleContext) -> Iterator[Finding]:
             was, is_now = (words.get(counts.most_common(1)[0][0], "") for counts in (old, new))
             yield Finding(
                 severity=severity_of(context, mask, harmful=False),
-                sentence=f"From step {steps[at]:,} on, the prompts {verb} as none did before: the template changed.",
+                sentence=f"From step {steps[at]:,} on, the prompts {verb} as none did before: the template "
+                "changed.",
                 evidence=(
                     f"The most common {verb} before: {was!r}; now: {is_now!r}.",
                     f"{percent(left)} of the prompts still {verb} as before.",
                 ),
-                advice="Compare the chat template, the generation prompt, the system prompt and the limit of the "
-                "prompt's length.",
+                advice="Compare the chat template, the generation prompt, the system prompt and the limit "
+                "of the "
+                "prompt's "
+                "length.",
                 steps=tuple(context.steps[mask].tolist()),
                 ongoing=True,
                 tab="reference",

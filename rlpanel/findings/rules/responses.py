@@ -89,8 +89,10 @@ def foreign_letters(context: RuleContext) -> Iterator[Finding]:
     yield finding_of(
         context,
         change,
-        f"{since(context.steps, change)}, {percent(change.after)} of the letters of responses{at_place(change)} are "
-        f"in a script that the prompt does not use ({percent(max(change.before, 0.0))} before): languages mix.",
+        f"{since(context.steps, change)}, {percent(change.after)} of the letters of "
+        f"responses{at_place(change)} are "
+        f"in a script that the prompt does not use ({percent(max(change.before, 0.0))} before): languages "
+        "mix.",
         harmful=False,
         column="foreign_script",
         evidence=[f"The difference is {standard_errors(change.z)} of the two windows."],
@@ -103,7 +105,7 @@ def foreign_letters(context: RuleContext) -> Iterator[Finding]:
 
 @rule("Wrong answers grow", "change_z")
 def wrong_grow(context: RuleContext) -> Iterator[Finding]:
-    """Within groups, responses with a reward below the mean become longer than the others, by 25% more than before.
+    """Within groups, responses below the mean reward become longer than the others, by 25% more than before.
 
     It is tested by two windows of steps.
     """
@@ -115,12 +117,15 @@ def wrong_grow(context: RuleContext) -> Iterator[Finding]:
     yield finding_of(
         context,
         change,
-        f"{since(context.steps, change)}, wrong answers{at_place(change)} are {percent(float(np.expm1(change.after)))} "
-        f"longer than right ones of the same group ({percent(max(float(np.expm1(change.before)), 0.0))} before).",
+        f"{since(context.steps, change)}, wrong answers{at_place(change)} are "
+        f"{percent(float(np.expm1(change.after)))} "
+        f"longer than right ones of the same group ({percent(max(float(np.expm1(change.before)), 0.0))} "
+        "before).",
         harmful=False,
         column="response_chars",
         evidence=[f"The difference is {standard_errors(change.z)} of the two windows."],
-        advice="A loss that is divided by each response's length punishes long wrong answers less: see Dr. GRPO.",
+        advice="A loss that is divided by each response's length punishes long wrong answers less: see Dr. "
+        "GRPO.",
         sort="-response_chars",
         tab="group",
     )

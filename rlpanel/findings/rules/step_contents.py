@@ -8,7 +8,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import number, percent, since
 from rlpanel.findings.engine.change_finding import severity_of
-from rlpanel.findings.engine.change_statistic import scored, step_errors
+from rlpanel.findings.engine.change_statistic import fit_step, scored, step_errors
 from rlpanel.findings.engine.changes import series_rise
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import GROUPS, SAMPLES, WHOLE, rows_by_dimension
@@ -20,6 +20,8 @@ from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, mark, sign
 _FEWER, _ODDS = 1.2, 3.0
 #: Difference of a label's share that is a change.
 _SHARE = 0.08
+#: Steps on both sides of a sudden change, and the share of it that lies between them.
+_NEAR, _AT_ONCE = 10, 0.65
 #: Scores of the many labels of a run must be larger by this much.
 _MORE_FOR_LABELS = 0.2
 
@@ -77,8 +79,8 @@ def label_mix(context: RuleContext) -> Iterator[Finding]:
     """The share of the groups with a label changes by 8 points, and its odds by a factor of 3.
 
     Labels with 2 to 20 values count, for example the data source. It is tested by two windows of steps, which
-    must differ by one standard error more than the setting, since there are many labels. A slow change, as in a
-    curriculum, is an info.
+    must differ by one standard error more than the setting, since there are many labels. A slow change, as
+    in a curriculum, is an info.
     """
     table = context.table(_any)
     places = context.place_series.places
@@ -87,33 +89,34 @@ def label_mix(context: RuleContext) -> Iterator[Finding]:
         if name in (WHOLE, "rank") or len(rows) < 2 or len(context.steps) < 4:
             continue
         share = table[GROUPS, rows] / np.maximum(total, 1)
-        smooth = (table[GROUPS, rows] + 0.5) / (total + 1)
-        values, variance = np.log(smooth / (1 - smooth)), 1 / (np.maximum(total, 1) * smooth * (1 - smooth))
-        error = step_errors(values, variance)
-        best: tuple[float, int, int] | None = None
+        usual = (share.mean(axis=1, keepdims=True) + 0.01) / 1.02
+        error = step_errors(share, usual * (1 - usual) / np.maximum(total, 1))
+        best: tuple[float, int] | None = None
         for sign in (1, -1):
             threshold = context.thresholds.change_z + _MORE_FOR_LABELS
-            found = scored(sign * values, error, float(np.log(_ODDS)), threshold)
+            found = scored(sign * share, error, _SHARE, threshold)
             for row, (z, *_) in found.windows.items():
-                rise = found.rise(row)
-                mask = np.zeros(len(total), bool)
-                mask[rise.onset : rise.last + 1] = True
-                gap = abs(float(share[row][_before(rise.onset)].mean() - share[row][mask].mean()))
-                if gap >= _SHARE and (best is None or z > best[0]):
-                    best, chosen = (z, row, rise.onset), (mask, rise)
+                onset = fit_step(share[row])[1]
+                if _is_large(share[row, :onset].mean(), share[row, onset:].mean()) and (
+                    not best or z > best[0]
+                ):
+                    best = z, row
         if best is None:
             continue
-        (mask, rise), (_, row, onset) = chosen, best
-        ongoing = rise.ongoing
-        before, after = share[:, _before(onset)].mean(axis=1), share[:, mask].mean(axis=1)
+        row = best[1]
+        onset = fit_step(share[row])[1]
+        before, after = share[:, :onset].mean(axis=1), share[:, onset:].mean(axis=1)
+        near = share[row, onset : onset + _NEAR].mean() - share[row, max(0, onset - _NEAR) : onset].mean()
+        is_sudden = abs(near) >= _AT_ONCE * abs(after[row] - before[row])
+        mask = np.arange(len(total)) >= onset
         others = np.argsort(-np.abs(after - before))[:4]
         steps = context.steps[mask]
-        when = f"From step {steps[0]:,} on" if ongoing else f"In steps {steps[0]:,}–{steps[-1]:,}"
         yield Finding(
-            severity=severity_of(context, mask, harmful=False) if rise.sudden else "info",
-            sentence=f"{when}, {percent(float(after[row]))} of the groups have {places[rows[row]].text} "
+            severity=severity_of(context, mask, harmful=False) if is_sudden else "info",
+            sentence=f"From step {steps[0]:,} on, {percent(float(after[row]))} of the groups have "
+            f"{places[rows[row]].text} "
             f"({percent(float(before[row]))} before): the mix of {name} "
-            f"{'changed' if rise.sudden else 'changes slowly, as in a curriculum'}.",
+            f"{'changed' if is_sudden else 'changes slowly, as in a curriculum'}.",
             evidence=(
                 "Before and after: "
                 + ", ".join(
@@ -125,10 +128,16 @@ def label_mix(context: RuleContext) -> Iterator[Finding]:
             advice="A change of the mix moves all means. Compare the reward by label before you compare it "
             "in all; then the data loader, the curriculum and filters.",
             steps=tuple(steps.tolist()),
-            ongoing=ongoing,
+            ongoing=True,
             where=places[rows[row]].where,
             subject=name,
         )
+
+
+def _is_large(old: float, new: float) -> bool:
+    """Return True if a share changed by `_SHARE`, and its odds by a factor of `_ODDS`."""
+    odds = [(share + 0.005) / (1 - share + 0.005) for share in (old, new)]
+    return abs(new - old) >= _SHARE and max(odds) >= _ODDS * min(odds)
 
 
 @rule("Missing parts of the reward", "missing_share", "change_z")
@@ -172,8 +181,8 @@ def _missing_part(column: str) -> Signal:
 def one_value(context: RuleContext) -> Iterator[Finding]:
     """One exact value of a graded reward becomes 10 points more frequent than the most frequent one was.
 
-    Rewards of which one value was in more than 10% of the samples do not count. It is tested by two windows of
-    steps against the noise between steps.
+    Rewards of which one value was in more than 10% of the samples do not count. It is tested by two windows
+    of steps against the noise between steps.
     """
     if not context.snapshot.has_number("reward"):
         return
@@ -194,8 +203,10 @@ def one_value(context: RuleContext) -> Iterator[Finding]:
     value = float(values[counts.argmax()])
     yield Finding(
         severity=severity_of(context, change.mask, harmful=False),
-        sentence=f"{since(context.steps, change)}, {percent(after)} of the rewards of a step are the same value, "
-        f"mostly {number(value)} ({percent(before)} before).",
+        sentence=f"{since(context.steps, change)}, {percent(after)} of the rewards of a step are the same "
+        "value, "
+        f"mostly {number(value)} ({percent(before)} "
+        "before).",
         evidence=(
             f"In {int(counts.max()):,} of {int(change.mask.sum()):,} steps it is exactly {number(value)}.",
         ),

@@ -155,9 +155,11 @@ def loops(context: RuleContext) -> Iterator[Finding]:
         yield text_finding(
             context,
             change,
-            f"responses repeat themselves: {percent(change.after)} of their sequences of four words occurred before "
+            f"responses repeat themselves: {percent(change.after)} of their sequences of four words "
+            "occurred before "
             f"in the same response ({percent(max(change.before, 0))} before)",
-            "Read the longest responses; check the sampling temperature, a repetition in the prompt, and whether the "
+            "Read the longest responses; check the sampling temperature, a repetition in the prompt, and "
+            "whether the "
             "reward favours length.",
             sort="-response_chars",
             column="response_chars",
@@ -176,7 +178,8 @@ def several_answers(context: RuleContext) -> Iterator[Finding]:
         yield text_finding(
             context,
             change,
-            f"a response has {number(change.after)} boxed answers on average ({number(change.before)} before)",
+            f"a response has {number(change.after)} boxed answers on average ({number(change.before)} "
+            "before)",
             "Check how the reward reads several answers: any of them may count as the right one.",
             name="boxes",
         )
@@ -193,7 +196,8 @@ def truth_in_prompt(context: RuleContext) -> Iterator[Finding]:
         yield text_finding(
             context,
             change,
-            f"{percent(change.after)} of the prompts hold the answer: their ground truth is a word of the prompt "
+            f"{percent(change.after)} of the prompts hold the answer: their ground truth is a word of the "
+            "prompt "
             f"({percent(max(change.before, 0))} before)",
             "Read a prompt: hints, metadata or the solution may have been added by the template.",
             harmful=change.after > 0.5,
@@ -213,8 +217,10 @@ def truth_missing(context: RuleContext) -> Iterator[Finding]:
         yield text_finding(
             context,
             change,
-            f"{percent(change.after)} of the samples have no ground truth ({percent(max(change.before, 0))} before)",
-            "A comparison of two missing values may pay. Compare the rewards of these samples with the others.",
+            f"{percent(change.after)} of the samples have no ground truth "
+            f"({percent(max(change.before, 0))} before)",
+            "A comparison of two missing values may pay. Compare the rewards of these samples with the "
+            "others.",
             harmful=True,
             tab="reference",
             name="truth_missing",
@@ -232,7 +238,8 @@ def truth_changed(context: RuleContext) -> Iterator[Finding]:
         yield text_finding(
             context,
             change,
-            f"{percent(change.after)} of the prompts that were seen before have another ground truth than then",
+            f"{percent(change.after)} of the prompts that were seen before have another ground truth than "
+            "then",
             "A column was sorted or shuffled on its own: compare the ground truth with the prompt.",
             harmful=True,
             tab="reference",
@@ -247,9 +254,9 @@ _RESULTS = "Run the tool by hand with the same arguments; look at its cache, its
 def tool_results(context: RuleContext) -> Iterator[Finding]:
     """Results of tools become empty, equal for other calls, shorter, longer, or hold the ground truth.
 
-    The share of empty results rises by 20 points, of results that another call has, too, by 30, and of samples
-    with the truth in a result by 30; or the mean length changes by a factor of 1.7. Each is tested by two
-    windows of steps, on up to 16 samples of each step.
+    The share of empty results rises by 20 points, of results that another call has, too, by 30, and of
+    samples with the truth in a result by 30; or the mean length changes by a factor of 1.7. Each is tested
+    by two windows of steps, on up to 16 samples of each step.
     """
     change = text_change(context, "empty_results", 0.2)
     if change is not None:
@@ -334,7 +341,7 @@ def equal_calls(context: RuleContext) -> Iterator[Finding]:
 
 @rule("Tool results in the loss", "change_z")
 def mask_on_results(context: RuleContext) -> Iterator[Finding]:
-    """The first token of tool results takes part in the loss, in 20% more of the results than before, or in half.
+    """The share of tool results whose first token takes part in the loss rises by 20 points.
 
     A rise is tested by two windows of steps, on up to 16 rollouts of each step with tokens and a loss mask.
     """

@@ -33,7 +33,7 @@ def _values(context: RuleContext, name: str) -> np.ndarray:
 
 
 def _last_stretch(marked: np.ndarray, logged: np.ndarray) -> np.ndarray:
-    """Return the mask of the last stretch of marked points, if it is long enough; unlogged steps do not end it."""
+    """Return the mask of the last stretch of marked points, if it is long enough."""
     points = np.flatnonzero(logged)
     mask = np.zeros(len(marked), bool)
     flags = marked[points]
@@ -67,7 +67,7 @@ def _finding(
 
 @rule("NaN in the trainer's scalars")
 def scalars_not_finite(context: RuleContext) -> Iterator[Finding]:
-    """Loss, gradient norm or a like scalar is NaN or infinite at three logged points in a row, after it was finite.
+    """Loss, gradient norm or a like scalar becomes NaN or infinite at three logged points in a row.
 
     Mixed precision skips single updates, which do not count.
     """
@@ -85,7 +85,8 @@ def scalars_not_finite(context: RuleContext) -> Iterator[Finding]:
             mask,
             f"{{when}}, {' and '.join(names[:3])} of the trainer {'is' if len(names) == 1 else 'are'} NaN or "
             "infinite.",
-            "The updates have no effect or have broken the weights: look at the first such step, the loss scale "
+            "The updates have no effect or have broken the weights: look at the first such step, the loss "
+            "scale "
             "and the precision.",
             names[0],
         )
@@ -133,7 +134,8 @@ def gradient_grows(context: RuleContext) -> Iterator[Finding]:
             mask,
             f"{{when}}, {name} is {number(float(np.exp(rise.after)))}; it was "
             f"{number(float(np.exp(rise.before)))} before.",
-            "Look at the samples and advantages of the first such step; clip the norm or lower the learning rate.",
+            "Look at the samples and advantages of the first such step; clip the norm or lower the "
+            "learning rate.",
             name,
             harmful=False,
         )
