@@ -236,7 +236,7 @@ def has_word(text: str, word: str) -> bool:
 def trained_results(
     results: Sequence[str], tokens: Sequence[str] | None, mask: np.ndarray | None
 ) -> float | None:
-    """Return the share of results whose first token is in the loss mask; None if none is found in the tokens."""
+    """Return the share of results whose first token is in the loss mask; None without one in the tokens."""
     if tokens is None or mask is None or len(tokens) != len(mask):
         return None
     text = "".join(tokens)

@@ -5,9 +5,9 @@ Importing a module registers its rules; the order of the imports is their order 
 
 from rlpanel.findings.rules import log_quality  # noqa: F401, I001
 from rlpanel.findings.rules import ranks  # noqa: F401
-from rlpanel.findings.rules import prompts  # noqa: F401
+from rlpanel.findings.rules import prompt_data  # noqa: F401
 from rlpanel.findings.rules import step_contents  # noqa: F401
-from rlpanel.findings.rules import trainer_scalars  # noqa: F401
+from rlpanel.findings.rules import scalar_changes  # noqa: F401
 from rlpanel.findings.rules import evaluations  # noqa: F401
 from rlpanel.findings.rules import engine_mismatch  # noqa: F401
 from rlpanel.findings.rules import texts  # noqa: F401

@@ -14,7 +14,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import RowBatch, column_signal, signal
 from rlpanel.findings.rules.held_out import fall, spread
-from rlpanel.findings.rules.prompts import evaluation_splits
+from rlpanel.findings.rules.prompt_data import evaluation_splits
 from rlpanel.store.snapshot.run_view import RunView
 
 #: A sudden rise: in standard deviations of a step's samples, and how many steps it takes.
@@ -70,8 +70,8 @@ def reward_jumps(context: RuleContext) -> Iterator[Finding]:
     group.
     """
     reward = column_signal("reward")
-    least = _JUMP * spread(context, "reward")
-    if not context.available(reward) or least <= 0:
+    least = _JUMP * spread(context, "reward") if context.available(reward) else 0.0
+    if least <= 0:
         return
     change = sustained(context, reward, least)
     grace = min(20, len(context.steps) // 5)

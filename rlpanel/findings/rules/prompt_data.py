@@ -16,7 +16,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import GROUPS
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_findings
-from rlpanel.findings.engine.signal import RowBatch, column_signal, mark, signal
+from rlpanel.findings.engine.signal import RowBatch, mark, signal
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -108,7 +108,7 @@ _LATEST = 4
 def prompts_again(context: RuleContext) -> Iterator[Finding]:
     """Two steps in a row, or more, have the prompts of earlier steps, in the same order.
 
-    Steps of fewer than three prompts do not count. A run that has the same prompts in every step is left out.
+    Steps of fewer than three prompts do not count, nor a fixed order that has repeated for two epochs.
     """
     by_step = _prompts_by_step(context)
     lags = _repeats(by_step)
@@ -124,6 +124,8 @@ def prompts_again(context: RuleContext) -> Iterator[Finding]:
     mask = np.zeros(len(lags), bool)
     mask[start : last + 1] = True
     first = int(context.steps[start - lags[start]])
+    if mask.sum() >= 2 * lags[start]:
+        return  # a fixed order over several epochs is a choice
     yield Finding(
         severity=severity_of(context, mask, harmful=False),
         sentence=f"{span(context.steps, mask).capitalize()} have the same prompts in the same order as the "
@@ -150,7 +152,7 @@ def prompts_shared(context: RuleContext) -> Iterator[Finding]:
     """
     if not context.view.grouped or context.snapshot.group_codes is None:
         return
-    groups = context.table(column_signal("reward"))[GROUPS, 0]
+    groups = context.table(_mixed)[GROUPS, 0]
     prompts = np.array([len(each) for each in _prompts_by_step(context)], float)
     with np.errstate(all="ignore"):
         ratio = np.minimum(prompts / groups, 1.0)
