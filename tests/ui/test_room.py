@@ -310,7 +310,7 @@ def test_a_colleague_sees_the_state_of_every_control(
     board.settled()
     compare("settings")
     board.tab("Samples")
-    board.page.get_by_role("button", name="▽").click()
+    board.page.get_by_role("button", name="Filter single columns").click()
     fields = board.page.locator(".rl-grid .tabulator-header-filter input")
     fields.last.fill("2")
     fields.last.press("Enter")
