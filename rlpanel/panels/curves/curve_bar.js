@@ -28,7 +28,7 @@ function show(el, { position, count }, frames = FRAMES) {
 function figureOf(card) {
   const node = findDeep(card.shadowRoot ?? card, ".bk-Figure")
   const view = node && Bokeh.index.query_one((each) => each.el === node)
-  return view?.model.tools.some(({ type }) => type === "CrosshairTool") ? view : null
+  return view?.model.toolbar?.tools.some(({ type }) => type === "CrosshairTool") ? view : null
 }
 
 /** Let the axis that all figures share show a range, as a drag does. */
