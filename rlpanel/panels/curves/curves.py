@@ -94,7 +94,6 @@ class Curves(Viewer):
         if key not in self.cards:
             window = self._window if self._linked else None
             self.cards[key] = CurveCard(self.context, curve, window)
-            self._follow()
 
     def _update_cards(self, *_: object) -> None:
         """Keep the cards that are still wanted and create the missing ones, unless steps create them."""
@@ -169,7 +168,10 @@ class Curves(Viewer):
             self._bar.zoom_to(float(near[0]), float(near[-1]))
 
     def _follow(self) -> None:
-        """Let the common axis follow the lines of the cards, and describe the bands that they show."""
+        """Let the common axis follow the lines of the cards, and describe the bands that they show.
+
+        The browser must have the cards: the axis refers to parts of their figures.
+        """
         cards = self.cards.values()
         for card in cards:
             card.follow([line for each in (cards if self._linked else [card]) for line in each.lines])
