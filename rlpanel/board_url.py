@@ -40,7 +40,7 @@ PAGES = ("samples", "sample", "rollouts", "prompts", "compare", "explain", "time
 #: How the conversation shows texts.
 MODES = ("text", "raw", "tokens")
 #: What curves show around the mean; none in the address: what the display settings say.
-BANDS = ("iqr", "std", "range", "density", "ridge", "none")
+BANDS = ("auto", "se", "iqr", "std", "range", "density", "ridge", "none")
 #: Questions of the page *Explain*; what a question needs besides stands behind a colon.
 QUESTIONS = ("shares", "contrast", "repeats", "scatter")
 _TRUE, _FALSE = {"1", "true", "dark"}, {"0", "false", "light"}

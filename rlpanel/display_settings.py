@@ -6,6 +6,8 @@ import param
 
 KL_ESTIMATORS = {"k3": "kl_k3", "k2": "kl_k2", "k1 (log-ratio)": "log_ratio", "rllb": "kl_rllb"}
 BANDS = {
+    "automatic": "auto",
+    "± 2 standard errors": "se",
     "IQR (25–75%)": "iqr",
     "± 1σ": "std",
     "min–max": "range",
@@ -21,15 +23,13 @@ class Display(param.Parameterized):
     """Display settings, which a viewer changes in the side panel; each browser session has its own."""
 
     band = param.Selector(
-        default="iqr",
+        default="auto",
         objects=BANDS,
         label="Band",
-        doc="What curves show around the mean: a band, the density of all values at each step, or ridges.",
-    )
-    log_values = param.Boolean(
-        default=False,
-        label="Log scale of densities",
-        doc="Logarithmic value axis in densities and ridges, for columns whose values are mostly above 0.",
+        doc="What curves show around the mean: a band, the density of all values at each step, or ridges. "
+        "Automatic: the density for a reward of many values with 64 samples a step or more, ± 2 standard "
+        "errors for few values, such as rewards of 0 and 1, else the IQR. Few values never get the IQR, "
+        "whose edges would jump between them.",
     )
     variance_scale = param.Number(
         default=1.0,

@@ -261,6 +261,10 @@ class BoardPage:
         """Choose an option of a setting in the side panel."""
         self.settings().get_by_label(setting, exact=True).select_option(label=option)
 
+    def choose_band(self, label: str) -> None:
+        """Choose what the curves show around the mean."""
+        self.page.locator(".rl-curve-bar select").select_option(label=label)
+
     def settings(self) -> Locator:
         """Return the settings, with all groups open."""
         form = self.page.locator(".rl-settings")

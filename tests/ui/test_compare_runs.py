@@ -118,7 +118,7 @@ def test_other_runs_lie_over_the_curves_and_grow(board: BoardPage, root: Path) -
     lies_over(board, GRPO, x=steps, y=reward)
     append(root / HOSTILE / FILE, *rows([("d", 3, 4.0, "new")]))
     lies_over(board, HOSTILE, x=np.array([1, 2, 3]), y=np.array([0.0, 0.6875, 4.0]))
-    legend = board.page.locator(".rl-run-legend button")
+    legend = board.page.locator(".rl-curve-bar .run")
     expect(legend).to_have_text([PPO, GRPO, HOSTILE])
     legend.nth(1).click()
     expect(legend.nth(1)).to_have_attribute("aria-pressed", "false")
@@ -145,7 +145,7 @@ def test_curves_are_aligned_by_samples_and_smoothed_over_the_raw_line(board: Boa
     for run, wait in ((PPO, partial(holds, board, "reward")), (GRPO, partial(lies_over, board, GRPO))):
         steps, reward = means(root, run)
         wait(x=64 * steps, y=smoothed(reward, 0.6), raw=reward)
-    expect(board.page.locator(".rl-run-legend .note")).to_have_text("aligned by samples seen")
+    expect(board.page.locator(".rl-curve-bar .note:not(.said)")).to_have_text("aligned by samples seen")
     box = board.curve("Reward").locator("canvas").first.bounding_box() or {}
     board.page.mouse.click(box["x"] + box["width"] - 12, box["y"] + box["height"] / 2)
     board.at_step(60)

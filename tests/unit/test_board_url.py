@@ -185,6 +185,6 @@ def test_the_band_of_the_address_and_of_the_settings_are_one() -> None:
     context.display.band = "std"
     assert context.selection.band == "std"
     context.selection.band = ""
-    assert context.display.band == "iqr"
-    context.display.band = "iqr"
+    assert context.display.band == "auto"
+    context.display.band = "auto"
     assert context.query == ""

@@ -158,4 +158,4 @@ def _marked_curves(findings: Iterable[Finding]) -> dict[str, MarkedSteps]:
 
 
 def _marked(finding: Finding) -> MarkedSteps:
-    return MarkedSteps(finding.steps, theme.SEVERITY_COLORS[finding.severity], finding.column)
+    return MarkedSteps(finding.steps, theme.SEVERITY_COLORS[finding.severity], finding.column, finding.title)

@@ -34,7 +34,10 @@ def curve_html(context: Context, curve: Curve) -> str:
         view, curve.columns[0], selection.align, context.display, selection.smooth
     )
     step = selection.step
-    value = trainer_scalars.values(view, column.name, step)[0] if step is not None else float("nan")
+    value = float("nan")
+    if step is not None:
+        values, position = trainer_scalars.values(view, column.name, step)
+        value = float(values[position]) if position >= 0 else value
     return (
         f'<div class="card curve"><div class="head"><b>{safe_text(curve.title)}</b>'
         f'<span class="number {safe_text(column.color)}">{number(value)}</span></div>'

@@ -17,8 +17,11 @@ class MarkedSteps:
         Name of the theme colour of the finding's severity.
     column : str
         Column of the finding's own curve; empty if it has none.
+    text : str
+        What the finding says, for whoever wonders what is shaded.
     """
 
     steps: tuple[int, ...]
     color: str
     column: str = ""
+    text: str = ""

@@ -15,7 +15,6 @@ from bokeh.plotting import figure
 from bokeh.themes import Theme
 from panel.theme.base import Design
 
-from rlpanel.number_text import change_text
 from rlpanel.panels.ui.assets import read_assets
 
 DARK = {
@@ -117,12 +116,6 @@ def safe_text(text: object) -> str:
 def note_html(text: object) -> str:
     """Return a text as a note in HTML; the text is escaped."""
     return f'<p class="note">{safe_text(text)}</p>'
-
-
-def delta(value: float, before: float) -> str:
-    """Return the change since the previous step as HTML; empty if a value is missing."""
-    change = change_text(value, before)
-    return f'<span class="delta" title="change since the previous step">{change}</span>' if change else ""
 
 
 #: Defaults of all Bokeh plots, as the document's theme.
