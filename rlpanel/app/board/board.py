@@ -22,6 +22,7 @@ from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.media_addresses import PageMedia
 from rlpanel.panels.session.session import Session
 from rlpanel.runtime import Runtime, default_runtime
+from rlpanel.settings import Watching
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
@@ -83,6 +84,12 @@ class Board:
         if self._root.runs is None:
             self._root.refresh()
         self._refresh_runs()
+        self._check_runs()
+
+    def _check_runs(self) -> None:
+        """Let the runs that nobody opened be checked while a page is open."""
+        if self._session is not None and self._root is not None and Watching.from_environment().check:
+            self._runtime.checks.watch(self._root)
 
     def open_with(self, folder: AnyPath, keys: Mapping[str, str | int]) -> None:
         """Read the files below a folder through a mapping, on all pages of the server until it ends.
@@ -231,6 +238,7 @@ class Board:
             self.apply_changes({None, self.context.index})
             self._overlays.show()
             self._session.redraw()
+            self._check_runs()
 
     def _on_change(self, changed: set[RunIndex | None]) -> list[Callable[[], None]]:
         """Apply changes and return the remaining draw callbacks.

@@ -210,7 +210,7 @@ def summarize(snapshot: Snapshot, now: float) -> RunSummary:
 
 
 def settings_of(content: Mapping[str, Any]) -> dict[str, Setting]:
-    """Return the numbers, switches and short texts of a ``run.json``, those of nested objects by their path."""
+    """Return the numbers, switches and short texts of a ``run.json``; nested ones by their path."""
     found: dict[str, Setting] = {}
     queue: list[tuple[str, Any]] = [(str(key), value) for key, value in content.items()]
     while queue and len(found) < MAX_SETTINGS:
@@ -382,11 +382,13 @@ def _rounded(value: float) -> float:
 
 
 def _mean(snapshot: Snapshot, columns: Sequence[str], rows: np.ndarray) -> float | None:
-    """Return the mean of the first column that the run has at some rows; None without a finite value."""
-    name = next((each for each in columns if snapshot.has_number(each)), "")
-    values = snapshot.counted(name, rows) if name else np.empty(0)
-    values = values[np.isfinite(values)]
-    return _rounded(float(values.mean())) if len(values) else None
+    """Return the mean of the first column that has finite values at some rows; None without one."""
+    for name in columns:
+        values = snapshot.counted(name, rows) if snapshot.has_number(name) else np.empty(0)
+        values = values[np.isfinite(values)]
+        if len(values):
+            return _rounded(float(values.mean()))
+    return None
 
 
 def _error(snapshot: Snapshot, rows: np.ndarray) -> float | None:
