@@ -121,6 +121,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/*", "metrics/*", "store/*", "findings", *_PARTS),
         *("panels/curves", "panels/samples"),
     ),
+    "panels/runs": ("sources/*", "store/*", *_PARTS, "panels/sidebar"),
     "panels/mapping": ("sources/*", *_PARTS),
     "panels/status": ("sources/*", "store/*", *_PARTS, "panels/sidebar"),
     "panels/compare": (

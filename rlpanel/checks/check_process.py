@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,6 +21,7 @@ from rlpanel.errors import describe_error
 from rlpanel.findings.check import cached_findings
 from rlpanel.queries.read_whole_run import read_once
 from rlpanel.settings import FindingSettings, Reading
+from rlpanel.store.backlog.workers import yield_processor
 from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.index.run_summary import RunSummaries, summary_text
 
@@ -29,9 +29,6 @@ try:
     import resource
 except ImportError:  # pragma: no cover - Windows
     resource = None  # type: ignore[assignment]
-
-#: Niceness of the process: it gets the time that nobody else wants.
-NICENESS = 19
 
 
 def check_run(path: str, root: str, reading: Reading, go: threading.Event) -> dict[str, str]:
@@ -51,9 +48,11 @@ def check_run(path: str, root: str, reading: Reading, go: threading.Event) -> di
         go.wait()
         snapshot = index.snapshot
         if snapshot.unread and not snapshot.samples:
-            return {"problem": snapshot.unread[0].reason}
+            return {"problem": snapshot.unread[0].reason, "unreadable": "yes"}
+        if not snapshot.samples and snapshot.problems:
+            return {"problem": snapshot.problems[0], "unreadable": "yes"}
         if not snapshot.samples:
-            return {"problem": next(iter(snapshot.problems), "it has no samples of training")}
+            return {"problem": "it has no samples"}
         cached_findings(index, FindingSettings.from_environment(), time.time())
         summary = summaries.of(index.path)
         if summary.severity is None:
@@ -73,7 +72,7 @@ def serve() -> None:
     requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     go = threading.Event()
     go.set()
-    _yield_processor()
+    yield_processor()
     threading.Thread(target=_listen, args=(sys.stdin, requests, go), daemon=True).start()
     while True:
         request = requests.get()
@@ -120,11 +119,3 @@ def _limit_memory(size: int) -> None:
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
         wanted = size if most == resource.RLIM_INFINITY else min(size, most)
         resource.setrlimit(resource.RLIMIT_DATA, (wanted, most))
-
-
-def _yield_processor() -> None:
-    """Lower the process's priority as far as possible, as `rlpanel.store.backlog.workers` does."""
-    if hasattr(os, "nice"):
-        os.nice(NICENESS)
-    with suppress(OSError):  # only Linux has this file
-        Path("/proc/self/autogroup").write_text(str(NICENESS), encoding="ascii")

@@ -155,7 +155,8 @@ class RunChecks:
             self._summaries.note_check(run.path, parse_summary(answer["summary"]), is_open=opened)
         else:
             log.info("run %s was not checked: %s", run.name, answer["problem"])
-            self._summaries.note_unchecked(run.path, answer["problem"], run.bytes)
+            unreadable = bool(answer.get("unreadable"))
+            self._summaries.note_unchecked(run.path, answer["problem"], run.bytes, unreadable=unreadable)
         now = time.monotonic()
         self._tried[str(run.path)] = Try(run.bytes, now, now - began)
 

@@ -13,7 +13,7 @@ import panel as pn
 from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.board.overlay_runs import OverlayRuns, most_useful, newest_first
 from rlpanel.app.demo import Demo
-from rlpanel.board_url import MAX_QUERY, LinkProblem, read_query
+from rlpanel.board_url import MAX_QUERY, RUNS_PAGE, LinkProblem, read_query
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.browser_pace import BrowserPace
@@ -30,6 +30,8 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Milliseconds for which a notification is shown: at least, and for each character. People read 15 a second.
 _SHORTEST_NOTICE, _PER_CHARACTER = 8000, 65
+#: A root with more runs opens with the table of all of them.
+MANY_RUNS = 10
 #: Defaults of the selection's parameters.
 _DEFAULTS = {name: Selection.param[name].default for name in Selection.param if name != "name"}
 #: Parameters that Back and Forward leave as they are if the URL does not contain them.
@@ -69,6 +71,7 @@ class Board:
         self._media = PageMedia(self._runtime.media)
         self._closed = False
         self.context.selection.param.watch(self._open_run, "run")
+        self.context.selection.param.watch(self._open_useful, "page")
         self.context.selection.param.watch(self._show_split, "split")
         self.context.display.param.watch(self._count_otherwise, "count_rewards")
         self._overlays = OverlayRuns(self.context, self._reader, self._path_of, notify)
@@ -123,8 +126,17 @@ class Board:
         context.infos = {run.name: run for run in runs}
         if [run.name for run in runs] != listed:
             context.runs = runs
-        useful = most_useful(runs, self._runtime.summaries, now)
-        if not context.selection.run and useful is not None:
+        if not context.selection.run and not context.selection.page and len(runs) > MANY_RUNS:
+            context.selection.page = RUNS_PAGE  # nobody knows which of many runs to open
+        self._open_useful()
+
+    def _open_useful(self, *_: Any) -> None:
+        """Open the most useful run while none is selected, unless all are shown."""
+        context = self.context
+        if context.selection.run or context.selection.page == RUNS_PAGE:
+            return
+        useful = most_useful(context.runs, context.summaries, time.time())
+        if useful is not None:
             context.selection.run = useful.name
 
     def _open_run(self, *_: Any) -> None:
@@ -308,7 +320,9 @@ class Board:
         foreign : bool
             Whether another site led to the URL: what costs much then waits in `Context.waiting_values`.
         """
-        self._apply(query, {}, foreign=foreign)
+        asks = {name for name in read_query(query)[0] if name != "dark"}
+        landed = self.context.selection.page == RUNS_PAGE and asks
+        self._apply(query, {"page": ""} if landed else {}, foreign=foreign)
 
     def bind_window(self, window: BrowserWindow) -> None:
         """Keep the selection and the URL of the browser's window in sync, in both directions."""

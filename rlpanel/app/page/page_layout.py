@@ -12,6 +12,7 @@ from bokeh.document import Document
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.page.regions import Header, Notices, PageControls, SidePanel, SideToggle, StepCards
+from rlpanel.board_url import RUNS_PAGE
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
@@ -19,6 +20,7 @@ from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.language.language_switch import LanguageSwitch
 from rlpanel.panels.mapping.mapping_form import MappingForm
 from rlpanel.panels.report.report import board_download
+from rlpanel.panels.runs.runs_table import RunsTable
 from rlpanel.panels.sample.sample_detail import SampleDetail
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.event_loop import Step
@@ -68,7 +70,12 @@ class Layout:
         self._main.extend([EmptyState(context, board.open_demo), self._views])
         sheets = [read_assets("app/page/regions.css")]
         self._body = pn.Row(
-            self._main, sizing_mode="stretch_both", margin=0, css_classes=["rl-body"], stylesheets=sheets
+            self._main,
+            RunsTable(context),
+            sizing_mode="stretch_both",
+            margin=0,
+            css_classes=["rl-body"],
+            stylesheets=sheets,
         )
         self.root = pn.Column(
             self._header(owns_window),
@@ -83,6 +90,7 @@ class Layout:
         context.param.watch(self._offer_form, ["root_diagnosis", "mapping_form"])
         context.param.watch(self._lead_with_sample, "shaded_steps")
         self._restyle()
+        context.selection.param.watch(self._hide_empty, "page")
         self._hide_empty()
         self._offer_form()
         self.window: BrowserWindow | None = None
@@ -140,6 +148,7 @@ class Layout:
     def _hide_empty(self, *_: Any) -> None:
         """Hide the views while there are no samples, or the form covers them."""
         covered = self._form is not None and self._form.visible
+        covered |= self.board.context.selection.page == RUNS_PAGE
         shown = bool(self.board.context.snapshot.samples) and not covered
         self._views.styles = {"visibility": "visible" if shown else "hidden"}
 

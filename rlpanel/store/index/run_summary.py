@@ -144,6 +144,8 @@ class RunSummary:
         Bytes of the files when the run was checked; -1 if it never was.
     unchecked : str
         Why the run could not be checked; empty if it could, or was not tried. It is not saved.
+    unreadable : bool
+        Whether that is because nothing of it can be read.
     config : dict
         The run's configuration: the numbers and short texts of its ``run.json``.
     """
@@ -170,12 +172,14 @@ class RunSummary:
     warnings: int = 0
     checked_bytes: int = -1
     unchecked: str = ""
+    unreadable: bool = False
     config: dict[str, Setting] = field(default_factory=dict)
 
 
 #: What a check of the rules notes; a new snapshot keeps it.
 _OF_CHECKS = (
     *("severity", "finding", "checked", "onset", "alarms", "warnings", "checked_bytes", "unchecked"),
+    "unreadable",
 )
 _UNKNOWN = RunSummary()
 
@@ -285,6 +289,7 @@ class RunSummaries:
                 warnings=counts[1],
                 checked_bytes=old.bytes,
                 unchecked="",
+                unreadable=False,
             )
             self._known[str(run)] = summary
             saved, saved_at = self._saved[str(run)]
@@ -301,12 +306,14 @@ class RunSummaries:
             found = {name: getattr(summary, name) for name in _OF_CHECKS}
             self._known[str(run)] = replace(old, **found) if kept else summary
 
-    def note_unchecked(self, run: AnyPath, reason: str, size: int) -> None:
-        """Note why a run of a size in bytes could not be checked."""
+    def note_unchecked(self, run: AnyPath, reason: str, size: int, *, unreadable: bool = False) -> None:
+        """Note why a run of a size in bytes could not be checked, and whether it cannot be read at all."""
         self._load(run)
         with self._lock:
             cut = reason[:MAX_CHARACTERS]
-            self._known[str(run)] = replace(self.of(run), unchecked=cut, checked_bytes=size)
+            self._known[str(run)] = replace(
+                self.of(run), unchecked=cut, checked_bytes=size, unreadable=unreadable
+            )
 
     def save(self, run: AnyPath) -> None:
         """Save the summary of a run beside its columns; nothing happens if no columns are saved."""
@@ -428,7 +435,7 @@ def _is_valid(summary: RunSummary) -> bool:
         (int, [summary.samples, summary.excluded, *steps, summary.bytes, summary.checked, *counts]),
         (float, given),
         (str, [summary.split, summary.doubt, summary.severity or "", summary.finding, summary.unchecked]),
-        (bool, [summary.complete]),
+        (bool, [summary.complete, summary.unreadable]),
         (dict, [summary.config]),
     ]
     return (
