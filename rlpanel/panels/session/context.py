@@ -41,6 +41,9 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 
+#: Page of the run that shows the sample alone.
+SAMPLE = "sample"
+
 
 class Selection(param.Parameterized):
     """Selected run, step, sample and filters: the state that the page's URL stores."""
@@ -74,6 +77,7 @@ class Selection(param.Parameterized):
         default="", doc="Text to find in prompts and responses; /like this/ is a regular expression."
     )
     filter = param.String(default="", doc="Filter expression over the sample columns.")
+    columns = param.Dict(default={}, doc="Column of the grid → text of the filter in its head.")
     scope = param.Selector(
         default="step", objects=["step", "run"], doc="Whether the grid shows the selected step or all steps."
     )
@@ -101,18 +105,6 @@ class Selection(param.Parameterized):
     samples_there = param.String(default=NEWEST, doc="Compared samples of the other run, as `samples_here`.")
     finding = param.String(default="", doc="Key of the opened finding; empty for none.")
     dark = param.Boolean(default=DARK_DEFAULT, doc="Whether the theme is dark.")
-    #: The viewer's preferred theme; the URL names the theme only if it differs.
-    preferred_dark: bool = DARK_DEFAULT
-
-    @property
-    def query(self) -> str:
-        """The query string of the board's address, without default values."""
-        return write_query(self.param.values(), preferred_dark=self.preferred_dark)
-
-    def prefer_theme(self, dark: bool) -> None:
-        """Show the theme that the viewer's browser prefers."""
-        self.preferred_dark = dark
-        self.dark = dark
 
 
 class Context(param.Parameterized):
@@ -204,6 +196,7 @@ class Context(param.Parameterized):
         super().__init__(**{"selection": Selection(), "display": Display(), **params})
         self._notes: Notes | None = None
         self._parts: dict[Callable[[], None], None] | None = None
+        self._page_before = ""
         self._sample_row = -1  # of the sample that is shown
         self.param.watch(self._follow_newest, ["view", "now"])
         self.param.watch(self._refresh_sample, "view")
@@ -299,6 +292,18 @@ class Context(param.Parameterized):
 
     # -- the address -----------------------------------------------------------------------------
 
+    @property
+    def query(self) -> str:
+        """The query string of the board's address, without default values."""
+        return write_query({**self.display.param.values(), **self.selection.param.values()})
+
+    @property
+    def shared_query(self) -> str:
+        """The query string that shows another reader the same, also while this board follows the run."""
+        selection = self.selection.param.values()
+        here = {"uid": self.sample.uid if self.sample is not None else "", "follow": False}
+        return write_query({**self.display.param.values(), **selection, **here})
+
     def _leave_turn(self, *changes: param.parameterized.Event) -> None:
         """Forget the turn of a sample that is no longer shown."""
         if "turn" not in {change.name for change in changes}:
@@ -323,6 +328,14 @@ class Context(param.Parameterized):
         except SampleNotFound:  # its file was rewritten: keep the step; `message` says why there is no sample
             pass
         self.selection.param.update(uid=uid, follow=False, token=-1, **step)
+
+    def toggle_sample(self) -> None:
+        """Give the sample the whole page, or return to the page before."""
+        selection = self.selection
+        if selection.page == SAMPLE:
+            selection.page = self._page_before
+        else:
+            self._page_before, selection.page = selection.page, SAMPLE
 
     @property
     def notes(self) -> Notes | None:
