@@ -18,6 +18,7 @@ from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.inputs.lazy_view import LazyView
 from rlpanel.panels.inputs.tab_bar import Tab, TabBar
 from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.prompts.prompts_page import PromptsPage
 from rlpanel.panels.session.context import SAMPLE, Context
 from rlpanel.panels.timeline.rollout_spans import has_times
 from rlpanel.panels.timeline.timeline_view import TimelineTab
@@ -41,6 +42,7 @@ def _token_ranking(context: Context) -> TokenRanking:
 PAGES: tuple[Tab, ...] = (
     Tab("timeline", marked("Timeline"), TimelineTab, has_times, of_step=True),
     Tab("ranking", marked("Token ranking"), _token_ranking, of_step=True),
+    Tab("prompts", marked("Prompts"), PromptsPage, lambda snapshot: snapshot.has_number("reward")),
     Tab("compare", marked("Compare"), RunsTab),
     Tab("explain", marked("Explain"), ExplainTab, of_step=True),
 )
