@@ -79,10 +79,13 @@ class Demo:
             daemon=True,
         )
         self._finalizer = weakref.finalize(self, _stop_and_remove, self._stop, self._thread, self.root)
-        for name, folder in (("ppo_couplets", "couplets-ppo"), ("grpo_calculator", "calculator-grpo")):
-            finished = time.time() - FINISHED_AGO
-            for file in write_recording(name, self.root / folder).iterdir():
-                os.utime(file, (finished, finished))
+        finished = time.time() - FINISHED_AGO
+        for run in (
+            write_recording("ppo_couplets", self.root / "couplets-ppo"),
+            write_recording("grpo_calculator", self.root / "calculator-grpo"),
+        ):
+            for path in run.iterdir():
+                os.utime(path, (finished, finished))
         growing.mkdir()
         with SafeFolder.open(growing) as folder:
             for step in steps[:FIRST_STEPS]:

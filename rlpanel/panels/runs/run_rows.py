@@ -100,6 +100,7 @@ def run_row(info: RunInfo, summary: RunSummary, label: str, place: str, problem:
         "label": label,
         "place": place,
         "state": state,
+        "state_text": tr(state),
         "verdict": verdict,
         "said": _said(summary, problem, verdict),
         "settings": {name: setting_text(value) for name, value in settings.items()},

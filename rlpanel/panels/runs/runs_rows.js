@@ -53,7 +53,7 @@ function runLine(run, view) {
   label.append(tick)
   ticks.append(label)
   const dot = element("span", `dot ${run.state.split(" ")[0]}`)
-  Object.assign(dot, { role: "img", ariaLabel: t(run.state) })
+  Object.assign(dot, { role: "img", ariaLabel: run.state_text })
   const name = element("bdi")
   const at = view.grouped ? -1 : place.lastIndexOf("/")
   if (at >= 0) name.append(element("span", "folder", place.slice(0, at + 1)))
@@ -74,7 +74,7 @@ function runLine(run, view) {
   const all = Object.entries(run.settings).map(([key, value]) => `${plain(key)} = ${plain(value)}`)
   node.append(
     ticks,
-    cell("state", dot, t(run.state)),
+    cell("state", dot, run.state_text),
     cell("name", name, [plain(run.label), ...all].join("\n")),
     cell("num col-step", run.step ?? ""),
     cell("graph", trendOf(run.trend, run.from), span),
@@ -84,7 +84,7 @@ function runLine(run, view) {
     said,
     cell("num col-onset", run.onset ?? ""),
   )
-  node.ariaLabel = [plain(run.label), t(run.state), plain(run.said)].join(", ")
+  node.ariaLabel = [plain(run.label), run.state_text, plain(run.said)].join(", ")
   return node
 }
 
