@@ -26,7 +26,7 @@ export function render({ model }) {
     model.send_msg({ table: true })
     window.dispatchEvent(new Event("rl-run-opened"))
   })
-  top.append(search, alarms, count, table)
+  top.append(table, alarms, search, count) // Tab leads from the search to the list
   const compared = element("div", "compared")
   const clear = element("button", "clear", t("clear"))
   Object.assign(clear, { type: "button", title: t("Remove all overlay runs") })
