@@ -88,7 +88,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),
     "queries": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql"),
-    "runtime": ("store/*", "panels/session"),
+    "checks": ("sources/discovery", "store/*", "findings", "queries"),
+    "runtime": ("store/*", "checks", "panels/session"),
     "plotting": (
         *("texts", "metrics/*", "store/*", "queries", "panel_fixes"),
         *("panels/ui", "panels/plots", "panels/timeline"),
@@ -120,6 +121,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/*", "metrics/*", "store/*", "findings", *_PARTS),
         *("panels/curves", "panels/samples"),
     ),
+    "panels/runs": ("sources/*", "store/*", *_PARTS, "panels/sidebar"),
     "panels/mapping": ("sources/*", *_PARTS),
     "panels/status": ("sources/*", "store/*", *_PARTS, "panels/sidebar"),
     "panels/compare": (

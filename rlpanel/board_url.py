@@ -35,8 +35,10 @@ NEWEST, BEST = "newest", "best"
 TABS = ("conversation", "tokens", "reference", "diff", "group", "prompt")
 #: Page that the address names only where a link would open another one: beside a comparison of runs.
 OVERVIEW = "overview"
+#: The table of all runs, which is about no single one.
+RUNS_PAGE = "table"
 #: All other pages of the run.
-PAGES = ("samples", "sample", "rollouts", "prompts", "compare", "explain", "timeline", "ranking")
+PAGES = (RUNS_PAGE, "samples", "sample", "rollouts", "prompts", "compare", "explain", "timeline", "ranking")
 #: How the conversation shows texts.
 MODES = ("text", "raw", "tokens")
 #: What curves show around the mean; none in the address: what the display settings say.

@@ -104,6 +104,7 @@ class Display(param.Parameterized):
     stuck_steps = param.Integer(
         default=3,
         bounds=(1, 10_000),
-        label="Unsolved after (steps)",
-        doc="A prompt must occur at this many steps or more to be listed as unsolved.",
+        label="Prompts seen at (steps)",
+        doc="A prompt must occur with a reward at this many steps or more to count as learnt, dead, "
+        "forgotten or flaky.",
     )

@@ -338,5 +338,14 @@ def _note_worst(index: RunIndex, findings: Sequence[Finding], now: float) -> Non
     steps, worst = index.snapshot.steps.values, worst_finding(findings)
     if index.snapshot.progress.caught_up and len(steps):
         severity, sentence = (worst.severity, worst.sentence) if worst is not None else ("", "")
-        save = index.reading.cache
-        index.summaries.note_finding(index.path, severity, sentence, int(steps[-1]), now, save=save)
+        counts = [sum(each.severity == kind for each in findings) for kind in ("alarm", "warning")]
+        index.summaries.note_finding(
+            index.path,
+            severity,
+            sentence,
+            int(steps[-1]),
+            now,
+            save=index.reading.cache,
+            onset=int(worst.onset) if worst is not None and worst.onset is not None else None,
+            counts=(counts[0], counts[1]),
+        )

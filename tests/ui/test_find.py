@@ -169,14 +169,6 @@ def test_a_prompt_is_followed_over_the_steps(board: BoardPage) -> None:
     expect(strip).to_have_count(4)
     strip.nth(3).click()
     expect(board.sample_head).to_contain_text("step 4 ·")
-    board.pick(".rl-over-time .rl-what", "Unsolved prompts")
-    stuck = view.locator(".rl-stuck .tabulator-row")
-    expect(stuck).to_have_count(4)
-    expect(stuck.first).to_contain_text("p0")
-    expect(view.locator(".rl-over-time-note")).to_contain_text("4 prompts still below the reference")
-    stuck.nth(2).click()
-    expect(strip.first).to_be_visible()
-    expect(board.sample_head).to_contain_text("line 15")
     board.tab("Tokens")
 
 

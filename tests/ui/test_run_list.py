@@ -74,7 +74,7 @@ def start(board: BoardPage) -> BoardPage:
 
 
 def test_the_most_useful_run_opens(board: BoardPage) -> None:
-    board.open().settled()
+    board.open(page="overview").settled()  # without it, the table of all runs opens
     expect(tree(board).locator("[aria-selected=true]")).to_have_attribute("data-name", "live")
     expect(board.badge).to_contain_text("live")
 
@@ -256,7 +256,7 @@ def test_only_changed_entries_are_sent(open_board: OpenBoard, tmp_path: Path) ->
         written(tmp_path / f"old-{number}", time.time() - 9000 - number)
     write_run(tmp_path / "grows", steps=2, samples=2)
     with Served(tmp_path) as server:
-        board = open_board(server=server).settled(2)
+        board = open_board(server=server, run="grows").settled(2)
         expect(entry(board, "grows").locator(".samples")).to_have_text("4 samples")
         expect(entries(board).locator(".reward")).to_have_count(41)  # last lines of all runs were read
         board.page.reload()  # the page begins with all of them; changes are relative to what it began with

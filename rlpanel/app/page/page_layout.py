@@ -22,6 +22,7 @@ from rlpanel.app.page.regions import (
     StepCards,
 )
 from rlpanel.app.page.run_pages import BOARD, OVERVIEW, RunPages, has_step
+from rlpanel.board_url import RUNS_PAGE
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
@@ -30,6 +31,7 @@ from rlpanel.panels.language.labels import tr
 from rlpanel.panels.language.language_switch import LanguageSwitch
 from rlpanel.panels.mapping.mapping_form import MappingForm
 from rlpanel.panels.report.report import board_download
+from rlpanel.panels.runs.runs_table import RunsTable
 from rlpanel.panels.sample.sample_detail import SampleDetail
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import SAMPLE
@@ -84,7 +86,12 @@ class Layout:
         self._main.extend([EmptyState(context, board.open_demo), self._views])
         sheets = [read_assets("app/page/regions.css")]
         self._body = pn.Row(
-            self._main, sizing_mode="stretch_both", margin=0, css_classes=["rl-body"], stylesheets=sheets
+            self._main,
+            RunsTable(context),
+            sizing_mode="stretch_both",
+            margin=0,
+            css_classes=["rl-body"],
+            stylesheets=sheets,
         )
         self.root = pn.Column(
             self._header(owns_window),
@@ -100,6 +107,7 @@ class Layout:
         context.param.watch(self._order_columns, "shaded_steps")
         self._pages.param.watch(self._show_page, "shown")
         self._restyle()
+        context.selection.param.watch(self._hide_empty, "page")
         self._hide_empty()
         self._offer_form()
         self.window: BrowserWindow | None = None
@@ -174,6 +182,7 @@ class Layout:
     def _hide_empty(self, *_: Any) -> None:
         """Hide the views while there are no samples, or the form covers them."""
         covered = self._form is not None and self._form.visible
+        covered |= self.board.context.selection.page == RUNS_PAGE
         shown = bool(self.board.context.snapshot.samples) and not covered
         self._views.styles = {"visibility": "visible" if shown else "hidden"}
 

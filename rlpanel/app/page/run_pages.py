@@ -12,11 +12,13 @@ import panel as pn
 import param
 from panel.viewable import Viewable, Viewer
 
+from rlpanel.board_url import RUNS_PAGE
 from rlpanel.panels.compare.runs_tab import RunsTab
 from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.inputs.lazy_view import LazyView
 from rlpanel.panels.inputs.tab_bar import Tab, TabBar
 from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.prompts.prompts_page import PromptsPage
 from rlpanel.panels.session.context import SAMPLE, Context
 from rlpanel.panels.timeline.rollout_spans import has_times
 from rlpanel.panels.timeline.timeline_view import TimelineTab
@@ -40,6 +42,7 @@ def _token_ranking(context: Context) -> TokenRanking:
 PAGES: tuple[Tab, ...] = (
     Tab("timeline", marked("Timeline"), TimelineTab, has_times, of_step=True),
     Tab("ranking", marked("Token ranking"), _token_ranking, of_step=True),
+    Tab("prompts", marked("Prompts"), PromptsPage, lambda snapshot: snapshot.has_number("reward")),
     Tab("compare", marked("Compare"), RunsTab),
     Tab("explain", marked("Explain"), ExplainTab, of_step=True),
 )
@@ -102,7 +105,7 @@ class RunPages(Viewer):
         shown = page if page in (*BOARD, *(tab["key"] for tab in self.bar.tabs)) else OVERVIEW
         with pn.io.hold():
             self.shown = shown
-            self.bar.value = SAMPLES if shown == SAMPLE else shown
+            self.bar.value = page if page == RUNS_PAGE else SAMPLES if shown == SAMPLE else shown
             self._card.visible = shown not in BOARD
             for key, view in self._views.items():
                 view.set_active(key == shown)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from rlpanel.board_url import RUNS_PAGE
 from rlpanel.findings.check import known_findings
 from rlpanel.number_text import number
 from rlpanel.panels.curves import curve_points, trainer_scalars
@@ -98,6 +99,8 @@ def _curves(context: Context) -> str:
 
 def _step(context: Context) -> str:
     step = context.selection.step
+    if context.selection.page == RUNS_PAGE:
+        return ""
     text = tr("Step {step}", step=step) if step is not None else tr("Reading …")
     return f'<div class="card step"><b>{text}</b></div>'
 
