@@ -90,7 +90,7 @@ class SampleGrid(Viewer):
         selection.param.watch(self._on_chosen, "uid")
         context.param.watch(self._highlight, "first_uid")
         self.table.param.watch(self._on_sort, "order")
-        self.table.filters = dict(selection.columns)
+        self._on_columns()
         self.table.param.watch(self._on_filter, "filters")
         selection.param.watch(self._on_columns, "columns")
         self.table.param.watch(self._on_view_change, ["page", "filters", "order"])
@@ -214,8 +214,10 @@ class SampleGrid(Viewer):
             self.context.selection.sort = sort
             self._sorting = False
 
-    def _on_columns(self, event: Any) -> None:
-        self.table.filters = dict(event.new)
+    def _on_columns(self, *_: Any) -> None:
+        """Filter by the columns of the address, and show the heads that do."""
+        self.table.filters = dict(self.context.selection.columns)
+        self._query.bar.heads = self._query.bar.heads or bool(self.table.filters)
 
     def _on_filter(self, _: Any) -> None:
         self.context.selection.columns = dict(self.table.filters)
