@@ -45,7 +45,7 @@ _TITLES = {"largest": "max", "at": marked("max at"), "second": marked("2nd at"),
 
 
 class TokenRanking(Viewer):
-    """Table of tokens ranked by the chosen measure; a click selects the sample and the token."""
+    """Table of tokens ranked by the chosen measure; a click opens one, in the measure's colours."""
 
     active = param.Boolean(default=False, doc="Whether the view is visible; nothing is read before.")
     picks = param.Integer(
@@ -215,7 +215,8 @@ class TokenRanking(Viewer):
         position = name if name in _POSITIONS and row[name].item() else _POSITIONS[0]
         if row[position].item():
             uid, token = row[f"uid_{position}"].item(), int(row[position].item().lstrip("#"))
-            self.context.selection.param.update(uid=uid, token=token, follow=False)
+            measure = "value" if self._measure.value == VALUE_ERROR else self._measure.value
+            self.context.selection.param.update(uid=uid, token=token, metric=measure, follow=False)
             self.picks += 1
 
 
