@@ -97,3 +97,56 @@ def test_the_scale_can_be_chosen_and_stands_in_the_address(board: BoardPage, uid
     assert color(text_token(board, 2)) != on_run
     board.go(run=RUN, step=2, sample=uids[1], tab="conversation", mode="tokens").settled()
     expect(board.page.locator(".rl-conversation .rl-scale.chosen")).to_have_text("run")
+
+
+def lines_pixel(board: BoardPage, line: int) -> str:
+    """Return the colour of the first of four tokens in a line of the page Rollouts; line 0 is the mean."""
+    pixel = board.page.locator(".rl-rollouts-view canvas").evaluate(
+        """(canvas, line) => {
+            const label = canvas.getRootNode().querySelectorAll(".label")[line]
+            const ratio = canvas.width / canvas.clientWidth
+            const y = (parseFloat(label.style.top) + 7) * ratio
+            return [...canvas.getContext("2d").getImageData(canvas.width / 8, y, 1, 1).data].slice(0, 3)
+        }""",
+        line,
+    )
+    return f"rgb({', '.join(map(str, pixel))})"
+
+
+def test_rollouts_have_the_same_colours_and_a_click_opens_the_token(
+    board: BoardPage, uids: list[str]
+) -> None:
+    board.go(run=RUN, step=2, sample=uids[0], tab="tokens", page="rollouts").settled()
+    expect(board.page.locator(".rl-rollouts-view .label")).to_have_count(3)
+    same = color(text_token(board, 0))
+    assert {lines_pixel(board, line) for line in (1, 2)} == {same}
+    lines = board.page.locator(".rl-rollouts-view .plot")
+    box = lines.bounding_box()
+    assert box is not None
+    lines.hover(position={"x": box["width"] * 0.4, "y": 32})  # the second token of the first line
+    expect(board.page.locator(".rl-rollouts-view .said")).to_have_text("#1 “b”: log-ratio -7.0000 nats")
+    lines.click(position={"x": box["width"] * 0.4, "y": 32})
+    board.shows(uids[1])
+    expect(text_token(board, 1)).to_have_class("token beyond pinned")
+    assert "token=1" in board.settled().page.url
+
+
+def test_rollouts_are_walked_by_keys(board: BoardPage, uids: list[str]) -> None:
+    board.go(run=RUN, step=2, sample=uids[0], tab="tokens", page="rollouts").settled()
+    view = board.page.locator(".rl-rollouts-view")
+    view.focus()
+    for key in ("Escape", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"):
+        board.press(key)
+    expect(view.locator(".said")).to_contain_text("#2")
+    board.press("Shift+ArrowLeft")  # the outlier of the line above
+    expect(view.locator(".said")).to_contain_text("-7.0000 nats")
+    board.press("Enter")
+    board.shows(uids[1])
+
+
+def test_a_run_without_tokens_says_so_and_has_no_token_ranking(board: BoardPage, root: Path) -> None:
+    (root / "texts").mkdir()
+    append(root / "texts" / "rollout_data_rank_0.jsonl", json.dumps(sample(1, tokens=False)).encode() + b"\n")
+    board.go(run="texts", page="rollouts").settled()
+    expect(board.page.locator(".rl-rollouts-view .words")).to_contain_text("response_tokens")
+    assert "Token ranking" not in board.page.locator(".rl-pages").inner_text()

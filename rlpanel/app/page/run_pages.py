@@ -17,10 +17,11 @@ from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.inputs.lazy_view import LazyView
 from rlpanel.panels.inputs.tab_bar import Tab, TabBar
 from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.rollouts.rollouts_page import RolloutsPage
 from rlpanel.panels.session.context import SAMPLE, Context
 from rlpanel.panels.timeline.rollout_spans import has_times
 from rlpanel.panels.timeline.timeline_view import TimelineTab
-from rlpanel.panels.tokens.token_ranking import TokenRanking
+from rlpanel.panels.tokens.token_ranking import TokenRanking, has_token_metrics
 from rlpanel.panels.ui import theme
 
 #: Pages that show parts of the board: all of it; grid and sample; the sample alone, which no tab opens.
@@ -38,8 +39,9 @@ def _token_ranking(context: Context) -> TokenRanking:
 
 #: All other pages, in the order of the screen.
 PAGES: tuple[Tab, ...] = (
+    Tab("rollouts", marked("Rollouts"), RolloutsPage, of_step=True),
     Tab("timeline", marked("Timeline"), TimelineTab, has_times, of_step=True),
-    Tab("ranking", marked("Token ranking"), _token_ranking, of_step=True),
+    Tab("ranking", marked("Token ranking"), _token_ranking, has_token_metrics, of_step=True),
     Tab("compare", marked("Compare"), RunsTab),
     Tab("explain", marked("Explain"), ExplainTab, of_step=True),
 )

@@ -32,6 +32,7 @@ from rlpanel.store.query.fetch_sample import (
     sample_keys,
     within_limit,
 )
+from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.display_text import Encoding, detect, read_piece
 
 #: Samples of up to this many bytes are read on the event loop, more on a thread.
@@ -42,6 +43,11 @@ LEAST = (1, 3, 10, 30, 100, 300, 1000)
 #: Columns with the positions of the largest values, in descending order.
 _POSITIONS = ("at", "second", "third")
 _TITLES = {"largest": "max", "at": marked("max at"), "second": marked("2nd at"), "third": marked("3rd at")}
+
+
+def has_token_metrics(snapshot: Snapshot) -> bool:
+    """Return whether a run logs token arrays, from which tokens can be ranked."""
+    return not column_info.reduced_columns().isdisjoint(snapshot.steps.columns)
 
 
 class TokenRanking(Viewer):
@@ -193,7 +199,11 @@ class TokenRanking(Viewer):
         """Describe the samples that were counted."""
         step, progress, passing = self._step, self._shown, self.context.filtered_uids
         if not progress.tally.measures:
-            return tr("No tokens with logprobs or values are logged at step {step}.", step=step)
+            return tr(
+                "No tokens with logprobs or values are logged at step {step}: "
+                "log response_tokens with logprobs or values.",
+                step=step,
+            )
         total = len(self.context.snapshot.rows_of(step)) if step is not None else 0
         text = tr(
             "Step {step}: {tokens:,} tokens in {read:,}",

@@ -179,7 +179,7 @@ def _pack_loss_mask(mask: np.ndarray | None, cells: int) -> tuple[dict[str, byte
 def _plain(sample: Sample) -> dict[str, Any]:
     """Return the payload of a sample without tokens and token values: its response as text."""
     text = escape_invisible(sample.response or "")
-    notes = [tr("Neither tokens nor token values are logged for this sample.")]
+    notes = [tr("This sample has no tokens: log response_tokens, and logprobs or values, one per token.")]
     return {
         "state": "text",
         "plain": text,
