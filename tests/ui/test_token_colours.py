@@ -116,9 +116,11 @@ def lines_pixel(board: BoardPage, line: int) -> str:
 def test_rollouts_have_the_same_colours_and_a_click_opens_the_token(
     board: BoardPage, uids: list[str]
 ) -> None:
-    board.go(run=RUN, step=2, sample=uids[0], tab="tokens", page="rollouts").settled()
-    expect(board.page.locator(".rl-rollouts-view .label")).to_have_count(3)
+    board.go(run=RUN, step=2, sample=uids[0], tab="tokens").shows(uids[0])
     same = color(text_token(board, 0))
+    board.page.get_by_role("tab", name="Rollouts", exact=True).click()
+    expect(board.page.locator(".rl-rollouts-view .label")).to_have_count(3)
+    board.settled()
     assert {lines_pixel(board, line) for line in (1, 2)} == {same}
     lines = board.page.locator(".rl-rollouts-view .plot")
     box = lines.bounding_box()

@@ -39,15 +39,15 @@ class Rollouts {
     this.brush = element("div", "rl-brush")
     this.plot.append(this.canvas, this.brush, this.pinMark, this.cellMark)
     this.list.append(this.rowMark, this.labels, this.plot)
-    const foot = element("div", "foot")
+    const state = element("div", "state")
     this.said = element("div", "said")
     this.said.setAttribute("aria-live", "polite")
     this.zoomed = button("rl-tool rl-zoomed", "", t("Show all tokens (Esc)"), () =>
       this.zoom(0, this.longest),
     )
     this.note = element("div", "quiet")
-    foot.append(this.said, this.zoomed, this.note)
-    this.root.append(bar, this.words, head, this.list, foot)
+    state.append(this.said, this.zoomed, this.note)
+    this.root.append(bar, state, this.words, head, this.list)
     this.tip = new Tip(this.root)
     this.resizing = new ResizeObserver(() => this.palette && this.draw())
     this.resizing.observe(this.list)

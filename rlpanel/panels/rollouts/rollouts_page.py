@@ -418,7 +418,7 @@ class RolloutsPage(Viewer):
                 self.view.send({"uid": key[0], "texts": self._texts(self._lines[key])})
             elif asked["want"] == "open":
                 token = int(asked["token"])
-                self.context.selection.param.update(uid=key[0], token=token, tab="tokens", follow=False)
+                self.context.selection.param.update(uid=key[0], token=token, follow=False)
                 self.picks += 1
         except (LookupError, ValueError, TypeError):
             return

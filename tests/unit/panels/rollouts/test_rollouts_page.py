@@ -133,7 +133,7 @@ def test_a_click_opens_the_token_of_the_sample(tmp_path: Path) -> None:
     page = opened(tmp_path, *(logged(1, index) for index in range(4)))
     page.view.receive({"want": "open", "row": 1, "token": 2})
     selection = page.context.selection
-    assert (selection.uid, selection.token, selection.tab) == (data(page)["rows"][1]["uid"], 2, "tokens")
+    assert (selection.uid, selection.token, page.picks) == (data(page)["rows"][1]["uid"], 2, 1)
     assert page.view.chosen == [selection.uid, 2]
 
 
