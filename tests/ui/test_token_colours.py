@@ -144,11 +144,3 @@ def test_rollouts_are_walked_by_keys(board: BoardPage, uids: list[str]) -> None:
     expect(view.locator(".said")).to_contain_text("-7.0000 nats")
     board.press("Enter")
     board.shows(uids[1])
-
-
-def test_a_run_without_tokens_says_so_and_has_no_token_ranking(board: BoardPage, root: Path) -> None:
-    (root / "texts").mkdir()
-    append(root / "texts" / "rollout_data_rank_0.jsonl", json.dumps(sample(1, tokens=False)).encode() + b"\n")
-    board.go(run="texts", page="rollouts").settled()
-    expect(board.page.locator(".rl-rollouts-view .words")).to_contain_text("response_tokens")
-    assert "Token ranking" not in board.page.locator(".rl-pages").inner_text()

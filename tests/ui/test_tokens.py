@@ -332,7 +332,7 @@ def test_replacement_characters_are_counted(open_tokens: OpenTokens) -> None:
             "#7#8",
             "serve with --tokenizer tokenizer.json",
         ),
-        (Sample(uid="a:0", step=1, response="a <b>"), "a <b>", "Neither tokens nor token values"),
+        (Sample(uid="a:0", step=1, response="a <b>"), "a <b>", "no tokens: log response_tokens"),
         (None, "Choose a sample to read its tokens.", ""),
     ],
     ids=["tokens", "values", "ids", "text", "none"],
