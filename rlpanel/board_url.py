@@ -41,6 +41,8 @@ RUNS_PAGE = "table"
 PAGES = (RUNS_PAGE, "samples", "sample", "rollouts", "prompts", "compare", "explain", "timeline", "ranking")
 #: How the conversation shows texts.
 MODES = ("text", "raw", "tokens")
+#: What the colour scale of token metrics is taken from.
+SCALES = ("run", "step", "sample")
 #: What curves show around the mean; none in the address: what the display settings say.
 BANDS = ("auto", "se", "iqr", "std", "range", "density", "ridge", "none")
 #: Questions of the page *Explain*; what a question needs besides stands behind a colon.
@@ -165,6 +167,7 @@ KEYS = {
     "tab": UrlKey("tab", "", _one_of(*TABS)),
     "mode": UrlKey("mode", "text", _one_of(*MODES)),
     "metric": UrlKey("metric", "log_ratio"),
+    "scale": UrlKey("scale", "run", _one_of(*SCALES)),
     "explain": UrlKey("explain", "", _question),
     "band": UrlKey("band", "", _one_of(*BANDS)),
     "curves": UrlKey("curves", [], _names, _write_names),

@@ -135,8 +135,9 @@ def test_a_sample_with_nothing_beside_it_says_so(board: BoardPage) -> None:
     board.go(run="plain", step=1).settled(1)
     board.tab("Diff")
     expect(board.page.locator(".rl-compare")).to_contain_text("Nothing to compare with")
-    board.tab("Token ranking")
-    expect(board.page.locator(".rl-ranking-note")).to_contain_text("No tokens with logprobs or values")
+    board.tab("Rollouts")
+    expect(board.page.locator(".rl-rollouts-view .words")).to_contain_text("response_tokens")
+    assert "Token ranking" not in board.page.locator(".rl-pages").inner_text()
 
 
 def test_the_steps_tokens_are_ranked_as_pandas_ranks_them(board: BoardPage, root: Path) -> None:
@@ -181,7 +182,7 @@ def test_a_ranked_token_leads_to_where_it_is_largest_and_the_link_leads_there_to
     board.open(run=PPO, step=30, sample=place.uid, token=place["at"]).settled(30)
     board.shows(place.uid)
     expect(head).to_contain_text(f"#{place['at']} “{token}”")
-    expect(board.page.locator(f'[data-i="{place["at"]}"]')).to_have_class("token pinned")
+    expect(board.page.locator(f'[data-i="{place["at"]}"].pinned')).to_be_visible()
     view = board.page.locator(".rl-tokens")
     view.press("ArrowRight")  # the page's own arrow key changes the step
     expect(head).to_contain_text(f"#{place['at'] + 1} ")

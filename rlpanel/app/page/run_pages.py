@@ -5,6 +5,7 @@ A new page is one view and one line in `PAGES`, and its key in `rlpanel.board_ur
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,14 +16,15 @@ from panel.viewable import Viewable, Viewer
 from rlpanel.board_url import RUNS_PAGE
 from rlpanel.panels.compare.runs_tab import RunsTab
 from rlpanel.panels.explain.explain_tab import ExplainTab
-from rlpanel.panels.inputs.lazy_view import LazyView
+from rlpanel.panels.inputs.lazy_view import ActiveView, LazyView
 from rlpanel.panels.inputs.tab_bar import Tab, TabBar
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.prompts.prompts_page import PromptsPage
+from rlpanel.panels.rollouts.rollouts_page import RolloutsPage
 from rlpanel.panels.session.context import SAMPLE, Context
 from rlpanel.panels.timeline.rollout_spans import has_times
 from rlpanel.panels.timeline.timeline_view import TimelineTab
-from rlpanel.panels.tokens.token_ranking import TokenRanking
+from rlpanel.panels.tokens.token_ranking import TokenRanking, has_token_metrics
 from rlpanel.panels.ui import theme
 
 #: Pages that show parts of the board: all of it; grid and sample; the sample alone, which no tab opens.
@@ -30,18 +32,25 @@ OVERVIEW, SAMPLES = "", "samples"
 BOARD = (OVERVIEW, SAMPLES, SAMPLE)
 
 
-def _token_ranking(context: Context) -> TokenRanking:
-    """Make the ranking; a click on one of its tokens opens the tokens of the sample that was clicked."""
-    ranking = TokenRanking(context)
+def _opens_tokens(make: Callable[[Context], TokenRanking | RolloutsPage], context: Context) -> ActiveView:
+    """Make a view; a click on one of its tokens opens the tokens of the sample that was clicked."""
+    view = make(context)
     chosen = {"page": SAMPLES, "tab": "tokens"}
-    ranking.param.watch(lambda _: context.selection.param.update(**chosen), "picks")
-    return ranking
+    view.param.watch(lambda _: context.selection.param.update(**chosen), "picks")
+    return view
 
 
 #: All other pages, in the order of the screen.
 PAGES: tuple[Tab, ...] = (
+    Tab("rollouts", marked("Rollouts"), partial(_opens_tokens, RolloutsPage), of_step=True),
     Tab("timeline", marked("Timeline"), TimelineTab, has_times, of_step=True),
-    Tab("ranking", marked("Token ranking"), _token_ranking, of_step=True),
+    Tab(
+        "ranking",
+        marked("Token ranking"),
+        partial(_opens_tokens, TokenRanking),
+        has_token_metrics,
+        of_step=True,
+    ),
     Tab("prompts", marked("Prompts"), PromptsPage, lambda snapshot: snapshot.has_number("reward")),
     Tab("compare", marked("Compare"), RunsTab),
     Tab("explain", marked("Explain"), ExplainTab, of_step=True),

@@ -296,7 +296,7 @@ def difference_plot(differences: np.ndarray) -> dict[str, Any]:
     rounded = np.where(won | lost, differences, 0.0)
     layers = [
         Layer.from_zero(color, left, right, bins.count(rounded[chosen]))
-        for color, chosen in {"good": ~lost, "bad": lost, "muted": ~won & ~lost}.items()
+        for color, chosen in {"policy": ~lost, "reference": lost, "muted": ~won & ~lost}.items()
     ]
     where = {"from": left, "to": right, "prompts": bins.count(rounded)}
     return bar_plot(layers, tips=tips_of(left, right, where))

@@ -26,6 +26,9 @@ class ConversationView {
       choose: (name) => {
         this.model.metric = name
       },
+      chooseScale: (name) => {
+        this.model.scale = name
+      },
     })
     this.metrics = bar
     tools.append(this.modes, this.folds, bar)
@@ -105,6 +108,7 @@ class ConversationView {
   color() {
     const { sample } = this
     const requested = this.model.metric
+    scaleRows(sample?.rows ?? [], this.model.scales, this.model.scale)
     this.row = sample ? chooseRow(sample.rows, requested) : null
     const missing = this.row && this.row.name !== requested ? labelOf(this.model.metrics, requested) : ""
     this.bar.select(this.row, this.palette, missing)
@@ -307,6 +311,8 @@ export function render({ model }) {
       view.showPin()
     },
     metric: () => view.color(),
+    scale: () => view.color(),
+    scales: () => view.color(),
     token: () => view.showPin(),
     dark: () => view.theme(),
   })

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import panel as pn
 import param
 
+from rlpanel.board_url import SCALES
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.conversation.conversation_payload import PackedConversation, pack_conversation, part_text
 from rlpanel.panels.conversation.safe_markdown import markdown_html
@@ -69,6 +70,8 @@ class ConversationComponent(Component):
     dark = param.Boolean(default=True, doc="Dark or light colours.")
     metrics = param.Dict(default={}, doc="Declarations of all token metrics, logged or not.")
     traces = param.List(default=[], doc="Uid and name of each trace of the sample's episode.")
+    scale = param.Selector(default="run", objects=list(SCALES), doc="What the colour scale is taken from.")
+    scales = param.Dict(default={}, doc="Ends of the scales as `sample_scales` returns them.")
 
     _esm = read_assets(*_SCRIPTS)
     _stylesheets: ClassVar[list[str]] = [
@@ -100,6 +103,8 @@ class ConversationView(pn.viewable.Viewer):
     kl_estimator = param.Selector(
         default="kl_k3", objects=list(KL_ESTIMATORS), doc="Estimator among the metrics."
     )
+    scale = param.Selector(default="run", objects=list(SCALES), doc="What the colour scale is taken from.")
+    scales = param.Dict(default={}, doc="Ends of the scales as `sample_scales` returns them.")
     traces = param.List(default=[], doc="Uid and name of each trace of the sample's episode.")
     trace = param.String(default="", doc="Uid of the trace that was clicked.")
     opened = param.Integer(default=0, doc="Counter of the requests to show a turn in the token view.")
@@ -125,12 +130,16 @@ class ConversationView(pn.viewable.Viewer):
             token=self.token,
             dark=self.dark,
             metrics=metric_declarations(),
+            scale=self.scale,
+            scales=self.scales,
             sizing_mode="stretch_both",
         )
-        self._component.link(self, bidirectional=True, metric="metric", token="token", mode="mode")
+        self._component.link(
+            self, bidirectional=True, metric="metric", token="token", mode="mode", scale="scale"
+        )
         self._component.on_message(self._on_message)
         self.param.watch(lambda event: setattr(self._component, "traces", event.new), "traces")
-        self.param.watch(self._update_component, ["sample", "pad_token", "kl_estimator", "dark"])
+        self.param.watch(self._update_component, ["sample", "pad_token", "kl_estimator", "dark", "scales"])
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._component
@@ -143,8 +152,8 @@ class ConversationView(pn.viewable.Viewer):
         return cached_on(sample, "conversation", key, lambda: pack_conversation(sample, **options), most=1)
 
     def _update_component(self, *events: param.parameterized.Event) -> None:
-        values: dict[str, Any] = {"dark": self.dark}
-        if {event.name for event in events} - {"dark"}:
+        values: dict[str, Any] = {"dark": self.dark, "scales": self.scales}
+        if {event.name for event in events} - {"dark", "scales"}:
             self._packed = self._pack()
             values["data"] = self._packed.payload
         self._component.param.update(**values)

@@ -28,7 +28,7 @@ from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.texts.prompt_text import answer_html, extra_html, prompt_block, text_pane
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
-from rlpanel.panels.tokens.token_view import TokenView
+from rlpanel.panels.tokens.token_view import TokenView, sample_scales
 from rlpanel.panels.ui.safe_image import FULL, THUMBNAIL, BadImage, image_url
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium
@@ -41,8 +41,9 @@ from rlpanel.texts.prompt_parts import TextStyle
 
 
 def _follow_selection(view: TokenView | ConversationView, selection: Selection) -> None:
-    """Let a view follow the theme; its metric and pinned token go both ways with the selection."""
-    for name in ("metric", "token"):
+    """Let a view follow the theme; its metric, scale and pinned token go both ways with the selection."""
+    view.scale = selection.scale
+    for name in ("metric", "token", "scale"):
         selection.param.watch(lambda event: setattr(view, event.name, event.new), name)
         view.param.watch(lambda event: setattr(selection, event.name, event.new), name)
     selection.param.watch(lambda event: setattr(view, "dark", event.new), "dark")
@@ -127,6 +128,7 @@ class TokensTab(Viewer):
         )
         _follow_selection(self._tokens, selection)
         context.param.watch(self._draw, "sample")
+        context.param.watch(self._scale, "view")
         context.param.watch(self._draw_prompt, "text_conditions")
         context.display.param.watch(self._draw, [*STYLE_SETTINGS, "kl_estimator"])
         self.param.watch(self._draw, "active")
@@ -146,7 +148,13 @@ class TokensTab(Viewer):
                 pad_token=display.pad_token,
                 kl_estimator=display.kl_estimator,
                 token=self.context.selection.token,
+                scales=sample_scales(self.context.snapshot, sample),
             )
+
+    def _scale(self, *_: Any) -> None:
+        """Send the colour scales again if a new step changed them."""
+        if self.active:
+            self._tokens.scales = sample_scales(self.context.snapshot, self.context.sample)
 
     def _draw_prompt(self, *_: Any) -> None:
         if self.active:
@@ -178,6 +186,7 @@ class ConversationTab(Viewer):
         self._view.param.watch(lambda _: setattr(selection, "tab", "tokens"), "opened")
         self._view.param.watch(self._choose_trace, "trace")
         context.param.watch(self._draw, "sample")
+        context.param.watch(self._scale, "view")
         context.display.param.watch(self._draw, [*_SETTINGS])
         self.param.watch(self._draw, "active")
         self._draw()
@@ -197,8 +206,14 @@ class ConversationTab(Viewer):
                 sample=sample,
                 token=context.selection.token,
                 traces=[[uid, escape_invisible(name)] for uid, name in traces],
+                scales=sample_scales(snapshot, sample),
                 **settings,
             )
+
+    def _scale(self, *_: Any) -> None:
+        """Send the colour scales again if a new step changed them."""
+        if self.active:
+            self._view.scales = sample_scales(self.context.snapshot, self.context.sample)
 
     def _choose_trace(self, event: Any) -> None:
         if event.new:

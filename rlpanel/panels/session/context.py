@@ -18,6 +18,7 @@ from rlpanel.board_url import (
     MAX_SMOOTHING,
     MODES,
     NEWEST,
+    SCALES,
     STEP,
     write_query,
 )
@@ -63,6 +64,9 @@ class Selection(param.Parameterized):
     tab = param.String(default="", doc="Tab of the sample; empty: chosen by the sample.")
     mode = param.Selector(default="text", objects=list(MODES), doc="How the conversation shows texts.")
     metric = param.String(default="log_ratio", doc="Token metric that colours the text.")
+    scale = param.Selector(
+        default="run", objects=list(SCALES), doc="What the colour scale of token metrics is taken from."
+    )
     explain = param.String(
         default="", doc="Question of the page Explain, and what it needs behind a colon; empty: by the page."
     )

@@ -227,8 +227,8 @@ def gap_plot(gap: np.ndarray) -> dict[str, Any]:
     left, right = starts[:-1].astype(float), starts[1:].astype(float)
     height = gap[(starts[:-1] + starts[1:] - 1) // 2]
     layers = [
-        Layer.from_zero("good", left, right, np.maximum(height, 0)),
-        Layer.from_zero("bad", left, right, np.minimum(height, 0)),
+        Layer.from_zero("policy", left, right, np.maximum(height, 0)),
+        Layer.from_zero("reference", left, right, np.minimum(height, 0)),
     ]
     return bar_plot(
         layers, labels=False, tips=tips_of(left, right, {"sample": starts[:-1] + 1, "gap": height})

@@ -1,8 +1,10 @@
 """Colours, fonts and plot styling that all views share.
 
-A colour has one meaning everywhere: policy orange, reference blue, KL yellow, length violet, entropy green;
-green and red mean good and bad. Views use the colours' names; this module defines their values in the dark
-and light theme. Each has a contrast of at least 4.5 to all backgrounds (WCAG level AA), except "faint".
+A colour has one meaning everywhere: policy orange, reference blue, KL yellow, length violet, uncertainty
+(entropy, surprisal, probability) pink; teal and red mean good and bad. What lies above a neutral value is
+orange and what lies below is blue: log-ratios, advantages, won and lost prompts. Views use the colours'
+names; this module defines their values in the dark and light theme. Each has a contrast of at least 4.5 to
+all backgrounds (WCAG level AA), except "faint". `TOLD_APART` lists the colours that differ for every reader.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ DARK = {
     "reference": "#6fb1ff",
     "kl": "#e6c34a",
     "length": "#b79cff",
-    "entropy": "#63d2a6",
-    "good": "#58c98b",
-    "bad": "#ff6b6b",
+    "entropy": "#e88bc4",
+    "good": "#3fcfc4",
+    "bad": "#ff6060",
 }
 LIGHT = {
     "bg": "#f6f7f9",
@@ -45,8 +47,8 @@ LIGHT = {
     "reference": "#2468c4",
     "kl": "#846300",
     "length": "#6d4cd0",
-    "entropy": "#187a53",
-    "good": "#1a7a48",
+    "entropy": "#a8327f",
+    "good": "#00757a",
     "bad": "#c42c39",
 }
 
@@ -55,6 +57,15 @@ FONT = (
     '"Microsoft YaHei", sans-serif, "Noto Color Emoji"'
 )
 MONO = '"JetBrains Mono", ui-monospace, "SF Mono", Menlo, Consolas, "Noto Sans Mono CJK SC", monospace'
+
+
+#: Colours that stand side by side with different meanings. They differ also without red or green cones.
+TOLD_APART = (
+    ("policy", "reference", "muted"),  # above, below, equal; won, lost, tied
+    ("policy", "reference", "good"),  # groups with signal, all low, all high
+    ("good", "bad"),
+    ("reference", "bad"),
+)
 
 
 def palette(dark: bool) -> dict[str, str]:
