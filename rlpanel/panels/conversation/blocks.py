@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,8 @@ from rlpanel.texts.display_text import escape_invisible
 from rlpanel.texts.written_call import is_unreadable, written_call
 
 _ASSISTANT = "assistant"
+#: The tool's name in a call whose JSON cannot be read.
+_NAME = re.compile(r'"name"\s*:\s*"([^"]{1,80})"')
 
 
 @dataclass
@@ -189,6 +192,8 @@ def _block(message: Mapping[str, Any], position: int, *, given: bool, span: Span
 def _call(call: Mapping[str, Any]) -> ToolCallBlock:
     name, arguments = call["name"], call["arguments"]
     unreadable = name == UNREADABLE or is_unreadable(arguments)
+    if name == UNREADABLE and (found := _NAME.search(arguments)):
+        name = found[1]
     return ToolCallBlock(
         name=escape_invisible(name),
         text=escape_invisible(arguments if unreadable else written_call(name, arguments)),
