@@ -5,7 +5,7 @@ export function render({ model }) {
   const bar = element("div", "tabs")
   bar.setAttribute("role", "tablist")
   const more = element("details", "more")
-  const summary = element("summary", "tab", `${t("more")} ▾`)
+  const summary = element("summary", "tab", t("more ▾"))
   const list = element("div", "list")
   more.append(summary, list)
   const stop = closeOnEscape(more, summary)

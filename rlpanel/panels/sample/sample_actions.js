@@ -5,7 +5,7 @@ export function render({ model, el }) {
   const box = element("div", "actions")
   const chip = element("span", "chip")
   const menu = element("details", "menu")
-  const summary = element("summary", "", `${t("tag, copy, save")} ▾`)
+  const summary = element("summary", "", t("tag, copy, save ▾"))
   summary.title = t("Tag and note of the sample, copies and files of it")
   const panel = element("div", "panel")
   menu.append(summary, panel)
