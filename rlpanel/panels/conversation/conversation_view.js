@@ -11,6 +11,8 @@ const MODE_NAMES = {
 const SETTLING = 12
 /** Milliseconds of rest after which the server learns which turn is in sight. */
 const RESTING = 400
+/** Pixels of the conversation that must be in the window, else the page scrolls to it. */
+const SEEN = 240
 
 class ConversationView {
   constructor(model) {
@@ -182,7 +184,9 @@ class ConversationView {
   #goStop(stop) {
     if (stop.isAsked) {
       this.#choose()
-      this.root.scrollIntoView({ block: "nearest" })
+      const { top, bottom } = this.list.getBoundingClientRect()
+      const isSeen = top < window.innerHeight - SEEN && bottom > SEEN
+      if (!isSeen) this.root.scrollIntoView({ block: "nearest" })
     }
     const message = this.messages[stop.message]
     if (stop.kind === "hit") {

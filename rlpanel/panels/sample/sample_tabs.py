@@ -214,7 +214,7 @@ class ConversationTab(Viewer):
     def _keep_turn(self, *_: Any) -> None:
         """Let the address name the turn in sight; a reader who went there keeps the sample."""
         view, selection = self._view, self.context.selection
-        if view.chosen and view.turn and selection.follow and view.sample is not None:
+        if view.chosen and view.turn and not selection.uid and view.sample is not None:
             selection.param.update(uid=view.sample.uid, follow=False, turn=view.turn)
         elif view.sample is self.context.sample:
             selection.turn = view.turn
