@@ -265,7 +265,7 @@ def test_of_200_turns_only_those_in_view_are_drawn(board: BoardPage) -> None:
     assert talk.calls.count() < 30
     rows = talk.root.locator(".outline .row")
     expect(rows.locator(".failed", has_text="!")).to_have_count(10)
-    expect(rows).to_have_count(2 + 2 * 10)  # given, turn 1, each error and what is before it, the end
+    expect(rows).to_have_count(3 + 2 * 10)  # given, turn 1, each error and what is before it, the end
     rows.first.focus()
     board.press("End")
     expect(talk.message("assistant 101")).to_be_in_viewport()
