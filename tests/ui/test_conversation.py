@@ -131,7 +131,8 @@ def test_samples_with_turns_open_as_conversation_and_others_as_tokens(open_board
     board.go(run="plain").settled()
     expect(board.page.get_by_role("tab", name="Tokens", selected=True)).to_be_visible()
     board.tab("Text")
-    board.go(run="agent").settled()
+    board.until(lambda: "tab=reference" in board.page.url, "the address names the tab")
+    board.go(run="agent", tab="reference").settled()
     expect(board.page.get_by_role("tab", name="Text", selected=True)).to_be_visible()
 
 
