@@ -11,8 +11,8 @@ const MODE_NAMES = {
 const SETTLING = 12
 /** Milliseconds of rest after which the server learns which turn is in sight. */
 const RESTING = 400
-/** Pixels of the conversation that must be in the window, else the page scrolls to it. */
-const SEEN = 240
+/** Pixels of the window's lower end that are too few to read what begins there. */
+const UNREAD = 80
 
 class ConversationView {
   constructor(model) {
@@ -168,8 +168,16 @@ class ConversationView {
     const { turn } = this.model
     if (this.sent.delete(turn)) return // the answer to what the reader did
     this.reported = turn
-    if (turn) this.#goTurn(turn, true)
-    else if (this.untouched) this.#land() // it was the turn of the sample before
+    if (turn) {
+      this.#goTurn(turn, true)
+      return
+    }
+    // Another sample, or an address without a turn: the beginning, as for a reader who has not moved.
+    this.untouched = true
+    this.pinned = -1
+    this.settling = null
+    this.stops.forget()
+    this.#land()
   }
 
   /** Note that the reader has chosen a place: the board keeps the sample then. */
@@ -191,12 +199,7 @@ class ConversationView {
 
   /** Show a hit, an error or a reward. */
   #goStop(stop) {
-    if (stop.isAsked) {
-      this.#choose()
-      const { top, bottom } = this.list.getBoundingClientRect()
-      const isSeen = top < window.innerHeight - SEEN && bottom > SEEN
-      if (!isSeen) this.root.scrollIntoView({ block: "nearest" })
-    }
+    if (stop.isAsked) this.#choose()
     const message = this.messages[stop.message]
     if (stop.kind === "hit") {
       message.open(stop.hit)
@@ -218,6 +221,7 @@ class ConversationView {
   #settle(message, find, share) {
     if (!message.drawn) message.draw()
     this.pinned = message.index
+    const isAsked = this.chosen // the page scrolls too
     const turn = {}
     this.settling = turn
     const step = (frames) => {
@@ -228,8 +232,13 @@ class ConversationView {
       const above = isInside ? message.headHeight : share * this.list.clientHeight
       const wanted = target.getBoundingClientRect().top - top - above
       if (Math.abs(wanted) > 1) this.list.scrollTop += wanted
-      if (frames) requestAnimationFrame(() => step(frames - 1))
-      else this.settling = null
+      if (frames) {
+        requestAnimationFrame(() => step(frames - 1))
+        return
+      }
+      this.settling = null
+      const { top: y } = target.getBoundingClientRect()
+      if (isAsked && (y < 0 || y > window.innerHeight - UNREAD)) target.scrollIntoView({ block: "nearest" })
     }
     step(SETTLING)
     this.target = { message, find, share }

@@ -70,6 +70,12 @@ class TurnStops {
     this.go(stop)
   }
 
+  /** Forget which stop was shown last. */
+  forget() {
+    this.last = null
+    this.#draw()
+  }
+
   #draw() {
     for (const [kind, group, count] of this.groups) {
       const stops = this.lists[kind]
