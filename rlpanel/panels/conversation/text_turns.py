@@ -215,8 +215,8 @@ def _take_reasoning(parts: dict[str, Any]) -> None:
 def _read_calls(text: str) -> Iterator[dict[str, Any]]:
     """Yield the tool calls that a model wrote as JSON or by tags; a broken one keeps its text."""
     if function := _FUNCTION.match(text):
-        arguments = dict(_PARAMETER.findall(function[2]))
-        yield {"name": function[1], "arguments": json.dumps(arguments, ensure_ascii=False)}
+        named = dict(_PARAMETER.findall(function[2]))
+        yield {"name": function[1], "arguments": json.dumps(named, ensure_ascii=False)}
         return
     try:
         value = json.loads(text)
