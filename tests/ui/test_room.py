@@ -297,7 +297,7 @@ def test_a_colleague_sees_the_state_of_every_control(
     board.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     board.rows.nth(2).click()
     board.tab("Conversation")
-    board.page.get_by_role("button", name="Raw").click()
+    board.page.locator("[data-mode=raw]").click()
     compare("sample, tab and mode")
     for setting, option in (("Band", "density"), ("KL estimator", "k2"), ("Align by", "samples seen")):
         board.choose(setting, option)
@@ -310,7 +310,7 @@ def test_a_colleague_sees_the_state_of_every_control(
     board.settled()
     compare("settings")
     board.tab("Samples")
-    board.page.get_by_role("button", name="▽").click()
+    board.page.get_by_role("button", name="Filter single columns").click()
     fields = board.page.locator(".rl-grid .tabulator-header-filter input")
     fields.last.fill("2")
     fields.last.press("Enter")

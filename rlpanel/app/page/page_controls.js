@@ -20,7 +20,7 @@ function help(keys) {
 
 /** Button that copies the address of what is shown, and says what it holds. */
 function share(model) {
-  const details = element("details", "rl-help rl-share")
+  const details = element("details", "rl-share")
   const summary = element("summary", "pill")
   summary.append(element("span", "mark", "⤴"), element("span", "word", t("share link")))
   summary.setAttribute("aria-label", t("share link"))
