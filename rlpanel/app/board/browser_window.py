@@ -20,6 +20,9 @@ KEYS = {
     "f": marked("filter samples"),
     "m": marked("give the sample the whole page; Esc returns"),
     "?": marked("show or hide this list"),
+    marked("in a conversation"): marked(
+        "n hit, e error, r reward that is not 0, with Shift the one before; [ ] message, / find here"
+    ),
     marked("in the token view"): marked("← → token, Shift ← → outlier, / search, Esc unselects the token"),
 }
 

@@ -7,7 +7,9 @@ export function render({ model }) {
   const draw = () => {
     const [finding, ...others] = model.found
     if (!finding) {
-      const text = model.checked ? t("No finding in the newest complete steps") : t("The rules check the run …")
+      const text = model.checked
+        ? t("No finding in the newest complete steps")
+        : t("The rules check the run …")
       line.replaceChildren(element("span", "none", text))
       return
     }
