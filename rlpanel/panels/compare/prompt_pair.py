@@ -13,7 +13,8 @@ import panel as pn
 
 from rlpanel.analysis.run_comparison import ComparedRun, RunComparison
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html
+from rlpanel.panels.compare.text_pair import NOW_CHARS, DiffSide
+from rlpanel.panels.compare.turn_pair import rollouts_html
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
@@ -123,7 +124,7 @@ class PromptPair:
             "reference", there.response,
             self._rewards[1], there.response_tokens, self._reward_name,
         )  # fmt: skip
-        results = diff_html(left, right, settings_style(self.context.display))
+        results = rollouts_html(self._samples, (left, right), settings_style(self.context.display))
         if len(here.response or "") + len(there.response or "") <= NOW_CHARS:
             self._show_diff(next(results))
         else:

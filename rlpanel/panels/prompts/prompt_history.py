@@ -14,7 +14,8 @@ from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
-from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html, response_side
+from rlpanel.panels.compare.text_pair import NOW_CHARS, DiffSide, response_side
+from rlpanel.panels.compare.turn_pair import rollouts_html
 from rlpanel.panels.export.card_export import CardExport, file_name
 from rlpanel.panels.export.card_head import CardHead, titled_plot
 from rlpanel.panels.language.labels import tr
@@ -273,4 +274,4 @@ def _read_diff(index: RunIndex, view: RunView, row: int, sample: Sample, style: 
         previous.response,
         previous.reward,
     )
-    yield from diff_html(response_side(sample), side, style)
+    yield from rollouts_html((sample, previous), (response_side(sample), side), style)
