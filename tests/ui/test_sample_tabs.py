@@ -105,6 +105,7 @@ def test_the_group_and_another_step_are_laid_beside_and_one_click_away(board: Bo
     board.go(run="texts", step=1).settled(1)
     board.tab("Diff")
     head = board.page.locator(".rl-compare h5").nth(1)
+    choose(board.page, ".rl-against", "Another sample of the group (1)")
     expect(head).to_contain_text("Rollout 2 of 2")
     expect(board.page.locator(".rl-compare")).to_contain_text("the highest reward of the group")
     expect(board.page.locator(".rl-compare .sides > div").nth(1)).to_have_text("the cat ran")
