@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import panel as pn
 import param
@@ -17,12 +17,10 @@ from panel.viewable import Viewer
 from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
 from rlpanel.panels.compare.response_diff import ResponseDiff
-from rlpanel.panels.compare.runs_tab import RunsTab
 from rlpanel.panels.conversation.conversation_payload import has_turns
 from rlpanel.panels.conversation.conversation_view import ConversationView, unplayed
-from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.groups.groups_tab import GroupsTab
-from rlpanel.panels.inputs.lazy_view import ActiveView
+from rlpanel.panels.inputs.tab_bar import Tab
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.prompts.prompts_tab import PromptsTab
 from rlpanel.panels.samples.episode_traces import traces_of
@@ -30,9 +28,6 @@ from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.texts.prompt_text import answer_html, extra_html, prompt_block, text_pane
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
-from rlpanel.panels.timeline.rollout_spans import has_times
-from rlpanel.panels.timeline.timeline_view import TimelineTab
-from rlpanel.panels.tokens.token_ranking import TokenRanking
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.panels.ui.safe_image import FULL, THUMBNAIL, BadImage, image_url
 from rlpanel.schema import Sample
@@ -177,7 +172,10 @@ class ConversationTab(Viewer):
         # Panel draws a component again that was hidden itself, so that its players would go on.
         self._column = pn.Column(self._view, sizing_mode="stretch_both", margin=(8, 14))
         _follow_selection(self._view, selection)
-        self._view.param.watch(lambda _: setattr(context, "tab", "tokens"), "opened")
+        self._view.mode = selection.mode
+        selection.param.watch(lambda event: setattr(self._view, "mode", event.new), "mode")
+        self._view.param.watch(lambda event: setattr(selection, "mode", event.new), "mode")
+        self._view.param.watch(lambda _: setattr(selection, "tab", "tokens"), "opened")
         self._view.param.watch(self._choose_trace, "trace")
         context.param.watch(self._draw, "sample")
         context.display.param.watch(self._draw, [*_SETTINGS])
@@ -243,52 +241,15 @@ def _image_address(
         yield str(error)
 
 
-class Tab(NamedTuple):
-    """One tab of the sample panel.
-
-    Attributes
-    ----------
-    key : str
-        Its name in code, as `Context.tab` holds it.
-    title : str
-        Its label on screen.
-    about : str
-        What it shows something of: the sample, its step or its run.
-    make : callable
-        Makes its view when the tab is first opened. The view has a parameter ``active`` and does nothing
-        while that is False.
-    applies : callable
-        Returns whether a run logs what the tab shows; the tab is left out if not.
-    """
-
-    key: str
-    title: str
-    about: str
-    make: Callable[[Context], ActiveView]
-    applies: Callable[[Snapshot], bool] = lambda _: True
-
-
-def _token_ranking(context: Context) -> TokenRanking:
-    """Make the ranking; a click on one of its tokens opens the tokens of the sample that was clicked."""
-    ranking = TokenRanking(context)
-    ranking.param.watch(lambda _: setattr(context, "tab", "tokens"), "picks")
-    return ranking
-
-
 #: All tabs, in the order of the screen.
 TABS: tuple[Tab, ...] = (
-    Tab("conversation", marked("Conversation"), marked("sample"), ConversationTab),
-    Tab("tokens", marked("Tokens"), marked("sample"), TokensTab),
-    Tab("reference", marked("Text"), marked("sample"), ReferenceTab),
-    Tab("diff", marked("Diff"), marked("sample"), ResponseDiff),
-    Tab("group", marked("Group"), marked("sample"), GroupsTab),
-    Tab("prompt", marked("History"), marked("sample"), PromptsTab),
-    Tab("ranking", marked("Token ranking"), marked("step"), _token_ranking),
-    Tab("timeline", marked("Timeline"), marked("step"), TimelineTab, has_times),
-    Tab("runs", marked("Compare runs"), marked("run"), RunsTab),
-    Tab("explain", marked("Explain"), marked("run"), ExplainTab),
+    Tab("conversation", marked("Conversation"), ConversationTab),
+    Tab("tokens", marked("Tokens"), TokensTab),
+    Tab("reference", marked("Text"), ReferenceTab),
+    Tab("diff", marked("Diff"), ResponseDiff),
+    Tab("group", marked("Group"), GroupsTab),
+    Tab("prompt", marked("History"), PromptsTab),
 )
-
 
 #: Tab that is open by default, and the one for a sample with several turns or without tokens.
 _DEFAULT, _DEFAULT_OF_TEXTS = "tokens", "conversation"
