@@ -84,14 +84,14 @@ def _nearest(index: RunIndex, snapshot: Snapshot, sample: Sample, rows: np.ndarr
         read = read[: len(read) // 2]
     own = sample.response or ""
     texts = [texts.get("response", "") for texts in read_texts(index, snapshot, read)]
-    shared = [_shared_characters(own, text) for text in texts]
+    shared = [shared_characters(own, text) for text in texts]
     said = tr("of {count:,} with it, the one that stays the same for longest", count=count)
     if len(read) < count:
         said += tr(" among the first {read:,}", read=len(read))
     return int(read[int(np.argmax(shared))]), said
 
 
-def _shared_characters(left: str, right: str) -> int:
+def shared_characters(left: str, right: str) -> int:
     """Return the length of the common beginning; each comparison halves the rest of a long text."""
     least, most = 0, min(len(left), len(right))
     while least < most:

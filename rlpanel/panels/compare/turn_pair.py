@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from rlpanel.panels.compare.turn_alignment import (
     response_blocks,
     totals,
 )
-from rlpanel.panels.conversation.blocks import MessageBlock, ToolCallBlock
+from rlpanel.panels.conversation.blocks import MessageBlock
 from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
@@ -34,18 +33,14 @@ OPEN_LINES = 8
 _TOOLS_NAMED = 6
 
 
-def turns_html(left: DiffSide, right: DiffSide, found: TurnAlignment) -> Iterator[str]:
-    """Yield the two rollouts as HTML: a single result, as `BackgroundTask` expects an iterator."""
-    yield _Page(found).html(left, right)
-
-
 def rollouts_html(
     samples: tuple[Sample, Sample], sides: tuple[DiffSide, DiffSide], style: TextStyle
 ) -> Iterator[str]:
     """Yield two responses side by side: by turns if one of them has several, else by words or tokens."""
     left, right = (response_blocks(sample, style.pad_token) for sample in samples)
     if has_several(left) or has_several(right):
-        yield from turns_html(*sides, align_turns(left, right))
+        seconds = [sample.columns.get("seconds", math.nan) for sample in samples]
+        yield _Page(align_turns(left, right), (seconds[0], seconds[1])).html(*sides)
     else:
         yield from diff_html(*sides, style)
 
@@ -53,8 +48,8 @@ def rollouts_html(
 class _Page:
     """The HTML of one comparison; it counts the characters that are left."""
 
-    def __init__(self, found: TurnAlignment) -> None:
-        self._found, self._left = found, BUDGET
+    def __init__(self, found: TurnAlignment, seconds: tuple[float, float]) -> None:
+        self._found, self._seconds, self._left = found, seconds, BUDGET
         self._titles = ("", "")
 
     def html(self, left: DiffSide, right: DiffSide) -> str:
@@ -62,7 +57,8 @@ class _Page:
         first = len(found.rows) if found.parting is None else found.parting
         rows = found.rows[first : first + MAX_ROWS]
         self._titles = left.title, right.title
-        body = [head_html(_with_numbers(left, found.left)), head_html(_with_numbers(right, found.right))]
+        sides = zip((left, right), (found.left, found.right), self._seconds, strict=True)
+        body = [head_html(_with_numbers(*side)) for side in sides]
         body.append(self._before(first))
         body.append(self._parting(first))
         for place, (a, b, same) in enumerate(rows):
@@ -161,25 +157,13 @@ class _Page:
         return html
 
 
-def call_text(call: ToolCallBlock) -> str:
-    """Return a call as one writes it: ``add(a=5, b=1)``."""
-    try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):
-        return f"{call.name}({call.arguments})"
-    values = (f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items())
-    return f"{call.name}({', '.join(values)})"
-
-
 def _deed_html(block: MessageBlock) -> str:
     return f"<li><b>{_label(block)}</b> {safe_text(shorten(deed_line(block), 200))}</li>"
 
 
 def deed_line(block: MessageBlock) -> str:
     """Return what a message does in one line: its calls, else the beginning of its text."""
-    return one_line("; ".join(map(call_text, block.calls)) or block.text or block.reasoning)
+    return one_line("; ".join(call.text for call in block.calls) or block.text or block.reasoning)
 
 
 def _texts(block: MessageBlock | None) -> dict[str, str]:
@@ -188,7 +172,7 @@ def _texts(block: MessageBlock | None) -> dict[str, str]:
         return {}
     parts = {"reasoning": block.reasoning, "text": block.text}
     for place, call in enumerate(block.calls):
-        parts[f"call:{place}"] = call_text(call)
+        parts[f"call:{place}"] = call.text
         parts[f"result:{place}"] = call.result.text if call.result is not None else ""
     return {name: text for name, text in parts.items() if text.strip()}
 
@@ -199,7 +183,7 @@ def _comparable(here: MessageBlock | None, there: MessageBlock | None) -> set[st
     if here is not None and there is not None:
         for place, (own, other) in enumerate(zip(here.calls, there.calls, strict=False)):
             parts |= {f"call:{place}"} if own.name == other.name else set()
-            parts |= {f"result:{place}"} if call_text(own) == call_text(other) else set()
+            parts |= {f"result:{place}"} if own.text == other.text else set()
     return parts
 
 
@@ -240,14 +224,14 @@ def _tools(blocks: Sequence[MessageBlock]) -> str:
     return ", ".join([*named, "…"] if len(counted) > _TOOLS_NAMED else named)
 
 
-def _with_numbers(side: DiffSide, blocks: Sequence[MessageBlock]) -> DiffSide:
+def _with_numbers(side: DiffSide, blocks: Sequence[MessageBlock], seconds: float) -> DiffSide:
     """Return a side whose heading has the rollout's own numbers."""
     own = totals(blocks)
     parts = [trn("{count:,} turn", "{count:,} turns", own.turns)]
     if own.calls:
         parts.append(trn("{count:,} failed call", "{count:,} failed calls", own.failed))
-    if not math.isnan(own.seconds):
-        parts.append(f"{number(own.seconds)} s")
+    if not math.isnan(seconds):
+        parts.append(f"{number(seconds)} s")
     return replace(side, location=" · ".join([*parts, *([side.location] if side.location else [])]))
 
 
@@ -258,7 +242,7 @@ def _table(turn: int, titles: tuple[str, str], here: TurnTotals, there: TurnTota
         (tr("calls"), here.calls, there.calls, False),
         (tr("failed calls"), here.failed, there.failed, False),
         (tr("sum of turn rewards"), here.reward, there.reward, True),
-        (tr("seconds"), here.seconds, there.seconds, False),
+        (tr("logged seconds"), here.seconds, there.seconds, False),
     ]
     shown = [row for row in rows if not (math.isnan(row[1]) and math.isnan(row[2]))]
     heads = "".join(f"<th>{safe_text(name)}</th>" for name, *_ in shown)

@@ -29,7 +29,7 @@ def turn(number: int, tool: str = "", arguments: str = "{}", *, failed: bool = F
          reasoning: str = "") -> MessageBlock:  # fmt: skip
     """Return a turn of the policy with at most one call."""
     result = ToolResult("result", failed, inferred=False, seconds=0.5)
-    calls = [ToolCallBlock(tool, arguments, result=result)] if tool else []
+    calls = [ToolCallBlock(tool, f"{tool}({arguments})", arguments, result=result)] if tool else []
     return MessageBlock("assistant", turn=number, text=text, reasoning=reasoning, calls=calls)
 
 

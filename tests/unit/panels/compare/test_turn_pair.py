@@ -46,7 +46,7 @@ def test_the_turn_where_they_part_is_said_with_the_numbers_from_there_on() -> No
     assert 'read(query="q")' in said
     assert "same until turn 2" in said
     assert "first different turn: 3, another tool" in said
-    table = "from turn 3 on turns calls failed calls sum of turn rewards seconds"
+    table = "from turn 3 on turns calls failed calls sum of turn rewards logged seconds"
     assert f"{table} Response 2 2 1 −0.5 4 Response 1 1 0 +0.25 2" in said
 
 
