@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.factories import append, sample
-from tests.ui.board import BoardPage, cells_of
+from tests.ui.board import BoardPage
 
 pytestmark = pytest.mark.slow
 PAYLOAD = "<img src=x onerror=\"window.ran = 'siblings'\">"
@@ -42,7 +42,9 @@ def runs(root: Path) -> None:
         for at, (reward, tools, status) in enumerate(rollouts)
     ]  # fmt: skip
     (root / "agents").mkdir()
-    append(root / "agents" / "rollout_data_rank_0.jsonl", *(json.dumps(each).encode() + b"\n" for each in lines))
+    append(
+        root / "agents" / "rollout_data_rank_0.jsonl", *(json.dumps(each).encode() + b"\n" for each in lines)
+    )
 
 
 @pytest.mark.parametrize("width", [390, 1024, 1440, 1920])

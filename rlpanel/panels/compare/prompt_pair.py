@@ -180,9 +180,17 @@ PAGE = 5
 _NUMBERS = ("here", "there", "difference", "n here", "n there", "step here", "step there")
 #: Column that marks the prompts of the win rate; shown if a best step was chosen by the other prompts.
 _USED = "used"
-_TITLES = {"difference": "Δ", "n here": "n", "n there": "n", "step here": "step", "step there": "step"}
-#: Width of a column in pixels, by the first word of its name.
-_WIDTHS = {"n": 46, "step": 66, _USED: 66}
+#: Head above a column, and its own.
+_HEADS = {
+    "here": (marked("reward"), marked("here")),
+    "there": (marked("reward"), marked("there")),
+    "difference": (marked("reward"), marked("difference")),
+    "n here": (marked("samples"), marked("here")),
+    "n there": (marked("samples"), marked("there")),
+    "step here": (marked("step"), marked("here")),
+    "step there": (marked("step"), marked("there")),
+    _USED: ("", _USED),
+}
 _TIPS = {
     "here": marked("Mean of the compared reward over the prompt's samples in this run."),
     "there": marked("Mean of the compared reward over the prompt's samples in the other run."),
@@ -215,7 +223,7 @@ class PromptTable:
             page_size=PAGE,
             pick=self._pick,
             empty=tr("The runs have no prompt in common"),
-            height=PAGE * ROW_HEIGHT + 62,
+            height=PAGE * ROW_HEIGHT + 88,
             sizing_mode="stretch_width",
             margin=(4, 8),
             css_classes=["rl-pairs"],
@@ -241,12 +249,14 @@ class PromptTable:
 
 
 def _column(name: str) -> DataColumn:
+    group, title = _HEADS[name]
     return DataColumn(
         name,
-        _TITLES.get(name, name),
+        tr(title),
         tip=tr(_TIPS[name]),
-        width=_WIDTHS.get(name.partition(" ")[0], 70),
+        width=94 if name == "difference" else 70,
         align="center" if name == _USED else "right",
+        group=tr(group),
     )
 
 

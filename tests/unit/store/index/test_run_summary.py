@@ -10,9 +10,19 @@ import numpy as np
 import pytest
 
 from rlpanel.settings import Reading
+from rlpanel.sources.discovery.directory import discover
 from rlpanel.store.cache.run_cache import save_text
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.run_summary import FILE, TREND_POINTS, VERSION, RunSummaries, RunSummary, summarize
+from rlpanel.store.index.run_summary import (
+    FILE,
+    TREND_POINTS,
+    VERSION,
+    RunSummaries,
+    RunSummary,
+    last_prompts,
+    most_shared,
+    summarize,
+)
 from tests.factories import append, line, write_run
 from tests.limits import SAVED
 
@@ -191,3 +201,15 @@ def test_what_the_process_knows_is_not_replaced_by_what_was_saved(tmp_path: Path
     index.summaries.note(index.path, newer)
     list(index.summaries.read_saved([index.path]))
     assert index.summaries.of(index.path) == newer
+
+
+def test_the_run_whose_last_lines_share_most_prompts_is_found(tmp_path: Path) -> None:
+    for name, prompts in {"own": "abcd", "one": "axyz", "most": "abcz", "none": "uvwx"}.items():
+        (tmp_path / name).mkdir()
+        append(tmp_path / name / LOG, *(line(1, index=at, prompt=text) for at, text in enumerate(prompts)))
+    runs = {run.name: run for run in discover(tmp_path)}
+    own = read(tmp_path / "own").snapshot.prompts()
+    assert sorted(own.tolist()) == last_prompts(runs["own"]).tolist()
+    assert list(most_shared(own, [runs["none"], runs["one"], runs["most"]])) == ["most"]
+    assert list(most_shared(own, [runs["none"]])) == [""]
+    assert list(most_shared(own, [])) == [""]
