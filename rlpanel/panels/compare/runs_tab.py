@@ -59,6 +59,7 @@ class RunsTab(Viewer):
         self._started, self._duration = 0.0, 0.0
         self._prompts: tuple[tuple[object, ...], Prompts] | None = None
         self._chosen = -1
+        self._proposed: str | None = None  # a run that nobody chose
         self._updating = False
         self._work: BackgroundTask[RunComparison] = BackgroundTask(self._show, context.threads.views)
         self._looking: BackgroundTask[str] = BackgroundTask(self._propose, context.threads.views)
@@ -110,41 +111,51 @@ class RunsTab(Viewer):
     # -- choosing --------------------------------------------------------------------------------
 
     def _update_runs(self, *_: Any) -> None:
-        """List the runs; until one is chosen, propose one that shares prompts."""
+        """List the runs; until one is chosen, propose a ticked one, or one that shares prompts."""
         if not self.active:
             return
         context, selection = self.context, self.context.selection
         labels = run_labels(context.runs)
         others = {label: name for name, label in labels.items() if name != selection.run}
-        options = {tr("This run, at other steps"): selection.run, **others}
-        chosen = selection.compared_run if selection.compared_run in options.values() else ""
+        ticked = [name for name in selection.overlay_runs if name in others.values()]
+        if selection.compared_run not in (selection.run, *others.values()):
+            self._proposed = None
+            if ticked or not others:
+                self._compare_with(ticked[0] if ticked else selection.run)
+                return  # this is called again for that run
+        # The proposal has an entry of its own: a select must not change while the browser still builds it.
+        options = {tr("Proposed run"): "", tr("This run, at other steps"): selection.run, **others}
+        chosen = "" if self._proposed == selection.compared_run else selection.compared_run
         self._updating = True
-        self._against.param.update(options=options, value=chosen or selection.run)
+        self._against.param.update(options=options, value=chosen if chosen in options.values() else "")
         self._updating = False
-        if chosen:
+        if selection.compared_run in options.values() and selection.compared_run:
             self._draw()
-        elif ticked := [name for name in selection.overlay_runs if name in others.values()]:
-            self._propose(ticked[0])
         else:
             self._show_note(tr("Looking for the run that shares most prompts …"))
             runs = [info for info in context.runs if info.name in others.values()][:MAX_LOOKED_AT]
-            prompts = context.snapshot.prompts(context.snapshot.alive_rows)
-            self._looking.start(most_shared(prompts, runs))
+            self._looking.start(most_shared(context.snapshot.prompts(context.snapshot.alive_rows), runs))
 
     def _propose(self, run: str) -> None:
-        """Compare with a run, or with this one if none shares prompts; unless one was chosen since."""
-        if not self.context.selection.compared_run:
-            self._choose_run(run or self.context.selection.run)
+        """Compare with the run that shares most prompts; with this one where none does, at the next tick.
 
-    def _choose_run(self, run: str) -> None:
+        That one changes a field as well, which the browser may still build.
+        """
+        self._proposed = run or self.context.selection.run
+        if run and not self.context.selection.compared_run:
+            self._compare_with(run)
+
+    def _compare_with(self, run: str) -> None:
         """Compare with a run; this one is compared with the first step of each prompt."""
         selection = self.context.selection
         same = run == selection.run and selection.samples_here == selection.samples_there
         selection.param.update(compared_run=run, **({"samples_there": FIRST} if same else {}))
 
     def _on_run_choice(self, event: Any) -> None:
-        if not self._updating and event.new:
-            self._choose_run(event.new)
+        if not self._updating:
+            self._proposed = None
+            self._looking.stop()
+            self._compare_with(event.new or "")
 
     def _choose(self, pair: int) -> None:
         comparison, self._chosen = self._comparison, pair
@@ -183,6 +194,8 @@ class RunsTab(Viewer):
 
     def _draw_again(self, *_: Any) -> None:
         """Repeat the comparison while the runs grow, limited to a share of the time."""
+        if self.active and self._proposed and not self.context.selection.compared_run:
+            self._compare_with(self._proposed)
         runs = self._runs() if self.active else None
         due = time.monotonic() - self._started > self._duration / _SHARE
         if runs is not None and due and self._key_of(*runs) != self._key:
