@@ -55,10 +55,12 @@ def test_the_place_where_rollouts_part_is_in_sight(board: BoardPage, width: int)
     view = board.page.locator(".rl-compare")
     lines = view.locator(".line")
     expect(lines).to_have_text(["same until turn 23", "first different turn: 24, another tool"])
-    inner = view.locator(".turn.parting").first.bounding_box()
-    assert inner is not None
+    parting = view.locator(".turn.parting").first
     if width > 1000:  # a phone scrolls the whole page
-        assert inner["y"] + 60 < 900
+        in_sight = (
+            "turn => { const { top, height } = turn.getBoundingClientRect(); return height && top < 840 }"
+        )
+        board.until(lambda: parting.evaluate(in_sight), "the turn is in sight")
     table = view.locator("table")
     expect(table.locator("tr").nth(1).locator("td").nth(2)).to_have_text("40")
     expect(table.locator("tr").nth(2).locator("td").nth(2)).to_have_text("0")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from rlpanel.errors import SampleNotFound
 from rlpanel.metrics.reward import EQUAL_WITHIN
-from rlpanel.panels.language.labels import tr
+from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.texts.sample_texts import READ_NOW, read_texts, unread_bytes
 from rlpanel.schema import Sample
 from rlpanel.store.index.run_index import RunIndex
@@ -89,6 +91,23 @@ def _nearest(index: RunIndex, snapshot: Snapshot, sample: Sample, rows: np.ndarr
     if len(read) < count:
         said += tr(" among the first {read:,}", read=len(read))
     return int(read[int(np.argmax(shared))]), said
+
+
+def rollout_summary(snapshot: Snapshot, row: int) -> str:
+    """Return turns, errors and status of an agent's rollout; empty for a single answer without calls."""
+    logged = {
+        name: float(snapshot.number(name)[row]) if snapshot.has_number(name) else math.nan
+        for name in ("turns", "tool_calls", "tool_errors")
+    }
+    if not (logged["turns"] > 1 or logged["tool_calls"] > 0):
+        return ""
+    parts = []
+    if logged["turns"] > 0:
+        parts.append(trn("{count:,} turn", "{count:,} turns", int(logged["turns"])))
+    if logged["tool_errors"] >= 0:
+        parts.append(trn("{count:,} error", "{count:,} errors", int(logged["tool_errors"])))
+    status = snapshot.label("status", np.array([row]))[0] if "status" in snapshot.labels else None
+    return ", ".join([*parts, *([status] if status and status != "ok" else [])])
 
 
 def shared_characters(left: str, right: str) -> int:

@@ -13,14 +13,14 @@ import numpy as np
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
-from rlpanel.panels.compare.siblings import shared_characters
+from rlpanel.panels.compare.siblings import rollout_summary, shared_characters
 from rlpanel.panels.language.labels import marked, tr, trn
 from rlpanel.panels.texts.sample_texts import read_texts
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.prompt_parts import TextStyle, clean
-from rlpanel.texts.shorten import one_line
+from rlpanel.texts.shorten import last_line, one_line
 
 #: Numbers of a row; those of which nothing is logged are left out.
 _NUMBERS = ("reward", "advantage", "turns", "tool_errors", "seconds", "response_length")
@@ -32,8 +32,7 @@ Card = dict[str, Any]
 
 def are_agents(view: RunView, rows: np.ndarray) -> bool:
     """Return True if one of the samples has several turns or calls a tool."""
-    known = [name for name in ("turns", "tool_calls") if view.snapshot.has_number(name)]
-    return any((view.values(name, rows) > (name == "turns")).any() for name in known)
+    return any(rollout_summary(view.snapshot, row) for row in rows.tolist())
 
 
 def read_rollouts(index: RunIndex, view: RunView, rows: np.ndarray, style: TextStyle) -> Iterator[list[Card]]:
@@ -79,11 +78,6 @@ def _statuses(snapshot: Snapshot, rows: np.ndarray) -> list[str]:
         tr("discarded") if not here and status in ("ok", "truncated", None) else status or "–"
         for status, here in zip(known, counts, strict=True)
     ]
-
-
-def last_line(text: str) -> str:
-    """Return the last line of a text that is not empty."""
-    return one_line(next((line for line in reversed(text.splitlines()) if line.strip()), "–"))
 
 
 def own_words(texts: Sequence[str]) -> list[str]:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from rlpanel.api.open_run import open_run
-from rlpanel.panels.groups.group_rollouts import last_line, own_words
+from rlpanel.panels.compare.siblings import rollout_summary
+from rlpanel.panels.groups.group_rollouts import own_words
 from rlpanel.panels.groups.group_samples import GroupSamples
 from rlpanel.panels.session.context import Context
+from rlpanel.texts.shorten import last_line
 from tests.factories import append, sample
 
 Rollout = tuple[float, list[str], dict[str, Any]]
@@ -53,6 +55,9 @@ def test_an_agents_rollout_has_a_row_with_its_numbers_and_lines(tmp_path: Path) 
     names = ("rollout", "reward", "turns", "tool_errors", "seconds", "status")
     assert [shown[name] for name in names] == ["1", "0", "3", "1", "10", "timeout"]
     assert numbers(view, 1)["status"] == "–"
+    rows = view.context.snapshot.alive_rows.tolist()
+    said = [rollout_summary(view.context.snapshot, row) for row in rows]
+    assert said == ["3 turns, 1 error, timeout", "3 turns, 0 errors"]
     last, own = view.cards[0]["lines"]
     assert last == ["last line", "done 2."]
     assert own[0] == "parts with"
