@@ -209,7 +209,8 @@ def _numbers(block: MessageBlock) -> str:
     own = totals([block])
     lines = [f"<b>{_label(block)}</b>"]
     if own.failed:
-        lines.append(f'<em class="bad">{safe_text(tr("error"))}</em>')
+        said = safe_text(tr("error"))
+        lines.append(f'<em class="bad">{said}</em>')
     if not math.isnan(own.seconds):
         lines.append(f"<em>{number(own.seconds)} s</em>")
     if not math.isnan(own.reward) and own.reward:
