@@ -127,7 +127,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/status": ("sources/*", "store/*", *_PARTS, "panels/sidebar"),
     "panels/compare": (
         *("metrics/*", "store/*", "analysis", *_PARTS),
-        *("panels/step", "panels/tokens", "panels/samples", "panels/sidebar"),
+        *("panels/step", "panels/tokens", "panels/conversation", "panels/samples", "panels/sidebar"),
     ),
     "panels/groups": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
     "panels/prompts": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),

@@ -28,9 +28,9 @@ DARK_DEFAULT = True
 MAX_SMOOTHING = 0.99
 #: Quantities on the x axis of the curves: steps, samples seen, wall time.
 STEP, SAMPLES, TIME = "step", "samples", "time"
-#: Choice of the samples that represent a compared run: those of each prompt's newest step, or of the best
-#: step (see `rlpanel.store.snapshot.prompt_pairs`). A number chooses the samples of that step.
-NEWEST, BEST = "newest", "best"
+#: Choice of the samples that represent a compared run: those of each prompt's newest or first step, or of the
+#: best step (see `rlpanel.store.snapshot.prompt_pairs`). ``12`` chooses a step, and ``10..20`` several.
+NEWEST, FIRST, BEST = "newest", "first", "best"
 #: Tabs of the sample; none in the address: the sample chooses.
 TABS = ("conversation", "tokens", "reference", "diff", "group", "prompt")
 #: Page that the address names only where a link would open another one: beside a comparison of runs.
@@ -122,8 +122,26 @@ def _question(text: str) -> str:
     return text
 
 
+def steps_at(text: str) -> tuple[int, int]:
+    """Return the first and the last step of a choice such as ``12`` or ``10..20``.
+
+    Raises
+    ------
+    ValueError
+        If the text is neither a step nor two in their order.
+    """
+    first, _, last = text.partition("..")
+    steps = int(first), int(last or first)
+    if steps[0] > steps[1]:
+        raise ValueError(text)
+    return steps
+
+
 def _samples_at(text: str) -> str:
-    return text if text in (NEWEST, BEST) else str(int(text))
+    if text in (NEWEST, FIRST, BEST):
+        return text
+    first, last = steps_at(text)
+    return str(first) if first == last else f"{first}..{last}"
 
 
 @dataclass(frozen=True)

@@ -206,6 +206,45 @@ def test_shared_reward_functions_and_the_other_half_of_the_prompts(board: BoardP
     assert sum(board.bars("rl-difference")["good"]["top"]) == int(compared)
 
 
+def heads(board: BoardPage) -> list[float]:
+    """Return the heights of the table's heads."""
+    return board.page.locator(".rl-pairs .tabulator-col").evaluate_all(
+        "heads => heads.filter(head => head.style.display !== 'none').map(head => head.offsetHeight)"
+    )
+
+
+def test_two_checkpoints_of_one_run_in_two_clicks_and_the_table_has_its_heads(board: BoardPage) -> None:
+    """The match of a prompt falls by 1 a step; of the other runs, one shares the prompts and is proposed."""
+    board.go(run=PLAIN, step=3).settled(3)
+    board.tab("Compare")
+    words = board.page.locator(".rl-compare-runs")
+    expect(words).to_contain_text(f"0 only in {BONUS}")
+    expect(board.page).to_have_url(re.compile(r"against=with\+bonus"))
+    board.pick(".rl-against-run", "This run, at other steps")
+    expect(words).to_contain_text("16 prompts in both runs")
+    expect(words).to_contain_text("mean difference −2 (no interval")
+    expect(board.page).to_have_url(re.compile(r"against=without\+bonus.*there_at=first"))
+    assert min(heads(board)) > 15
+    pairs = board.page.locator(".rl-pairs .tabulator-row")
+    expect(pairs.first.locator(cells_of("step here"))).to_have_text("3")
+    expect(pairs.first.locator(cells_of("step there"))).to_have_text("1")
+    groups = board.page.locator(".rl-pairs .tabulator-col-group > .tabulator-col-content")
+    expect(groups).to_have_text(["reward", "samples", "step"])
+    board.pick(".rl-against-run", HOSTILE)
+    expect(words).to_contain_text("no prompt in common")
+    board.pick(".rl-against-run", BONUS)
+    expect(words).to_contain_text("16 prompts in both runs")
+    board.until(lambda: min(heads(board)) > 15, "the heads are there after another run was chosen")
+    table = board.page.locator(".rl-pairs")
+    table.evaluate("table => { table.style.display = 'none' }")
+    board.pick(".rl-samples-here", "Best step")
+    expect(table.locator(".tabulator-col", has_text="used")).to_have_count(1)
+    table.evaluate("table => { table.style.display = '' }")
+    board.until(lambda: min(heads(board)) > 15, "a table that was built while hidden has heads")
+    board.go(run=PLAIN, step=3, page="compare", against=PLAIN, here_at="2..3", there_at="1").settled(3)
+    expect(words).to_contain_text("mean difference −1.5 (no interval")
+
+
 def test_a_pair_token_by_token_and_at_another_step(board: BoardPage) -> None:
     board.go(run=HOSTILE, step=2, against=SFT, here_at="1").settled(2)
     board.tab("Compare")

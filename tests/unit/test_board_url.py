@@ -81,6 +81,8 @@ def test_a_run_named_by_a_number_is_text() -> None:
         "align=x",
         "smooth=1",
         "here_at=x",
+        "here_at=20..10",
+        "there_at=1..2..3",
         "tab=x",
         "page=update",
         "mode=x",

@@ -13,7 +13,8 @@ import panel as pn
 
 from rlpanel.analysis.run_comparison import ComparedRun, RunComparison
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html
+from rlpanel.panels.compare.text_pair import NOW_CHARS, DiffSide
+from rlpanel.panels.compare.turn_pair import rollouts_html
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
@@ -128,7 +129,7 @@ class PromptPair:
             "reference", there.response,
             self._rewards[1], there.response_tokens, self._reward_name,
         )  # fmt: skip
-        results = diff_html(left, right, settings_style(self.context.display))
+        results = rollouts_html(self._samples, (left, right), settings_style(self.context.display))
         if len(here.response or "") + len(there.response or "") <= NOW_CHARS:
             self._show_diff(next(results))
         else:
@@ -189,9 +190,17 @@ PAGE = 5
 _NUMBERS = ("here", "there", "difference", "n here", "n there", "step here", "step there")
 #: Column that marks the prompts of the win rate; shown if a best step was chosen by the other prompts.
 _USED = "used"
-_TITLES = {"difference": "Δ", "n here": "n", "n there": "n", "step here": "step", "step there": "step"}
-#: Width of a column in pixels, by the first word of its name.
-_WIDTHS = {"n": 46, "step": 66, _USED: 66}
+#: Head above a column, and its own.
+_HEADS = {
+    "here": (marked("reward"), marked("here")),
+    "there": (marked("reward"), marked("there")),
+    "difference": (marked("reward"), marked("difference")),
+    "n here": (marked("samples"), marked("here")),
+    "n there": (marked("samples"), marked("there")),
+    "step here": (marked("step"), marked("here")),
+    "step there": (marked("step"), marked("there")),
+    _USED: ("", _USED),
+}
 _TIPS = {
     "here": marked("Mean of the compared reward over the prompt's samples in this run."),
     "there": marked("Mean of the compared reward over the prompt's samples in the other run."),
@@ -224,7 +233,7 @@ class PromptTable:
             page_size=PAGE,
             pick=self._pick,
             empty=tr("The runs have no prompt in common"),
-            height=PAGE * ROW_HEIGHT + 62,
+            height=PAGE * ROW_HEIGHT + 88,
             sizing_mode="stretch_width",
             margin=(4, 8),
             css_classes=["rl-pairs"],
@@ -250,12 +259,14 @@ class PromptTable:
 
 
 def _column(name: str) -> DataColumn:
+    group, title = _HEADS[name]
     return DataColumn(
         name,
-        _TITLES.get(name, name),
+        tr(title),
         tip=tr(_TIPS[name]),
-        width=_WIDTHS.get(name.partition(" ")[0], 70),
+        width=94 if name == "difference" else 70,
         align="center" if name == _USED else "right",
+        group=tr(group),
     )
 
 

@@ -158,8 +158,9 @@ class ConversationView(pn.viewable.Viewer):
             hits=self._hits(),
             sizing_mode="stretch_both",
         )
-        both = {name: name for name in ("metric", "token", "mode", "find", "scale")}
-        self._component.link(self, bidirectional=True, **both)
+        self._component.link(
+            self, bidirectional=True, metric="metric", token="token", mode="mode", find="find", scale="scale"
+        )
         self._component.on_message(self._on_message)
         self.param.watch(lambda event: setattr(self._component, "traces", event.new), "traces")
         self.param.watch(

@@ -87,7 +87,15 @@ export function render({ model }) {
   model.on("chosen", () => then(reveal))
   model.on(["page", "pages"], showPages)
   model.on("after_render", build)
+  // A table that was built while it was hidden has heads of no height: it is drawn again once it has a width.
+  let width = 0
+  const shown = new ResizeObserver(() => {
+    if (!width && holder.clientWidth) then(() => table.redraw(true))
+    width = holder.clientWidth
+  })
+  shown.observe(holder)
   model.on("remove", () => {
+    shown.disconnect()
     table?.destroy()
     table = null
   })
@@ -119,7 +127,7 @@ function options(model) {
   const wide = columns.some(({ width }) => !width)
   return {
     data: dataOf(model),
-    columns: columns.map((column) => definition(column, sortable)),
+    columns: grouped(columns, sortable),
     columnDefaults: { resizable: "header", headerSortTristate: true },
     initialSort: sortersOf(model),
     initialHeaderFilter: columns
@@ -132,6 +140,19 @@ function options(model) {
     rowHeight,
     selectableRows: false,
   }
+}
+
+/** Return the columns, those of one group below a common head. */
+function grouped(columns, sortable) {
+  const heads = []
+  for (const column of columns) {
+    const made = definition(column, sortable)
+    const last = heads.at(-1)
+    if (!column.group) heads.push(made)
+    else if (last?.columns && last.title === column.group) last.columns.push(made)
+    else heads.push({ title: column.group, titleFormatter: () => document.createTextNode(column.group), columns: [made] })
+  }
+  return heads
 }
 
 function definition(column, sortable) {

@@ -56,6 +56,8 @@ class DataColumn:
         What a screen reader calls this field.
     image : bool
         Whether the cells are data URLs of images that this process has encoded.
+    group : str
+        Head above it and its neighbours of the same group; empty for none.
     hidden : bool
         Whether the column is filtered and sorted by, but not shown.
     """
@@ -68,6 +70,7 @@ class DataColumn:
     filter: str = ""
     filter_label: str = ""
     image: bool = False
+    group: str = ""
     hidden: bool = False
 
 

@@ -10,9 +10,19 @@ import numpy as np
 import pytest
 
 from rlpanel.settings import Reading
+from rlpanel.sources.discovery.directory import discover
 from rlpanel.store.cache.run_cache import save_text
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.run_summary import FILE, TREND_POINTS, VERSION, RunSummaries, RunSummary, summarize
+from rlpanel.store.index.run_summary import (
+    FILE,
+    TREND_POINTS,
+    VERSION,
+    RunSummaries,
+    RunSummary,
+    last_prompts,
+    most_shared,
+    summarize,
+)
 from tests.factories import append, line, write_run
 from tests.limits import SAVED
 
@@ -233,3 +243,15 @@ def test_a_check_of_another_process_gives_an_open_run_its_findings_only(tmp_path
     assert (known.samples, known.step, known.severity, known.onset) == (9, 4, "alarm", 2)
     summaries.note_check(tmp_path, found, is_open=False)
     assert summaries.of(tmp_path) == found
+
+
+def test_the_run_whose_last_lines_share_most_prompts_is_found(tmp_path: Path) -> None:
+    for name, prompts in {"own": "abcd", "one": "axyz", "most": "abcz", "none": "uvwx"}.items():
+        (tmp_path / name).mkdir()
+        append(tmp_path / name / LOG, *(line(1, index=at, prompt=text) for at, text in enumerate(prompts)))
+    runs = {run.name: run for run in discover(tmp_path)}
+    own = read(tmp_path / "own").snapshot.prompts()
+    assert sorted(own.tolist()) == last_prompts(runs["own"]).tolist()
+    assert list(most_shared(own, [runs["none"], runs["one"], runs["most"]])) == ["most"]
+    assert list(most_shared(own, [runs["none"]])) == [""]
+    assert list(most_shared(own, [])) == [""]
