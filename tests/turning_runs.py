@@ -1,4 +1,4 @@
-"""Made-up runs that go wrong at a known step: a shifted ground truth, an engine that drifts, a failing tool."""
+"""Made-up runs that go wrong at a known step: a shifted ground truth, an engine that drifts, a bad tool."""
 
 from __future__ import annotations
 

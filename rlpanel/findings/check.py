@@ -148,10 +148,7 @@ def _is_repeated(finding: Finding, findings: Sequence[Finding], steps: np.ndarra
         for each in findings
         if each.rule == "sustained_change" and (each.column, each.sort) == (finding.column, finding.sort)
     )
-    return any(
-        set(finding.steps) <= set(steps[_first(each, steps) :][:WINDOW].tolist())
-        for each in changes
-    )
+    return any(set(finding.steps) <= set(steps[_first(each, steps) :][:WINDOW].tolist()) for each in changes)
 
 
 def _first(finding: Finding, steps: np.ndarray) -> int:

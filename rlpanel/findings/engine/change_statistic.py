@@ -306,8 +306,8 @@ def _describe(
     seen = np.flatnonzero(smooth[onset : end + 1] > low + _SEEN * error[onset : end + 1])
     onset += int(seen[0]) if len(seen) else 0
     # The mean of three steps rises one step before a cliff.
-    if onset < end and values[onset] <= low + _SEEN * error[onset] and smooth[onset + 1] > smooth[onset]:
-        onset += 1
+    jumps = onset < end and values[onset + 1] - low > (high - low) / 2
+    onset += bool(jumps and values[onset] <= low + _SEEN * error[onset])
     affected = _affected(values, onset, end, low, high)
     after = values[onset : affected + 1]
     sudden = stop - onset <= _CLIFF

@@ -63,7 +63,7 @@ class ReferenceTab(Viewer):
         self.context = context
         self._texts = text_pane("rl-pair")
         self._column = pn.Column(self._texts, sizing_mode="stretch_both", scroll="y-auto", margin=0)
-        context.param.watch(self._draw, ["sample", "text_conditions"])
+        context.param.watch(self._draw, ["sample", "text_conditions", "end_in_sight"])
         context.display.param.watch(self._draw, [*STYLE_SETTINGS])
         self.param.watch(self._draw, "active")
         self._draw()
@@ -73,12 +73,20 @@ class ReferenceTab(Viewer):
 
     def _draw(self, *_: Any) -> None:
         if self.active:
-            context = self.context
-            self._texts.html = _answers_html(context.sample, text_style(context), context.text_conditions)
+            context, sample = self.context, self.context.sample
+            at_end = sample is not None and context.end_in_sight == sample.uid
+            self._texts.html = _answers_html(
+                sample, text_style(context), context.text_conditions, at_end=at_end
+            )
 
 
-def _answers_html(sample: Sample | None, style: TextStyle, tests: Sequence[TextPredicate]) -> str:
-    """The answers that were logged, side by side below the prompt; what the tests find is marked."""
+def _answers_html(
+    sample: Sample | None, style: TextStyle, tests: Sequence[TextPredicate], *, at_end: bool = False
+) -> str:
+    """The answers that were logged, side by side below the prompt; what the tests find is marked.
+
+    The browser scrolls to the end of the response if ``at_end``.
+    """
     if sample is None:
         return ""
     texts = (
@@ -90,7 +98,8 @@ def _answers_html(sample: Sample | None, style: TextStyle, tests: Sequence[TextP
     cells = "".join(
         f'<section><h5><span class="{color}">{title}</span>'
         f"{_score('reward', reward)}{_score('valid', valid)}</h5>"
-        f"<p>{answer_html(text, style, finder.places(name, text))}</p></section>"
+        f"<p>{answer_html(text, style, finder.places(name, text))}</p>"
+        f"{'<i data-in-sight></i>' if at_end and name == 'response' else ''}</section>"
         for name, title, reward, valid, color in texts
         if (text := getattr(sample, name)) is not None
     )
