@@ -87,7 +87,13 @@ def pack_conversation(
 
 
 def part_text(blocks: list[MessageBlock], block: int, part: str) -> str:
-    """Return the complete text of a part: ``text``, ``reasoning``, ``begun``, ``call:K`` or ``result:K``.
+    """Return the complete text of a part of a block.
+
+    Parameters
+    ----------
+    part : str
+        ``text``, ``reasoning``, ``begun``; ``call:K`` and ``result:K`` of a call, ``json:K`` for its arguments
+        as logged.
 
     Raises
     ------
@@ -100,6 +106,8 @@ def part_text(blocks: list[MessageBlock], block: int, part: str) -> str:
         return str(getattr(chosen, name))
     call = chosen.calls[int(number)]
     if name == "call":
+        return call.text
+    if name == "json":
         return call.arguments
     if name == "result" and call.result is not None:
         return call.result.text
@@ -125,7 +133,9 @@ class _Packer:
             "media": block.media,
             "calls": [self._call(call) for call in block.calls],
             "reward": _signed(block.reward),
+            "worth": _known(block.reward),
             "seconds": _seconds(block.seconds),
+            "took": _known(block.seconds),
             "version": _version(block.versions),
         }
         packed |= {name: value for name, value in known.items() if value}
@@ -140,14 +150,18 @@ class _Packer:
         return packed
 
     def _call(self, call: ToolCallBlock) -> dict[str, Any]:
-        packed: dict[str, Any] = {"name": call.name, "arguments": self._text(call.arguments)}
+        packed: dict[str, Any] = {"name": call.name, "text": self._text(call.text)}
+        if call.unreadable:
+            packed["unreadable"] = True
         if call.result is not None:
             result = call.result
             packed["result"] = self._text(result.text) | {
                 "error": result.error,
                 "inferred": result.inferred,
                 "seconds": _seconds(result.seconds),
+                "took": _known(result.seconds),
                 "tokens": result.tokens,
+                "images": result.images,
             }
         return packed
 
@@ -157,7 +171,7 @@ class _Packer:
         self._left -= len(shown)
         packed: dict[str, Any] = {"text": shown}
         if len(shown) < len(text):
-            packed["length"] = len(text)
+            packed |= {"length": len(text), "lines": text.count("\n") + 1}
         if markdown and len(shown) <= self._rendered_left:
             self._rendered_left -= len(shown)
             packed |= self._formatted(shown)
@@ -208,6 +222,10 @@ def _signed(value: float | None) -> str:
 
 def _seconds(value: float | None) -> str:
     return "" if value is None or np.isnan(value) else f"{number(value)} s"
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else float(value)
 
 
 def has_turns(sample: Sample | None) -> bool:

@@ -26,6 +26,8 @@ _RESULT = re.compile(r"<tool_response>(.*?)(?:</tool_response>|\Z)", re.DOTALL)
 _REASONING = ("<think>", "</think>")
 #: What templates begin an answer with.
 _OPENING = re.compile(r"\s*<think>\s*(?:</think>\s*)?")
+#: Name of a call whose JSON cannot be read.
+UNREADABLE = "unreadable call"
 #: Parts of a message that are no text.
 _SHOWN_BESIDE = frozenset({"tool_calls", "images", "media"})
 
@@ -212,7 +214,7 @@ def _read_calls(text: str) -> Iterator[dict[str, Any]]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        yield {"name": "unreadable call", "arguments": text.strip()}
+        yield {"name": UNREADABLE, "arguments": text.strip()}
         return
     for item in value if isinstance(value, list) else [value]:
         fields = item if isinstance(item, dict) else {"name": item}

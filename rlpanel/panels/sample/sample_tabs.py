@@ -186,7 +186,9 @@ class ConversationTab(Viewer):
         self._view.param.watch(lambda event: setattr(selection, "mode", event.new), "mode")
         self._view.param.watch(lambda _: setattr(selection, "tab", "tokens"), "opened")
         self._view.param.watch(self._choose_trace, "trace")
-        context.param.watch(self._draw, "sample")
+        selection.param.watch(lambda event: setattr(self._view, "turn", event.new), "turn")
+        self._view.param.watch(self._keep_turn, ["turn", "chosen"])
+        context.param.watch(self._draw, ["sample", "text_conditions"])
         context.display.param.watch(self._draw, [*_SETTINGS])
         self.param.watch(self._draw, "active")
         self._draw()
@@ -205,9 +207,19 @@ class ConversationTab(Viewer):
             self._view.param.update(
                 sample=sample,
                 token=context.selection.token,
+                turn=context.selection.turn,
+                tests=context.text_conditions,
                 traces=[[uid, escape_invisible(name)] for uid, name in traces],
                 **settings,
             )
+
+    def _keep_turn(self, *_: Any) -> None:
+        """Let the address name the turn in sight; a reader who went there keeps the sample."""
+        view, selection = self._view, self.context.selection
+        if view.chosen and view.turn and selection.follow and view.sample is not None:
+            selection.param.update(uid=view.sample.uid, follow=False, turn=view.turn)
+        elif view.sample is self.context.sample:
+            selection.turn = view.turn
 
     def _choose_trace(self, event: Any) -> None:
         if event.new:
