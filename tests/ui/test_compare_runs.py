@@ -196,7 +196,7 @@ def test_shared_reward_functions_and_the_other_half_of_the_prompts(board: BoardP
     pairs.locator(cells_of("prompt")).first.click()
     same = re.compile(f"shared reward {shown}")
     expect(board.page.locator(".rl-run-pair .sides h5")).to_contain_text([same, same])
-    board.pick(".rl-here-at", "Best step")
+    board.pick(".rl-samples-here", "Best step")
     expect(words).to_contain_text(f"Best step of {BONUS} (1) chosen on")
     expect(words).to_contain_text("mean difference +2 (no interval")
     expect(used).to_be_visible()

@@ -12,7 +12,7 @@ from bokeh.document import Document
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.page.regions import Header, Notices, PageControls, SidePanel, SideToggle, Splitter, StepCards
-from rlpanel.app.page.run_pages import OVERVIEW, SAMPLES, RunPages, has_sample, has_step
+from rlpanel.app.page.run_pages import BOARD, OVERVIEW, RunPages, has_step
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
@@ -87,7 +87,7 @@ class Layout:
         context.selection.param.watch(self._restyle, "dark")
         context.param.watch(self._hide_empty, "view")
         context.param.watch(self._offer_form, ["root_diagnosis", "mapping_form"])
-        context.param.watch(self._lead_with_sample, "shaded_steps")
+        context.param.watch(self._order_columns, "shaded_steps")
         self._pages.param.watch(self._show_page, "shown")
         self._restyle()
         self._hide_empty()
@@ -163,9 +163,10 @@ class Layout:
             self._main.insert(1, self._form)
             self._hide_empty()
 
-    def _lead_with_sample(self, event: Any) -> None:
-        """While a finding is open, its sample stands above the grid where columns are below each other."""
-        self._right.css_classes = ["rl-right", "rl-landed"] if event.new else ["rl-right"]
+    def _order_columns(self, *_: Any) -> None:
+        """Where columns are below each other, a page or the sample of a finding stands above the grid."""
+        leads = self.board.context.shaded_steps is not None or self._pages.shown not in BOARD
+        self._right.css_classes = ["rl-right", "rl-landed"] if leads else ["rl-right"]
 
     # -- the views -------------------------------------------------------------------------------
 
@@ -194,9 +195,10 @@ class Layout:
             if self._curves is not None:
                 self._curves.active = page == OVERVIEW
             if self._detail is not None:
-                self._detail.active = has_sample(page)
+                self._detail.active = page in BOARD
             for part, is_shown in self._parts:
                 part.visible = is_shown(page)
+            self._order_columns()
 
     def _add_step(self) -> None:
         context = self.board.context
@@ -216,24 +218,20 @@ class Layout:
         numbers = StepSummary(context)
         cards = {"distribution": RewardDistribution(context), "gap": RewardGap(context), "groups": groups}
         step = StepCards({**cards, "numbers": numbers}, sizing_mode="stretch_width", margin=0)
-        self._left.extend([step, self._pages])
-        self._parts += [
-            (self._left, lambda page: page != SAMPLE),
-            (step, lambda page: page == OVERVIEW),
-            (line, has_step),
-            (self._right, has_sample),
-        ]
+        self._left.append(step)
+        self._right.append(self._pages)
+        self._parts += [(step, lambda page: page == OVERVIEW), (self._left, has_step), (line, has_step)]
         self._show_page()
 
     def _add_samples(self) -> None:
         self._samples = SampleGrid(self.board.context, board_download)
-        self._left.insert(1, self._samples)
-        self._parts.append((self._samples.__panel__(), lambda page: page in (OVERVIEW, SAMPLES)))
-        self._show_page()
+        self._left.append(self._samples)
 
     def _add_detail(self) -> None:
-        self._detail = SampleDetail(self.board.context, active=has_sample(self._pages.shown))
+        self._detail = SampleDetail(self.board.context, active=self._pages.shown in BOARD)
         self._right.append(self._detail)
+        self._parts.append((self._detail.__panel__(), lambda page: page in BOARD))
+        self._show_page()
 
     def _add_side(self) -> None:
         context = self.board.context

@@ -46,19 +46,14 @@ PAGES: tuple[Tab, ...] = (
 
 
 def has_step(page: str) -> bool:
-    """Return whether a page shows the selected step; it then has the sample beside it."""
+    """Return whether a page shows the selected step; it then has the grid beside it."""
     return page in (OVERVIEW, SAMPLES) or any(each.of_step for each in PAGES if each.key == page)
-
-
-def has_sample(page: str) -> bool:
-    """Return whether a page shows the sample."""
-    return page == SAMPLE or has_step(page)
 
 
 class RunPages(Viewer):
     """The views of `PAGES`, each made when it is first opened; all but the open one do nothing.
 
-    They stand in place of the step's cards and the grid.
+    They stand in place of the sample; those of the step have the grid beside them.
 
     Attributes
     ----------

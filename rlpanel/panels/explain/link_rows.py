@@ -153,7 +153,6 @@ def show_samples(context: Context, where: str, uids: Sequence[str], step: int | 
         changes["step"] = at
     if where:
         changes |= {"filter": where, "scope": "step" if step is not None else "run", "search": ""}
-        changes["page"] = "samples"  # the grid shows them
     selection.param.update(**changes)
 
 
