@@ -121,3 +121,41 @@ def test_the_grid_shows_the_sample_that_a_finding_chose(board: BoardPage) -> Non
     expect(board.selected).to_have_count(1)
     expect(board.selected).to_be_in_viewport()
     assert board.uid() == query(board)["sample"]
+
+
+def test_explain_begins_with_the_finding_and_counts_calls_and_rollouts_of_each_tool(board: BoardPage) -> None:
+    headline(board, "tool")
+    board.page.locator("[role=tab][data-key=explain]").click()
+    assert board.page.evaluate("window.clicks") == 2
+    expect(board.page.locator(".rl-explain-finding")).to_contain_text(
+        "Of the calls of search, 150 of 429 fail"
+    )
+    tools = board.page.locator(".rl-explain-tools button.row")
+    expect(tools.first).to_contain_text("search")
+    expect(tools).to_have_count(3)
+    note = board.page.locator(".rl-contrast-note")
+    expect(note).to_contain_text(f"Steps {TURN}–{TURN + 4} (40 samples) against steps {TURN - 5}–{TURN - 1}")
+    expect(note).to_contain_text("Most different: tool errors")
+    tools.first.click()
+    board.until(lambda: query(board)["filter"] == "`tool_errors.search` > 0", "its rollouts are shown")
+
+
+def test_the_choice_in_explain_is_in_the_address(board: BoardPage) -> None:
+    board.go(run="engine", page="explain", step=30, explain="shares:surprisal_mean:20", theme="dark")
+    summary = board.page.locator(".rl-explain-summary")
+    expect(summary).to_contain_text("Surprisal at step 30")
+    expect(summary).to_contain_text("at step 20")
+    board.pick(".rl-explain-what", "What is different in two sets")
+    board.pick(".rl-contrast-choice", "Steps / other steps")
+    board.page.locator(".rl-contrast-a input").fill("4-6")
+    board.page.locator(".rl-contrast-a input").press("Enter")
+    board.until(lambda: query(board)["explain"].startswith("contrast:ranges:4-6:1"), "the address has it")
+    board.open(**query(board))
+    expect(board.page.locator(".rl-contrast-note")).to_contain_text("Steps 4–6 (96 samples)")
+
+
+def test_where_nothing_stands_out_words_stand_in_place_of_a_table(board: BoardPage) -> None:
+    board.go(run="engine", page="explain", step=30, explain="shares:surprisal_mean:20", theme="dark")
+    expect(board.page.locator(".rl-explain-summary")).to_contain_text("nothing stands out")
+    expect(board.page.locator(".rl-explain-shares button.row")).to_have_count(0)
+    expect(board.page.locator(".rl-explain-all button")).to_be_visible()

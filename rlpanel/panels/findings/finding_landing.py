@@ -78,6 +78,7 @@ def show_finding(
     before = _values(selection) if earlier is None else earlier.original(selection)
     step = step_choices(finding, context.snapshot)[choice]
     step = selection.step if step is None else step
+    is_open = selection.finding == finding.key  # another of its steps is chosen: the page stays
     filter_, sort = _filter(context, finding, step), _sort(context.snapshot, finding)
     is_own = _is_in_step(context.snapshot, finding.uid, step)
     uid = finding.uid if is_own else _first_uid(context, QuerySpec(step, filter=filter_, sort=sort))
@@ -90,8 +91,8 @@ def show_finding(
         "filter": filter_,
         "sort": sort,
         "uid": uid,
-        "page": "",
-        "explain": "",
+        "page": selection.page if selection.page == "samples" or is_open else "",
+        "explain": selection.explain if is_open else "",
         "curves": before["curves"],
         "metric": before["metric"],
     }

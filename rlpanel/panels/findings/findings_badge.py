@@ -180,4 +180,11 @@ def _marked_curves(findings: Iterable[Finding]) -> dict[str, MarkedSteps]:
 
 
 def _marked(finding: Finding) -> MarkedSteps:
-    return MarkedSteps(finding.steps, theme.SEVERITY_COLORS[finding.severity], finding.column)
+    return MarkedSteps(
+        finding.steps,
+        theme.SEVERITY_COLORS[finding.severity],
+        finding.column,
+        text=finding.title,
+        evidence=finding.evidence,
+        tool=finding.tool,
+    )

@@ -75,6 +75,10 @@ class ReferenceTab(Viewer):
             )
 
 
+#: Most characters of a ground truth that stays in sight while the response is scrolled.
+_SHORT_TRUTH = 200
+
+
 def _answers_html(
     sample: Sample | None, style: TextStyle, tests: Sequence[TextPredicate], *, at_end: bool = False
 ) -> str:
@@ -91,7 +95,7 @@ def _answers_html(
     )
     finder = PlaceFinder(tests)
     cells = "".join(
-        f'<section><h5><span class="{color}">{title}</span>'
+        f'<section{_stays(name, text)}><h5><span class="{color}">{title}</span>'
         f"{_score('reward', reward)}{_score('valid', valid)}</h5>"
         f"<p>{answer_html(text, style, finder.places(name, text))}</p>"
         f"{'<i data-in-sight></i>' if at_end and name == 'response' else ''}</section>"
@@ -109,6 +113,11 @@ def _answers_html(
         + f'<div class="pair">{cells}</div>'
         + extra_html(sample)
     )
+
+
+def _stays(name: str, text: str) -> str:
+    """Return the class of a short ground truth, which stays in sight beside a long response."""
+    return ' class="short"' if name == "ground_truth" and len(text) <= _SHORT_TRUTH else ""
 
 
 def _score(label: str, value: float) -> str:

@@ -4,7 +4,7 @@ export function render({ model }) {
   const draw = () => {
     box.innerHTML = model.html
     const place = box.querySelector("[data-in-sight]")
-    if (place) requestAnimationFrame(() => place.scrollIntoView({ block: "nearest" }))
+    if (place) requestAnimationFrame(() => place.scrollIntoView({ block: "center" }))
   }
   model.on("html", draw)
   draw()
