@@ -76,7 +76,7 @@ CAUSES = (
 _NEAR_STEPS, _NEAR_SHARE = 4, 0.08
 #: Smallest share of the shorter finding's steps that both findings have.
 _OVERLAP = 0.5
-#: Steps, and share of the run, by which the onset of a cause may be late: more, and it is a symptom.
+#: Steps, and share of the run, by which a cause may begin after the sustained change of a curve.
 _LATE_STEPS, _LATE_SHARE = 2, 0.04
 
 
@@ -93,7 +93,8 @@ def merged(findings: Sequence[Finding], steps: np.ndarray) -> list[Finding]:
     -------
     list of Finding
         The leading findings, each with its symptoms. The likely cause leads, unless it begins clearly later
-        than another one. A leading finding is as severe as its worst symptom that goes on.
+        than the sustained change of a curve. A leading finding is as severe as its worst symptom that goes
+        on.
     """
     leading: list[list[Finding]] = []
     told = [each for each in findings if not _is_repeated(each, findings, steps)]
@@ -126,12 +127,15 @@ def _same_cause(cause: Finding, finding: Finding, steps: np.ndarray) -> bool:
 
 
 def _lead(family: list[Finding], steps: np.ndarray) -> Finding:
-    """Return the first finding of a family that does not begin late, with the others as its symptoms."""
+    """Return the likely cause of a family, with the others as its symptoms.
+
+    It is the first finding that does not begin later than the sustained change of a curve.
+    """
     if len(family) == 1:
         return family[0]
-    onsets = [_first(each, steps) for each in family]
-    latest = min(onsets) + max(_LATE_STEPS, _LATE_SHARE * len(steps))
-    cause = next(each for each, onset in zip(family, onsets, strict=True) if onset <= latest)
+    changes = [_first(each, steps) for each in family if each.rule == "sustained_change"]
+    latest = min(changes, default=len(steps)) + max(_LATE_STEPS, _LATE_SHARE * len(steps))
+    cause = next(each for each in family if _first(each, steps) <= latest)
     severity = min((each.severity for each in family), key=SEVERITIES.index)
     return replace(cause, severity=severity, symptoms=tuple(each for each in family if each is not cause))
 
