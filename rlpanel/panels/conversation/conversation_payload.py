@@ -92,7 +92,7 @@ def part_text(blocks: list[MessageBlock], block: int, part: str) -> str:
     Parameters
     ----------
     part : str
-        ``text``, ``reasoning``, ``begun``; ``call:K`` and ``result:K`` of a call, ``json:K`` for its arguments
+        ``text``, ``reasoning``, ``begun``; ``call:K`` and ``result:K`` of a call, ``json:K`` for arguments
         as logged.
 
     Raises

@@ -11,6 +11,8 @@ const MODE_NAMES = {
 const SETTLING = 12
 /** Milliseconds of rest after which the server learns which turn is in sight. */
 const RESTING = 400
+/** Pixels of the conversation that must be in the window, else the page scrolls to it. */
+const SEEN = 240
 
 class ConversationView {
   constructor(model) {
@@ -115,7 +117,16 @@ class ConversationView {
     for (const message of this.messages) this.observer.observe(message.node)
   }
 
-  /** Take the places that a search finds; the first one is shown unless the reader has moved. */
+  /** Show a hit of a new search: the first one behind the place where the reader is. */
+  seekHit() {
+    const at = this.#start()
+    const isMoved = !this.untouched
+    this.showHits()
+    const hits = this.stops.lists.hit
+    if (isMoved && hits.length) this.stops.stopAt(hits.find(({ message }) => message >= at) ?? hits[0])
+  }
+
+  /** Take the places that a search finds. */
   showHits() {
     const { uid, hits = [], words = "" } = this.model.hits
     this.drawnHits = this.model.hits
@@ -182,7 +193,9 @@ class ConversationView {
   #goStop(stop) {
     if (stop.isAsked) {
       this.#choose()
-      this.root.scrollIntoView({ block: "nearest" })
+      const { top, bottom } = this.list.getBoundingClientRect()
+      const isSeen = top < window.innerHeight - SEEN && bottom > SEEN
+      if (!isSeen) this.root.scrollIntoView({ block: "nearest" })
     }
     const message = this.messages[stop.message]
     if (stop.kind === "hit") {
@@ -271,7 +284,7 @@ class ConversationView {
     input.addEventListener("input", () => {
       clearTimeout(this.typing)
       this.typing = setTimeout(() => {
-        this.untouched = true // the first hit is shown
+        this.untouched = false // a hit is shown, and not the turn of the address
         this.model.find = input.value
       }, 250)
     })
@@ -516,7 +529,7 @@ export function render({ model }) {
   model.on("msg:custom", (event) => view.receive(event.data ?? event))
   return attachView(view, {
     data: () => view.show(),
-    hits: () => view.model.hits === view.drawnHits || view.showHits(),
+    hits: () => view.model.hits === view.drawnHits || view.seekHit(),
     turn: () => view.showTurn(),
     traces: () => view.listTraces(),
     mode: () => {

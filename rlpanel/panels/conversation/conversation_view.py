@@ -119,7 +119,9 @@ class ConversationView(pn.viewable.Viewer):
     turn = param.Integer(
         default=None, allow_None=True, doc="Turn in sight, from 1; None for what stands before the first."
     )
-    chosen = param.Boolean(default=False, doc="Whether the reader went to that turn, and did not just scroll.")
+    chosen = param.Boolean(
+        default=False, doc="Whether the reader went to that turn, and did not just scroll."
+    )
     traces = param.List(default=[], doc="Uid and name of each trace of the sample's episode.")
     trace = param.String(default="", doc="Uid of the trace that was clicked.")
     opened = param.Integer(default=0, doc="Counter of the requests to show a turn in the token view.")

@@ -175,7 +175,7 @@ class MessageBlock {
     if (seconds) gutter.append(element("span", "", seconds))
     if (reward) {
       const shown = worth
-        ? element("b", `reward ${worth > 0 ? "plus" : "minus"}`, reward)
+        ? element("span", `reward ${worth > 0 ? "plus" : "minus"}`, reward)
         : element("span", "reward", t("reward {reward}", { reward }))
       shown.title = t("Reward of this turn")
       gutter.append(shown)

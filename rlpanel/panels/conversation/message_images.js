@@ -75,8 +75,14 @@ class MessageImages {
     for (const [k, step] of [...this.dialog.querySelectorAll(".step")].entries())
       step.hidden = count === 1 && k < 2
     const known = this.known.get(`${message}:${position}:true`)
-    if (known === undefined) this.ask({ want: "image", message, position, full: true })
-    else this.#show(known)
+    if (known !== undefined) {
+      this.#show(known)
+      return
+    }
+    this.ask({ want: "image", message, position, full: true })
+    if (this.dialog.open) return
+    this.shown.replaceChildren(element("div", "quiet", "…"))
+    this.dialog.showModal()
   }
 
   #show(source) {

@@ -140,7 +140,7 @@ class TurnOutline {
     this.chips.hidden = shown.length < 2
     this.chips.replaceChildren(
       ...shown.map((name) => {
-        const chip = button("rl-chip", names[name], "", () => {
+        const chip = button("outline-chip", names[name], "", () => {
           this.filter = name
           this.#drawHead(counts)
           this.#drawRows()

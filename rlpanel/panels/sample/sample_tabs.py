@@ -19,6 +19,7 @@ from rlpanel.number_text import number
 from rlpanel.panels.compare.response_diff import ResponseDiff
 from rlpanel.panels.conversation.conversation_payload import has_turns
 from rlpanel.panels.conversation.conversation_view import ConversationView, unplayed
+from rlpanel.panels.conversation.image_strip import ImageStrip, find_image
 from rlpanel.panels.groups.groups_tab import GroupsTab
 from rlpanel.panels.inputs.tab_bar import Tab
 from rlpanel.panels.language.labels import marked, tr
@@ -29,11 +30,10 @@ from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.texts.prompt_text import answer_html, extra_html, prompt_block, text_pane
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.tokens.token_view import TokenView
-from rlpanel.panels.ui.safe_image import FULL, THUMBNAIL, BadImage, image_url
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.sample_media import PlayableMedium, image_bytes, playable
+from rlpanel.store.query.sample_media import PlayableMedium, playable
 from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.display_text import escape_invisible
@@ -56,8 +56,11 @@ class ReferenceTab(Viewer):
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
         self.context = context
+        self._images = ImageStrip(context)
         self._texts = text_pane("rl-pair")
-        self._column = pn.Column(self._texts, sizing_mode="stretch_both", scroll="y-auto", margin=0)
+        self._column = pn.Column(
+            self._images, self._texts, sizing_mode="stretch_both", scroll="y-auto", margin=0
+        )
         context.param.watch(self._draw, ["sample", "text_conditions", "end_in_sight"])
         context.display.param.watch(self._draw, [*STYLE_SETTINGS])
         self.param.watch(self._draw, "active")
@@ -69,6 +72,7 @@ class ReferenceTab(Viewer):
     def _draw(self, *_: Any) -> None:
         if self.active:
             context, sample = self.context, self.context.sample
+            self._images.sample = sample
             at_end = sample is not None and context.end_in_sight == sample.uid
             self._texts.html = _answers_html(
                 sample, text_style(context), context.text_conditions, at_end=at_end
@@ -134,10 +138,12 @@ class TokensTab(Viewer):
         self.context = context
         selection = context.selection
         self._prompt = text_pane("rl-prompt")
+        self._images = ImageStrip(context)
         self._tokens = TokenView(dark=selection.dark, metric=selection.metric)
         self._tokens.__panel__().margin = (0, 14)
         self._column = pn.Column(
             self._prompt,
+            self._images,
             self._tokens,
             sizing_mode="stretch_both",
             scroll="y-auto",
@@ -159,6 +165,7 @@ class TokensTab(Viewer):
         sample, display = self.context.sample, self.context.display
         with pn.io.hold():
             self._draw_prompt()
+            self._images.sample = sample
             self._tokens.param.update(
                 sample=sample,
                 pad_token=display.pad_token,
@@ -225,7 +232,7 @@ class ConversationTab(Viewer):
     def _keep_turn(self, *_: Any) -> None:
         """Let the address name the turn in sight; a reader who went there keeps the sample."""
         view, selection = self._view, self.context.selection
-        if view.chosen and view.turn and selection.follow and view.sample is not None:
+        if view.chosen and view.turn and not selection.uid and view.sample is not None:
             selection.param.update(uid=view.sample.uid, follow=False, turn=view.turn)
         elif view.sample is self.context.sample:
             selection.turn = view.turn
@@ -240,7 +247,7 @@ class ConversationTab(Viewer):
         if self.context.index is None:
             return
         task: BackgroundTask[str] = BackgroundTask(answer, self.context.threads.views)
-        task.start(_image_address(self.context.index, self.context.snapshot, sample.uid, image, full=full))
+        task.start(find_image(self.context.index, self.context.snapshot, sample.uid, image, full=full))
 
     def _find_medium(self, sample: Sample, medium: Medium, key: Hashable, answer: Any) -> None:
         """Check audio or video on a thread; ``answer`` gets its address, or why it cannot be played."""
@@ -260,15 +267,6 @@ def _medium_address(
         yield {"address": address(playable(index, snapshot, uid, medium))}
     except RLPanelError as error:
         yield {"reason": escape_invisible(str(error))}
-
-
-def _image_address(
-    index: RunIndex, snapshot: Snapshot, uid: str, image: Image, *, full: bool
-) -> Iterator[str]:
-    try:
-        yield image_url(image_bytes(index, snapshot, uid, image), longest=FULL if full else THUMBNAIL)
-    except (RLPanelError, BadImage) as error:
-        yield str(error)
 
 
 #: All tabs, in the order of the screen.

@@ -90,7 +90,9 @@ class SampleGrid(Viewer):
         selection.param.watch(self._on_chosen, "uid")
         context.param.watch(self._highlight, "first_uid")
         self.table.param.watch(self._on_sort, "order")
+        self.table.filters = dict(selection.columns)
         self.table.param.watch(self._on_filter, "filters")
+        selection.param.watch(self._on_columns, "columns")
         self.table.param.watch(self._on_view_change, ["page", "filters", "order"])
         selection.param.watch(self._on_query, ["filter", "scope", "search", "sort"])
         context.param.watch(self._on_noted, "notes_version")
@@ -215,7 +217,11 @@ class SampleGrid(Viewer):
             self.context.selection.sort = sort
             self._sorting = False
 
+    def _on_columns(self, event: Any) -> None:
+        self.table.filters = dict(event.new)
+
     def _on_filter(self, _: Any) -> None:
+        self.context.selection.columns = dict(self.table.filters)
         self._update_passing()
         self._show_head_filters()
 
