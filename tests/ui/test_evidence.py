@@ -57,6 +57,7 @@ def test_a_failing_tool_opens_the_conversation_at_the_failed_call(
     headline(board, run)
     board.until(lambda: tab(board) == "Conversation", "the conversation is open")
     board.until(lambda: int(query(board)["turn"]) > 0, "the address names the turn")
+    expect(board.page.locator(".rl-conversation .call .answer.wrong").first).to_be_in_viewport()
     assert board.page.evaluate("window.clicks") <= 2
 
 
