@@ -117,7 +117,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/samples": ("sources/records", "metrics/*", "store/*", *_PARTS),
     "panels/timeline": ("sources/records", "metrics/*", "store/*", *_PARTS),
     "panels/conversation": ("sources/records", "texts", "metrics/*", "store/*", *_PARTS, "panels/tokens"),
-    "panels/findings": ("store/*", "findings/*", *_PARTS, "panels/curves"),
+    "panels/findings": (
+        *("store/*", "findings/*", *_PARTS),
+        *("panels/curves", "panels/tokens", "panels/conversation"),
+    ),
     "panels/sidebar": (
         *("sources/*", "metrics/*", "store/*", "findings", *_PARTS),
         *("panels/curves", "panels/samples"),

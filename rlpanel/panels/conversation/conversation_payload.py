@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.tokens.token_view import decoded_tokens, pack_sample
 from rlpanel.schema import Sample
+from rlpanel.sources.records.conversation import tool_results
 from rlpanel.sources.records.embedded_media import Image, Medium
+from rlpanel.sources.records.messages import TOOL_ROLES, Message
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 from rlpanel.texts.display_text import escape_invisible
 
@@ -231,6 +233,20 @@ def has_turns(sample: Sample | None) -> bool:
     if sample is None:
         return False
     return cached_on(sample, "turns", (), lambda: _turns_of(sample).has_turns)
+
+
+def failed_turn(sample: Sample, tool: str = "") -> int | None:
+    """Return the first turn, from 1, with a failed call of a tool; of any tool if empty, None without one."""
+    conversation = _turns_of(sample)
+    response = cast("list[Message]", conversation.messages[conversation.prompt_messages :])
+    results, turn = tool_results(response), 0
+    for message in response:
+        turn += message["role"] == "assistant"
+        if message["role"] in TOOL_ROLES:
+            name, result = next(results)
+            if result.get("is_error") and tool in ("", name):
+                return turn
+    return None
 
 
 def _turns_of(sample: Sample, pad_token: str = "") -> Conversation:

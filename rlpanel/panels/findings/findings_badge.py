@@ -11,7 +11,14 @@ import panel as pn
 from rlpanel.findings.check import cached_findings
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.panels.curves.curve_selection import show_curve
-from rlpanel.panels.findings.finding_landing import StepChoice, show_affected, show_finding
+from rlpanel.panels.findings.finding_landing import (
+    Landing,
+    StepChoice,
+    linked_landing,
+    show_affected,
+    show_end,
+    show_finding,
+)
 from rlpanel.panels.findings.findings_popup import (
     CurrentFindings,
     FindingsPopup,
@@ -46,6 +53,7 @@ class FindingsBadge:
         self.context = context
         self._findings: dict[str, Finding] = {}
         self._last_check = 0.0
+        self._landing: Landing | None = None  # of the opened finding
         self._linked = True  # the key may come from the URL, without the rest of the selection
         self._thresholds = FindingSettings.from_environment()
         self._work: BackgroundTask[list[Finding]] = BackgroundTask(self._show, context.threads.views)
@@ -56,7 +64,7 @@ class FindingsBadge:
             component.on_message(self._on_click)
         context.param.watch(self._restart, "index")
         context.param.watch(self._check_if_due, ["view", "now"])
-        context.selection.param.watch(self._mark, "finding")
+        context.selection.param.watch(self._on_finding, "finding")
         context.selection.param.watch(self._update_step, "step")
 
     # -- checking --------------------------------------------------------------------------------
@@ -103,10 +111,24 @@ class FindingsBadge:
 
     def _follow_link(self, finding: Finding) -> None:
         """Show the finding of a link; a link that names a step shows that step."""
-        if self.context.selection.follow:
-            show_finding(self.context, finding)
-        else:
-            self.context.selection.tab = self.context.selection.tab or finding.tab
+        context = self.context
+        if context.selection.follow:
+            self._open(finding, "onset")
+            return
+        self._landing = linked_landing(context, finding)
+        if context.selection.tab == finding.tab:
+            show_end(context, finding, context.selection.uid)
+
+    def _open(self, finding: Finding, choice: StepChoice) -> None:
+        self._landing = show_finding(self.context, finding, choice, self._landing)
+
+    def _on_finding(self, event: Any) -> None:
+        """Undo what opening a finding has set once it is closed, also by a click on another run."""
+        landing = self._landing
+        if not event.new and landing is not None:
+            self._landing = None
+            landing.undo(self.context.selection)
+        self._mark()
 
     def _on_click(self, message: Any) -> None:
         """Open a finding at one of its steps, or close the opened one. The message comes from the browser."""
@@ -122,7 +144,7 @@ class FindingsBadge:
             elif finding is not None and finding.split and choice == "samples":
                 show_affected(self.context, finding)
             elif finding is not None and choice in get_args(StepChoice):
-                show_finding(self.context, finding, choice)
+                self._open(finding, choice)
 
     def _mark(self, *_: Any) -> None:
         """Shade the steps of the opened finding, and show its line."""
@@ -158,4 +180,11 @@ def _marked_curves(findings: Iterable[Finding]) -> dict[str, MarkedSteps]:
 
 
 def _marked(finding: Finding) -> MarkedSteps:
-    return MarkedSteps(finding.steps, theme.SEVERITY_COLORS[finding.severity], finding.column, finding.title)
+    return MarkedSteps(
+        finding.steps,
+        theme.SEVERITY_COLORS[finding.severity],
+        finding.column,
+        text=finding.title,
+        evidence=finding.evidence,
+        tool=finding.tool,
+    )

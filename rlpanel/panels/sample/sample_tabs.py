@@ -62,7 +62,7 @@ class ReferenceTab(Viewer):
         self._column = pn.Column(
             self._images, self._texts, sizing_mode="stretch_both", scroll="y-auto", margin=0
         )
-        context.param.watch(self._draw, ["sample", "text_conditions"])
+        context.param.watch(self._draw, ["sample", "text_conditions", "end_in_sight"])
         context.display.param.watch(self._draw, [*STYLE_SETTINGS])
         self.param.watch(self._draw, "active")
         self._draw()
@@ -72,13 +72,25 @@ class ReferenceTab(Viewer):
 
     def _draw(self, *_: Any) -> None:
         if self.active:
-            context = self.context
-            self._images.sample = context.sample
-            self._texts.html = _answers_html(context.sample, text_style(context), context.text_conditions)
+            context, sample = self.context, self.context.sample
+            self._images.sample = sample
+            at_end = sample is not None and context.end_in_sight == sample.uid
+            self._texts.html = _answers_html(
+                sample, text_style(context), context.text_conditions, at_end=at_end
+            )
 
 
-def _answers_html(sample: Sample | None, style: TextStyle, tests: Sequence[TextPredicate]) -> str:
-    """The answers that were logged, side by side below the prompt; what the tests find is marked."""
+#: Most characters of a ground truth that stays in sight while the response is scrolled.
+_SHORT_TRUTH = 200
+
+
+def _answers_html(
+    sample: Sample | None, style: TextStyle, tests: Sequence[TextPredicate], *, at_end: bool = False
+) -> str:
+    """The answers that were logged, side by side below the prompt; what the tests find is marked.
+
+    The browser scrolls to the end of the response if ``at_end``.
+    """
     if sample is None:
         return ""
     texts = (
@@ -88,9 +100,10 @@ def _answers_html(sample: Sample | None, style: TextStyle, tests: Sequence[TextP
     )
     finder = PlaceFinder(tests)
     cells = "".join(
-        f'<section><h5><span class="{color}">{title}</span>'
+        f'<section{_stays(name, text)}><h5><span class="{color}">{title}</span>'
         f"{_score('reward', reward)}{_score('valid', valid)}</h5>"
-        f"<p>{answer_html(text, style, finder.places(name, text))}</p></section>"
+        f"<p>{answer_html(text, style, finder.places(name, text))}</p>"
+        f"{'<i data-in-sight></i>' if at_end and name == 'response' else ''}</section>"
         for name, title, reward, valid, color in texts
         if (text := getattr(sample, name)) is not None
     )
@@ -105,6 +118,11 @@ def _answers_html(sample: Sample | None, style: TextStyle, tests: Sequence[TextP
         + f'<div class="pair">{cells}</div>'
         + extra_html(sample)
     )
+
+
+def _stays(name: str, text: str) -> str:
+    """Return the class of a short ground truth, which stays in sight beside a long response."""
+    return ' class="short"' if name == "ground_truth" and len(text) <= _SHORT_TRUTH else ""
 
 
 def _score(label: str, value: float) -> str:

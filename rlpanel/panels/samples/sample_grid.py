@@ -59,7 +59,7 @@ class SampleGrid(Viewer):
         self._query = QueryRunner(context, self._on_result, self._rows_to_export, board)
         self._loaded: tuple[str, int | None] = ("", None)  # name of the run, and step
         self._paged_to = ""  # chosen sample whose page was opened
-        self._sorting = False
+        self._sorting = self._defining = False
         self._read_later: Callable[[], None] | None = None
         self._head = GridHead()
         self._head.on_message(self.load)
@@ -187,6 +187,7 @@ class SampleGrid(Viewer):
         """Run the changed query, unless only the sort changed and the table has already sorted all rows."""
         only_sort = len(events) == 1 and events[0].name == "sort"
         if not (only_sort and self._sorting and len(self._rows) == len(self._result.rows)):
+            self._paged_to = ""  # another query has the chosen sample on another page
             self.load()
 
     def _on_noted(self, _: Any) -> None:
@@ -204,6 +205,8 @@ class SampleGrid(Viewer):
 
     def _on_sort(self, event: Any) -> None:
         """Copy the table's sort by a number column to the selection; only the table sorts by texts."""
+        if self._defining:
+            return
         order = Order(*event.new[0]) if event.new else None
         column = self.table.frame.get(order.name) if order else None
         if order and (column is None or not pd.api.types.is_numeric_dtype(column)):
@@ -268,7 +271,9 @@ class SampleGrid(Viewer):
     def _fill(self, frame: pd.DataFrame) -> None:
         """Give the table these rows; a query without results keeps its columns."""
         if len(frame):
+            self._defining = True  # the order of a column that goes is not the viewer's choice
             self.table.define(columns_of(frame), row_height(frame))
+            self._defining = False
         else:
             frame = self.table.frame.iloc[:0]
         self.table.draw(frame, self._order(frame))

@@ -175,6 +175,9 @@ class Context(param.Parameterized):
         default="", doc="Column whose card is scrolled into view when this is set."
     )
     now = param.Number(default=0.0, doc="Current time, updated once a second, for ages.")
+    end_in_sight = param.String(
+        default="", doc="Uid of the sample whose response's end the tab Text shows; empty: its beginning."
+    )
     first_uid = param.String(default="", doc="Uid of the grid's first row, shown while no sample is chosen.")
     #: Set by the grid, for other views of the same samples.
     filtered_uids = param.ClassSelector(
