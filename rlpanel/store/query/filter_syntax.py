@@ -5,7 +5,7 @@
     filter     := and-chain ("or" and-chain)*
     and-chain  := negation ("and" negation)*
     negation   := "not" negation | comparison
-    comparison := sum ( ("==" | "!=" | "<" | "<=" | ">" | ">=") sum )*
+    comparison := sum ( ("==" | "=" | "!=" | "<" | "<=" | ">" | ">=") sum )*
                 | sum ["not"] "in" "[" value, ... "]"
                 | sum ["not"] ("contains" | "startswith" | "endswith" | "matches") text
     sum        := product (("+" | "-") product)*
@@ -129,13 +129,12 @@ _TOKEN = re.compile(
     | (?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
     | (?P<quoted>`[^`]+`)
     | (?P<name>[^\W\d]\w*)
-    | (?P<sign>[=!<>]=|[<>()\[\],+\-*/])
+    | (?P<sign>[=!<>]=|[=<>()\[\],+\-*/])
     | (?P<end>\Z)
     )""",
     re.VERBOSE,
 )
 _HINTS = {
-    "=": "write == to compare",
     "&": "write and",
     "|": "write or",
     "!": "write not",
@@ -172,6 +171,8 @@ def _tokens(text: str) -> list[Token]:
         token = Token(kind, match[kind], match.start(kind))
         if kind == "name" and token.text.lower() in WORDS:
             token = Token("word", token.text.lower(), token.at)
+        elif token.text == "=" and kind == "sign":
+            token = Token(kind, "==", token.at)
         tokens.append(token)
         if kind == "end":
             return tokens
