@@ -31,6 +31,18 @@ STEP, SAMPLES, TIME = "step", "samples", "time"
 #: Choice of the samples that represent a compared run: those of each prompt's newest step, or of the best
 #: step (see `rlpanel.store.snapshot.prompt_pairs`). A number chooses the samples of that step.
 NEWEST, BEST = "newest", "best"
+#: Tabs of the sample; none in the address: the sample chooses.
+TABS = ("conversation", "tokens", "reference", "diff", "group", "prompt")
+#: Page that the address names only where a link would open another one: beside a comparison of runs.
+OVERVIEW = "overview"
+#: All other pages of the run.
+PAGES = ("samples", "rollouts", "prompts", "compare", "explain", "timeline", "ranking")
+#: How the conversation shows texts.
+MODES = ("text", "raw", "tokens")
+#: What curves show around the mean; none in the address: what the display settings say.
+BANDS = ("iqr", "std", "range", "density", "ridge", "none")
+#: Questions of the page *Explain*; what a question needs besides stands behind a colon.
+QUESTIONS = ("shares", "contrast", "repeats", "scatter")
 _TRUE, _FALSE = {"1", "true", "dark"}, {"0", "false", "light"}
 #: Encodes the empty name in a list; a quoted name is never equal to it.
 _EMPTY = "%"
@@ -81,6 +93,22 @@ def _smoothing(text: str) -> float:
     return weight
 
 
+def _page(text: str) -> str:
+    return "" if text == OVERVIEW else _one_of(*PAGES)(text)
+
+
+def _turn(text: str) -> int:
+    turn = int(text)
+    if turn < 0:
+        raise ValueError(text)
+    return turn
+
+
+def _question(text: str) -> str:
+    _one_of(*QUESTIONS)(text.partition(":")[0])
+    return text
+
+
 def _samples_at(text: str) -> str:
     return text if text in (NEWEST, BEST) else str(int(text))
 
@@ -113,7 +141,13 @@ KEYS = {
     "step": UrlKey("step", None, int),
     "sample": UrlKey("uid"),
     "token": UrlKey("token", -1, int),
+    "turn": UrlKey("turn", None, _turn),
+    "page": UrlKey("page", "", _page),
+    "tab": UrlKey("tab", "", _one_of(*TABS)),
+    "mode": UrlKey("mode", "text", _one_of(*MODES)),
     "metric": UrlKey("metric", "log_ratio"),
+    "explain": UrlKey("explain", "", _question),
+    "band": UrlKey("band", "", _one_of(*BANDS)),
     "curves": UrlKey("curves", [], _names, _write_names),
     "log": UrlKey("log_curves", [], _names, _write_names),
     "search": UrlKey("search"),
@@ -170,6 +204,8 @@ def read_query(query: str) -> tuple[dict[str, Any], list[LinkProblem]]:
             problems.append(LinkProblem(name, text[:40]))
     if "step" in values or "uid" in values:
         values["follow"] = False
+    if values.get("compared_run"):
+        values.setdefault("page", "compare")
     return values, problems
 
 
@@ -184,13 +220,15 @@ def write_query(values: Mapping[str, Any], *, preferred_dark: bool = DARK_DEFAUL
     preferred_dark : bool
         The viewer's preferred theme, which the address leaves out.
     """
-    followed = ("step", "uid", "token") if values.get("follow", True) else ()
+    followed = ("step", "uid", "token", "turn") if values.get("follow", True) else ()
     pairs = []
     for name, key in KEYS.items():
         default = preferred_dark if name == "theme" else key.default
         value = values.get(key.parameter, default)
         if value is not None and value != default and key.parameter not in followed:
             pairs.append((name, key.write(value)))
+    if values.get("compared_run") and not values.get("page"):
+        pairs.append(("page", OVERVIEW))
     return f"?{urlencode(pairs, errors='replace')}" if pairs else ""
 
 
@@ -238,6 +276,7 @@ def board_link(
         "search": search,
         "sort": sort,
         "compared_run": against,
+        "page": "compare" if against else "",
         "scope": "run" if whole_run and (filter or search or sort) else "step",
         "follow": whole_run,
     }

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.board_url import KEYS, MAX_QUERY, board_link, read_query
-from rlpanel.panels.session.context import Selection
+from rlpanel import display_settings
+from rlpanel.board_url import BANDS, KEYS, MAX_QUERY, MODES, PAGES, QUESTIONS, TABS, board_link, read_query
+from rlpanel.panels.conversation import conversation_view
+from rlpanel.panels.sample import sample_tabs
+from rlpanel.panels.session.context import Context, Selection
 
 selections = st.builds(
     dict,
@@ -32,6 +35,12 @@ selections = st.builds(
     compared_run=st.text(max_size=20),
     samples_here=st.sampled_from(["newest", "best", "0", "1200"]),
     samples_there=st.sampled_from(["newest", "best", "-5"]),
+    turn=st.integers(0, 10**4),
+    page=st.sampled_from(["", *PAGES]),
+    tab=st.sampled_from(["", *TABS]),
+    mode=st.sampled_from(MODES),
+    band=st.sampled_from(["", *BANDS]),
+    explain=st.sampled_from(["", *QUESTIONS, "contrast:1..2 & 3", "shares:kl_k3"]),
     finding=st.sampled_from(["", "sustained_change:rewards/a & b", "truncated:"]),
     dark=st.booleans(),
 )
@@ -68,6 +77,13 @@ def test_a_run_named_by_a_number_is_text() -> None:
         "align=x",
         "smooth=1",
         "here_at=x",
+        "tab=x",
+        "page=update",
+        "mode=x",
+        "turn=-1",
+        "turn=x",
+        "band=x",
+        "explain=x:contrast",
         "over=a,b,c,d,e,f,g,h,i",
     ],
 )
@@ -108,3 +124,31 @@ def test_a_link_is_written_without_the_board() -> None:
 
 def test_a_name_that_is_not_unicode_is_replaced() -> None:
     assert board_link("a\udcff", filter="x") == "http://localhost:5006/?run=a%3F&filter=x&scope=run"
+
+
+def test_the_address_names_each_tab_page_mode_and_band_of_the_board() -> None:
+    assert [tab.key for tab in sample_tabs.TABS] == list(TABS)
+    assert {page.key for page in sample_tabs.PAGES} <= set(PAGES)
+    assert conversation_view.MODES == MODES
+    assert sorted(display_settings.BANDS.values()) == sorted(BANDS)
+
+
+def test_another_sample_or_step_leaves_the_turn() -> None:
+    selection = Context().selection
+    for change in ({"uid": "b"}, {"step": 3}):
+        selection.turn = 5
+        selection.param.update(**change)
+        assert selection.turn is None
+    selection.param.update(uid="c", turn=7)
+    assert selection.turn == 7
+
+
+def test_the_band_of_the_address_and_of_the_settings_are_one() -> None:
+    context = Context(selection=Selection(band="density"))
+    assert context.display.band == "density"
+    context.display.band = "std"
+    assert context.selection.band == "std"
+    context.selection.band = ""
+    assert context.display.band == "iqr"
+    context.display.band = "iqr"
+    assert context.selection.query == ""

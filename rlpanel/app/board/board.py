@@ -34,7 +34,7 @@ _DEFAULTS = {name: Selection.param[name].default for name in Selection.param if 
 #: Parameters that Back and Forward leave as they are if the URL does not contain them.
 _KEPT = ("run", "metric", "dark")
 #: Parameters that read logs or open runs, and those that belong to them.
-_COSTLY = ("search", "filter", "sort", "overlay_runs", "compared_run")
+_COSTLY = ("page", "search", "filter", "sort", "overlay_runs", "compared_run")
 _COMPANIONS = ("scope", "samples_here", "samples_there")
 
 

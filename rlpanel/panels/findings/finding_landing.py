@@ -42,13 +42,14 @@ def show_finding(context: Context, finding: Finding, choice: StepChoice = "onset
         "sort": _sort(context.snapshot, finding),
         "uid": finding.uid if _is_in_step(context.snapshot, finding.uid, step) else "",
         "token": -1,
+        "page": "",
+        "tab": finding.tab or _TAB,
     }
     if _has_token_metric(context, finding.color):
         updates["metric"] = finding.color
     elif not _has_token_metric(context, context.selection.metric):  # that of a run shown before
         updates["metric"] = context.selection.param.metric.default
     context.selection.param.update(**updates)
-    context.tab = finding.tab or _TAB
     show_curve(context, finding.column)
 
 

@@ -106,7 +106,7 @@ class FindingsBadge:
         if self.context.selection.follow:
             show_finding(self.context, finding)
         else:
-            self.context.tab = finding.tab or self.context.tab
+            self.context.selection.tab = self.context.selection.tab or finding.tab
 
     def _on_click(self, message: Any) -> None:
         """Open a finding at one of its steps, or close the opened one. The message comes from the browser."""

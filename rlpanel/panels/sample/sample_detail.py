@@ -15,7 +15,7 @@ from rlpanel.panels.inputs.lazy_view import LazyView
 from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.sample.sample_actions import SampleActions
-from rlpanel.panels.sample.sample_tabs import TABS, position_of, tab_for
+from rlpanel.panels.sample.sample_tabs import PAGES, TABS, position_of, tab_for
 from rlpanel.panels.sample.sample_top import SampleHead, SampleTop
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.metric_rows import build_rows
@@ -41,11 +41,12 @@ class SampleDetail(Viewer):
             min_height=420,
             css_classes=["rl-card", "rl-sample"],
         )
-        self._views: list[LazyView[Any]] = [LazyView(partial(tab.make, context), self._card) for tab in TABS]
+        self._views: list[LazyView[Any]] = [
+            LazyView(partial(tab.make, context), self._card) for tab in (*TABS, *PAGES)
+        ]
         self._active = -1
-        if context.selection.compared_run:  # the address names a comparison of runs
-            context.tab = "runs"
-        context.param.watch(self._open_tab, ["tab", "sample"])
+        context.param.watch(self._open_tab, ["sample"])
+        context.selection.param.watch(self._open_tab, ["page", "tab"])
         context.param.watch(self._list_tabs, "view")
         context.param.watch(self._draw, ["sample", "message"])
         context.display.param.watch(self._draw, ["kl_estimator"])
@@ -57,33 +58,36 @@ class SampleDetail(Viewer):
 
     def _list_tabs(self, *_: Any) -> None:
         """List the tabs for which the run logs something."""
-        shown = [tab for tab in TABS if tab.applies(self.context.snapshot)]
+        shown = [tab for tab in (*TABS, *PAGES) if tab.applies(self.context.snapshot)]
         listed = [{"key": tab.key, "title": tr(tab.title), "about": tr(tab.about)} for tab in shown]
         if listed != self._bar.tabs:
             self._bar.tabs = listed
         self._open_tab()
 
     def _open_tab(self, *_: Any) -> None:
-        """Show the tab of `Context.tab`, or the sample's own; the views of all other tabs do nothing."""
+        """Show the page or tab of the selection, else the sample's own; all other views do nothing."""
         listed = [tab["key"] for tab in self._bar.tabs]
-        key = self.context.tab if self.context.tab in listed else tab_for(self.context.sample)
+        chosen = self.context.selection.page or self.context.selection.tab
+        key = chosen if chosen in listed else tab_for(self.context.sample)
         active = position_of(key)
         if self._active == active:
             return
         self._active = active
         with pn.io.hold():
-            self._bar.value = TABS[active].key
+            self._bar.value = (*TABS, *PAGES)[active].key
             for position, view in enumerate(self._views):
                 view.set_active(position == active)
 
     def _on_click(self, key: Any) -> None:
         if key in {tab.key for tab in TABS}:
-            self.context.tab = key
+            self.context.selection.param.update(page="", tab=key)
+        elif key in {page.key for page in PAGES}:
+            self.context.selection.page = key
 
     def show_group(self, *_: Any) -> None:
         """Open the samples of the shown sample's group."""
         self._views[position_of("group")].view.show_group()
-        self.context.tab = "group"
+        self.context.selection.param.update(page="", tab="group")
 
     def next_metric(self, by: int) -> None:
         """Colour the tokens by another of the sample's metrics."""

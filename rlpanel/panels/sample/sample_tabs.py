@@ -177,7 +177,10 @@ class ConversationTab(Viewer):
         # Panel draws a component again that was hidden itself, so that its players would go on.
         self._column = pn.Column(self._view, sizing_mode="stretch_both", margin=(8, 14))
         _follow_selection(self._view, selection)
-        self._view.param.watch(lambda _: setattr(context, "tab", "tokens"), "opened")
+        self._view.mode = selection.mode
+        selection.param.watch(lambda event: setattr(self._view, "mode", event.new), "mode")
+        self._view.param.watch(lambda event: setattr(selection, "mode", event.new), "mode")
+        self._view.param.watch(lambda _: setattr(selection, "tab", "tokens"), "opened")
         self._view.param.watch(self._choose_trace, "trace")
         context.param.watch(self._draw, "sample")
         context.display.param.watch(self._draw, [*_SETTINGS])
@@ -244,12 +247,12 @@ def _image_address(
 
 
 class Tab(NamedTuple):
-    """One tab of the sample panel.
+    """One tab of the sample panel, or one page of the run.
 
     Attributes
     ----------
     key : str
-        Its name in code, as `Context.tab` holds it.
+        Its name in the address: one of `rlpanel.board_url.TABS` or `rlpanel.board_url.PAGES`.
     title : str
         Its label on screen.
     about : str
@@ -271,7 +274,7 @@ class Tab(NamedTuple):
 def _token_ranking(context: Context) -> TokenRanking:
     """Make the ranking; a click on one of its tokens opens the tokens of the sample that was clicked."""
     ranking = TokenRanking(context)
-    ranking.param.watch(lambda _: setattr(context, "tab", "tokens"), "picks")
+    ranking.param.watch(lambda _: context.selection.param.update(page="", tab="tokens"), "picks")
     return ranking
 
 
@@ -283,10 +286,14 @@ TABS: tuple[Tab, ...] = (
     Tab("diff", marked("Diff"), marked("sample"), ResponseDiff),
     Tab("group", marked("Group"), marked("sample"), GroupsTab),
     Tab("prompt", marked("History"), marked("sample"), PromptsTab),
-    Tab("ranking", marked("Token ranking"), marked("step"), _token_ranking),
-    Tab("timeline", marked("Timeline"), marked("step"), TimelineTab, has_times),
-    Tab("runs", marked("Compare runs"), marked("run"), RunsTab),
+)
+
+#: All pages of the run beside the overview, in the order of the screen; a new page is one view and one line.
+PAGES: tuple[Tab, ...] = (
+    Tab("compare", marked("Compare runs"), marked("run"), RunsTab),
     Tab("explain", marked("Explain"), marked("run"), ExplainTab),
+    Tab("timeline", marked("Timeline"), marked("step"), TimelineTab, has_times),
+    Tab("ranking", marked("Token ranking"), marked("step"), _token_ranking),
 )
 
 
@@ -295,8 +302,8 @@ _DEFAULT, _DEFAULT_OF_TEXTS = "tokens", "conversation"
 
 
 def position_of(key: str) -> int:
-    """Return the position of a tab in `TABS`; the default where no tab has this key."""
-    keys = [tab.key for tab in TABS]
+    """Return the position of a tab or page; the default where no tab has this key."""
+    keys = [tab.key for tab in (*TABS, *PAGES)]
     return keys.index(key if key in keys else _DEFAULT)
 
 

@@ -12,7 +12,15 @@ from contextlib import contextmanager
 import numpy as np
 import param
 
-from rlpanel.board_url import DARK_DEFAULT, MAX_SMOOTHING, NEWEST, STEP, write_query
+from rlpanel.board_url import (
+    BANDS,
+    DARK_DEFAULT,
+    MAX_SMOOTHING,
+    MODES,
+    NEWEST,
+    STEP,
+    write_query,
+)
 from rlpanel.display_settings import Display
 from rlpanel.errors import RLPanelError, SampleNotFound
 from rlpanel.panels.session.marked_steps import MarkedSteps
@@ -43,7 +51,23 @@ class Selection(param.Parameterized):
     follow = param.Boolean(default=True, doc="Whether the newest complete step is selected automatically.")
     uid = param.String(default="", doc="Sample chosen by the viewer; empty: the first row of the grid.")
     token = param.Integer(default=-1, doc="Pinned token of the sample; -1 for none.")
+    turn = param.Integer(
+        default=None,
+        allow_None=True,
+        doc="Turn of the sample that the conversation shows; None for its start.",
+    )
+    page = param.String(default="", doc="Page of the run; empty: the overview.")
+    tab = param.String(default="", doc="Tab of the sample; empty: chosen by the sample.")
+    mode = param.Selector(default="text", objects=list(MODES), doc="How the conversation shows texts.")
     metric = param.String(default="log_ratio", doc="Token metric that colours the text.")
+    explain = param.String(
+        default="", doc="Question of the page Explain, and what it needs behind a colon; empty: by the page."
+    )
+    band = param.Selector(
+        default="",
+        objects=["", *BANDS],
+        doc="What curves show around the mean; empty: the display's default.",
+    )
     curves = param.List(default=[], item_type=str, doc="Columns drawn as curves; empty: the defaults.")
     log_curves = param.List(default=[], item_type=str, doc="Columns whose curves have a logarithmic axis.")
     search = param.String(
@@ -165,7 +189,6 @@ class Context(param.Parameterized):
     )
     #: Returns the address of a medium for its key, set where a server of ours sends it; None elsewhere.
     media_address: Callable[[Hashable, PlayableMedium], str] | None = None
-    tab = param.String(default="", doc="Key of the open tab of the sample panel; empty: by the sample.")
     selection = param.ClassSelector(class_=Selection, default=Selection(), doc="What is selected.")
     waiting_values = param.Dict(
         default={},
@@ -186,6 +209,10 @@ class Context(param.Parameterized):
         self.param.watch(self._refresh_sample, "view")
         self.selection.param.watch(self._follow_newest, "follow")
         self.selection.param.watch(self._update_sample, ["uid"])
+        self.selection.param.watch(self._leave_turn, ["step", "uid", "turn"])
+        self.selection.param.watch(self._show_band, "band")
+        self.display.param.watch(self._name_band, "band")
+        (self._show_band if self.selection.band else self._name_band)()
         self.param.watch(self._update_sample, ["first_uid", "index"])
 
     def counted(self, view: RunView) -> RunView:
@@ -269,6 +296,22 @@ class Context(param.Parameterized):
             newest = newest_complete_step(self.snapshot, time.time())
             if newest is not None and newest != self.selection.step:
                 self.selection.param.update(step=newest, uid="", token=-1)
+
+    # -- the address -----------------------------------------------------------------------------
+
+    def _leave_turn(self, *changes: param.parameterized.Event) -> None:
+        """Forget the turn of a sample that is no longer shown."""
+        if "turn" not in {change.name for change in changes}:
+            self.selection.turn = None
+
+    def _show_band(self, *_: object) -> None:
+        """Let the curves show the band of the address, else the default."""
+        self.display.band = self.selection.band or self.display.param["band"].default
+
+    def _name_band(self, *_: object) -> None:
+        """Let the address name the band, unless it is the default."""
+        usual = self.display.param["band"].default
+        self.selection.band = "" if self.display.band == usual else self.display.band
 
     # -- samples ---------------------------------------------------------------------------------
 
