@@ -30,6 +30,8 @@ from fractions import Fraction
 TAIL, MOST = 20_000, 300
 #: Values of a comparison: the answer equals the ground truth, differs, or cannot be compared with it.
 EQUAL, DIFFERENT, UNCLEAR = "yes", "no", "unclear"
+#: Share of the best rule's equal answers from which a more specific rule is preferred.
+_NEARLY = 0.9
 #: Name of the choice to use the rule that fits a run best.
 AUTO = "auto"
 
@@ -48,7 +50,8 @@ _CHOICE = re.compile(
 )
 #: What a tool or the environment wrote, in texts that rlpanel makes of messages and in chat templates.
 _RESULT = re.compile(
-    r"^\[(?:tool|user|call)[^\]\n]*\] .*?(?=^\[assistant\]|\Z)|<tool_response>.*?(?:</tool_response>|\Z)",
+    r"^(?:\[assistant\] )?\[(?:tool|user|call)[^\]\n]*\] .*?(?=^\[assistant\]|\Z)"
+    r"|<tool_response>.*?(?:</tool_response>|\Z)",
     re.DOTALL | re.MULTILINE,
 )
 _ROLE = re.compile(r"^\[assistant\] ?", re.MULTILINE)
@@ -57,11 +60,14 @@ _SPECIAL = re.compile(r"(?:<[|｜][^|｜<>\n]{1,40}[|｜]>|</?s>)\Z")
 
 def _boxed(text: str) -> str | None:
     """Return what stands in the last box that is closed."""
-    for match in reversed([*_BOX.finditer(text)][-_BOXES:]):
+    end = len(text)
+    for _ in range(_BOXES):
+        end = max(text.rfind(r"\boxed", 0, end), text.rfind(r"\fbox", 0, end))
+        match = _BOX.match(text, end) if end >= 0 else None
         depth = 1
-        for at in range(match.end(), min(len(text), match.end() + MOST)):
+        for at in range(match.end(), min(len(text), match.end() + MOST)) if match else ():
             depth += {"{": 1, "}": -1}.get(text[at], 0)
-            if not depth:
+            if not depth and match:
                 return text[match.end() : at]
     return None
 
@@ -101,27 +107,24 @@ class AnswerRule:
     ----------
     key : str
         Name in settings, and in the heads of columns.
-    about : str
-        What it takes, as a part of a sentence.
     read : callable
         Returns the answer of a text, or None.
     """
 
     key: str
-    about: str
     read: Callable[[str], str | None] = field(repr=False)
 
 
-#: The rules by key. Of two that fit a run equally well, the first is chosen.
+#: The rules by key, the most specific first.
 RULES: Mapping[str, AnswerRule] = {
     rule.key: rule
     for rule in (
-        AnswerRule("boxed", r"the last \boxed{…}", _boxed),
-        AnswerRule("tag", "the last <answer>…</answer>", _last(_TAG)),
-        AnswerRule("hash", "what follows the last ####", _last(_HASH)),
-        AnswerRule("choice", "the last letter named as the answer", _last(_CHOICE)),
-        AnswerRule("number", "the last number", _last(_NUMBER)),
-        AnswerRule("line", "the last line", _line),
+        AnswerRule("boxed", _boxed),
+        AnswerRule("tag", _last(_TAG)),
+        AnswerRule("hash", _last(_HASH)),
+        AnswerRule("choice", _last(_CHOICE)),
+        AnswerRule("number", _last(_NUMBER)),
+        AnswerRule("line", _line),
     )
 }
 
@@ -151,6 +154,8 @@ def match_of(answer: str | None, truth: str | None) -> str | None:
         return None
     if answer is None:
         return UNCLEAR
+    if answer == truth:
+        return EQUAL
     found = {_compare(answer, one) for one in _truths(truth)}
     return next((value for value in (EQUAL, UNCLEAR) if value in found), DIFFERENT)
 
@@ -248,7 +253,8 @@ class ChosenRule:
 def choose_rule(texts: Iterable[tuple[str, str]]) -> ChosenRule | None:
     """Return the rule whose answers equal the ground truths most often; None without ground truths.
 
-    If none ever does, the rule that finds most answers which can be compared is chosen.
+    Of rules that do so nearly as often, the first of `RULES` is chosen: the last number of a text without a
+    box may be right by chance. If none ever does, the rule with most answers that can be compared is chosen.
 
     Parameters
     ----------
@@ -263,5 +269,9 @@ def choose_rule(texts: Iterable[tuple[str, str]]) -> ChosenRule | None:
         for key, rule in RULES.items()
     }
     equal = {key: values.count(EQUAL) for key, values in found.items()}
-    best = max(RULES, key=lambda key: (equal[key], found[key].count(DIFFERENT)))
+    most = max(equal.values())
+    if most:
+        best = next(key for key in RULES if equal[key] >= _NEARLY * most)
+    else:
+        best = max(RULES, key=lambda key: found[key].count(DIFFERENT))
     return ChosenRule(RULES[best], equal, len(pairs))

@@ -152,7 +152,8 @@ class QueryRunner:
         """Return the query for all rows of the selected step or run."""
         selection = self._context.selection
         step = selection.step if selection.scope == "step" else None
-        return QuerySpec(step, older=self._context.display.older_attempts)
+        display = self._context.display
+        return QuerySpec(step, older=display.older_attempts, answer_rule=display.answer_rule)
 
     # -- results ---------------------------------------------------------------------------------
 

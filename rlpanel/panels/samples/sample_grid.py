@@ -13,9 +13,10 @@ from panel.viewable import Viewer
 from rlpanel import schema
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.episode_traces import fold_episodes
+from rlpanel.panels.samples.grid_cells import sample_cells
 from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
 from rlpanel.panels.samples.sample_bar import GridHead, SampleBar
-from rlpanel.panels.samples.sample_table import columns_of, row_height, sample_cells, table_frame
+from rlpanel.panels.samples.sample_table import columns_of, row_height, table_frame
 from rlpanel.panels.samples.thumbnails import Thumbnails
 from rlpanel.panels.samples.visible_rows import PAGE, subset_html, visible_rows
 from rlpanel.panels.session.context import Context
@@ -58,6 +59,7 @@ class SampleGrid(Viewer):
         self._thumbnails = Thumbnails(context, self._show_again)
         self._query = QueryRunner(context, self._on_result, self._rows_to_export, board)
         self._loaded: tuple[str, int | None] = ("", None)  # name of the run, and step
+        self._widths: dict[str, int] = {}  # of the columns of this run
         self._paged_to = ""  # chosen sample whose page was opened
         self._sorting = False
         self._read_later: Callable[[], None] | None = None
@@ -65,6 +67,7 @@ class SampleGrid(Viewer):
         self._head.on_message(self.load)
         self.table = DataTable(
             page_size=PAGE,
+            by_room=True,
             pick=self._on_click,
             cells=sample_cells,
             empty=tr("No samples match"),
@@ -94,7 +97,14 @@ class SampleGrid(Viewer):
         self.table.param.watch(self._on_view_change, ["page", "filters", "order"])
         selection.param.watch(self._on_query, ["filter", "scope", "search", "sort"])
         context.param.watch(self._on_noted, "notes_version")
-        settings = ["kl_estimator", "max_samples", "older_attempts", "fold_episodes", *STYLE_SETTINGS]
+        settings = [
+            "kl_estimator",
+            "max_samples",
+            "older_attempts",
+            "fold_episodes",
+            "answer_rule",
+            *STYLE_SETTINGS,
+        ]
         display.param.watch(lambda _: self.load(), settings)
         self.load()
 
@@ -117,6 +127,8 @@ class SampleGrid(Viewer):
         """Run the query on the newest snapshot."""
         context = self.context
         self._view = context.view
+        if self._loaded[0] != context.snapshot.name:
+            self._widths = {}
         self._loaded = (context.snapshot.name, context.selection.step)
         self._head.param.update(new="", search=context.selection.search)
         self._query.run()
@@ -131,7 +143,7 @@ class SampleGrid(Viewer):
             self._rows = result.rows[: context.display.max_samples]
         if context.display.fold_episodes:
             self._rows = fold_episodes(view.snapshot, self._rows)
-        self._texts = texts_of(context.index, view, self._rows, PAGE)
+        self._texts = texts_of(context.index, view, self._rows, self.table.page_size)
         self._show()
         if context.index is not None and not self._texts.whole:
             self._read_rest(context.index, view.snapshot)
@@ -260,7 +272,7 @@ class SampleGrid(Viewer):
     def _fill(self, frame: pd.DataFrame) -> None:
         """Give the table these rows; a query without results keeps its columns."""
         if len(frame):
-            self.table.define(columns_of(frame), row_height(frame))
+            self.table.define(columns_of(frame, self._widths), row_height(frame))
         else:
             frame = self.table.frame.iloc[:0]
         self.table.draw(frame, self._order(frame))

@@ -6,6 +6,7 @@ const NEAR = 2
 export function render({ model }) {
   const holder = element("div", "rl-rows")
   const pager = element("div", "tabulator-footer")
+  const widths = element("style")
   let table
   let ready = Promise.resolve()
   // Changes wait for each other: Tabulator creates a table in a later task, and refuses changes before.
@@ -45,7 +46,8 @@ export function render({ model }) {
           })
         }),
     )
-    then(mark)
+    then(reveal)
+    widths.textContent = growing(model.shape.columns)
   }
   const fill = async () => {
     const data = dataOf(model)
@@ -60,7 +62,8 @@ export function render({ model }) {
     } else {
       await table.replaceData(data)
     }
-    mark()
+    if (sought) reveal()
+    else mark()
   }
   const order = () => {
     if (known.order === JSON.stringify(model.order)) return
@@ -74,11 +77,21 @@ export function render({ model }) {
       row.getElement().ariaSelected = isChosen
     }
   }
+  // A chosen row may come with rows that are still on their way.
+  let sought = false
   const reveal = () => {
     mark()
     const row = table.getRows().find((each) => each.getData().key === model.chosen)
+    sought = !row
     if (row) table.scrollToRow(row, "nearest", false).catch(() => {})
   }
+  let fits = 0
+  const room = new ResizeObserver(() => {
+    const rows = holder.querySelector(".tabulator-tableholder")?.clientHeight ?? 0
+    const fitting = Math.floor(rows / model.shape.rowHeight)
+    if (fitting > 0 && fitting !== fits) model.send_msg({ fits: fitting })
+    fits = fitting || fits
+  })
   const showPages = () => drawPager(pager, model)
 
   model.on("shape", build)
@@ -87,13 +100,15 @@ export function render({ model }) {
   model.on("chosen", () => then(reveal))
   model.on(["page", "pages"], showPages)
   model.on("after_render", build)
+  if (model.shape.byRoom) room.observe(holder)
   model.on("remove", () => {
+    room.disconnect()
     table?.destroy()
     table = null
   })
   showPages()
   const view = element("div", "rl-table")
-  view.append(holder, pager)
+  view.append(widths, holder, pager)
   return view
 }
 
@@ -107,6 +122,21 @@ function dataOf(model) {
     key,
     ...Object.fromEntries(fields.map((field, of) => [field, cell(cells[of], at)])),
   }))
+}
+
+/** Return the style sheet of columns that share the room; one that the viewer has resized keeps its width. */
+function growing(columns) {
+  const growers = columns.filter(({ grow }) => grow)
+  const taken = columns.reduce((sum, { grow, width }) => sum + (grow ? 0 : width), 14)
+  let before = ""
+  return growers
+    .map(({ field, width, grow }, at) => {
+      const rest = `(100cqw - ${taken}px${before}) / ${growers.length - at}`
+      const size = `clamp(${width}px, max(${rest}, 24cqw), ${grow}px)`
+      before += ` - ${size}`
+      return `[tabulator-field="${field}"][style*="width: ${width}px"] { min-width: ${size} !important; }`
+    })
+    .join("\n")
 }
 
 function sortersOf(model) {

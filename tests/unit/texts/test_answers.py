@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from rlpanel.texts.answers import RULES, answer_of, choose_rule, match_of
+from rlpanel.display_settings import ANSWER_RULES
+from rlpanel.texts.answers import AUTO, RULES, answer_of, choose_rule, match_of
 
 #: Responses as the conventions of data sets and trainers have them: rule, response, its answer.
 RESPONSES = [
@@ -43,6 +44,7 @@ def test_thoughts_and_what_tools_wrote_hold_no_answer() -> None:
     agent = '[assistant] I try 3.\n[call] add({"a": 2})\n[tool] 41\n[assistant] It is 5.\n[tool] 7'
     assert answer_of(agent, RULES["number"]) == "5"
     assert answer_of("[assistant] I try 3\n[tool] 41", RULES["number"]) == "3"
+    assert answer_of('[assistant] [call] add({"a": 2})\n[tool] 4', RULES["number"]) is None
     assert (
         answer_of("<tool_call>x</tool_call><tool_response>4</tool_response>It is 6", RULES["number"]) == "6"
     )
@@ -93,12 +95,15 @@ def test_an_answer_equals_differs_or_cannot_be_compared(
 
 
 def test_the_rule_that_equals_most_truths_is_chosen() -> None:
-    boxed = [(rf"I have 3 of 5, so \boxed{{{n}}}, try 0", str(n)) for n in range(10)]
-    chosen = choose_rule([*boxed, ("cut", "4"), ("no truth", "")])
+    boxed = [(rf"I have 3 of 5, so \boxed{{{n}}}", str(n)) for n in range(10)]
+    chosen = choose_rule([*boxed, ("cut, at 4", "4"), ("no truth", "")])
     assert chosen is not None
     assert (chosen.rule.key, chosen.samples) == ("boxed", 11)
     assert chosen.equal["boxed"] == 10
-    assert chosen.equal["number"] == 1
+    assert chosen.equal["number"] == 11
+    numbers = choose_rule([*boxed, ("cut, at 4", "4"), ("or 5", "5"), ("so 6", "6")])
+    assert numbers is not None
+    assert numbers.rule.key == "number"
 
 
 def test_without_a_right_answer_the_rule_that_can_be_compared_is_chosen() -> None:
@@ -135,3 +140,7 @@ def test_hostile_texts_are_read_in_time(piece: str) -> None:
         match_of(answer_of(text, rule), text)
         match_of(answer_of(text, rule), text[:299])
     assert time.process_time() - started < 2
+
+
+def test_the_settings_offer_each_rule() -> None:
+    assert [*ANSWER_RULES.values()] == [AUTO, *RULES]
