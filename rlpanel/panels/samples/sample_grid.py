@@ -61,7 +61,7 @@ class SampleGrid(Viewer):
         self._loaded: tuple[str, int | None] = ("", None)  # name of the run, and step
         self._widths: dict[str, int] = {}  # of the columns of this run
         self._paged_to = ""  # chosen sample whose page was opened
-        self._sorting = False
+        self._sorting = self._filling = False
         self._read_later: Callable[[], None] | None = None
         self._head = GridHead()
         self._head.on_message(self.load)
@@ -95,6 +95,7 @@ class SampleGrid(Viewer):
         self.table.param.watch(self._on_sort, "order")
         self.table.param.watch(self._on_filter, "filters")
         self.table.param.watch(self._on_view_change, ["page", "filters", "order"])
+        selection.param.watch(self._on_column_filters, "column_filters")
         selection.param.watch(self._on_query, ["filter", "scope", "search", "sort"])
         context.param.watch(self._on_noted, "notes_version")
         settings = [
@@ -225,6 +226,8 @@ class SampleGrid(Viewer):
             self._sorting = False
 
     def _on_filter(self, _: Any) -> None:
+        if not self._filling:
+            self.context.selection.column_filters = dict(self.table.filters)
         self._update_passing()
         self._show_head_filters()
 
@@ -271,11 +274,25 @@ class SampleGrid(Viewer):
 
     def _fill(self, frame: pd.DataFrame) -> None:
         """Give the table these rows; a query without results keeps its columns."""
+        self._filling = True
         if len(frame):
             self.table.define(columns_of(frame, self._widths), row_height(frame))
         else:
             frame = self.table.frame.iloc[:0]
+        self._filter_columns()
         self.table.draw(frame, self._order(frame))
+        self._filling = False
+
+    def _filter_columns(self) -> None:
+        """Let the heads of columns filter as the selection says."""
+        wanted = self.context.selection.column_filters
+        filters = {name: text for name, text in wanted.items() if name in self.table.frame}
+        if filters != self.table.filters:
+            self.table.filters = filters
+
+    def _on_column_filters(self, _: Any) -> None:
+        self._filter_columns()
+        self._query.show_chips()
 
     def _show_head_filters(self, *_: Any) -> None:
         """Show or hide the filters of single columns; those that filter now are not hidden."""
@@ -315,8 +332,12 @@ class SampleGrid(Viewer):
             text = tr("none")
         elif self._query.is_filtering:
             text = tr("{matches:,} of {total:,} match", matches=matches, total=result.total)
-        if shown < matches:
-            text += tr(" · {shown:,} shown", shown=shown)
+        order = parse_order(selection.sort)
+        if shown < matches and order:
+            way = tr("the highest {column}") if order.falling else tr("the lowest {column}")
+            text += tr(" · {shown:,} shown: {way}", shown=shown, way=way.format(column=order.name))
+        elif shown < matches:
+            text += tr(" · the first {shown:,} of the log are shown", shown=shown)
         note = (
             subset_html(self._view.snapshot, step, display)
             if is_subset and step is not None

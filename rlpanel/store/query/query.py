@@ -220,6 +220,11 @@ class Query:
                 yield self._result(passing, started, percentiles, batch, undecided=left, finished=False)
         yield self._result(passing, started, percentiles, batch, undecided=0, finished=True)
 
+    def count_alone(self, condition: str) -> int | None:
+        """Return how many rows a filter's condition finds by itself; None if texts had to be read for it."""
+        truth = Filter(condition, self.scope.kinds()).evaluate(FilterInput(self.scope))
+        return int(truth.sure.sum()) if truth.sure is truth.maybe else None
+
     def _truth(self, inputs: FilterInput) -> Truth:
         """Evaluate the filter and the search."""
         rows = len(inputs.table)
