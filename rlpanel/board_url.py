@@ -36,7 +36,7 @@ TABS = ("conversation", "tokens", "reference", "diff", "group", "prompt")
 #: Page that the address names only where a link would open another one: beside a comparison of runs.
 OVERVIEW = "overview"
 #: All other pages of the run.
-PAGES = ("samples", "rollouts", "prompts", "compare", "explain", "timeline", "ranking")
+PAGES = ("samples", "sample", "rollouts", "prompts", "compare", "explain", "timeline", "ranking")
 #: How the conversation shows texts.
 MODES = ("text", "raw", "tokens")
 #: What curves show around the mean; none in the address: what the display settings say.

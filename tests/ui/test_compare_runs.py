@@ -154,7 +154,7 @@ def test_curves_are_aligned_by_samples_and_smoothed_over_the_raw_line(board: Boa
 def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
     """a: 1 − 0.5, b: 0.5 − 0.5, c: 0.25 − 0.75."""
     board.go(run=HOSTILE, step=2, against=SFT).settled(2)
-    board.tab("Compare runs")
+    board.tab("Compare")
     words = board.page.locator(".rl-compare-runs")
     expect(words).to_contain_text("3 prompts in both runs")
     expect(words).to_contain_text(re.compile(f"[12] only in {re.escape(HOSTILE)}"))
@@ -183,7 +183,7 @@ def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
 def test_shared_reward_functions_and_the_other_half_of_the_prompts(board: BoardPage) -> None:
     """The bonus would win every prompt; step 1 is the best one, and each prompt loses 2 until step 3."""
     board.go(run=BONUS, step=3, against=PLAIN).settled(3)
-    board.tab("Compare runs")
+    board.tab("Compare")
     words, columns = board.page.locator(".rl-compare-runs"), board.page.locator(".rl-pairs .tabulator-col")
     expect(words).to_contain_text("Compared on 1 shared reward function: match, unweighted")
     expect(words).to_contain_text(f"Left out: <i>bonus (only in {BONUS})")
@@ -196,7 +196,7 @@ def test_shared_reward_functions_and_the_other_half_of_the_prompts(board: BoardP
     pairs.locator(cells_of("prompt")).first.click()
     same = re.compile(f"shared reward {shown}")
     expect(board.page.locator(".rl-run-pair .sides h5")).to_contain_text([same, same])
-    board.pick(".rl-here-at", "Best step")
+    board.pick(".rl-samples-here", "Best step")
     expect(words).to_contain_text(f"Best step of {BONUS} (1) chosen on")
     expect(words).to_contain_text("mean difference +2 (no interval")
     expect(used).to_be_visible()
@@ -208,7 +208,7 @@ def test_shared_reward_functions_and_the_other_half_of_the_prompts(board: BoardP
 
 def test_a_pair_token_by_token_and_at_another_step(board: BoardPage) -> None:
     board.go(run=HOSTILE, step=2, against=SFT, here_at="1").settled(2)
-    board.tab("Compare runs")
+    board.tab("Compare")
     expect(board.page.locator(".rl-compare-runs")).to_contain_text("1 prompt in both runs")
     board.page.locator(".rl-pairs .tabulator-row").first.locator(cells_of("prompt")).click()
     board.pick(".rl-pair-how", "Token by token")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel import display_settings
+from rlpanel.app.page import run_pages
 from rlpanel.board_url import BANDS, KEYS, MAX_QUERY, MODES, PAGES, QUESTIONS, TABS, board_link, read_query
 from rlpanel.panels.conversation import conversation_view
 from rlpanel.panels.sample import sample_tabs
@@ -128,7 +129,7 @@ def test_a_name_that_is_not_unicode_is_replaced() -> None:
 
 def test_the_address_names_each_tab_page_mode_and_band_of_the_board() -> None:
     assert [tab.key for tab in sample_tabs.TABS] == list(TABS)
-    assert {page.key for page in sample_tabs.PAGES} <= set(PAGES)
+    assert {*run_pages.BOARD[1:], *(page.key for page in run_pages.PAGES)} <= set(PAGES)
     assert conversation_view.MODES == MODES
     assert sorted(display_settings.BANDS.values()) == sorted(BANDS)
 

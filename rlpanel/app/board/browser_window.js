@@ -1,6 +1,6 @@
 // Handles the page's keyboard shortcuts, except while a field has the focus, and keeps the URL in sync,
 // including Back and Forward.
-const KEYS = new Set(["ArrowLeft", "ArrowRight", "j", "k", "[", "]", "/", "f", "?"])
+const KEYS = new Set(["ArrowLeft", "ArrowRight", "j", "k", "[", "]", "/", "f", "m", "Escape", "?"])
 const FIELDS = "input, textarea, select, [contenteditable], [role=slider]"
 
 // composedPath includes elements inside shadow roots; event.target is only the shadow host.
@@ -23,6 +23,10 @@ export function render({ model }) {
     }
     const chord = event.ctrlKey || event.metaKey || event.altKey
     if (chord || !KEYS.has(event.key) || typing(event)) return
+    if (event.key === "Escape") {
+      if (!event.defaultPrevented) model.send_msg(event.key)
+      return
+    }
     event.preventDefault()
     if (event.key === "/") {
       focusField(".rl-search")

@@ -18,6 +18,7 @@ KEYS = {
     "[ ]": marked("colour the tokens by another metric"),
     "/": marked("search prompts and responses"),
     "f": marked("filter samples"),
+    "m": marked("give the sample the whole page; Esc returns"),
     "?": marked("show or hide this list"),
     marked("in the token view"): marked("← → token, Shift ← → outlier, / search, Esc unselects the token"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,8 @@ from bokeh.document import Document
 
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
-from rlpanel.app.page.regions import Header, Notices, PageControls, SidePanel, SideToggle, StepCards
+from rlpanel.app.page.regions import Header, Notices, PageControls, SidePanel, SideToggle, Splitter, StepCards
+from rlpanel.app.page.run_pages import BOARD, OVERVIEW, RunPages, has_step
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
@@ -21,6 +22,7 @@ from rlpanel.panels.mapping.mapping_form import MappingForm
 from rlpanel.panels.report.report import board_download
 from rlpanel.panels.sample.sample_detail import SampleDetail
 from rlpanel.panels.samples.sample_grid import SampleGrid
+from rlpanel.panels.session.context import SAMPLE
 from rlpanel.panels.session.event_loop import Step
 from rlpanel.panels.sidebar.run_badge import RunBadge
 from rlpanel.panels.sidebar.run_list import RunList
@@ -56,9 +58,13 @@ class Layout:
     def __init__(self, board: Board, *, owns_window: bool) -> None:
         self.board = board
         context = board.context
+        self._pages = RunPages(context)
         self._samples: SampleGrid | None = None
         self._detail: SampleDetail | None = None
+        self._curves: Curves | None = None
         self._form: MappingForm | None = None
+        #: Parts of the page, and a test whether the open page of the run shows each.
+        self._parts: list[tuple[Any, Callable[[str], bool]]] = []
         self._controls = PageControls(context.selection, owns_window=owns_window)
         self._findings = FindingsBadge(context)
         self._views = _column("rl-board", read_assets("app/page/views.css"))
@@ -81,7 +87,8 @@ class Layout:
         context.selection.param.watch(self._restyle, "dark")
         context.param.watch(self._hide_empty, "view")
         context.param.watch(self._offer_form, ["root_diagnosis", "mapping_form"])
-        context.param.watch(self._lead_with_sample, "shaded_steps")
+        context.param.watch(self._order_columns, "shaded_steps")
+        self._pages.param.watch(self._show_page, "shown")
         self._restyle()
         self._hide_empty()
         self._offer_form()
@@ -122,6 +129,8 @@ class Layout:
             self._samples.move(1 if key == "j" else -1)
         elif key in ("[", "]") and self._detail is not None:
             self._detail.next_metric(1 if key == "]" else -1)
+        elif key == "m" or (key == "Escape" and context.selection.page == SAMPLE):
+            context.toggle_sample()
 
     # -- the frame -------------------------------------------------------------------------------
 
@@ -132,7 +141,8 @@ class Layout:
             parts["connection"] = Connection(context)
         if self.board.pace is not None:
             parts["pace"] = self.board.pace
-        return Header({**parts, "findings": self._findings.popup, "buttons": self._controls})
+        parts |= {"pages": self._pages.bar, "findings": self._findings.popup, "buttons": self._controls}
+        return Header(parts)
 
     def _restyle(self, *_: Any) -> None:
         self.root.css_classes = ["rl-page", "rl-dark" if self.board.context.selection.dark else "rl-light"]
@@ -153,48 +163,75 @@ class Layout:
             self._main.insert(1, self._form)
             self._hide_empty()
 
-    def _lead_with_sample(self, event: Any) -> None:
-        """While a finding is open, its sample stands above the grid where columns are below each other."""
-        self._right.css_classes = ["rl-right", "rl-landed"] if event.new else ["rl-right"]
+    def _order_columns(self, *_: Any) -> None:
+        """Where columns are below each other, a page or the sample of a finding stands above the grid."""
+        leads = self.board.context.shaded_steps is not None or self._pages.shown not in BOARD
+        self._right.css_classes = ["rl-right", "rl-landed"] if leads else ["rl-right"]
 
     # -- the views -------------------------------------------------------------------------------
 
     def _add_curves(self) -> Iterator[Step]:
         """Add the curves; each card has a step of its own."""
         context = self.board.context
-        curves = Curves(context, lazy=True)
+        curves = self._curves = Curves(context, lazy=True, active=self._pages.shown == OVERVIEW)
         notices: dict[str, Component] = {"link_notice": LinkNotice(context), "guess": GuessNotice(context)}
         notices["backlog"] = BacklogBar(context)
         notices |= {"current": self._findings.current, "opened": self._findings.opened}
         lead = Notices(notices, sizing_mode="stretch_width", margin=0)
-        self._views.extend([lead, curves, StepBar(context)])
+        steps = StepBar(context)
+        self._views.extend([lead, curves, steps])
+        self._parts += [
+            (lead, lambda page: page != SAMPLE),
+            (curves.__panel__(), lambda page: page == OVERVIEW),
+            (steps, has_step),
+        ]
+        self._show_page()
         return curves.card_steps()
+
+    def _show_page(self, *_: Any) -> None:
+        """Show the parts of the open page; those that are not in sight do nothing."""
+        page = self._pages.shown
+        with pn.io.hold():
+            if self._curves is not None:
+                self._curves.active = page == OVERVIEW
+            if self._detail is not None:
+                self._detail.active = page in BOARD
+            for part, is_shown in self._parts:
+                part.visible = is_shown(page)
+            self._order_columns()
 
     def _add_step(self) -> None:
         context = self.board.context
-        self._views.append(
-            pn.Row(
-                self._left,
-                self._right,
-                sizing_mode="stretch_both",
-                margin=0,
-                styles={"flex": "1 1 auto", "min-height": "560px"},
-                css_classes=["rl-lower"],
-                stylesheets=[read_assets("app/page/regions.css")],
-            )
+        line = Splitter()
+        lower = pn.Row(
+            self._left,
+            line,
+            self._right,
+            sizing_mode="stretch_both",
+            margin=0,
+            styles={"flex": "1 1 auto", "min-height": "560px"},
+            css_classes=["rl-lower"],
+            stylesheets=[read_assets("app/page/regions.css")],
         )
+        self._views.append(lower)
         groups = GroupStrip(context, self._show_group)
         numbers = StepSummary(context)
         cards = {"distribution": RewardDistribution(context), "gap": RewardGap(context), "groups": groups}
-        self._left.append(StepCards({**cards, "numbers": numbers}, sizing_mode="stretch_width", margin=0))
+        step = StepCards({**cards, "numbers": numbers}, sizing_mode="stretch_width", margin=0)
+        self._left.append(step)
+        self._right.append(self._pages)
+        self._parts += [(step, lambda page: page == OVERVIEW), (self._left, has_step), (line, has_step)]
+        self._show_page()
 
     def _add_samples(self) -> None:
         self._samples = SampleGrid(self.board.context, board_download)
         self._left.append(self._samples)
 
     def _add_detail(self) -> None:
-        self._detail = SampleDetail(self.board.context)
+        self._detail = SampleDetail(self.board.context, active=self._pages.shown in BOARD)
         self._right.append(self._detail)
+        self._parts.append((self._detail.__panel__(), lambda page: page in BOARD))
+        self._show_page()
 
     def _add_side(self) -> None:
         context = self.board.context

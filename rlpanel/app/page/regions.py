@@ -14,6 +14,7 @@ from rlpanel.app.board.browser_window import KEYS
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.findings.findings_popup import CurrentFindings, FindingsPopup, OpenedFinding
 from rlpanel.panels.groups.group_strip import GroupStrip
+from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.language.language_switch import LanguageSwitch
 from rlpanel.panels.session.browser_pace import BrowserPace
@@ -43,6 +44,16 @@ class SideToggle(Component):
 
     def __init__(self, **params: Any) -> None:
         super().__init__(css_classes=["rl-side-toggle"], **params)
+
+
+class Splitter(Component):
+    """Line between grid and sample that gives one of them more room; it is handled in the browser."""
+
+    _esm = read_assets("panels/ui/dom.js", "app/page/splitter.js")
+    _stylesheets: ClassVar[list[str]] = [read_assets("app/page/splitter.css")]
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(css_classes=["rl-splitter"], margin=0, **params)
 
 
 class PageControls(Component):
@@ -104,6 +115,7 @@ class Header(Region):
     badge = param.String()
     connection = param.String()
     pace = param.String()
+    pages = param.String()
     findings = param.String()
     buttons = param.String()
 
@@ -112,6 +124,7 @@ class Header(Region):
         badge=RunBadge,
         connection=Connection,
         pace=BrowserPace,
+        pages=TabBar,
         findings=FindingsPopup,
         buttons=PageControls,
     )

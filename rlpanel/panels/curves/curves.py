@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import panel as pn
+import param
 from panel.viewable import Viewer
 
 from rlpanel.panels.curves.curve_card import CurveCard
@@ -31,8 +32,10 @@ class Curves(Viewer):
         Whether the caller creates the cards by `card_steps`.
     """
 
-    def __init__(self, context: Context, *, linked: bool = True, lazy: bool = False) -> None:
-        super().__init__()
+    active = param.Boolean(default=True, doc="Whether the curves are in sight; nothing is drawn while not.")
+
+    def __init__(self, context: Context, *, linked: bool = True, lazy: bool = False, **params: Any) -> None:
+        super().__init__(**params)
         self.context = context
         self._linked = linked
         self._building = lazy  # whether the steps of `card_steps` are not done
@@ -61,6 +64,7 @@ class Curves(Viewer):
         selection.param.watch(self._restyle, ["dark"])
         display.param.watch(self._update_cards, ["kl_estimator", "per_sequence"])
         display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift", "log_values"])
+        self.param.watch(self._on_active, "active")
         self._update_cards()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -69,7 +73,8 @@ class Curves(Viewer):
     def card_steps(self) -> Iterator[Callable[[], None]]:
         """Yield the steps that create the cards: one for each card, since a card takes long."""
         for curve in curves_of(self.context):
-            yield partial(self._create_card, curve)
+            if self.active:
+                yield partial(self._create_card, curve)
         yield self._finish_building
 
     def _finish_building(self) -> None:
@@ -85,7 +90,7 @@ class Curves(Viewer):
 
     def _update_cards(self, *_: object) -> None:
         """Keep the cards that are still wanted and create the missing ones, unless steps create them."""
-        if self._building:
+        if self._building or not self.active:
             return
         curves = curves_of(self.context)
         for curve in curves:
@@ -100,7 +105,7 @@ class Curves(Viewer):
     def _on_snapshot(self, event: Any) -> None:
         if event.old.snapshot.name != event.new.snapshot.name:
             self._discard_cards()
-            self._building = True
+            self._building = self.active
             for step in self.card_steps():
                 self.context.draw_later(step)
         else:
@@ -128,7 +133,13 @@ class Curves(Viewer):
             for card in self.cards.values():
                 card.fit()
 
+    def _on_active(self, *_: object) -> None:
+        self._update_cards()
+        self._move_cursors()
+
     def _redraw(self, *_: object) -> None:
+        if not self.active:
+            return
         self._drawn = self.context.view
         with theme.hold_changes():
             for card in self.cards.values():

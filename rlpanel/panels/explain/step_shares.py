@@ -192,7 +192,7 @@ class StepShares(Viewer):
         found = token_metric(change.column)
         if part.kind in ("token", "position") and found is not None:
             self.context.selection.metric = found[0]
-            self.context.selection.param.update(page="", tab="tokens")
+            self.context.selection.param.update(page="samples", tab="tokens")
 
 
 def metrics_with_shares(view: RunView) -> list[str]:

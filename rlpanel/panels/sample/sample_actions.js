@@ -13,8 +13,16 @@ function link({ run, step, uid }) {
   return `${location.origin}${location.pathname}?${query}`
 }
 
-export function render({ model }) {
+export function render({ model, el }) {
   const box = element("div", "actions")
+  const chip = element("span", "chip")
+  const menu = element("details", "menu")
+  const summary = element("summary", "", `${t("tag, copy, save")} ▾`)
+  summary.title = t("Tag and note of the sample, copies and files of it")
+  const panel = element("div", "panel")
+  menu.append(summary, panel)
+  const stop = closeOnEscape(menu, summary)
+  model.on("remove", stop)
   const tag = element("input", "tag"),
     note = element("input", "note")
   const suggestions = element("datalist"),
@@ -84,7 +92,9 @@ export function render({ model }) {
       if (!(same && input === active)) input.value = value // do not overwrite a field while it is edited
     }
     status.textContent = model.failure
-    box.hidden = !uid
+    chip.textContent = [model.tag, model.note].filter(Boolean).join(": ")
+    chip.title = chip.textContent
+    menu.hidden = !uid
     suggestions.replaceChildren(
       ...model.used.map((text) => Object.assign(element("option"), { value: text })),
     )
@@ -92,6 +102,23 @@ export function render({ model }) {
   for (const name of ["place", "tag", "note", "used", "failure"]) model.on(name, show)
   show()
   saving.append(saveButton, pageButton)
-  box.append(tag, suggestions, note, status, copying, saving)
+  panel.append(tag, note, suggestions, copying, saving, status)
+
+  // The button and a double click on the head give the sample the whole page.
+  const resize = () => model.send_msg({ do: "resize" })
+  const size = button("⤢", "", resize)
+  size.className = "size"
+  const showSize = () => {
+    size.textContent = model.whole ? "⤡" : "⤢"
+    size.title = size.ariaLabel = model.whole ? t("Back to the board (Esc)") : t("Whole page (m)")
+    size.setAttribute("aria-pressed", String(model.whole))
+  }
+  model.on("whole", showSize)
+  showSize()
+  model.on("after_render", () => {
+    const head = el.parentElement?.querySelector(".rl-sample-head")
+    head?.addEventListener("dblclick", resize)
+  })
+  box.append(chip, menu, size)
   return box
 }

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import panel as pn
+import param
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
@@ -15,7 +16,7 @@ from rlpanel.panels.inputs.lazy_view import LazyView
 from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.sample.sample_actions import SampleActions
-from rlpanel.panels.sample.sample_tabs import PAGES, TABS, position_of, tab_for
+from rlpanel.panels.sample.sample_tabs import TABS, position_of, tab_for
 from rlpanel.panels.sample.sample_top import SampleHead, SampleTop
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.metric_rows import build_rows
@@ -27,11 +28,13 @@ from rlpanel.schema import Sample
 class SampleDetail(Viewer):
     """The right side of the board: everything about the shown sample."""
 
-    def __init__(self, context: Context) -> None:
-        super().__init__()
+    active = param.Boolean(default=True, doc="Whether the sample is in sight; else its views do nothing.")
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(**params)
         self.context = context
         self._head = SampleHead()
-        self._bar = TabBar()
+        self._bar = TabBar(label=tr("Views of the sample"), css_classes=["rl-tabs"])
         self._bar.on_message(self._on_click)
         self._card = pn.Column(
             SampleTop(head=self._head, actions=SampleActions(context), tabs=self._bar),
@@ -41,12 +44,11 @@ class SampleDetail(Viewer):
             min_height=420,
             css_classes=["rl-card", "rl-sample"],
         )
-        self._views: list[LazyView[Any]] = [
-            LazyView(partial(tab.make, context), self._card) for tab in (*TABS, *PAGES)
-        ]
-        self._active = -1
+        self._views: list[LazyView[Any]] = [LazyView(partial(tab.make, context), self._card) for tab in TABS]
+        self._shown = -1
         context.param.watch(self._open_tab, ["sample"])
-        context.selection.param.watch(self._open_tab, ["page", "tab"])
+        context.selection.param.watch(self._open_tab, "tab")
+        self.param.watch(self._open_tab, "active")
         context.param.watch(self._list_tabs, "view")
         context.param.watch(self._draw, ["sample", "message"])
         context.display.param.watch(self._draw, ["kl_estimator"])
@@ -58,36 +60,35 @@ class SampleDetail(Viewer):
 
     def _list_tabs(self, *_: Any) -> None:
         """List the tabs for which the run logs something."""
-        shown = [tab for tab in (*TABS, *PAGES) if tab.applies(self.context.snapshot)]
-        listed = [{"key": tab.key, "title": tr(tab.title), "about": tr(tab.about)} for tab in shown]
+        shown = [tab for tab in TABS if tab.applies(self.context.snapshot)]
+        listed = [{"key": tab.key, "title": tr(tab.title)} for tab in shown]
         if listed != self._bar.tabs:
             self._bar.tabs = listed
         self._open_tab()
 
     def _open_tab(self, *_: Any) -> None:
-        """Show the page or tab of the selection, else the sample's own; all other views do nothing."""
+        """Show the tab of the selection, else the sample's own; the views of all other tabs do nothing."""
         listed = [tab["key"] for tab in self._bar.tabs]
-        chosen = self.context.selection.page or self.context.selection.tab
+        chosen = self.context.selection.tab
         key = chosen if chosen in listed else tab_for(self.context.sample)
-        active = position_of(key)
-        if self._active == active:
+        position = position_of(key)
+        shown = position if self.active else -1
+        if self._shown == shown:
             return
-        self._active = active
+        self._shown = shown
         with pn.io.hold():
-            self._bar.value = (*TABS, *PAGES)[active].key
-            for position, view in enumerate(self._views):
-                view.set_active(position == active)
+            self._bar.value = TABS[position].key
+            for at, view in enumerate(self._views):
+                view.set_active(at == shown)
 
     def _on_click(self, key: Any) -> None:
         if key in {tab.key for tab in TABS}:
-            self.context.selection.param.update(page="", tab=key)
-        elif key in {page.key for page in PAGES}:
-            self.context.selection.page = key
+            self.context.selection.tab = key
 
     def show_group(self, *_: Any) -> None:
         """Open the samples of the shown sample's group."""
         self._views[position_of("group")].view.show_group()
-        self.context.selection.param.update(page="", tab="group")
+        self.context.selection.tab = "group"
 
     def next_metric(self, by: int) -> None:
         """Colour the tokens by another of the sample's metrics."""

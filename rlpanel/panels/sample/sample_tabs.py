@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import panel as pn
 import param
@@ -17,12 +17,10 @@ from panel.viewable import Viewer
 from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
 from rlpanel.panels.compare.response_diff import ResponseDiff
-from rlpanel.panels.compare.runs_tab import RunsTab
 from rlpanel.panels.conversation.conversation_payload import has_turns
 from rlpanel.panels.conversation.conversation_view import ConversationView, unplayed
-from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.groups.groups_tab import GroupsTab
-from rlpanel.panels.inputs.lazy_view import ActiveView
+from rlpanel.panels.inputs.tab_bar import Tab
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.prompts.prompts_tab import PromptsTab
 from rlpanel.panels.samples.episode_traces import traces_of
@@ -30,9 +28,6 @@ from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.texts.prompt_text import answer_html, extra_html, prompt_block, text_pane
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
-from rlpanel.panels.timeline.rollout_spans import has_times
-from rlpanel.panels.timeline.timeline_view import TimelineTab
-from rlpanel.panels.tokens.token_ranking import TokenRanking
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.panels.ui.safe_image import FULL, THUMBNAIL, BadImage, image_url
 from rlpanel.schema import Sample
@@ -246,64 +241,23 @@ def _image_address(
         yield str(error)
 
 
-class Tab(NamedTuple):
-    """One tab of the sample panel, or one page of the run.
-
-    Attributes
-    ----------
-    key : str
-        Its name in the address: one of `rlpanel.board_url.TABS` or `rlpanel.board_url.PAGES`.
-    title : str
-        Its label on screen.
-    about : str
-        What it shows something of: the sample, its step or its run.
-    make : callable
-        Makes its view when the tab is first opened. The view has a parameter ``active`` and does nothing
-        while that is False.
-    applies : callable
-        Returns whether a run logs what the tab shows; the tab is left out if not.
-    """
-
-    key: str
-    title: str
-    about: str
-    make: Callable[[Context], ActiveView]
-    applies: Callable[[Snapshot], bool] = lambda _: True
-
-
-def _token_ranking(context: Context) -> TokenRanking:
-    """Make the ranking; a click on one of its tokens opens the tokens of the sample that was clicked."""
-    ranking = TokenRanking(context)
-    ranking.param.watch(lambda _: context.selection.param.update(page="", tab="tokens"), "picks")
-    return ranking
-
-
 #: All tabs, in the order of the screen.
 TABS: tuple[Tab, ...] = (
-    Tab("conversation", marked("Conversation"), marked("sample"), ConversationTab),
-    Tab("tokens", marked("Tokens"), marked("sample"), TokensTab),
-    Tab("reference", marked("Text"), marked("sample"), ReferenceTab),
-    Tab("diff", marked("Diff"), marked("sample"), ResponseDiff),
-    Tab("group", marked("Group"), marked("sample"), GroupsTab),
-    Tab("prompt", marked("History"), marked("sample"), PromptsTab),
+    Tab("conversation", marked("Conversation"), ConversationTab),
+    Tab("tokens", marked("Tokens"), TokensTab),
+    Tab("reference", marked("Text"), ReferenceTab),
+    Tab("diff", marked("Diff"), ResponseDiff),
+    Tab("group", marked("Group"), GroupsTab),
+    Tab("prompt", marked("History"), PromptsTab),
 )
-
-#: All pages of the run beside the overview, in the order of the screen; a new page is one view and one line.
-PAGES: tuple[Tab, ...] = (
-    Tab("compare", marked("Compare runs"), marked("run"), RunsTab),
-    Tab("explain", marked("Explain"), marked("run"), ExplainTab),
-    Tab("timeline", marked("Timeline"), marked("step"), TimelineTab, has_times),
-    Tab("ranking", marked("Token ranking"), marked("step"), _token_ranking),
-)
-
 
 #: Tab that is open by default, and the one for a sample with several turns or without tokens.
 _DEFAULT, _DEFAULT_OF_TEXTS = "tokens", "conversation"
 
 
 def position_of(key: str) -> int:
-    """Return the position of a tab or page; the default where no tab has this key."""
-    keys = [tab.key for tab in (*TABS, *PAGES)]
+    """Return the position of a tab in `TABS`; the default where no tab has this key."""
+    keys = [tab.key for tab in TABS]
     return keys.index(key if key in keys else _DEFAULT)
 
 

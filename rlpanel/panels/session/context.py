@@ -41,6 +41,9 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 
+#: Page of the run that shows the sample alone.
+SAMPLE = "sample"
+
 
 class Selection(param.Parameterized):
     """Selected run, step, sample and filters: the state that the page's URL stores."""
@@ -205,6 +208,7 @@ class Context(param.Parameterized):
         super().__init__(**{"selection": Selection(), "display": Display(), **params})
         self._notes: Notes | None = None
         self._parts: dict[Callable[[], None], None] | None = None
+        self._page_before = ""
         self._sample_row = -1  # of the sample that is shown
         self.param.watch(self._follow_newest, ["view", "now"])
         self.param.watch(self._refresh_sample, "view")
@@ -324,6 +328,14 @@ class Context(param.Parameterized):
         except SampleNotFound:  # its file was rewritten: keep the step; `message` says why there is no sample
             pass
         self.selection.param.update(uid=uid, follow=False, token=-1, **step)
+
+    def toggle_sample(self) -> None:
+        """Give the sample the whole page, or return to the page before."""
+        selection = self.selection
+        if selection.page == SAMPLE:
+            selection.page = self._page_before
+        else:
+            self._page_before, selection.page = selection.page, SAMPLE
 
     @property
     def notes(self) -> Notes | None:
