@@ -21,7 +21,10 @@ function filterHelp(model, write) {
   summary.title = summary.ariaLabel = t("What a filter can say")
   const panel = element("div", "panel")
   const entry = (text, about, whole) => {
-    const row = button("", "", t("Write it into the filter"), () => {
+    const row = element("button")
+    row.type = "button"
+    row.title = t("Write it into the filter")
+    row.addEventListener("click", () => {
       box.open = false
       write(text, whole)
     })
@@ -31,6 +34,7 @@ function filterHelp(model, write) {
   closeOnEscape(box, summary)
   box.addEventListener("toggle", () => {
     if (!box.open) return
+    panel.style.maxHeight = `${Math.max(180, innerHeight - summary.getBoundingClientRect().bottom - 24)}px`
     const names = new Set(model.names.map(([name]) => name))
     const fitting = EXAMPLES.filter(([, , needed]) => needed.every((name) => names.has(name)))
     panel.replaceChildren(

@@ -256,7 +256,8 @@ class QueryRunner:
             return
         view, rows = self._rows_to_export()
         ending, media, _ = FORMATS[kind]
-        parts = export_parts(context.index, view, rows, context.notes, kind)
+        rule = context.display.answer_rule
+        parts = export_parts(context.index, view, rows, context.notes, kind, answer_rule=rule)
         name = f"{file_name(view.snapshot.name)}.{ending}"
         self._start_export(
             Download(name, media, tr("{kind}: {rows:,} samples", kind=kind, rows=len(rows)), parts)

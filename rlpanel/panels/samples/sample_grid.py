@@ -151,6 +151,8 @@ class SampleGrid(Viewer):
         context.text_conditions = result.tests
         uids = self._uids()
         context.first_uid = uids[0] if uids else ""
+        if not uids and result.finished and self._query.is_filtering:
+            context.message = tr("no sample matches the filter")
         self._on_chosen()
 
     @property
@@ -276,22 +278,23 @@ class SampleGrid(Viewer):
         """Give the table these rows; a query without results keeps its columns."""
         self._filling = True
         if len(frame):
-            self.table.define(columns_of(frame, self._widths), row_height(frame))
+            order = self._order(frame)
+            columns = columns_of(frame, self._widths, order[0][0] if order else "")
+            self.table.define(columns, row_height(frame))
         else:
             frame = self.table.frame.iloc[:0]
-        self._filter_columns()
-        self.table.draw(frame, self._order(frame))
+        self.table.draw(frame, self._order(frame), self._column_filters(frame))
         self._filling = False
 
-    def _filter_columns(self) -> None:
-        """Let the heads of columns filter as the selection says."""
+    def _column_filters(self, frame: pd.DataFrame) -> dict[str, str]:
+        """Return the filters of the selection whose columns are there."""
         wanted = self.context.selection.column_filters
-        filters = {name: text for name, text in wanted.items() if name in self.table.frame}
-        if filters != self.table.filters:
-            self.table.filters = filters
+        return {name: text for name, text in wanted.items() if name in frame}
 
     def _on_column_filters(self, _: Any) -> None:
-        self._filter_columns()
+        self._filling = True
+        self.table.filters = self._column_filters(self.table.frame)
+        self._filling = False
         self._query.show_chips()
 
     def _show_head_filters(self, *_: Any) -> None:

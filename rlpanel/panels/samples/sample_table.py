@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from rlpanel import schema
-from rlpanel.display_settings import ANSWER_RULES, Display
+from rlpanel.display_settings import Display
 from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import number
 from rlpanel.panels.language.labels import tr
+from rlpanel.panels.samples.answer_words import answer_tip
 from rlpanel.panels.samples.episode_traces import trace_column
 from rlpanel.panels.samples.grid_cells import AGENT_LINES, MATCH
 from rlpanel.panels.samples.thumbnails import COLUMN
@@ -29,7 +30,6 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 from rlpanel.texts.agent_line import ends_of
-from rlpanel.texts.answers import RULES, ChosenRule
 from rlpanel.texts.prompt_parts import Place, TextStyle, answer_cell, prompt_cell
 from rlpanel.texts.shorten import shorten
 
@@ -82,17 +82,24 @@ def _has_agents(snapshot: Snapshot) -> bool:
     return any(bool((values > (name == "turns")).any()) for name, values in means.items())
 
 
-def columns_of(frame: pd.DataFrame, widths: dict[str, int] | None = None) -> list[DataColumn]:
+def columns_of(
+    frame: pd.DataFrame, widths: dict[str, int] | None = None, sorted_by: str = ""
+) -> list[DataColumn]:
     """Return the definitions of the grid's columns for these rows.
 
     Parameters
     ----------
     widths : dict of str to int, optional
         Width by column of the rows shown before, which is only ever widened: a following grid stays calm.
+    sorted_by : str
+        The column whose head has an arrow.
     """
     known = {} if widths is None else widths
     answers = frame.attrs.get(ANSWERS)
-    return [_column(name, frame[name], known, answers) for name in frame.columns if name != "uid"]
+    for name in frame.columns:
+        width = column_width(name, frame[name], arrow=name == sorted_by)
+        known[name] = max(width, known.get(name, 0))
+    return [_column(name, frame[name], known[name], answers) for name in frame.columns if name != "uid"]
 
 
 def row_height(frame: pd.DataFrame) -> int:
@@ -100,17 +107,13 @@ def row_height(frame: pd.DataFrame) -> int:
     return 44 if COLUMN in frame else ROW_HEIGHT
 
 
-def _column(
-    name: str, values: pd.Series, widths: dict[str, int], answers: AnswerColumns | None
-) -> DataColumn:
+def _column(name: str, values: pd.Series, width: int, answers: AnswerColumns | None) -> DataColumn:
     is_number, label = _is_number(values), f"{column_info.describe(name).label}{_reduction(name)}"
     filtered = (tr("{column} at least") if is_number else tr("{column} contains")).format(column=label)
     title, tip = title_of(name), column_info.describe(name).tip
     if answers is not None and answers.chosen is not None and name in answers.names:
         title = f"{title} ({answers.chosen.rule.key})" if name == answers.answer else title
         tip = answer_tip(answers.chosen)
-    width = 72 if name == COLUMN else column_width(title.partition(" (")[0], values)
-    width = widths[name] = max(width, widths.get(name, 0))
     grows = name in _TEXTS and width > _GROWING
     return DataColumn(
         name,
@@ -123,24 +126,6 @@ def _column(
         filter_label=filtered,
         image=name == COLUMN,
     )
-
-
-def answer_tip(chosen: ChosenRule) -> str:
-    """Return how answers are read, and why so, in one paragraph."""
-    labels = {key: label for label, key in ANSWER_RULES.items()}
-    read = tr("Our reading, not the trainer's reward: {rule}.", rule=tr(labels[chosen.rule.key]))
-    why = tr("The side panel sets this rule.")
-    if chosen.equal:
-        others = [
-            f"{RULES[key].key} {count}" for key, count in chosen.equal.items() if key != chosen.rule.key
-        ]
-        why = tr(
-            "Of {samples:,} samples tried, it equals the ground truth in {equal:,} (other rules: {others}).",
-            samples=chosen.samples,
-            equal=chosen.equal[chosen.rule.key],
-            others=", ".join(others),
-        )
-    return f"{read} {why}"
 
 
 def title_of(name: str) -> str:
@@ -165,14 +150,17 @@ _WIDTHS = (52, 66, 84, 106, 134, 170, 220, 300, 420, 600, 900)
 _WIDEST, _GROWING = 134, 128
 #: Pixels of a character, and of a cell's padding with the arrow of its head.
 _CHARACTER, _PADDING = 7.2, 17
-#: Characters of the sign before a state.
+#: Characters of the sign before a state, and of an arrow.
 _SIGN = 2
 #: Columns that share the room which the others leave.
 _TEXTS = ("prompt", "response", "ref_response")
 
 
-def column_width(title: str, values: pd.Series) -> int:
-    """Return the width of a column in pixels, from its title and its cells."""
+def column_width(name: str, values: pd.Series, *, arrow: bool = False) -> int:
+    """Return the width of a column in pixels, from its title, with an arrow or without, and its cells."""
+    if name == COLUMN:
+        return 72
+    title = title_of(name) + _SIGN * " " * arrow
     if _is_number(values):
         finite = values[np.isfinite(values)]
         ends = [finite.min(), finite.max(), finite.abs().min()] if len(finite) else []

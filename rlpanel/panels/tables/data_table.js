@@ -117,7 +117,9 @@ function dataOf(model) {
   if (!model.rows) return []
   const { cells, keys } = JSON.parse(model.rows)
   const fields = model.shape.columns.map(({ field }) => field)
-  const cell = (column = [], at = 0) => column[column.length > 1 ? at : 0] // a text of all rows is sent once
+  // A text of all rows is sent once; a few texts stand before the digit of each row's.
+  const cell = (column = [], at = 0) =>
+    Array.isArray(column[0]) ? column[0][column[1][at]] : column[column.length > 1 ? at : 0]
   return keys.map((key, at) => ({
     key,
     ...Object.fromEntries(fields.map((field, of) => [field, cell(cells[of], at)])),

@@ -22,6 +22,8 @@ from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: Height of a row of text, in pixels.
 ROW_HEIGHT = 27
+#: Most different texts of a column that are sent once each.
+MOST_PACKED = 10
 #: Most rows of a page that has as many as there is room for.
 MOST_ROWS = 60
 #: Most characters of a filter that the browser sends.
@@ -179,7 +181,12 @@ class DataTable(Component):
         """Hide a column, or show it again."""
         self.define([replace(each, hidden=hidden) if each.name == name else each for each in self._columns])
 
-    def draw(self, frame: pd.DataFrame, order: Sequence[tuple[str, bool]] | None = None) -> None:
+    def draw(
+        self,
+        frame: pd.DataFrame,
+        order: Sequence[tuple[str, bool]] | None = None,
+        filters: Mapping[str, str] | None = None,
+    ) -> None:
         """Show the rows of a frame.
 
         Parameters
@@ -188,10 +195,18 @@ class DataTable(Component):
             With the table's columns and its key.
         order : sequence of (str, bool), optional
             Another sort order.
+        filters : mapping, optional
+            Other filters in the heads of columns.
         """
         self._frame = frame
-        if order is not None and list(order) != self.order:
-            self.order = list(order)  # arranges the rows
+        wanted = {"order": None if order is None else list(order), "filters": filters}
+        changed = {
+            name: value
+            for name, value in wanted.items()
+            if value is not None and value != getattr(self, name)
+        }
+        if changed:
+            self.param.update(**changed)  # arranges the rows
         else:
             self._arrange()
 
@@ -231,9 +246,7 @@ class DataTable(Component):
         def make() -> str:
             page = self.on_page
             columns = [self._cells(page, each.name) for each in self._columns if not each.hidden]
-            # A text that all rows share is sent once.
-            cells = [column[:1] if len({*column}) == 1 else column for column in columns]
-            sent = {"cells": cells, "keys": page[self._key].tolist()}
+            sent = {"cells": [*map(_packed, columns)], "keys": page[self._key].tolist()}
             return json.dumps(sent, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
         frame, rows = self._current, self._page_rows
@@ -285,6 +298,17 @@ class DataTable(Component):
             for name, text in texts.items()
             if name in filtered and isinstance(text, str) and text.strip()
         }
+
+
+def _packed(column: Sequence[str | None]) -> Sequence[Any]:
+    """Return cells as they are sent: one text of all rows, few texts and the digit of each row's, or all."""
+    texts = [*dict.fromkeys(column)]
+    if len(texts) == 1:
+        return texts
+    if len(texts) > MOST_PACKED or 2 * len(texts) > len(column):
+        return column
+    digit = {text: str(at) for at, text in enumerate(texts)}
+    return [texts, "".join(digit[text] for text in column)]
 
 
 def cells_of(page: pd.DataFrame, name: str) -> Sequence[str | None]:

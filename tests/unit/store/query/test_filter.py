@@ -9,6 +9,7 @@ import pytest
 
 from rlpanel.errors import FilterError
 from rlpanel.store.query.filter import Filter, FilterInput
+from rlpanel.store.query.filter_syntax import conditions_of
 from rlpanel.store.query.text_predicate import TextPredicate
 
 KINDS = {
@@ -98,6 +99,27 @@ def test_what_needs_a_text_is_open_until_it_is_read() -> None:
     made = Filter('reward > 0 and not response contains "x" or reward < 0', KINDS)
     sure, maybe = made.evaluate(FilterInput(Rows()))
     assert (np.flatnonzero(sure).tolist(), np.flatnonzero(maybe).tolist()) == ([0], [0, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", []),
+        ("  ", []),
+        ("reward > 1", ["reward > 1"]),
+        (
+            "reward > 1 and not (a or b = 2) AND c in [1, 2]",
+            ["reward > 1", "not (a or b = 2)", "c in [1, 2]"],
+        ),
+        ('response contains "x and y" and (reward > 1 and reward < 2)', None),
+        ("reward > 1 or a = 2 and b = 3", ["reward > 1 or a = 2 and b = 3"]),
+        ("(reward > 1 and reward < 2)", ["(reward > 1 and reward < 2)"]),
+        ("reward > and", ["reward > and"]),
+    ],
+)
+def test_a_filter_is_taken_apart_at_its_ands(text: str, parts: list[str] | None) -> None:
+    wanted = ['response contains "x and y"', "(reward > 1 and reward < 2)"] if parts is None else parts
+    assert conditions_of(text) == wanted
 
 
 def test_what_needs_a_text_is_settled_once_it_is_read() -> None:
