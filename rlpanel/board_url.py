@@ -74,19 +74,6 @@ def _write_names(names: list[str]) -> str:
     return ",".join(name.replace("%", "%25").replace(",", "%2C") or _EMPTY for name in names)
 
 
-def _texts(text: str) -> dict[str, str]:
-    pairs = (pair.partition(":") for pair in text.split(",") if pair)
-    texts = {unquote(name): unquote(value) for name, colon, value in pairs if name and colon and value}
-    if not texts:
-        raise ValueError(text)
-    return texts
-
-
-def _write_texts(texts: Mapping[str, str]) -> str:
-    """Join columns and their texts; special characters in either are quoted."""
-    return ",".join(f"{quote(name, safe='/ ')}:{quote(text, safe='/ ')}" for name, text in texts.items())
-
-
 def _runs(text: str) -> list[str]:
     names = [unquote(name, errors="strict") for name in text.split(",") if name]
     if len(names) > MAX_OVERLAY_RUNS:
@@ -165,7 +152,6 @@ KEYS = {
     "log": UrlKey("log_curves", [], _names, _write_names),
     "search": UrlKey("search"),
     "filter": UrlKey("filter"),
-    "heads": UrlKey("column_filters", {}, _texts, _write_texts),
     "scope": UrlKey("scope", "step", _one_of("step", "run")),
     "sort": UrlKey("sort"),
     "over": UrlKey("overlay_runs", [], _runs, _write_runs),

@@ -79,7 +79,7 @@ def test_a_page_has_the_rows_that_fit_and_shows_the_sample_of_the_address(
 
 
 def test_no_match_keeps_the_tab_and_says_what_each_condition_finds(board: BoardPage) -> None:
-    board.go(run="math", step=2, heads="response:Let me").settled(2)
+    board.go(run="math", step=2, columns="response:Let me").settled(2)
     assert chips(board) == ["response: Let me"]
     tab = board.page.locator(
         ".rl-sample .tabs [aria-selected=true], .rl-sample [role=tab][aria-selected=true]"

@@ -21,7 +21,7 @@ def chips_of(selection: Selection) -> list[list[str]]:
     chips = [[f"filter:{at}", text] for at, text in enumerate(conditions_of(selection.filter))]
     if selection.search.strip():
         chips.append(["search", tr("contains “{search}”", search=selection.search.strip())])
-    for name, text in selection.column_filters.items():
+    for name, text in selection.columns.items():
         chips.append([f"column:{name}", f"{name}: {text}"])
     order = parse_order(selection.sort)
     if order:
@@ -35,12 +35,12 @@ def without(selection: Selection, key: str) -> dict[str, Any]:
     kind, _, name = key.partition(":")
     conditions = conditions_of(selection.filter)
     if kind == ALL:
-        return {"filter": "", "search": "", "sort": "", "column_filters": {}}
+        return {"filter": "", "search": "", "sort": "", "columns": {}}
     if kind == "filter" and name.isdecimal() and int(name) < len(conditions):
         return {"filter": " and ".join(text for at, text in enumerate(conditions) if at != int(name))}
     if kind in ("search", "sort"):
         return {kind: ""}
     if kind == "column":
-        kept = {column: text for column, text in selection.column_filters.items() if column != name}
-        return {"column_filters": kept}
+        kept = {column: text for column, text in selection.columns.items() if column != name}
+        return {"columns": kept}
     return {}

@@ -95,7 +95,7 @@ class SampleGrid(Viewer):
         self.table.param.watch(self._on_sort, "order")
         self.table.param.watch(self._on_filter, "filters")
         self.table.param.watch(self._on_view_change, ["page", "filters", "order"])
-        selection.param.watch(self._on_column_filters, "column_filters")
+        selection.param.watch(self._on_column_filters, "columns")
         selection.param.watch(self._on_query, ["filter", "scope", "search", "sort"])
         context.param.watch(self._on_noted, "notes_version")
         settings = [
@@ -229,7 +229,7 @@ class SampleGrid(Viewer):
 
     def _on_filter(self, _: Any) -> None:
         if not self._filling:
-            self.context.selection.column_filters = dict(self.table.filters)
+            self.context.selection.columns = dict(self.table.filters)
         self._update_passing()
         self._show_head_filters()
 
@@ -288,7 +288,7 @@ class SampleGrid(Viewer):
 
     def _column_filters(self, frame: pd.DataFrame) -> dict[str, str]:
         """Return the filters of the selection whose columns are there."""
-        wanted = self.context.selection.column_filters
+        wanted = self.context.selection.columns
         return {name: text for name, text in wanted.items() if name in frame}
 
     def _on_column_filters(self, _: Any) -> None:

@@ -77,7 +77,6 @@ class Selection(param.Parameterized):
         default="", doc="Text to find in prompts and responses; /like this/ is a regular expression."
     )
     filter = param.String(default="", doc="Filter expression over the sample columns.")
-    column_filters = param.Dict(default={}, doc="Column of the grid → text of the filter in its head.")
     scope = param.Selector(
         default="step", objects=["step", "run"], doc="Whether the grid shows the selected step or all steps."
     )

@@ -11,7 +11,7 @@ def narrowed() -> Selection:
         filter='rank = 1 and (reward > 0 or tag = "a and b")',
         search=" apples ",
         sort="-reward",
-        column_filters={"response": "x: y", "kl": "3"},
+        columns={"response": "x: y", "kl": "3"},
     )
 
 

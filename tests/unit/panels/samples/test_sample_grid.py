@@ -194,21 +194,21 @@ def test_a_file_that_is_too_large_is_not_made(grid: SampleGrid, monkeypatch: pyt
 def test_filters_of_columns_are_part_of_the_selection(grid: SampleGrid, run: Run) -> None:
     rewards = run.samples(3).reward
     send(grid.table, {"filters": {"reward": "1"}})
-    assert grid.context.selection.column_filters == {"reward": "1"}
-    assert "heads=reward%3A1" in grid.context.selection.query
+    assert grid.context.selection.columns == {"reward": "1"}
+    assert "columns=reward%3A1" in grid.context.query
     assert bar(grid).chips == [["column:reward", "reward: 1", ""]]
     send(bar(grid), {"do": "off", "what": "column:reward"})
     assert grid.table.filters == {}
-    grid.context.selection.column_filters = {"reward": "1", "gone": "x"}
+    grid.context.selection.columns = {"reward": "1", "gone": "x"}
     assert len(grid.table.current) == (rewards >= 1).sum()
-    assert grid.context.selection.column_filters == {"reward": "1", "gone": "x"}
+    assert grid.context.selection.columns == {"reward": "1", "gone": "x"}
 
 
 def test_a_new_grid_has_the_filters_of_columns_of_a_link(context: Context, run: Run) -> None:
-    context.selection.column_filters = {"reward": "1"}
+    context.selection.columns = {"reward": "1"}
     grid = SampleGrid(context)
     assert len(grid.table.current) == (run.samples(3).reward >= 1).sum()
-    assert context.selection.column_filters == {"reward": "1"}
+    assert context.selection.columns == {"reward": "1"}
 
 
 def test_conditions_that_no_sample_meets_together_say_what_each_finds(grid: SampleGrid) -> None:
