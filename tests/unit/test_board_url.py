@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import param
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from rlpanel import display_settings
 from rlpanel.app.page import run_pages
 from rlpanel.board_url import BANDS, KEYS, MAX_QUERY, MODES, PAGES, QUESTIONS, TABS, board_link, read_query
+from rlpanel.display_settings import Display
 from rlpanel.panels.conversation import conversation_view
 from rlpanel.panels.sample import sample_tabs
 from rlpanel.panels.session.context import Context, Selection
@@ -43,25 +45,26 @@ selections = st.builds(
     band=st.sampled_from(["", *BANDS]),
     explain=st.sampled_from(["", *QUESTIONS, "contrast:1..2 & 3", "shares:kl_k3"]),
     finding=st.sampled_from(["", "sustained_change:rewards/a & b", "truncated:"]),
-    dark=st.booleans(),
+    columns=st.dictionaries(st.text("ab,:%ü ", max_size=5), st.text("ab,:%ü <", max_size=5), max_size=3),
 )
 
 
 @given(selections)
 def test_a_selection_survives_writing_and_reading_the_query(values: dict[str, object]) -> None:
     selection = Selection(follow=False, **values)
-    read, problems = read_query(selection.query)
+    read, problems = read_query(Context(selection=selection).query)
     again = Selection(**{**read, "follow": False})
     assert problems == []
     assert {name: getattr(again, name) for name in values} == values
 
 
 def test_the_default_selection_has_no_query() -> None:
-    assert Selection().query == ""
+    assert Context().query == ""
 
 
 def test_a_followed_step_is_not_in_the_address() -> None:
-    assert Selection(run="a", step=7, uid="x:0", follow=True).query == "?run=a"
+    followed = Selection(run="a", step=7, uid="x:0", follow=True)
+    assert Context(selection=followed).query == "?run=a"
 
 
 def test_a_run_named_by_a_number_is_text() -> None:
@@ -84,6 +87,9 @@ def test_a_run_named_by_a_number_is_text() -> None:
         "turn=-1",
         "turn=x",
         "band=x",
+        "columns=x",
+        "kl=x",
+        "stuck_steps=0",
         "explain=x:contrast",
         "over=a,b,c,d,e,f,g,h,i",
     ],
@@ -114,7 +120,36 @@ def test_every_default_of_the_selection_is_left_out() -> None:
     defaults = {
         name: Selection.param[name].default for name in Selection.param if name not in ("name", "follow")
     }
-    assert {key.parameter: key.default for key in KEYS.values()} == defaults
+    settings = {name: Display.param[name].default for name in Display.param if name not in ("name", "band")}
+    assert {key.parameter: key.default for key in KEYS.values()} == defaults | settings
+
+
+def test_each_display_setting_survives_writing_and_reading() -> None:
+    for name in Display.param:
+        parameter = Display.param[name]
+        if name in ("name", "band"):
+            continue
+        values = {
+            param.Boolean: lambda it: [True, False],
+            param.Selector: lambda it: list(it.objects),
+            param.Integer: lambda it: list(it.bounds),
+            param.Number: lambda it: list(it.bounds),
+            param.String: lambda it: ["", "<|im_end|>&x=%"],
+        }[type(parameter)](parameter)
+        for value in values:
+            read, problems = read_query(Context(display=Display(**{name: value})).query)
+            assert problems == []
+            assert read.get(name, parameter.default) == value
+
+
+def test_the_theme_of_an_old_link_is_read_and_never_written() -> None:
+    assert read_query("theme=light") == ({"dark": False}, [])
+    assert Context(selection=Selection(dark=False)).query == ""
+
+
+def test_a_shared_link_names_the_followed_step_and_the_shown_sample() -> None:
+    context = Context(selection=Selection(run="a", step=7))
+    assert (context.query, context.shared_query) == ("?run=a", "?run=a&step=7")
 
 
 def test_a_link_is_written_without_the_board() -> None:
@@ -152,4 +187,4 @@ def test_the_band_of_the_address_and_of_the_settings_are_one() -> None:
     context.selection.band = ""
     assert context.display.band == "iqr"
     context.display.band = "iqr"
-    assert context.selection.query == ""
+    assert context.query == ""

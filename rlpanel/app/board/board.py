@@ -14,6 +14,7 @@ from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.board.overlay_runs import OverlayRuns, most_useful, newest_first
 from rlpanel.app.demo import Demo
 from rlpanel.board_url import MAX_QUERY, LinkProblem, read_query
+from rlpanel.display_settings import Display
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.browser_pace import BrowserPace
@@ -29,12 +30,17 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Milliseconds for which a notification is shown: at least, and for each character. People read 15 a second.
 _SHORTEST_NOTICE, _PER_CHARACTER = 8000, 65
-#: Defaults of the selection's parameters.
-_DEFAULTS = {name: Selection.param[name].default for name in Selection.param if name != "name"}
+#: Defaults of what the address holds.
+_DEFAULTS = {
+    name: owner.param[name].default
+    for owner in (Display, Selection)
+    for name in owner.param
+    if name != "name"
+}
 #: Parameters that Back and Forward leave as they are if the URL does not contain them.
 _KEPT = ("run", "metric", "dark")
 #: Parameters that read logs or open runs, and those that belong to them.
-_COSTLY = ("page", "search", "filter", "sort", "overlay_runs", "compared_run")
+_COSTLY = ("page", "search", "filter", "columns", "sort", "overlay_runs", "compared_run")
 _COMPANIONS = ("scope", "samples_here", "samples_there")
 
 
@@ -306,24 +312,27 @@ class Board:
         """Keep the selection and the URL of the browser's window in sync, in both directions."""
 
         def write(*_: Any) -> None:
-            window.query = self.context.selection.query
+            window.query = self.context.query
 
         def read(query: str) -> None:
-            if query != self.context.selection.query:
+            if query != self.context.query:
                 self._apply(query, {name: value for name, value in _DEFAULTS.items() if name not in _KEPT})
 
         write()
-        names = [name for name in self.context.selection.param if name != "name"]
-        self.context.selection.param.watch(write, names)
+        for owner in (self.context.selection, self.context.display):
+            owner.param.watch(write, [name for name in owner.param if name != "name"])
         window.on_navigate = read
 
     def _apply(self, query: str, defaults: dict[str, Any], *, foreign: bool = False) -> None:
         values, problems = read_query(query)
-        selection = self.context.selection
+        selection, display = self.context.selection, self.context.display
         waits = foreign and not values.keys().isdisjoint(_COSTLY)
         held = {name: values.pop(name) for name in (*_COSTLY, *_COMPANIONS) if waits and name in values}
         # The run first, since watchers are called in this order: no view draws the new step of the old run.
-        selection.param.update(**{"run": selection.run, **defaults, **values})
+        changes = {"run": selection.run, **defaults, **values}
+        selection.param.update(**{name: changes[name] for name in changes if name in selection.param})
+        settings = changes.keys() - {*selection.param}
+        display.param.update(**{name: changes[name] for name in settings})
         self.context.waiting_values = held
         self._correct_step()
         if problems:

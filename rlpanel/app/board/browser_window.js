@@ -46,6 +46,11 @@ export function render({ model }) {
     }
   }
   show(model.query, "replaceState")
+  const entitle = () => {
+    document.title = model.title
+  }
+  model.on("title", entitle)
+  entitle()
 
   // The server answers each Back or Forward with the query that the board shows. Until the last answer, other
   // queries belong to pages that the user has left. A corrected query replaces the history entry: with a new

@@ -32,6 +32,7 @@ class BrowserWindow(Component):
     """
 
     query = param.String(default="", doc="Query string of the URL, with the question mark.")
+    title = param.String(default="rlpanel", doc="Title of the window.")
     on_key = param.Callable(doc="Called with the key's name.", precedence=-1)
     on_navigate = param.Callable(doc="Called with the query string after Back or Forward.", precedence=-1)
 

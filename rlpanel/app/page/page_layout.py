@@ -11,12 +11,22 @@ from bokeh.document import Document
 
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
-from rlpanel.app.page.regions import Header, Notices, PageControls, SidePanel, SideToggle, Splitter, StepCards
+from rlpanel.app.page.regions import (
+    FindingLine,
+    Header,
+    Notices,
+    PageControls,
+    SidePanel,
+    SideToggle,
+    Splitter,
+    StepCards,
+)
 from rlpanel.app.page.run_pages import BOARD, OVERVIEW, RunPages, has_step
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
 from rlpanel.panels.groups.group_strip import GroupStrip
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.language.language_switch import LanguageSwitch
 from rlpanel.panels.mapping.mapping_form import MappingForm
 from rlpanel.panels.report.report import board_download
@@ -65,7 +75,7 @@ class Layout:
         self._form: MappingForm | None = None
         #: Parts of the page, and a test whether the open page of the run shows each.
         self._parts: list[tuple[Any, Callable[[str], bool]]] = []
-        self._controls = PageControls(context.selection, owns_window=owns_window)
+        self._controls = PageControls(context, owns_window=owns_window)
         self._findings = FindingsBadge(context)
         self._views = _column("rl-board", read_assets("app/page/views.css"))
         self._main = _column("rl-main", read_assets("app/page/regions.css"))
@@ -94,7 +104,9 @@ class Layout:
         self._offer_form()
         self.window: BrowserWindow | None = None
         if owns_window:
-            self.window = BrowserWindow(on_key=self.on_key)
+            self.window = BrowserWindow(on_key=self.on_key, title=self._title())
+            context.selection.param.watch(self._entitle, ["run", "step"])
+            self._findings.popup.param.watch(self._entitle, "found")
             board.bind_window(self.window)
 
     def steps(self, document: Document | None) -> list[Step]:
@@ -144,6 +156,18 @@ class Layout:
         parts |= {"pages": self._pages.bar, "findings": self._findings.popup, "buttons": self._controls}
         return Header(parts)
 
+    def _entitle(self, *_: Any) -> None:
+        if self.window is not None:
+            self.window.title = self._title()
+
+    def _title(self) -> str:
+        """Return the title of the browser's window: current findings, run and step, the newest first."""
+        selection = self.board.context.selection
+        current = sum(finding["severity"] != "info" for finding in self._findings.popup.found)
+        step = tr("step {step}", step=selection.step) if selection.step is not None else ""
+        parts = (f"▲{current}" if current else "", selection.run, step)
+        return " · ".join(filter(None, parts)) or "rlpanel"
+
     def _restyle(self, *_: Any) -> None:
         self.root.css_classes = ["rl-page", "rl-dark" if self.board.context.selection.dark else "rl-light"]
 
@@ -176,10 +200,16 @@ class Layout:
         curves = self._curves = Curves(context, lazy=True, active=self._pages.shown == OVERVIEW)
         notices: dict[str, Component] = {"link_notice": LinkNotice(context), "guess": GuessNotice(context)}
         notices["backlog"] = BacklogBar(context)
-        notices |= {"current": self._findings.current, "opened": self._findings.opened}
-        lead = Notices(notices, sizing_mode="stretch_width", margin=0)
+        found = FindingLine({"current": self._findings.current, "opened": self._findings.opened}, margin=0)
         steps = StepBar(context)
-        self._views.extend([lead, curves, steps])
+        lead = pn.Row(
+            *(found, steps),
+            sizing_mode="stretch_width",
+            margin=0,
+            css_classes=["rl-lead"],
+            stylesheets=[read_assets("app/page/regions.css")],
+        )
+        self._views.extend([Notices(notices, sizing_mode="stretch_width", margin=0), lead, curves])
         self._parts += [
             (lead, lambda page: page != SAMPLE),
             (curves.__panel__(), lambda page: page == OVERVIEW),

@@ -13,7 +13,6 @@ from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.panels.curves.curve_selection import show_curve
 from rlpanel.panels.findings.finding_landing import StepChoice, show_affected, show_finding
 from rlpanel.panels.findings.findings_popup import (
-    MAX_CURRENT,
     CurrentFindings,
     FindingsPopup,
     OpenedFinding,
@@ -40,7 +39,7 @@ class FindingsBadge:
     opened : OpenedFinding
         The line with the opened finding, hidden while none is open.
     current : CurrentFindings
-        The worst findings that still go on, hidden while there are none or one is open.
+        The worst finding that still goes on; hidden while one is open.
     """
 
     def __init__(self, context: Context) -> None:
@@ -52,7 +51,7 @@ class FindingsBadge:
         self._work: BackgroundTask[list[Finding]] = BackgroundTask(self._show, context.threads.views)
         self.popup = FindingsPopup(visible=context.index is not None, css_classes=["rl-findings"])
         self.opened = OpenedFinding(visible=False, css_classes=["rl-opened-finding"])
-        self.current = CurrentFindings(visible=False, css_classes=["rl-card", "rl-current-findings"])
+        self.current = CurrentFindings(css_classes=["rl-current-findings"])
         for component in (self.popup, self.opened, self.current):
             component.on_message(self._on_click)
         context.param.watch(self._restart, "index")
@@ -67,7 +66,7 @@ class FindingsBadge:
         self.popup.visible = self.context.index is not None
         self._work.stop()
         self.popup.param.update(found=[], checked=False)
-        self.current.found = []
+        self.current.param.update(found=[], checked=False)
         self.context.shaded_by_column = {}
         self._mark()
 
@@ -89,7 +88,8 @@ class FindingsBadge:
         snapshot = self.context.snapshot
         shown = [finding_json(each, snapshot) for each in findings]
         self.popup.param.update(found=shown, checked=True)
-        self.current.found = [each for each in shown if each["severity"] != "info"][:MAX_CURRENT]
+        current = [each for each in shown if each["severity"] != "info"]
+        self.current.param.update(found=current, checked=True)
         self.context.shaded_by_column = _marked_curves(self._findings.values())
         linked = self._findings.get(self.context.selection.finding)
         if linked is None:
@@ -132,7 +132,7 @@ class FindingsBadge:
             if marked != self.context.shaded_steps:
                 self.context.shaded_steps = marked
             self.popup.opened = finding.key if finding else ""
-            self.current.visible = bool(self.current.found) and finding is None
+            self.current.visible = finding is None
             self.opened.param.update(
                 finding=finding_json(finding, self.context.snapshot) if finding else {},
                 visible=finding is not None,

@@ -5,7 +5,7 @@ export function render({ model }) {
   const bar = element("div", "tabs")
   bar.setAttribute("role", "tablist")
   const more = element("details", "more")
-  const summary = element("summary", "tab", `${t("more")} ▾`)
+  const summary = element("summary", "tab", t("more ▾"))
   const list = element("div", "list")
   more.append(summary, list)
   const stop = closeOnEscape(more, summary)
@@ -42,8 +42,7 @@ export function render({ model }) {
 
   /** Put the tabs that fit into the row, the open one among them, and the others into the list. */
   const place = () => {
-    const room = bar.clientWidth
-    if (!room) {
+    if (!bar.clientWidth) {
       bar.replaceChildren(...all)
       return
     }
@@ -54,6 +53,8 @@ export function render({ model }) {
     }
     const own = widths.at(-1)
     const whole = widths.slice(0, -1).reduce((sum, width) => sum + width, 0)
+    bar.style.width = `${Math.ceil(whole)}px`
+    const room = bar.clientWidth
     const shown = new Set()
     const chosen = all.findIndex((tab) => tab.dataset.key === model.value)
     let left = whole <= room ? whole : room - own - (widths[chosen] ?? 0)

@@ -1,23 +1,11 @@
 // Fields for the tag and note of a sample, and buttons that copy or save it. Texts are only set as values and
 // textContent, never as HTML.
 
-// Return a link to the sample, which the page's URL does not contain while the board follows the newest step.
-function link({ run, step, uid }) {
-  const query = new URLSearchParams(location.search)
-  for (const [key, value] of [
-    ["run", run],
-    ["step", step],
-    ["sample", uid],
-  ])
-    query.set(key, value)
-  return `${location.origin}${location.pathname}?${query}`
-}
-
 export function render({ model, el }) {
   const box = element("div", "actions")
   const chip = element("span", "chip")
   const menu = element("details", "menu")
-  const summary = element("summary", "", `${t("tag, copy, save")} ▾`)
+  const summary = element("summary", "", t("tag, copy, save ▾"))
   summary.title = t("Tag and note of the sample, copies and files of it")
   const panel = element("div", "panel")
   menu.append(summary, panel)
@@ -57,13 +45,10 @@ export function render({ model, el }) {
     return node
   }
   const copying = element("span", "copying", t("copy"))
-  for (const what of ["uid", "prompt", "response", "link"]) {
+  for (const what of ["uid", "prompt", "response"]) {
     copying.append(
       button(what, t("Copy the {what} of the sample", { what }), () => {
-        if (what === "link") copy(link(model.place)).then(() => showStatus(t("copied")))
-        else {
-          model.send_msg({ do: "copy", what })
-        }
+        model.send_msg({ do: "copy", what })
       }),
     )
   }

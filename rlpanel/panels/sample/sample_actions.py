@@ -14,6 +14,7 @@ from rlpanel.panels.language.labels import tr
 from rlpanel.panels.report.report import frozen, sample_html
 from rlpanel.panels.session.context import SAMPLE, Context
 from rlpanel.panels.session.threads import BackgroundTask
+from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.query.samples_export import sample_line
 
@@ -38,7 +39,7 @@ class SampleActions(Component):
         "panels/export/download.js",
         "panels/sample/sample_actions.js",
     )
-    _stylesheets = [read_assets("panels/sample/sample_actions.css")]
+    _stylesheets = [theme.TARGETS, read_assets("panels/sample/sample_actions.css")]
 
     def __init__(self, context: Context) -> None:
         super().__init__(css_classes=["rl-actions"], fixed=context.read_only)

@@ -72,7 +72,10 @@ class QueryBar(Component):
         "panels/samples/filter_help.js",
         "panels/samples/query_bar.js",
     )
-    _stylesheets = [read_assets("panels/samples/query_bar.css"), read_assets("panels/ui/menu.css")]
+    _stylesheets = [
+        read_assets("panels/samples/query_bar.css"),
+        read_assets("panels/ui/menu.css", "panels/ui/targets.css"),
+    ]
 
     def __init__(self, act: Callable[[str, str], None]) -> None:
         super().__init__(css_classes=["rl-query"])

@@ -95,7 +95,7 @@ class SampleGrid(Viewer):
         self.table.param.watch(self._on_sort, "order")
         self.table.param.watch(self._on_filter, "filters")
         self.table.param.watch(self._on_view_change, ["page", "filters", "order"])
-        selection.param.watch(self._on_column_filters, "columns")
+        selection.param.watch(self._on_columns, "columns")
         selection.param.watch(self._on_query, ["filter", "scope", "search", "sort"])
         context.param.watch(self._on_noted, "notes_version")
         settings = [
@@ -291,7 +291,7 @@ class SampleGrid(Viewer):
         wanted = self.context.selection.columns
         return {name: text for name, text in wanted.items() if name in frame}
 
-    def _on_column_filters(self, _: Any) -> None:
+    def _on_columns(self, _: Any) -> None:
         self._filling = True
         self.table.filters = self._column_filters(self.table.frame)
         self._filling = False

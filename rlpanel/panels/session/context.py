@@ -77,6 +77,7 @@ class Selection(param.Parameterized):
         default="", doc="Text to find in prompts and responses; /like this/ is a regular expression."
     )
     filter = param.String(default="", doc="Filter expression over the sample columns.")
+    columns = param.Dict(default={}, doc="Column of the grid → text of the filter in its head.")
     scope = param.Selector(
         default="step", objects=["step", "run"], doc="Whether the grid shows the selected step or all steps."
     )
@@ -104,18 +105,6 @@ class Selection(param.Parameterized):
     samples_there = param.String(default=NEWEST, doc="Compared samples of the other run, as `samples_here`.")
     finding = param.String(default="", doc="Key of the opened finding; empty for none.")
     dark = param.Boolean(default=DARK_DEFAULT, doc="Whether the theme is dark.")
-    #: The viewer's preferred theme; the URL names the theme only if it differs.
-    preferred_dark: bool = DARK_DEFAULT
-
-    @property
-    def query(self) -> str:
-        """The query string of the board's address, without default values."""
-        return write_query(self.param.values(), preferred_dark=self.preferred_dark)
-
-    def prefer_theme(self, dark: bool) -> None:
-        """Show the theme that the viewer's browser prefers."""
-        self.preferred_dark = dark
-        self.dark = dark
 
 
 class Context(param.Parameterized):
@@ -302,6 +291,18 @@ class Context(param.Parameterized):
                 self.selection.param.update(step=newest, uid="", token=-1)
 
     # -- the address -----------------------------------------------------------------------------
+
+    @property
+    def query(self) -> str:
+        """The query string of the board's address, without default values."""
+        return write_query({**self.display.param.values(), **self.selection.param.values()})
+
+    @property
+    def shared_query(self) -> str:
+        """The query string that shows another reader the same, also while this board follows the run."""
+        selection = self.selection.param.values()
+        here = {"uid": self.sample.uid if self.sample is not None else "", "follow": False}
+        return write_query({**self.display.param.values(), **selection, **here})
 
     def _leave_turn(self, *changes: param.parameterized.Event) -> None:
         """Forget the turn of a sample that is no longer shown."""

@@ -52,6 +52,7 @@ export function render({ model }) {
   const fill = async () => {
     const data = dataOf(model)
     const rows = table.getRows()
+    const moved = rows.map((row) => row.getData().key).join() !== data.map(({ key }) => key).join()
     if (rows.length === data.length) {
       // Cells whose text stays are kept: the browser neither creates nor measures them again.
       table.blockRedraw()
@@ -62,7 +63,8 @@ export function render({ model }) {
     } else {
       await table.replaceData(data)
     }
-    if (sought) reveal()
+    // A chosen row comes with its rows, or stands elsewhere among new ones.
+    if (moved) reveal()
     else mark()
   }
   const order = () => {
@@ -77,12 +79,9 @@ export function render({ model }) {
       row.getElement().ariaSelected = isChosen
     }
   }
-  // A chosen row may come with rows that are still on their way.
-  let sought = false
   const reveal = () => {
     mark()
     const row = table.getRows().find((each) => each.getData().key === model.chosen)
-    sought = !row
     if (row) table.scrollToRow(row, "nearest", false).catch(() => {})
   }
   let fits = 0

@@ -134,7 +134,8 @@ class DataTable(Component):
         self._cells = cells or cells_of
         self._options = {"sortable": sortable, "empty": empty, "rowHeight": row_height, "byRoom": by_room}
         self._columns: tuple[DataColumn, ...] = ()
-        self._frame = self._current = pd.DataFrame({key: pd.Series(dtype=str)})
+        names = (key, *(column.name for column in columns))
+        self._frame = self._current = pd.DataFrame({name: pd.Series(dtype=str) for name in names})
         self.define(columns)
         self.param.watch(self._arrange, ["order", "filters"])
         self.param.watch(self._send, "page")

@@ -254,9 +254,12 @@ def token_theme() -> str:
         ".rl-tokens": theme.LIGHT | {"font": theme.FONT, "mono": theme.MONO},
         ".rl-tokens.dark": theme.DARK,
     }
-    return "\n".join(
-        f"{selector} {{ {' '.join(f'--rl-{name}: {value};' for name, value in values.items())} }}"
-        for selector, values in sheets.items()
+    return (
+        "\n".join(
+            f"{selector} {{ {' '.join(f'--rl-{name}: {value};' for name, value in values.items())} }}"
+            for selector, values in sheets.items()
+        )
+        + theme.TARGETS
     )
 
 

@@ -96,8 +96,10 @@ def theme_variables(host: str = "{}") -> str:
     )
 
 
+#: Sizes that a finger hits.
+TARGETS = read_assets("panels/ui/targets.css")
 #: Style sheet of heads, captions and numbers, for panes that show escaped HTML.
-CSS = read_assets("panels/ui/base.css")
+CSS = read_assets("panels/ui/base.css") + TARGETS
 
 CARD = {
     "background": "var(--rl-surface)",
