@@ -74,6 +74,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "store/cache",
         "store/snapshot",
         "store/index",
+        "texts",
     ),
     "store": (),
     # Workarounds.

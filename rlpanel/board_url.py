@@ -218,6 +218,9 @@ KEYS = {
     "older_attempts": _switch("older_attempts"),
     "count_by": UrlKey("count_rewards", "episodes", _one_of("episodes", "rows")),
     "fold_episodes": _switch("fold_episodes"),
+    "answer": UrlKey(
+        "answer_rule", "auto", _one_of("auto", "boxed", "tag", "hash", "choice", "number", "line")
+    ),
     "stuck_steps": UrlKey("stuck_steps", 3, _between(int, 1, 10_000)),
     # Read from old links, never written: the theme is the reader's own.
     "theme": UrlKey("dark", DARK_DEFAULT, _flag),

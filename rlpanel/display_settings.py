@@ -17,6 +17,16 @@ BANDS = {
 }
 #: What the mean of a reward is taken over.
 COUNTS = {"episodes": "episodes", "rows": "rows"}
+#: How answers are read: label → key of `rlpanel.texts.answers`.
+ANSWER_RULES = {
+    "rule that fits best": "auto",
+    "last box of LaTeX": "boxed",
+    "<answer>…</answer>": "tag",
+    "after ####": "hash",
+    "letter of a choice": "choice",
+    "last number": "number",
+    "last line": "line",
+}
 
 
 class Display(param.Parameterized):
@@ -100,6 +110,13 @@ class Display(param.Parameterized):
         label="One row per episode",
         doc="Show only the first trace of each episode in the grid, with the number of its traces. "
         "Statistics do not depend on it.",
+    )
+    answer_rule = param.Selector(
+        default="auto",
+        objects=ANSWER_RULES,
+        label="Answers are read by",
+        doc="How the answer is read from a response, to stand beside the ground truth. By default the rule "
+        "whose answers equal the ground truth in most of 48 samples of the run.",
     )
     stuck_steps = param.Integer(
         default=3,

@@ -18,6 +18,7 @@ from rlpanel.panels.language.labels import tr
 from rlpanel.panels.sample.sample_actions import SampleActions
 from rlpanel.panels.sample.sample_tabs import TABS, position_of, tab_for
 from rlpanel.panels.sample.sample_top import SampleHead, SampleTop
+from rlpanel.panels.samples.answer_words import answer_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.metric_rows import build_rows
 from rlpanel.panels.ui import theme
@@ -51,7 +52,7 @@ class SampleDetail(Viewer):
         self.param.watch(self._open_tab, "active")
         context.param.watch(self._list_tabs, "view")
         context.param.watch(self._draw, ["sample", "message"])
-        context.display.param.watch(self._draw, ["kl_estimator"])
+        context.display.param.watch(self._draw, ["kl_estimator", "answer_rule"])
         self._list_tabs()
         self._draw()
 
@@ -70,6 +71,10 @@ class SampleDetail(Viewer):
         """Show the tab of the selection, else the sample's own; the views of all other tabs do nothing."""
         listed = [tab["key"] for tab in self._bar.tabs]
         chosen = self.context.selection.tab
+        if chosen not in listed and self.context.sample is None and self._bar.value in listed:
+            chosen = (
+                self._bar.value
+            )  # no sample matches the filter: the next one is looked at in the same way
         key = chosen if chosen in listed else tab_for(self.context.sample)
         position = position_of(key)
         shown = position if self.active else -1
@@ -119,7 +124,8 @@ class SampleDetail(Viewer):
         return (
             f'<div class="head" title="{uid}" data-uid="{uid}"><b>{title}</b>'
             f'<span class="note">{safe_text(where)}</span>'
-            f'<span class="scores">{self._scores(sample)}</span></div>{notes}'
+            f'<span class="scores">{self._scores(sample)}</span></div>'
+            f"{answer_html(self.context, sample)}{notes}"
         )
 
     def _scores(self, sample: Sample) -> str:

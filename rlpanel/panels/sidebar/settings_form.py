@@ -134,6 +134,7 @@ _DISPLAY = {
         "max_samples",
         "older_attempts",
         "fold_episodes",
+        "answer_rule",
         "stuck_steps",
     ),
     marked("Text"): ("fold_templates", "pad_token", "system_end"),
