@@ -74,6 +74,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "store/cache",
         "store/snapshot",
         "store/index",
+        "texts",
     ),
     "store": (),
     # Workarounds.
@@ -88,7 +89,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),
     "queries": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql"),
-    "runtime": ("store/*", "panels/session"),
+    "checks": ("sources/discovery", "store/*", "findings", "queries"),
+    "runtime": ("store/*", "checks", "panels/session"),
     "plotting": (
         *("texts", "metrics/*", "store/*", "queries", "panel_fixes"),
         *("panels/ui", "panels/plots", "panels/timeline"),
@@ -112,19 +114,24 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/curves": ("metrics/*", "store/*", *_PARTS),
     "panels/step": ("metrics/*", "store/*", *_PARTS, "panels/curves"),
     "panels/tokens": ("metrics/*", "store/*", "analysis", *_PARTS),
+    "panels/rollouts": ("metrics/*", "store/*", *_PARTS, "panels/tokens"),
     "panels/samples": ("sources/records", "metrics/*", "store/*", *_PARTS),
     "panels/timeline": ("sources/records", "metrics/*", "store/*", *_PARTS),
     "panels/conversation": ("sources/records", "texts", "metrics/*", "store/*", *_PARTS, "panels/tokens"),
-    "panels/findings": ("store/*", "findings/*", *_PARTS, "panels/curves"),
+    "panels/findings": (
+        *("store/*", "findings/*", *_PARTS),
+        *("panels/curves", "panels/tokens", "panels/conversation"),
+    ),
     "panels/sidebar": (
         *("sources/*", "metrics/*", "store/*", "findings", *_PARTS),
         *("panels/curves", "panels/samples"),
     ),
+    "panels/runs": ("sources/*", "store/*", *_PARTS, "panels/sidebar"),
     "panels/mapping": ("sources/*", *_PARTS),
     "panels/status": ("sources/*", "store/*", *_PARTS, "panels/sidebar"),
     "panels/compare": (
         *("metrics/*", "store/*", "analysis", *_PARTS),
-        *("panels/step", "panels/tokens", "panels/samples", "panels/sidebar"),
+        *("panels/step", "panels/tokens", "panels/conversation", "panels/samples", "panels/sidebar"),
     ),
     "panels/groups": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
     "panels/prompts": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),

@@ -6,6 +6,8 @@ import param
 
 KL_ESTIMATORS = {"k3": "kl_k3", "k2": "kl_k2", "k1 (log-ratio)": "log_ratio", "rllb": "kl_rllb"}
 BANDS = {
+    "automatic": "auto",
+    "± 2 standard errors": "se",
     "IQR (25–75%)": "iqr",
     "± 1σ": "std",
     "min–max": "range",
@@ -15,21 +17,29 @@ BANDS = {
 }
 #: What the mean of a reward is taken over.
 COUNTS = {"episodes": "episodes", "rows": "rows"}
+#: How answers are read: label → key of `rlpanel.texts.answers`.
+ANSWER_RULES = {
+    "rule that fits best": "auto",
+    "last box of LaTeX": "boxed",
+    "<answer>…</answer>": "tag",
+    "after ####": "hash",
+    "letter of a choice": "choice",
+    "last number": "number",
+    "last line": "line",
+}
 
 
 class Display(param.Parameterized):
     """Display settings, which a viewer changes in the side panel; each browser session has its own."""
 
     band = param.Selector(
-        default="iqr",
+        default="auto",
         objects=BANDS,
         label="Band",
-        doc="What curves show around the mean: a band, the density of all values at each step, or ridges.",
-    )
-    log_values = param.Boolean(
-        default=False,
-        label="Log scale of densities",
-        doc="Logarithmic value axis in densities and ridges, for columns whose values are mostly above 0.",
+        doc="What curves show around the mean: a band, the density of all values at each step, or ridges. "
+        "Automatic: the density for a reward of many values with 64 samples a step or more, ± 2 standard "
+        "errors for few values, such as rewards of 0 and 1, else the IQR. Few values never get the IQR, "
+        "whose edges would jump between them.",
     )
     variance_scale = param.Number(
         default=1.0,
@@ -101,9 +111,17 @@ class Display(param.Parameterized):
         doc="Show only the first trace of each episode in the grid, with the number of its traces. "
         "Statistics do not depend on it.",
     )
+    answer_rule = param.Selector(
+        default="auto",
+        objects=ANSWER_RULES,
+        label="Answers are read by",
+        doc="How the answer is read from a response, to stand beside the ground truth. By default the rule "
+        "whose answers equal the ground truth in most of 48 samples of the run.",
+    )
     stuck_steps = param.Integer(
         default=3,
         bounds=(1, 10_000),
-        label="Unsolved after (steps)",
-        doc="A prompt must occur at this many steps or more to be listed as unsolved.",
+        label="Prompts seen at (steps)",
+        doc="A prompt must occur with a reward at this many steps or more to count as learnt, dead, "
+        "forgotten or flaky.",
     )

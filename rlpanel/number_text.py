@@ -65,16 +65,6 @@ def size_text(size: float) -> str:
     return f"{value:,.0f} {name}" if value >= 100 else f"{value:.1f}".removesuffix(".0") + f" {name}"
 
 
-def change_text(value: float, before: float) -> str:
-    """Return the change since the previous step (▲ 0.14, or = for none); empty if a value is missing."""
-    change = value - before
-    if math.isnan(change):
-        return ""
-    if abs(change) < DUST * max(abs(value), abs(before)):
-        change = 0.0
-    return f"{'▲' if change > 0 else '▼'} {number(abs(change))}" if change else "="
-
-
 def plus_minus(mean: float, spread: float) -> str:
     """Return a mean with its spread (0.2 ± 0.05); the rounding error of equal values is no spread."""
     if abs(spread) < DUST * abs(mean):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from rlpanel.settings import DEFAULT_LIMITS, Limits, Reading
 
 if TYPE_CHECKING:
+    from rlpanel.checks.run_checks import RunChecks
     from rlpanel.panels.session.media_addresses import MediaAddresses
     from rlpanel.panels.session.session_hub import SessionHub
     from rlpanel.panels.session.threads import Threads
@@ -38,6 +39,7 @@ class Runtime:
         self._hub: SessionHub | None = None
         self._threads: Threads | None = None
         self._media: MediaAddresses | None = None
+        self._checks: RunChecks | None = None
         self._closed = False
 
     # Imported on use: a command that reads a run once needs neither what follows files nor what draws.
@@ -94,6 +96,18 @@ class Runtime:
                 self._media = MediaAddresses()
             return self._media
 
+    @property
+    def checks(self) -> RunChecks:
+        """The checks of runs that nobody opened."""
+        from rlpanel.checks.run_checks import RunChecks
+
+        with self._lock:
+            if self._checks is None:
+                self._checks = RunChecks(self.reader, self.summaries, self.limits.checks)
+                if self._closed:
+                    self._checks.stop()
+            return self._checks
+
     def reading(self, **changed: Any) -> Reading:
         """Return the settings of the reader, with some values changed."""
         if self._reading is None:
@@ -109,6 +123,8 @@ class Runtime:
         """End the reader, its processes and the threads; wait up to five seconds for the reader."""
         with self._lock:
             self._closed = True
+        if self._checks is not None:
+            self._checks.stop()
         if self._reader is not None:
             self._reader.stop()
         if self._threads is not None:

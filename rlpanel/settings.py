@@ -181,6 +181,11 @@ class Watching(_FromEnvironment):
         doc="Follow all runs that are being written, even if no page shows them, so that `/health`, "
         "`/metrics` and the marks of the run list cover all of them. If not set: on with alerts, else off.",
     )
+    check = param.Boolean(
+        default=True,
+        doc="Read and check the other runs below the root in the background while a page is open and nothing "
+        "else is read, the newest first, so that the table of runs shows their findings.",
+    )
 
 
 class Reading(_FromEnvironment):
@@ -392,6 +397,34 @@ class LiveRunLimits:
 
 
 @dataclass(frozen=True)
+class CheckLimits:
+    """Sizes and intervals for the checks of runs that nobody opened.
+
+    Attributes
+    ----------
+    interval : float
+        Seconds between two looks for runs to check while there are none, and before the first.
+    seconds : float
+        Maximum time of one run; waiting for the reader does not count.
+    memory : int
+        Maximum number of bytes of writable memory.
+    again : float
+        Minimum seconds between two checks of a run that grows.
+    patience : float
+        The same, as a multiple of the last check's duration.
+    keep : float
+        Seconds without a check after which the process ends.
+    """
+
+    interval: float = 2.0
+    seconds: float = 120.0
+    memory: int = 3 << 30
+    again: float = 60.0
+    patience: float = 10.0
+    keep: float = 30.0
+
+
+@dataclass(frozen=True)
 class Limits:
     """Sizes and intervals of a runtime that users need not change; tests make them smaller.
 
@@ -404,6 +437,7 @@ class Limits:
 
     store: StoreLimits = StoreLimits()
     live_runs: LiveRunLimits = LiveRunLimits()
+    checks: CheckLimits = CheckLimits()
     stuck_seconds: float = 60.0
 
 

@@ -24,7 +24,7 @@ from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.panels.step.step_summary import StepSummary
-from rlpanel.panels.tokens.token_view import TokenView
+from rlpanel.panels.tokens.token_view import TokenView, sample_scales
 from rlpanel.schema import Sample
 
 __all__ = ["answer", "curves", "distribution", "findings", "gap", "grid", "groups", "numbers", "tokens"]
@@ -149,8 +149,14 @@ def tokens(
     context = _shared_context(what) if isinstance(what, Run) else Context(sample=what)
     load_scripts()
     dark = _dark(dark)
-    view = TokenView(sample=context.sample, metric=metric, kl_estimator=kl_estimator, dark=dark)
-    context.param.watch(lambda event: view.param.update(sample=event.new, token=-1), "sample")
+    view = TokenView(metric=metric, kl_estimator=kl_estimator, dark=dark)
+
+    def show(*_: object) -> None:
+        scales = sample_scales(context.snapshot, context.sample)
+        view.param.update(sample=context.sample, token=-1, scales=scales)
+
+    show()
+    context.param.watch(show, "sample")
     return NotebookFrame(view, context, dark)
 
 

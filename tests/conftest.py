@@ -34,6 +34,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Runs that no test opens are checked only where a test asks for it.
+os.environ.setdefault("RLPANEL_CHECK", "0")
+
 # jsonschema makes 38 grammars for IRIs when it is imported, if this package of Jupyter is installed.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 

@@ -120,6 +120,82 @@ def long_episode(turns: int = 100, characters: int = 10_000, **fields: Any) -> d
     return {"step": 1, "messages": messages, "prompt_messages": 1, "reward": 0.5, "group": "long"} | fields
 
 
+#: What the agent of `repair_episode` looks for, and the turns in which its search fails.
+LOOKED_FOR = "IndexError nested quotes lexer"
+FAILED_SEARCHES = (24, 25, 26, 31, 38, 47, 52)
+INDEX_ERROR = "ToolError: search index was built at 4f1c, tree is at 9be2\n" + "\n".join(
+    f"  shard {shard} of 40: no answer for '{LOOKED_FOR}' after 4.0 s" for shard in range(40)
+)
+
+
+def repair_episode(turns: int = 60, **fields: Any) -> dict[str, Any]:
+    """Return a sample of an agent that repairs code; from turn 24 on its searches fail."""
+    chance = random.Random(turns)
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "You repair code.\n" + "Work in small steps. " * 40},
+        {"role": "user", "content": "Make tests/test_parser.py pass. The lexer fails for nested quotes."},
+    ]
+    rewards: list[float | None] = []
+    for turn in range(1, turns):
+        fails = turn in FAILED_SEARCHES
+        name = "search" if fails or turn in (2, 11) else chance.choice(("bash", "read", "edit", "read"))
+        arguments: dict[str, Any] = {
+            "search": {"query": LOOKED_FOR if turn % 2 == 0 else "lexer.push"},
+            "bash": {"cmd": "pytest -q tests/test_parser.py"},
+            "read": {"path": "src/lexer.py", "lines": f"{turn}-{turn + 24}"},
+            "edit": {"path": "src/lexer.py", "old": "stack[-1]", "new": "if stack:\n    top = stack[-1]"},
+        }[name]
+        text = "\n".join(f"{line} line {line} of what {name} found" for line in range(turn % 40 + 1))
+        messages += [
+            {
+                "role": "assistant",
+                "content": f"Step {turn}: I use {name}.",
+                "tool_calls": [called(name, turn, **arguments)],
+                "seconds": round(chance.uniform(0.1, 1), 1),
+            }
+            | (
+                {"reasoning_content": "The traceback alone does not say enough. " * 12}
+                if turn % 6 == 0
+                else {}
+            ),
+            {
+                "role": "tool",
+                "tool_call_id": f"call-{turn}",
+                "content": INDEX_ERROR if fails else text,
+                "is_error": fails,
+                "seconds": round(12 + chance.random(), 1) if fails else round(chance.uniform(0.1, 3), 1),
+            },
+        ]
+        rewards.append(-0.1 if fails else 0.05 if turn in (9, 13, 18, 23, 44) else 0.0)
+    messages.append({"role": "assistant", "content": "The tests do not pass yet."})
+    made = {"step": 1, "messages": messages, "prompt_messages": 2, "reward": 0.0, "group": "repair"}
+    return made | {"turn_rewards": [*rewards, -0.2]} | fields
+
+
+def gallery_episode(**fields: Any) -> dict[str, Any]:
+    """Return a sample whose question has images between its words, and a tool's result with one."""
+    colors = ("orange", "green", "blue", "red", "purple", "teal")
+    images = [{"type": "image_url", "image_url": {"url": data_url(picture(color))}} for color in colors]
+    question = [
+        {"type": "text", "text": "Here is the first frame:"},
+        images[0],
+        {"type": "text", "text": "Then come four more:"},
+        *images[1:5],
+        {"type": "text", "text": "Which colour comes last?"},
+    ]
+    messages = [
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": "I zoom in.", "tool_calls": [called("zoom", 1, frame=5)]},
+        {
+            "role": "tool",
+            "tool_call_id": "call-1",
+            "content": [{"type": "text", "text": "The crop:"}, images[5]],
+        },
+        {"role": "assistant", "content": "Purple."},
+    ]
+    return {"step": 1, "messages": messages, "prompt_messages": 1, "reward": 1.0, "group": "images"} | fields
+
+
 def write_agent_run(folder: Path, *lines: dict[str, Any]) -> Path:
     """Write a run with these samples, and the image file that an episode names."""
     (folder / "images").mkdir(parents=True, exist_ok=True)

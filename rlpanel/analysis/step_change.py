@@ -355,9 +355,17 @@ def sentences(change: StepChange) -> list[str]:
 def _few_sentence(change: StepChange, few: ChangePart, label: str) -> str:
     verb, them = ("carries", "it") if few.count == 1 else ("carry", "them")
     return (
-        f"{few.name} samples {verb} {few.share:.0%} of the change of {label} at step {change.step:,}: "
+        f"{few.name} samples {verb} {_carried(few, change)} of {label} at step {change.step:,}: "
         f"without {them} it is {number(few.without)}, not {number(change.value)}."
     )
+
+
+def _carried(part: ChangePart, change: StepChange) -> str:
+    """Return a part's share of the change; above 1, where other parts lower it again, as amounts."""
+    if part.share <= 1:
+        return f"{part.share:.0%} of the change"
+    added, left = (number(value, sign=True) for value in (part.contribution, change.change))
+    return f"more than the whole change ({added}, which others take back to {left})"
 
 
 def _kind_sentence(change: StepChange, kind: str, label: str) -> str:
@@ -372,7 +380,7 @@ def _kind_sentence(change: StepChange, kind: str, label: str) -> str:
     ):
         return ""
     name = f"{kind} {first.name}" if kind in ("rank", "group") else f"{kind} = {first.name}"
-    text = f"{name} carries {first.share:.0%} of the change of {label}"
+    text = f"{name} carries {_carried(first, change)} of {label}"
     if not first.count_before:
         return f"{text}: its {first.count:,} of {change.samples:,} samples have {number(first.value)}."
     if abs(size * (first.value - first.before)) < HALF * abs(first.contribution):

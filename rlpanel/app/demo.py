@@ -7,6 +7,7 @@ Used by ``rlpanel demo`` and by the button on the board's empty page; the tests 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 import threading
@@ -25,6 +26,8 @@ Recording = Literal["grpo_couplets", "ppo_couplets", "grpo_calculator"]
 
 #: Steps that are written before the page opens, so that the first plot shows a curve and not a point.
 FIRST_STEPS = 8
+#: Age of the finished runs' newest lines in seconds: a run whose files are new would count as live.
+FINISHED_AGO = 4 * 3600.0
 ROLLOUTS = "rollout_data_rank_0.jsonl"
 SCALARS = "scalars.jsonl"
 
@@ -76,8 +79,13 @@ class Demo:
             daemon=True,
         )
         self._finalizer = weakref.finalize(self, _stop_and_remove, self._stop, self._thread, self.root)
-        write_recording("ppo_couplets", self.root / "couplets-ppo")
-        write_recording("grpo_calculator", self.root / "calculator-grpo")
+        finished = time.time() - FINISHED_AGO
+        for run in (
+            write_recording("ppo_couplets", self.root / "couplets-ppo"),
+            write_recording("grpo_calculator", self.root / "calculator-grpo"),
+        ):
+            for path in run.iterdir():
+                os.utime(path, (finished, finished))
         growing.mkdir()
         with SafeFolder.open(growing) as folder:
             for step in steps[:FIRST_STEPS]:

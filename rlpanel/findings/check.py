@@ -20,7 +20,7 @@ from rlpanel.findings import rules  # noqa: F401  (importing them registers them
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.findings.engine.places import PlaceSeries
 from rlpanel.findings.engine.rule import RULES, Rule, RuleContext
-from rlpanel.findings.engine.signal import BLOCK_ROWS
+from rlpanel.findings.engine.signal import BLOCK_ROWS, WINDOW
 from rlpanel.settings import FindingSettings
 from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.index.run_index import RunIndex
@@ -98,16 +98,18 @@ CAUSES = (
     "length_reward",
     "critic_variance",
     "critic_error",
-    "zero_variance",
     "negative_kl",
     "sustained_change:rewards/",
     "sustained_change",
+    "zero_variance",
     "outlier",
 )
 #: Onsets this close belong together: steps, and share of the run.
 _NEAR_STEPS, _NEAR_SHARE = 4, 0.08
 #: Smallest share of the shorter finding's steps that both findings have.
 _OVERLAP = 0.5
+#: Steps, and share of the run, by which a cause may begin after the sustained change of a curve.
+_LATE_STEPS, _LATE_SHARE = 2, 0.04
 
 
 def merged(findings: Sequence[Finding], steps: np.ndarray) -> list[Finding]:
@@ -122,17 +124,19 @@ def merged(findings: Sequence[Finding], steps: np.ndarray) -> list[Finding]:
     Returns
     -------
     list of Finding
-        The leading findings, each with its symptoms. A leading finding is as severe as its worst symptom that
-        goes on.
+        The leading findings, each with its symptoms. The likely cause leads, unless it begins clearly later
+        than the sustained change of a curve. A leading finding is as severe as its worst symptom that goes
+        on.
     """
     leading: list[list[Finding]] = []
-    for finding in sorted(findings, key=_rank_of_cause):
+    told = [each for each in findings if not _is_repeated(each, findings, steps)]
+    for finding in sorted(told, key=_rank_of_cause):
         family = next((family for family in leading if _same_cause(family[0], finding, steps)), None)
         if family is None:
             leading.append([finding])
         else:
             family.append(finding)
-    return [_lead(family) for family in leading]
+    return [_lead(family, steps) for family in leading]
 
 
 def _rank_of_cause(finding: Finding) -> int:
@@ -149,15 +153,43 @@ def _same_cause(cause: Finding, finding: Finding, steps: np.ndarray) -> bool:
     if cause.category and finding.category and cause.category != finding.category:
         return False
     near = max(_NEAR_STEPS, _NEAR_SHARE * len(steps))
-    first, second = (int(np.searchsorted(steps, each.steps[0])) for each in (cause, finding))
+    first, second = _first(cause, steps), _first(finding, steps)
     shared = len(set(cause.steps) & set(finding.steps))
     return abs(first - second) <= near and shared >= _OVERLAP * min(len(cause.steps), len(finding.steps))
 
 
-def _lead(family: list[Finding]) -> Finding:
-    cause, *symptoms = family
+def _lead(family: list[Finding], steps: np.ndarray) -> Finding:
+    """Return the likely cause of a family, with the others as its symptoms.
+
+    It is the first finding that does not begin later than the sustained change of a curve.
+    """
+    if len(family) == 1:
+        return family[0]
+    changes = [_first(each, steps) for each in family if each.rule == "sustained_change"]
+    latest = min(changes, default=len(steps)) + max(_LATE_STEPS, _LATE_SHARE * len(steps))
+    cause = next(each for each in family if _first(each, steps) <= latest)
     severity = min((each.severity for each in family), key=SEVERITIES.index)
-    return replace(cause, severity=severity, symptoms=tuple(symptoms)) if symptoms else cause
+    return replace(cause, severity=severity, symptoms=tuple(each for each in family if each is not cause))
+
+
+def _is_repeated(finding: Finding, findings: Sequence[Finding], steps: np.ndarray) -> bool:
+    """Return True for outlying steps that are the first ones of a sustained change of the same curve.
+
+    The median that an outlier is compared with needs a window of steps to follow the change.
+    """
+    if finding.rule != "outlier":
+        return False
+    changes = (
+        each
+        for each in findings
+        if each.rule == "sustained_change" and (each.column, each.sort) == (finding.column, finding.sort)
+    )
+    return any(set(finding.steps) <= set(steps[_first(each, steps) :][:WINDOW].tolist()) for each in changes)
+
+
+def _first(finding: Finding, steps: np.ndarray) -> int:
+    """Return the position of a finding's onset."""
+    return int(np.searchsorted(steps, finding.steps[0]))
 
 
 #: Name in the place of the rule's in the finding of a rule that failed; its subject is the rule.
@@ -392,5 +424,14 @@ def _note_worst(index: RunIndex, findings: Sequence[Finding], now: float) -> Non
     steps, worst = index.snapshot.steps.values, worst_finding(findings)
     if index.snapshot.progress.caught_up and len(steps):
         severity, sentence = (worst.severity, worst.sentence) if worst is not None else ("", "")
-        save = index.reading.cache
-        index.summaries.note_finding(index.path, severity, sentence, int(steps[-1]), now, save=save)
+        counts = [sum(each.severity == kind for each in findings) for kind in ("alarm", "warning")]
+        index.summaries.note_finding(
+            index.path,
+            severity,
+            sentence,
+            int(steps[-1]),
+            now,
+            save=index.reading.cache,
+            onset=int(worst.onset) if worst is not None and worst.onset is not None else None,
+            counts=(counts[0], counts[1]),
+        )

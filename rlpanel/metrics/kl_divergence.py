@@ -199,7 +199,7 @@ def ref_logprob(ref_logprobs: np.ndarray) -> np.ndarray:
     level="token",
     formula=r"\pi(a_t)",
     advice="Easier to read than the logprob, but all small probabilities look like 0.",
-    color="policy",
+    color="entropy",
 )
 def prob(logprobs: np.ndarray) -> np.ndarray:
     """Probability of the sampled token under the policy.

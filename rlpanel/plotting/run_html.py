@@ -10,7 +10,7 @@ from rlpanel.folded_html import escaped
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
 from rlpanel.panels.plots.line_svg import line_svg
-from rlpanel.panels.plots.series import curve
+from rlpanel.panels.plots.series import band_of, curve
 from rlpanel.panels.ui.theme import SEVERITY_COLORS
 from rlpanel.plotting.element_style import colors_of
 from rlpanel.store.snapshot.run_view import RunView
@@ -55,11 +55,13 @@ def _count(number_of: int, noun: str) -> str:
 def _curve(view: RunView) -> str:
     if not view.snapshot.has_number("reward"):
         return ""
-    points = curve(view, "reward", Display(band="iqr"))
+    band = band_of(view, "reward", "iqr")
+    points = curve(view, "reward", Display(band=band))
     svg = line_svg(points["x"], points["y"], points["lo"], points["hi"], describe("reward").color)
     finite = points["y"][np.isfinite(points["y"])]
     ends = f"{number(finite[0])} → {number(finite[-1])}" if len(finite) else ""
-    return f"<br>reward, mean and quartiles: {ends}{svg}"
+    around = "2 standard errors" if band == "se" else "quartiles"
+    return f"<br>reward, mean and {around}: {ends}{svg}"
 
 
 def _list(findings: pd.DataFrame) -> str:

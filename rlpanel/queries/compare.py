@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     about=(
         TableColumn("run", "text", "Name of the first run."),
         TableColumn("against", "text", "Name of the second run."),
-        TableColumn("at", "text", "Which samples represent the first run: newest, best or a step."),
+        TableColumn("at", "text", "Samples of the first run: newest, first, best, a step or steps (10..20)."),
         TableColumn("against_at", "text", "The same for the second run."),
         TableColumn("matched", "text", "How prompts were matched."),
         TableColumn("compared", "text", "The number that is compared."),
@@ -69,7 +69,8 @@ def compare(
     ----------
     run, against : RunData
     at, against_at : str
-        Samples that represent a run: ``newest`` (each prompt's newest step), ``best`` or a step's number.
+        Samples that represent a run: ``newest`` or ``first`` (each prompt's newest or first step), ``best``,
+        a step's number, or two (``10..20``).
     limit : int, optional
         Maximum number of prompts; all by default.
     offset : int

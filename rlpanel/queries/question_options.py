@@ -125,7 +125,7 @@ _SELECTION = Option(
     "Samples: a step, steps (10..20), or a filter (reward < 0).",
     "A step (12), steps (10..20), or a filter expression.", chars=4000, metavar="A", read=selection_of,
 )  # fmt: skip
-_AT = Option("Samples that represent the run: newest, best, or a step.", tool=False)
+_AT = Option("Samples that represent the run: newest, first, best, a step, or steps (10..20).", tool=False)
 
 #: A tool is asked about the server's root.
 Root = Annotated[

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rlpanel.errors import RLPanelError
@@ -55,6 +56,7 @@ def read_once(
     scheduler: str = "",
     limits: StoreLimits | None = None,
     summaries: RunSummaries | None = None,
+    pause: Callable[[], object] = lambda: None,
 ) -> RunIndex:
     """Return the index of a run after everything on disk was read.
 
@@ -68,6 +70,8 @@ def read_once(
     limits : StoreLimits, optional
     summaries : RunSummaries, optional
         Where the run's summary is noted for lists.
+    pause : callable, optional
+        Called between two slices of reading; returns when the next one may begin.
     """
     from rlpanel.store.backlog.dask_workers import DaskWorkers
 
@@ -84,6 +88,7 @@ def read_once(
             while index.read(set(), _PROGRESS_INTERVAL):
                 progress(index.snapshot.progress)
                 index.save()
+                pause()
                 if not index.busy:
                     wake.wait(_PROGRESS_INTERVAL)
                     wake.clear()

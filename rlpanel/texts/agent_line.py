@@ -1,7 +1,8 @@
-"""One line that tells at a glance what an agent did: its tool calls, then its last words.
+"""One line that shows what an agent did: its tool calls, the last error, then its last words.
 
 Agents' responses are logged as one text. The calls are found by the markup of the chat templates, or by the
-lines that rlpanel itself writes for logged messages. A text without calls is left as it is.
+lines that rlpanel itself writes for logged messages. A text without calls is left as it is. Of a long text,
+both ends are read.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from rlpanel.texts.shorten import shorten
+from rlpanel.texts.shorten import ELLIPSIS, shorten
 
 #: Most characters of a text that is searched for calls, and of an argument; most calls that are written out.
 _LONGEST, _ARGUMENT, _WRITTEN = 4000, 40, 2
@@ -19,7 +20,7 @@ _LONGEST, _ARGUMENT, _WRITTEN = 4000, 40, 2
 _CALL = re.compile(
     r"<tool_call>(?P<hermes>.*?)(?:</tool_call>|<\|im_end\|>|\Z)"
     r"|<function=(?P<name>[^>\s]+)>(?P<parameters>.*?)(?:</function>|\Z)"
-    r"|^\[call\] (?P<line>[^\n]*)$"
+    r"|^(?:\[assistant\] )?\[call\] (?P<line>[^\n]*)$"
     r"|\[TOOL_CALLS\]\s*(?P<mistral>\[.*?\])(?=</s>|\s*\Z)",
     re.DOTALL | re.MULTILINE,
 )
@@ -31,6 +32,12 @@ _RESULT = re.compile(
     r"|<\|im_start\|>(?:tool|user)\n.*?(?:<\|im_end\|>|\Z)",
     re.DOTALL | re.MULTILINE,
 )
+_RESULT_MARK = re.compile(r"</?tool_response>|\[/?TOOL_RESULTS\]|^\[tool[^\]\n]*\] ?")
+#: What a result that is an error begins with or names, and the characters that are looked at.
+_FAILED = re.compile(r"\b(?:error|exception|traceback|timed? ?out|failed|unavailable)\b", re.IGNORECASE)
+_HEAD = 80
+#: Stands between the ends of a long text.
+_CUT = f"\n{ELLIPSIS}\n"
 #: Thoughts, and markup between messages.
 _MARKUP = re.compile(
     r"<think>.*?</think>|</?think>|<\|im_start\|>[a-z]*\n?|^\[assistant\] "
@@ -40,14 +47,26 @@ _MARKUP = re.compile(
 _NAME = re.compile(r'"name"\s*:\s*"([^"]{1,80})"')
 
 
-def agent_line(text: str, *, whole: bool = True) -> str:
-    """Return a response's calls and last words as one line; without a call, the text itself.
+def ends_of(text: str, chars: int) -> str:
+    """Return a text of at most about ``chars`` characters: of an agent's long one both ends, else the first.
+
+    `agent_line` reads the ends again.
+    """
+    if len(text) <= chars or not _CALL.search(text, 0, _LONGEST):
+        return shorten(text, chars)
+    half = chars // 2
+    return f"{text[:half].rstrip()}{_CUT}{text[-half:].lstrip()}"
+
+
+def agent_line(text: str, *, failed: bool = False) -> str:
+    """Return a response's calls, last error and last words as one line; without a call, the text itself.
 
     Parameters
     ----------
     text : str
-    whole : bool
-        Whether this is all of the response, so that it ends with the last words.
+        A response, or what `ends_of` leaves of it.
+    failed : bool
+        Whether a call had an error, which the text itself need not hold.
 
     Examples
     --------
@@ -56,15 +75,29 @@ def agent_line(text: str, *, whole: bool = True) -> str:
     """
     if len(text) > _LONGEST:
         return text
+    text, cut, end = text.partition(_CUT)
     found = list(_CALL.finditer(text))
     calls = [call for match in found for call in _calls_of(match)] or _bare_calls(text)
     if not calls:
-        return text
+        return f"{text}{cut}{end}"
     written = calls[:_WRITTEN]
-    if len(calls) > _WRITTEN:
+    if cut:
+        written = [written[0], ELLIPSIS]
+    elif len(calls) > _WRITTEN:
         written = [*written[:1], f"{len(calls) - 1} more calls"]
-    last = _words(text[found[-1].end() :]) if found and whole else ""
-    return " → ".join([", ".join(written), *([last] if last else [])])
+    if cut:
+        found = list(_CALL.finditer(end))
+    rest = end if cut else text
+    last = _words(rest[found[-1].end() :] if found else rest) if found or cut else ""
+    parts = [", ".join(written), _error(rest) or "✗ error" * failed, last]
+    return " → ".join(part for part in parts if part)
+
+
+def _error(text: str) -> str:
+    """Return the beginning of the last result, if it reads like an error."""
+    results = _RESULT.findall(text)
+    words = " ".join(_MARKUP.sub(" ", _RESULT_MARK.sub("", results[-1])).split()) if results else ""
+    return f"✗ {_short(words)}" if _FAILED.search(words[:_HEAD]) else ""
 
 
 def _calls_of(match: re.Match[str]) -> list[str]:

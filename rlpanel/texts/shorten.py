@@ -41,6 +41,11 @@ def first_line(text: str, most: int = 300) -> str:
     return shorten(lines[0], most, "") if lines else "–"
 
 
+def last_line(text: str) -> str:
+    """Return the last line that is not empty, as one line; a dash if there is none."""
+    return one_line(next((line for line in reversed(text.splitlines()) if line.strip()), "–"))
+
+
 def spaced(text: str) -> str:
     """Return a piece of a line: each run of whitespace, also at its ends, as one space."""
     words = " ".join(text.split())

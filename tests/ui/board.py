@@ -238,8 +238,20 @@ class BoardPage:
         expect(self.sample_head.locator("[data-uid]")).to_have_attribute("data-uid", uid)
 
     def tab(self, name: str) -> None:
-        """Open a tab of the sample."""
-        self.page.get_by_role("tab", name=name, exact=True).click()
+        """Open a tab of the sample, or a page of the run."""
+        tab = self.page.get_by_role("tab", name=name, exact=True)
+        hidden = self.page.locator(".more", has=self.page.get_by_text(name, exact=True))
+        expect(tab.or_(hidden).first).to_be_attached()
+        if hidden.count():
+            hidden.locator("summary").click()
+        tab.click()
+
+    def actions(self) -> Locator:
+        """Return the menu of the sample with its tag, note, copies and files; open it."""
+        menu = self.page.locator(".rl-actions .menu")
+        if menu.get_attribute("open") is None:
+            menu.locator("summary").click()
+        return menu
 
     def press(self, key: str) -> None:
         """Press a key on the page, outside of fields."""
@@ -248,6 +260,10 @@ class BoardPage:
     def choose(self, setting: str, option: str) -> None:
         """Choose an option of a setting in the side panel."""
         self.settings().get_by_label(setting, exact=True).select_option(label=option)
+
+    def choose_band(self, label: str) -> None:
+        """Choose what the curves show around the mean."""
+        self.page.locator(".rl-curve-bar select").select_option(label=label)
 
     def settings(self) -> Locator:
         """Return the settings, with all groups open."""

@@ -38,13 +38,24 @@ def _row(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def band(frame: pd.DataFrame, column: str) -> dict[str, np.ndarray]:
-    """Return the expected contents of a curve's source for a column: mean, quartiles and count."""
+    """Return the expected contents of a curve's source for a column: mean, automatic band and count.
+
+    The band of few values is ± 2 standard errors within the values of the step; other columns get quartiles,
+    and a reward of many values with many samples a step is a density instead.
+    """
     steps = frame.groupby("step")[column]
-    mean = steps.mean()
+    mean, count = steps.mean(), steps.count()
+    low, high = steps.quantile(0.25), steps.quantile(0.75)
+    distinct = frame[column].nunique()
+    if distinct <= 12 and 4 * distinct <= frame[column].count():
+        error = steps.std() / np.sqrt(count)
+        low, high = np.maximum(mean - 2 * error, steps.min()), np.minimum(mean + 2 * error, steps.max())
+    elif column == "reward" and count.median() >= 64:
+        low = high = mean * np.nan
     return {
         "x": mean.index.to_numpy(float),
         "y": mean.to_numpy(),
-        "lo": steps.quantile(0.25).to_numpy(),
-        "hi": steps.quantile(0.75).to_numpy(),
-        "n": steps.count().to_numpy(float),
+        "lo": low.to_numpy(),
+        "hi": high.to_numpy(),
+        "n": count.to_numpy(float),
     }

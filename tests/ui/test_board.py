@@ -62,15 +62,11 @@ def assert_curve(board: BoardPage, name: str, wanted: dict[str, np.ndarray]) -> 
         np.testing.assert_allclose(shown[key], values, rtol=1e-9, atol=1e-12, err_msg=f"{name} {key}")
 
 
-def means_of(frame: pd.DataFrame, column: str) -> tuple[float, float]:
-    """Return the means of the last step and of the one before."""
-    means = frame.groupby("step")[column].mean()
-    return means.iloc[-1], means.iloc[-2]
-
-
-def delta(value: float, before: float) -> str:
-    change = value - before
-    return f"{'▲' if change > 0 else '▼'} {number(abs(change))}" if change else "="
+def change_of(means: pd.Series[float]) -> str:
+    """Return the change of the last step against the ten before, if it exceeds their noise."""
+    before = means.iloc[-11:-1]
+    change, noise = means.iloc[-1] - before.mean(), 2 * before.std() * np.sqrt(1.1)
+    return f"{'▲' if change > 0 else '▼'} {number(abs(change))}" if abs(change) > noise else ""
 
 
 def test_keys_walk_samples_and_steps(board: BoardPage, raw: dict[str, pd.DataFrame]) -> None:
@@ -110,16 +106,17 @@ def test_every_panel_shows_the_numbers_of_the_file(
         if (title, run) == ("Surprisal", PPO):
             continue  # a run with a critic shows the critic's curves instead
         assert_curve(board, SOURCES[column], band(frame, column))
-        last, before = means_of(frame, column)
-        board.head_says(title, number(last), delta(last, before))
+        means = frame.groupby("step")[column].mean()
+        board.head_says(title, number(means.iloc[-1]), change_of(means))
     expect(board.step_label).to_have_text("Step 60 of 60, 64 samples")
     expect(board.badge).to_contain_text(f"{run}")
     expect(board.badge).to_contain_text("1 rank · 3,840 samples · step 60")
     last_step = frame[frame.step == 60]
     numbers = board.page.locator(".rl-numbers dl div").all_inner_texts()
     shown = {text.split("\n")[0].strip(): text.split("\n")[1] for text in numbers}
-    for label, column in {"reward": "reward", "log-ratio": "log_ratio", "KL k3 sum": "kl_k3_sum"}.items():
-        assert shown[label] == f"{number(last_step[column].mean())} {delta(*means_of(frame, column))}"
+    for label, column in {"log-ratio": "log_ratio", "KL k3 sum": "kl_k3_sum"}.items():
+        assert shown[label] == f"{number(last_step[column].mean())} nats"
+    assert "reward" not in shown, "the head of its curve has it"
     counts = last_step.reward.value_counts().sort_index()
     bars = board.bars("rl-distribution")["policy"]
     drawn = bars["top"] > 0

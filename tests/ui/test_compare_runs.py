@@ -118,7 +118,7 @@ def test_other_runs_lie_over_the_curves_and_grow(board: BoardPage, root: Path) -
     lies_over(board, GRPO, x=steps, y=reward)
     append(root / HOSTILE / FILE, *rows([("d", 3, 4.0, "new")]))
     lies_over(board, HOSTILE, x=np.array([1, 2, 3]), y=np.array([0.0, 0.6875, 4.0]))
-    legend = board.page.locator(".rl-run-legend button")
+    legend = board.page.locator(".rl-curve-bar .run")
     expect(legend).to_have_text([PPO, GRPO, HOSTILE])
     legend.nth(1).click()
     expect(legend.nth(1)).to_have_attribute("aria-pressed", "false")
@@ -145,7 +145,7 @@ def test_curves_are_aligned_by_samples_and_smoothed_over_the_raw_line(board: Boa
     for run, wait in ((PPO, partial(holds, board, "reward")), (GRPO, partial(lies_over, board, GRPO))):
         steps, reward = means(root, run)
         wait(x=64 * steps, y=smoothed(reward, 0.6), raw=reward)
-    expect(board.page.locator(".rl-run-legend .note")).to_have_text("aligned by samples seen")
+    expect(board.page.locator(".rl-curve-bar .note:not(.said)")).to_have_text("aligned by samples seen")
     box = board.curve("Reward").locator("canvas").first.bounding_box() or {}
     board.page.mouse.click(box["x"] + box["width"] - 12, box["y"] + box["height"] / 2)
     board.at_step(60)
@@ -154,7 +154,7 @@ def test_curves_are_aligned_by_samples_and_smoothed_over_the_raw_line(board: Boa
 def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
     """a: 1 − 0.5, b: 0.5 − 0.5, c: 0.25 − 0.75."""
     board.go(run=HOSTILE, step=2, against=SFT).settled(2)
-    board.tab("Compare runs")
+    board.tab("Compare")
     words = board.page.locator(".rl-compare-runs")
     expect(words).to_contain_text("3 prompts in both runs")
     expect(words).to_contain_text(re.compile(f"[12] only in {re.escape(HOSTILE)}"))
@@ -183,7 +183,7 @@ def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
 def test_shared_reward_functions_and_the_other_half_of_the_prompts(board: BoardPage) -> None:
     """The bonus would win every prompt; step 1 is the best one, and each prompt loses 2 until step 3."""
     board.go(run=BONUS, step=3, against=PLAIN).settled(3)
-    board.tab("Compare runs")
+    board.tab("Compare")
     words, columns = board.page.locator(".rl-compare-runs"), board.page.locator(".rl-pairs .tabulator-col")
     expect(words).to_contain_text("Compared on 1 shared reward function: match, unweighted")
     expect(words).to_contain_text(f"Left out: <i>bonus (only in {BONUS})")
@@ -196,7 +196,7 @@ def test_shared_reward_functions_and_the_other_half_of_the_prompts(board: BoardP
     pairs.locator(cells_of("prompt")).first.click()
     same = re.compile(f"shared reward {shown}")
     expect(board.page.locator(".rl-run-pair .sides h5")).to_contain_text([same, same])
-    board.pick(".rl-here-at", "Best step")
+    board.pick(".rl-samples-here", "Best step")
     expect(words).to_contain_text(f"Best step of {BONUS} (1) chosen on")
     expect(words).to_contain_text("mean difference +2 (no interval")
     expect(used).to_be_visible()
@@ -206,9 +206,48 @@ def test_shared_reward_functions_and_the_other_half_of_the_prompts(board: BoardP
     assert sum(board.bars("rl-difference")["good"]["top"]) == int(compared)
 
 
+def heads(board: BoardPage) -> list[float]:
+    """Return the heights of the table's heads."""
+    return board.page.locator(".rl-pairs .tabulator-col").evaluate_all(
+        "heads => heads.filter(head => head.style.display !== 'none').map(head => head.offsetHeight)"
+    )
+
+
+def test_two_checkpoints_of_one_run_in_two_clicks_and_the_table_has_its_heads(board: BoardPage) -> None:
+    """The match of a prompt falls by 1 a step; of the other runs, one shares the prompts and is proposed."""
+    board.go(run=PLAIN, step=3).settled(3)
+    board.tab("Compare")
+    words = board.page.locator(".rl-compare-runs")
+    expect(words).to_contain_text(f"0 only in {BONUS}")
+    expect(board.page).to_have_url(re.compile(r"against=with\+bonus"))
+    board.pick(".rl-against-run", "This run, at other steps")
+    expect(words).to_contain_text("16 prompts in both runs")
+    expect(words).to_contain_text("mean difference −2 (no interval")
+    expect(board.page).to_have_url(re.compile(r"against=without\+bonus.*there_at=first"))
+    assert min(heads(board)) > 15
+    pairs = board.page.locator(".rl-pairs .tabulator-row")
+    expect(pairs.first.locator(cells_of("step here"))).to_have_text("3")
+    expect(pairs.first.locator(cells_of("step there"))).to_have_text("1")
+    groups = board.page.locator(".rl-pairs .tabulator-col-group > .tabulator-col-content")
+    expect(groups).to_have_text(["reward", "samples", "step"])
+    board.pick(".rl-against-run", HOSTILE)
+    expect(words).to_contain_text("no prompt in common")
+    board.pick(".rl-against-run", BONUS)
+    expect(words).to_contain_text("16 prompts in both runs")
+    board.until(lambda: min(heads(board)) > 15, "the heads are there after another run was chosen")
+    table = board.page.locator(".rl-pairs")
+    table.evaluate("table => { table.style.display = 'none' }")
+    board.pick(".rl-samples-here", "Best step")
+    expect(table.locator(".tabulator-col", has_text="used")).to_have_count(1)
+    table.evaluate("table => { table.style.display = '' }")
+    board.until(lambda: min(heads(board)) > 15, "a table that was built while hidden has heads")
+    board.go(run=PLAIN, step=3, page="compare", against=PLAIN, here_at="2..3", there_at="1").settled(3)
+    expect(words).to_contain_text("mean difference −1.5 (no interval")
+
+
 def test_a_pair_token_by_token_and_at_another_step(board: BoardPage) -> None:
     board.go(run=HOSTILE, step=2, against=SFT, here_at="1").settled(2)
-    board.tab("Compare runs")
+    board.tab("Compare")
     expect(board.page.locator(".rl-compare-runs")).to_contain_text("1 prompt in both runs")
     board.page.locator(".rl-pairs .tabulator-row").first.locator(cells_of("prompt")).click()
     board.pick(".rl-pair-how", "Token by token")

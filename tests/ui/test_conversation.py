@@ -131,21 +131,22 @@ def test_samples_with_turns_open_as_conversation_and_others_as_tokens(open_board
     board.go(run="plain").settled()
     expect(board.page.get_by_role("tab", name="Tokens", selected=True)).to_be_visible()
     board.tab("Text")
-    board.go(run="agent").settled()
+    board.until(lambda: "tab=reference" in board.page.url, "the address names the tab")
+    board.go(run="agent", tab="reference").settled()
     expect(board.page.get_by_role("tab", name="Text", selected=True)).to_be_visible()
 
 
 def test_roles_turns_rewards_versions_and_judges(talk: Talk) -> None:
     titles = talk.messages.locator(".gutter b")
     expect(titles).to_have_text(["system", "user", "assistant 1", "assistant 2", "assistant 3"])
-    expect(talk.message("assistant 3").locator(".numbers b")).to_have_text("+0.8")
+    expect(talk.message("assistant 3").locator(".gutter .reward")).to_have_text("+0.8")
     expect(talk.message("assistant 1").locator(".gutter")).to_contain_text("policy 44")
     expect(talk.root.locator(".judge")).to_contain_text("The number is right.")
 
 
 def test_results_stand_beside_their_calls_and_errors_are_marked(talk: Talk) -> None:
     expect(talk.calls).to_have_count(2)
-    expect(talk.calls.nth(0).locator(".asked")).to_contain_text('"code": "3.7 * 1.6"')
+    expect(talk.calls.nth(0).locator(".asked")).to_have_text('python(code="3.7 * 1.6")')
     expect(talk.calls.nth(0).locator(".answer")).to_contain_text('"value": 5.92')
     expect(talk.calls.nth(0).locator(".wrong")).to_have_count(0)
     expect(talk.calls.nth(1).locator(".wrong")).to_contain_text("NameError")
@@ -263,13 +264,15 @@ def test_of_200_turns_only_those_in_view_are_drawn(board: BoardPage) -> None:
     expect(talk.messages).to_have_count(102)
     expect(talk.calls.first).to_contain_text("row of page 0")
     assert talk.calls.count() < 30
-    expect(talk.root.locator(".map .bars")).to_have_count(102)
-    expect(talk.root.locator(".map i.failed")).to_have_count(10)
-    box = talk.root.locator(".map").bounding_box()
-    assert box is not None
-    board.page.mouse.click(box["x"] + 8, box["y"] + box["height"] - 2)
+    rows = talk.root.locator(".outline .row")
+    expect(rows.locator(".failed", has_text="!")).to_have_count(10)
+    expect(rows).to_have_count(3 + 2 * 10)  # given, turn 1, each error and what is before it, the end
+    rows.first.focus()
+    board.press("End")
     expect(talk.message("assistant 101")).to_be_in_viewport()
     expect(talk.message("assistant 101")).to_contain_text("Read.")
+    expect(rows.last).to_have_attribute("aria-current", "true")
+    assert talk.calls.count() < 60
 
 
 def test_a_cut_text_is_loaded_on_demand(board: BoardPage) -> None:
@@ -339,7 +342,7 @@ def test_areals_text_is_shown_whole_although_areal_cuts_the_prompt_in_a_turn(boa
     titles = talk.messages.locator(".gutter b")
     expect(titles).to_have_text(["user", "assistant 1", "assistant 2"])
     expect(talk.messages.nth(0)).to_contain_text("What is 12 * 9?")
-    expect(talk.message("assistant 1").locator(".asked")).to_contain_text('"code": "12 * 9"')
+    expect(talk.message("assistant 1").locator(".asked")).to_have_text('python(code="12 * 9")')
     expect(talk.message("assistant 1").locator(".answer")).to_contain_text("108")
     expect(talk.message("assistant 1").locator(".begun .first")).to_contain_text(
         '<tool_call>{"name": "python"'

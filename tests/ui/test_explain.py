@@ -67,9 +67,12 @@ def rows(board: BoardPage, name: str, text: str | re.Pattern[str]) -> Locator:
 
 def test_the_rank_that_changed_is_named_and_leads_to_its_samples(board: BoardPage) -> None:
     at(board, "planted", 4)
-    expect(board.page.locator(".rl-explain-summary")).to_contain_text("rank 1 carries")
+    at_first = board.page.locator(".rl-explain-summary")
+    expect(at_first).to_contain_text("Reward at step 4")  # the default number of a run
+    expect(at_first).to_contain_text("rank 1 carries")
     row = board.page.locator('.rl-explain-shares button[data-key="rank/1"]')
-    expect(row).to_contain_text("%")
+    expect(row).to_contain_text("+")
+    assert "%" not in row.inner_text()
     row.click()
     expect(board.count).to_have_text("24 of 48 match")
     expect(board.sample_head).to_contain_text("rank 1 ·")
@@ -79,6 +82,8 @@ def test_the_rank_that_changed_is_named_and_leads_to_its_samples(board: BoardPag
 def test_a_share_is_reached_and_opened_by_the_keyboard(board: BoardPage) -> None:
     at(board, "planted", 4)
     row = board.page.locator('.rl-explain-shares button[data-key="rank/0"]')
+    expect(row).to_have_count(0)  # it does not stand out
+    board.page.locator(".rl-explain-all button").click()
     row.focus()
     board.press("Enter")
     expect(board.sample_head).to_contain_text("rank 0 ·")
@@ -100,11 +105,12 @@ def test_another_step_can_be_compared_with(board: BoardPage) -> None:
 
 def test_tokens_are_read_on_demand_and_lead_to_the_token_view(board: BoardPage) -> None:
     at(board, "grpo", STEP)
+    choose(board, ".rl-explain-metric", "KL k3, mean per token (nats)")
     expect(board.page.locator(".rl-explain-summary")).to_contain_text("2 of 64 samples carry 81%")
     expect(rows(board, "rl-explain-shares", "“山”")).to_have_count(0)
     board.page.locator(".rl-explain-tokens button").click()
     row = rows(board, "rl-explain-shares", "“山”")
-    expect(row).to_contain_text("68%")
+    expect(row).to_contain_text("+0.")
     expect(board.page.locator(".rl-explain-summary")).to_contain_text(
         "The token “山” carries 68% of the change"
     )

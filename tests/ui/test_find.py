@@ -138,7 +138,7 @@ def test_a_sample_is_tagged_noted_copied_and_saved(board: BoardPage) -> None:
     board.rows.nth(2).click()
     expect(board.sample_head).to_contain_text("line 11")
     uid = board.uid()
-    tag = board.page.get_by_label("tag of the sample")
+    tag = board.actions().get_by_label("tag of the sample")
     tag.fill("odd")
     tag.press("Tab")
     board.page.keyboard.type(f"see {PAYLOAD}")
@@ -150,12 +150,10 @@ def test_a_sample_is_tagged_noted_copied_and_saved(board: BoardPage) -> None:
     board.shows(uid)
     expect(board.page.get_by_label("note on the sample")).to_have_value(f"see {PAYLOAD}")
     for what, text in {"uid": uid, "response": f"{PAYLOAD} zebra"}.items():
-        board.page.locator(".rl-actions").get_by_role("button", name=what).click()
+        board.actions().get_by_role("button", name=what).click()
         board.until(lambda text=text: board.page.evaluate("navigator.clipboard.readText()") == text)
-    board.page.locator(".rl-actions").get_by_role("button", name="link").click()
-    board.until(lambda: "sample=" in board.page.evaluate("navigator.clipboard.readText()"))
     with board.page.expect_download() as saved:
-        board.page.locator(".rl-actions").get_by_role("button", name="JSON").click()
+        board.actions().get_by_role("button", name="JSON").click()
     kept = json.loads(Path(saved.value.path()).read_bytes())
     assert (kept["response"], kept["reward"], kept["tag"]) == (f"{PAYLOAD} zebra", 5.0, "odd")
     assert board.page.evaluate("window.pwned") is None
@@ -171,14 +169,6 @@ def test_a_prompt_is_followed_over_the_steps(board: BoardPage) -> None:
     expect(strip).to_have_count(4)
     strip.nth(3).click()
     expect(board.sample_head).to_contain_text("step 4 ·")
-    board.pick(".rl-over-time .rl-what", "Unsolved prompts")
-    stuck = view.locator(".rl-stuck .tabulator-row")
-    expect(stuck).to_have_count(4)
-    expect(stuck.first).to_contain_text("p0")
-    expect(view.locator(".rl-over-time-note")).to_contain_text("4 prompts still below the reference")
-    stuck.nth(2).click()
-    expect(strip.first).to_be_visible()
-    expect(board.sample_head).to_contain_text("line 15")
     board.tab("Tokens")
 
 

@@ -204,8 +204,9 @@ def test_a_number_of_the_step_leads_to_its_curve(board: BoardPage) -> None:
 def test_the_affected_steps_are_shaded_in_all_curves_then_only_in_the_findings_own(
     open_board: OpenBoard,
 ) -> None:
-    board = open_board(run="grpo", step=3).settled(3)
-    open_finding(board)
+    board = open_board(run="grpo", step=3, curves="reward,invalid_text_share").settled(3)
+    listed(board).filter(has_text="Invalid UTF-8").locator(".sentence").first.click()
+    expect(board.step_label.locator("b")).to_have_text("Step 11")
     board.until(lambda: all(edges == [10.5, 60.0] for edges in shaded(board)), "all curves are shaded")
     line = board.page.locator(".rl-opened-finding")
     expect(line).to_contain_text("Finding: Invalid UTF-8")

@@ -209,8 +209,6 @@ def look_at_pairs(board: BoardPage) -> None:
         expect(compare.locator(".sides > div").nth(1)).to_contain_text("onerror")
     board.tab("History")
     expect(board.page.locator(".rl-over-time .rl-strip .tabulator-row").first).to_contain_text("onerror")
-    choose(board, ".rl-what", "Unsolved prompts")
-    expect(board.page.locator(".rl-over-time-note")).to_contain_text("prompt")
 
 
 def look_at_parts(board: BoardPage) -> None:

@@ -19,8 +19,8 @@ MOST = 200
 PARTS = [
     "rl-header",
     "rl-side",
-    "rl-curves",
     "rl-stepbar",
+    "rl-curves",
     "rl-distribution",
     "rl-numbers",
     "rl-samples",

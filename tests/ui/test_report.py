@@ -112,7 +112,7 @@ def test_the_board_and_a_sample_are_taken_as_they_are_shown(
     assert taken.value.suggested_filename == f"{RUN}-step-9.html"
     taken.value.save_as(tmp_path / "board.html")
     with board.page.expect_download() as saved:
-        board.page.locator(".rl-actions").get_by_role("button", name="HTML").click()
+        board.actions().get_by_role("button", name="HTML").click()
     saved.value.save_as(tmp_path / "sample.html")
     curve = board.source("reward")
     response = raw.set_index("uid").response[uid]

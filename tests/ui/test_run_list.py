@@ -74,7 +74,7 @@ def start(board: BoardPage) -> BoardPage:
 
 
 def test_the_most_useful_run_opens(board: BoardPage) -> None:
-    board.open().settled()
+    board.open(page="overview").settled()  # without it, the table of all runs opens
     expect(tree(board).locator("[aria-selected=true]")).to_have_attribute("data-name", "live")
     expect(board.badge).to_contain_text("live")
 
@@ -167,11 +167,11 @@ def test_a_tick_overlays_a_run(start: BoardPage) -> None:
     for name in ("quiet", "exp/b/seed0"):
         entry(start, name).get_by_role("checkbox").check()
     expect(start.page).to_have_url(re.compile("over=quiet%2Cexp"))
-    expect(start.page.locator(".rl-run-legend button")).to_have_text(["live", "quiet", "exp/b/seed0"])
+    expect(start.page.locator(".rl-curve-bar .run")).to_have_text(["live", "quiet", "exp/b/seed0"])
     expect(entry(start, "exp/b/seed0").locator(".samples")).to_have_text("6 samples")
     expect(start.badge).to_contain_text("live")
     entry(start, "quiet").get_by_role("checkbox").uncheck()
-    expect(start.page.locator(".rl-run-legend button")).to_have_text(["live", "exp/b/seed0"])
+    expect(start.page.locator(".rl-curve-bar .run")).to_have_text(["live", "exp/b/seed0"])
     start.page.get_by_role("button", name="clear", exact=True).click()
     expect(entry(start, "exp/b/seed0").get_by_role("checkbox")).not_to_be_checked()
     assert "over" not in parse_qs(urlsplit(start.page.url).query)
@@ -181,7 +181,7 @@ def test_an_answer_to_one_tick_does_not_undo_the_next(start: BoardPage) -> None:
     tree(start).locator('.run[data-name="quiet"] input, .run[data-name="exp/b/seed0"] input').evaluate_all(
         TICK_BOTH
     )
-    expect(start.page.locator(".rl-run-legend button")).to_have_count(3)
+    expect(start.page.locator(".rl-curve-bar .run")).to_have_count(3)
     expect(entry(start, "exp/b/seed0").get_by_role("checkbox")).to_be_checked()
     written = start.page.evaluate("window.written")
     assert written
@@ -242,7 +242,7 @@ def test_a_hostile_name_is_text(start: BoardPage) -> None:
     expect(last).to_have_attribute("aria-label", re.compile(f"^evil/{re.escape(SEEN)}, finished"))
     assert last.locator(".label").evaluate("(node) => node.textContent") == SEEN
     last.get_by_role("checkbox").check()
-    expect(start.page.locator(".rl-run-legend button")).to_have_count(2)
+    expect(start.page.locator(".rl-curve-bar .run")).to_have_count(2)
     last.locator(".label").click()
     start.until(lambda: parse_qs(urlsplit(start.page.url).query).get("run") == [f"evil/{HOSTILE}"])
     start.at_step(3)
@@ -256,7 +256,7 @@ def test_only_changed_entries_are_sent(open_board: OpenBoard, tmp_path: Path) ->
         written(tmp_path / f"old-{number}", time.time() - 9000 - number)
     write_run(tmp_path / "grows", steps=2, samples=2)
     with Served(tmp_path) as server:
-        board = open_board(server=server).settled(2)
+        board = open_board(server=server, run="grows").settled(2)
         expect(entry(board, "grows").locator(".samples")).to_have_text("4 samples")
         expect(entries(board).locator(".reward")).to_have_count(41)  # last lines of all runs were read
         board.page.reload()  # the page begins with all of them; changes are relative to what it began with

@@ -66,10 +66,10 @@ def test_a_new_scalar_is_a_point(board: BoardPage, root: Path) -> None:
     board.until(lambda: board.source("log:loss")["y"].tolist() == [2.0, 0.125], "the loss has a second point")
 
 
-def test_a_density_holds_the_files_values_and_a_click_lists_them(board: BoardPage, root: Path) -> None:
+def test_a_density_holds_the_files_values_and_a_shift_click_lists_them(board: BoardPage, root: Path) -> None:
     board.go(run=PPO, step=9, curves="kl_k3_sum").settled(9)
     expect(board.badge).to_contain_text("3,840 samples")
-    board.choose("Band", "density")
+    board.choose_band("density")
     board.until(lambda: any(board.page.evaluate(_DENSITY)), "the browser holds a heatmap")
     (drawn,) = [one for one in board.page.evaluate(_DENSITY) if one]
     left, low, width, height = drawn["place"]
@@ -86,7 +86,9 @@ def test_a_density_holds_the_files_values_and_a_click_lists_them(board: BoardPag
 
     box = board.curve("KL k3").locator("canvas").first.bounding_box()
     assert box is not None
+    board.page.keyboard.down("Shift")
     board.page.mouse.click(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.55)
+    board.page.keyboard.up("Shift")
     board.until(lambda: "filter=" in board.page.url, "the range stands in the address")
     query = dict(parse_qsl(urlsplit(board.page.url).query))
     step, within = int(query["step"]), query["filter"].replace("`", "")
@@ -96,17 +98,17 @@ def test_a_density_holds_the_files_values_and_a_click_lists_them(board: BoardPag
     board.page.get_by_label("filter expression").fill("")
     board.press("Enter")
     expect(board.count).to_have_text(f"64 of step {step}")
-    board.choose("Band", "± 1σ")
+    board.choose_band("± 1σ")
 
 
 @pytest.mark.parametrize("band", ["density", "ridge"])
 def test_a_spread_follows_the_run(board: BoardPage, root: Path, band: str) -> None:
     newest = int(raw_frame(root / "grown").step.max()) + 1
     board.go(run="grown", curves="reward").settled(newest - 1)
-    board.choose("Band", band)
+    board.choose_band(band)
     expect(board.curve("Reward").locator("canvas").first).to_be_visible()
-    expect(board.curve("Reward").locator(".unit").first).to_contain_text(band)
+    expect(board.page.locator(".rl-curve-bar .said")).to_contain_text(band)
     append(root / "grown" / "rollout_data_rank_0.jsonl", *(line(newest, index=i) for i in range(8)))
     board.at_step(newest)
     expect(board.curve("Reward").locator("canvas").first).to_be_visible()
-    board.choose("Band", "± 1σ")
+    board.choose_band("± 1σ")

@@ -62,7 +62,9 @@ def test_a_run_without_tokens_has_no_empty_panel(board: BoardPage, root: Path) -
     board.press("ArrowRight")
     board.at_step(200)
     board.tab("Tokens")
-    expect(board.page.locator(".rl-tokens:not(.rl-conversation)")).to_contain_text("Neither tokens nor token")
+    expect(board.page.locator(".rl-tokens:not(.rl-conversation)")).to_contain_text(
+        "This sample has no tokens"
+    )
 
 
 def test_a_run_of_bad_lines_says_where_and_why(server: Served, open_board: OpenBoard, tmp_path: Path) -> None:

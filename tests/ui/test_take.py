@@ -120,10 +120,10 @@ def test_a_plot_within_a_card_has_a_menu_of_its_own(board: BoardPage, root: Path
 
 def test_a_plot_that_replaced_another_has_its_name_and_is_saved(board: BoardPage) -> None:
     board.go(run=PPO, step=9, theme="dark").settled(9)
-    board.choose("Band", "density")
+    board.choose_band("density")
     curve = board.curve("Reward")
-    expect(curve.locator(".parts")).to_contain_text("density")
+    expect(board.page.locator(".rl-curve-bar .said")).to_have_text("density")
     expect(curve.get_by_role("img", name="Plot of Reward")).to_be_visible()
     assert texts(Path(take(board, curve, "SVG").path()))[0] == "Reward"
-    board.choose("Band", "IQR (25–75%)")
-    expect(curve.locator(".parts")).not_to_contain_text("density")
+    board.choose_band("IQR (25–75%)")
+    expect(board.page.locator(".rl-curve-bar .said")).not_to_contain_text("density")

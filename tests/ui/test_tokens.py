@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from rlpanel.metrics.engine import column_info
 from rlpanel.panels.ui import theme
 from rlpanel.schema import Sample
+from tests.color_vision import EYES, seen_by
 from tests.ui.conftest import OpenTokens
 from tests.ui.token_page import (
     TokenTab,
@@ -18,7 +19,6 @@ from tests.ui.token_page import (
     expected_colors,
     generated,
     hex_rgb,
-    linear,
     make_sample,
     metrics,
     raw_line,
@@ -53,7 +53,8 @@ def test_the_text_has_the_colours_of_the_raw_line(open_tokens: OpenTokens, name:
     line, m = raw_line(ENGLISH), column_info.get(name)
     board = open_tokens(sample=make_sample(line), metric=name, dark=dark)
     shown = np.array([background for background, _ in board.cells()], dtype=float)
-    wanted = expected_colors(metrics(line)[name], diverging=m.scale == "diverging", color=m.color, dark=dark)
+    diverging, sure = m.scale == "diverging", name == "prob"
+    wanted = expected_colors(metrics(line)[name], diverging=diverging, color=m.color, dark=dark, sure=sure)
     assert np.abs(shown - wanted).max() <= CLOSE
 
 
@@ -65,7 +66,11 @@ def test_every_row_of_the_strip_has_a_scale_of_its_own(open_tokens: OpenTokens) 
     for row, name in enumerate(names):
         m = column_info.get(name)
         wanted = expected_colors(
-            metrics(line)[name], diverging=m.scale == "diverging", color=m.color, dark=True
+            metrics(line)[name],
+            diverging=m.scale == "diverging",
+            color=m.color,
+            dark=True,
+            sure=name in ("prob", "ref_prob"),
         )
         assert np.abs(np.array(board.strip_colors(row, 23), dtype=float) - wanted).max() <= CLOSE, name
 
@@ -128,22 +133,6 @@ def test_colours_and_values_are_those_of_numpy_at_any_length(open_tokens: OpenTo
         assert np.abs(shown - colors[places]).max() <= CLOSE
 
 
-#: Machado, Oliveira and Fernandes 2009, full severity, on linear RGB: protan, deutan, tritan.
-_BLINDNESS = np.array(
-    [
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
-    ]
-)
-
-
-def seen_by(color: np.ndarray, eye: np.ndarray) -> np.ndarray:
-    """Return a colour in OKLab as seen with a colour vision deficiency."""
-    rgb = np.clip(eye @ linear(color), 0, 1)
-    return to_lab(tuple(255 * np.where(rgb <= 0.0031308, 12.92 * rgb, 1.055 * rgb ** (1 / 2.4) - 0.055)))
-
-
 @pytest.mark.parametrize("dark", [True, False], ids=["dark", "light"])
 def test_colours_are_even_and_told_apart_by_every_eye(open_tokens: OpenTokens, dark: bool) -> None:
     board = open_tokens(sample=make_sample(raw_line(ENGLISH)), dark=dark)
@@ -155,8 +144,8 @@ def test_colours_are_even_and_told_apart_by_every_eye(open_tokens: OpenTokens, d
         steps = np.linalg.norm(np.diff([to_lab(tuple(stop)) for stop in stops], axis=0), axis=1)
         sides = np.split(steps, 2) if name == "log_ratio" else [steps]
         assert all(side.max() < 1.25 * side.min() for side in sides), name
-        for eye in (np.eye(3), *_BLINDNESS):
-            seen = [seen_by(stop, eye) for stop in stops]
+        for eye in (np.eye(3), *EYES.values()):
+            seen = [to_lab(tuple(255 * seen_by(stop / 255, eye))) for stop in stops]
             ends = (seen[0], seen[8], seen[16]) if name == "log_ratio" else (seen[0], seen[16])
             apart = [np.linalg.norm(a - b) for k, a in enumerate(ends) for b in ends[k + 1 :]]
             assert min(apart) > 0.15, name
@@ -343,7 +332,7 @@ def test_replacement_characters_are_counted(open_tokens: OpenTokens) -> None:
             "#7#8",
             "serve with --tokenizer tokenizer.json",
         ),
-        (Sample(uid="a:0", step=1, response="a <b>"), "a <b>", "Neither tokens nor token values"),
+        (Sample(uid="a:0", step=1, response="a <b>"), "a <b>", "no tokens: log response_tokens"),
         (None, "Choose a sample to read its tokens.", ""),
     ],
     ids=["tokens", "values", "ids", "text", "none"],

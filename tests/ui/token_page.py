@@ -242,7 +242,7 @@ def contrast(one: RGB, other: RGB) -> float:
 
 
 def expected_colors(
-    values: np.ndarray, *, diverging: bool, color: str, dark: bool, around: float = 0.0
+    values: np.ndarray, *, diverging: bool, color: str, dark: bool, around: float = 0.0, sure: bool = False
 ) -> np.ndarray:
     """Return the colours of a row on its own robust scale, shape (T, 3)."""
     colors = theme.palette(dark)
@@ -250,13 +250,13 @@ def expected_colors(
     lo, hi = np.percentile(off, 1, method="higher"), np.percentile(off, 99, method="lower")
     if diverging and off.min() > 0 and lo > hi / 4:  # far from zero: its own range, in the colour of its side
         share = np.clip((off - lo) / (hi - lo), 0, 1)
-        ends = np.broadcast_to(to_lab(colors["bad"]), (len(values), 3))
+        ends = np.broadcast_to(to_lab(colors["policy"]), (len(values), 3))
     elif diverging:
         share = np.clip(off / max(abs(lo), abs(hi)), -1, 1)
-        ends = np.where(share[:, None] < 0, to_lab(colors["reference"]), to_lab(colors["bad"]))
+        ends = np.where(share[:, None] < 0, to_lab(colors["reference"]), to_lab(colors["policy"]))
     else:
         share = np.clip((off - lo) / (hi - lo), 0, 1)
-        share = 1 - share if abs(lo) > abs(hi) else share
+        share = 1 - share if sure or abs(lo) > abs(hi) else share
         ends = np.broadcast_to(to_lab(colors[color]), (len(values), 3))
     middle = to_lab(colors["surface"])
     return _from_lab(middle + (ends - middle) * np.abs(share)[:, None] * 0.86)

@@ -90,9 +90,9 @@ def test_every_filter_in_the_page_on_finding_is_one() -> None:
     ]
     kinds = dict.fromkeys(["group_reward", "copies", "judge_score", "rewards/format", "kl_k3_mean"], NUMBER)
     kinds |= dict.fromkeys(["reward", "ref_reward", "reward_gap", "response_tokens", "truncated"], NUMBER)
-    kinds |= {"finish_reason": LABEL, "tag": LABEL, "response": TEXT}
+    kinds |= {"finish_reason": LABEL, "tag": LABEL, "response": TEXT, "answer": TEXT, "match": TEXT}
     named = {name for text in filters for name in Filter(text, kinds).columns}
-    assert {*kinds} - named == {"response"}
+    assert {*kinds} - named == {"response", "answer", "match"}
 
 
 def test_every_picture_of_the_readme_is_carried() -> None:

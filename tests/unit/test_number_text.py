@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.number_text import change_text, number, plus_minus, size_text
+from rlpanel.number_text import number, plus_minus, size_text
 
 
 @pytest.mark.parametrize(
@@ -46,20 +46,6 @@ def test_no_fraction_has_more_than_four_digits(value: float) -> None:
 
 def test_only_positive_numbers_get_a_plus_sign() -> None:
     assert [number(value, sign=True) for value in (0.5, 0.0, -0.5)] == ["+0.5", "0", "−0.5"]
-
-
-@pytest.mark.parametrize(
-    ("value", "before", "text"),
-    [
-        (0.3, 0.1, "▲ 0.2"),
-        (0.1 + 0.2, 0.3, "="),
-        (1e-20, 2e-20, "▼ 1e−20"),
-        (0.0, 0.0, "="),
-        (float("nan"), 1.0, ""),
-    ],
-)
-def test_a_change_is_no_rounding_error_of_the_values(value: float, before: float, text: str) -> None:
-    assert change_text(value, before) == text
 
 
 @pytest.mark.parametrize(

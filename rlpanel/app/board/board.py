@@ -13,7 +13,8 @@ import panel as pn
 from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.board.overlay_runs import OverlayRuns, most_useful, newest_first
 from rlpanel.app.demo import Demo
-from rlpanel.board_url import MAX_QUERY, LinkProblem, read_query
+from rlpanel.board_url import MAX_QUERY, RUNS_PAGE, LinkProblem, read_query
+from rlpanel.display_settings import Display
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.browser_pace import BrowserPace
@@ -22,6 +23,7 @@ from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.media_addresses import PageMedia
 from rlpanel.panels.session.session import Session
 from rlpanel.runtime import Runtime, default_runtime
+from rlpanel.settings import Watching
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
@@ -29,12 +31,19 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Milliseconds for which a notification is shown: at least, and for each character. People read 15 a second.
 _SHORTEST_NOTICE, _PER_CHARACTER = 8000, 65
-#: Defaults of the selection's parameters.
-_DEFAULTS = {name: Selection.param[name].default for name in Selection.param if name != "name"}
+#: A root with more runs opens with the table of all of them.
+MANY_RUNS = 10
+#: Defaults of what the address holds.
+_DEFAULTS = {
+    name: owner.param[name].default
+    for owner in (Display, Selection)
+    for name in owner.param
+    if name != "name"
+}
 #: Parameters that Back and Forward leave as they are if the URL does not contain them.
 _KEPT = ("run", "metric", "dark")
 #: Parameters that read logs or open runs, and those that belong to them.
-_COSTLY = ("search", "filter", "sort", "overlay_runs", "compared_run")
+_COSTLY = ("page", "search", "filter", "columns", "sort", "overlay_runs", "compared_run")
 _COMPANIONS = ("scope", "samples_here", "samples_there")
 
 
@@ -68,6 +77,7 @@ class Board:
         self._media = PageMedia(self._runtime.media)
         self._closed = False
         self.context.selection.param.watch(self._open_run, "run")
+        self.context.selection.param.watch(self._open_useful, "page")
         self.context.selection.param.watch(self._show_split, "split")
         self.context.display.param.watch(self._count_otherwise, "count_rewards")
         self._overlays = OverlayRuns(self.context, self._reader, self._path_of, notify)
@@ -83,6 +93,12 @@ class Board:
         if self._root.runs is None:
             self._root.refresh()
         self._refresh_runs()
+        self._check_runs()
+
+    def _check_runs(self) -> None:
+        """Let the runs that nobody opened be checked while a page is open."""
+        if self._session is not None and self._root is not None and Watching.from_environment().check:
+            self._runtime.checks.watch(self._root)
 
     def open_with(self, folder: AnyPath, keys: Mapping[str, str | int]) -> None:
         """Read the files below a folder through a mapping, on all pages of the server until it ends.
@@ -116,8 +132,17 @@ class Board:
         context.infos = {run.name: run for run in runs}
         if [run.name for run in runs] != listed:
             context.runs = runs
-        useful = most_useful(runs, self._runtime.summaries, now)
-        if not context.selection.run and useful is not None:
+        if not context.selection.run and not context.selection.page and len(runs) > MANY_RUNS:
+            context.selection.page = RUNS_PAGE  # nobody knows which of many runs to open
+        self._open_useful()
+
+    def _open_useful(self, *_: Any) -> None:
+        """Open the most useful run while none is selected, unless all are shown."""
+        context = self.context
+        if context.selection.run or context.selection.page == RUNS_PAGE:
+            return
+        useful = most_useful(context.runs, context.summaries, time.time())
+        if useful is not None:
             context.selection.run = useful.name
 
     def _open_run(self, *_: Any) -> None:
@@ -231,6 +256,7 @@ class Board:
             self.apply_changes({None, self.context.index})
             self._overlays.show()
             self._session.redraw()
+            self._check_runs()
 
     def _on_change(self, changed: set[RunIndex | None]) -> list[Callable[[], None]]:
         """Apply changes and return the remaining draw callbacks.
@@ -300,30 +326,35 @@ class Board:
         foreign : bool
             Whether another site led to the URL: what costs much then waits in `Context.waiting_values`.
         """
-        self._apply(query, {}, foreign=foreign)
+        asks = {name for name in read_query(query)[0] if name != "dark"}
+        landed = self.context.selection.page == RUNS_PAGE and asks
+        self._apply(query, {"page": ""} if landed else {}, foreign=foreign)
 
     def bind_window(self, window: BrowserWindow) -> None:
         """Keep the selection and the URL of the browser's window in sync, in both directions."""
 
         def write(*_: Any) -> None:
-            window.query = self.context.selection.query
+            window.query = self.context.query
 
         def read(query: str) -> None:
-            if query != self.context.selection.query:
+            if query != self.context.query:
                 self._apply(query, {name: value for name, value in _DEFAULTS.items() if name not in _KEPT})
 
         write()
-        names = [name for name in self.context.selection.param if name != "name"]
-        self.context.selection.param.watch(write, names)
+        for owner in (self.context.selection, self.context.display):
+            owner.param.watch(write, [name for name in owner.param if name != "name"])
         window.on_navigate = read
 
     def _apply(self, query: str, defaults: dict[str, Any], *, foreign: bool = False) -> None:
         values, problems = read_query(query)
-        selection = self.context.selection
+        selection, display = self.context.selection, self.context.display
         waits = foreign and not values.keys().isdisjoint(_COSTLY)
         held = {name: values.pop(name) for name in (*_COSTLY, *_COMPANIONS) if waits and name in values}
         # The run first, since watchers are called in this order: no view draws the new step of the old run.
-        selection.param.update(**{"run": selection.run, **defaults, **values})
+        changes = {"run": selection.run, **defaults, **values}
+        selection.param.update(**{name: changes[name] for name in changes if name in selection.param})
+        settings = changes.keys() - {*selection.param}
+        display.param.update(**{name: changes[name] for name in settings})
         self.context.waiting_values = held
         self._correct_step()
         if problems:

@@ -1,6 +1,6 @@
 // Handles the page's keyboard shortcuts, except while a field has the focus, and keeps the URL in sync,
 // including Back and Forward.
-const KEYS = new Set(["ArrowLeft", "ArrowRight", "j", "k", "[", "]", "/", "f", "?"])
+const KEYS = new Set(["ArrowLeft", "ArrowRight", "j", "k", "[", "]", "/", "f", "m", "Escape", "?"])
 const FIELDS = "input, textarea, select, [contenteditable], [role=slider]"
 
 // composedPath includes elements inside shadow roots; event.target is only the shadow host.
@@ -23,6 +23,10 @@ export function render({ model }) {
     }
     const chord = event.ctrlKey || event.metaKey || event.altKey
     if (chord || !KEYS.has(event.key) || typing(event)) return
+    if (event.key === "Escape") {
+      if (!event.defaultPrevented) model.send_msg(event.key)
+      return
+    }
     event.preventDefault()
     if (event.key === "/") {
       focusField(".rl-search")
@@ -42,6 +46,11 @@ export function render({ model }) {
     }
   }
   show(model.query, "replaceState")
+  const entitle = () => {
+    document.title = model.title
+  }
+  model.on("title", entitle)
+  entitle()
 
   // The server answers each Back or Forward with the query that the board shows. Until the last answer, other
   // queries belong to pages that the user has left. A corrected query replaces the history entry: with a new
@@ -55,8 +64,15 @@ export function render({ model }) {
     unanswered -= 1
     if (!unanswered) show(answer, "replaceState")
   })
+  // The turn in sight changes while the reader scrolls: Back leads to what was chosen before.
+  const withoutTurn = (query) => {
+    const values = new URLSearchParams(query)
+    values.delete("turn")
+    return String(values)
+  }
   model.on("query", () => {
-    if (!unanswered) show(model.query, "pushState")
+    const isScrolled = withoutTurn(model.query) === withoutTurn(location.search)
+    if (!unanswered) show(model.query, isScrolled ? "replaceState" : "pushState")
   })
   window.addEventListener("popstate", onPopState)
 

@@ -18,7 +18,11 @@ KEYS = {
     "[ ]": marked("colour the tokens by another metric"),
     "/": marked("search prompts and responses"),
     "f": marked("filter samples"),
+    "m": marked("give the sample the whole page; Esc returns"),
     "?": marked("show or hide this list"),
+    marked("in a conversation"): marked(
+        "n hit, e error, r reward that is not 0, with Shift the one before; [ ] message, / find here"
+    ),
     marked("in the token view"): marked("← → token, Shift ← → outlier, / search, Esc unselects the token"),
 }
 
@@ -31,6 +35,7 @@ class BrowserWindow(Component):
     """
 
     query = param.String(default="", doc="Query string of the URL, with the question mark.")
+    title = param.String(default="rlpanel", doc="Title of the window.")
     on_key = param.Callable(doc="Called with the key's name.", precedence=-1)
     on_navigate = param.Callable(doc="Called with the query string after Back or Forward.", precedence=-1)
 

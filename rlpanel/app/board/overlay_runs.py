@@ -10,6 +10,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import SPLIT, OverlayRun, split_label
 from rlpanel.panels.sidebar.run_badge import LIVE_SECONDS
+from rlpanel.panels.sidebar.run_names import short_names
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.reader import Reader
@@ -108,7 +109,9 @@ class OverlayRuns:
     def _overlay(self, name: str, index: RunIndex) -> OverlayRun:
         """Return another run as an overlay, in the current split if it has that split."""
         view = self._context.counted(index.view.in_split(self._context.snapshot.split))
-        label = next((info.label for info in self._context.runs if info.name == name), name)
+        shown = {self._context.selection.run, *self._slots, name}
+        labels = {info.name: info.label for info in self._context.runs if info.name in shown}
+        label = short_names(labels).get(name, name)  # the others' paths say the rest
         return OverlayRun(name, split_label(label, view.snapshot), self._slots.get(name, 0), index, view)
 
     def _split_overlays(self) -> dict[str, OverlayRun]:

@@ -86,7 +86,7 @@ def session_page(
 
 def _apply_preference(board: Board) -> None:
     """Apply the theme of the last visit; at a first visit, the browser reports the system's theme later."""
-    board.context.selection.prefer_theme(last_theme(pn.state.cookies) == "dark")
+    board.context.selection.dark = last_theme(pn.state.cookies) == "dark"
 
 
 def _language() -> str:

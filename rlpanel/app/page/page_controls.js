@@ -18,6 +18,43 @@ function help(keys) {
   return details
 }
 
+/** Button that copies the address of what is shown, and says what it holds. */
+function share(model) {
+  const details = element("details", "rl-share")
+  const summary = element("summary", "pill")
+  summary.append(element("span", "mark", "⤴"), element("span", "word", t("share link")))
+  summary.setAttribute("aria-label", t("share link"))
+  summary.title = t("Copy the address of what is shown")
+  const held = element("table")
+  details.append(summary, held)
+  closeOnEscape(details, summary)
+  details.addEventListener("toggle", () => {
+    if (details.open) model.send_msg(["share", true])
+  })
+  model.on("msg:custom", ({ share }) => {
+    if (share === undefined) return
+    const address = `${location.origin}${location.pathname}${share}`
+    const tell = (text) => {
+      const said = element("tr")
+      said.append(Object.assign(element("td", "", text), { colSpan: 2 }))
+      const rows = [...new URLSearchParams(share)].map(([key, value]) => {
+        const row = element("tr")
+        row.append(element("td", "", key), element("td", "", value))
+        return row
+      })
+      const note = element("tr")
+      const kept = t("The theme, the widths and what is folded stay yours.")
+      note.append(Object.assign(element("td", "", kept), { colSpan: 2 }))
+      held.replaceChildren(said, ...rows, note)
+    }
+    copy(address).then(
+      () => tell(t("Copied. The link holds:")),
+      () => tell(t("The browser did not copy it: take the address of the window. It holds:")),
+    )
+  })
+  return details
+}
+
 /** Regions of the page for screen readers: class of a layout, its role and its name. */
 const REGIONS = [
   ["rl-header", "banner", t("Run and findings")],
@@ -73,10 +110,9 @@ export function render({ model, view }) {
     const cookie = new RegExp(`(?:^|; )${COOKIE}=(dark|light)`).exec(document.cookie)
     const preferred = cookie ? cookie[1] === "dark" : dark.matches
     const linked = "rlLinkedTheme" in document.documentElement.dataset
-    if (linked) model.send_msg(["linked", preferred])
     // Until the server answers, the window keeps the theme that the page's script chose.
     if (!linked && preferred !== model.dark) {
-      model.send_msg(["prefer", preferred])
+      model.send_msg(["theme", preferred])
     } else {
       drawWindow()
     }
@@ -85,6 +121,7 @@ export function render({ model, view }) {
     if (model.owns_window && model.whole) removeFirstView(view)
   }
   model.on(["after_render", "whole"], remove)
+  if (model.owns_window) box.append(share(model))
   box.append(toggle, help(model.keys))
   return box
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -11,16 +11,30 @@ from bokeh.document import Document
 
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import BrowserWindow
-from rlpanel.app.page.regions import Header, Notices, PageControls, SidePanel, SideToggle, StepCards
+from rlpanel.app.page.regions import (
+    FindingLine,
+    Header,
+    Notices,
+    PageControls,
+    SidePanel,
+    SideToggle,
+    Splitter,
+    StepCards,
+)
+from rlpanel.app.page.run_pages import BOARD, OVERVIEW, RunPages, has_step
+from rlpanel.board_url import RUNS_PAGE
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
 from rlpanel.panels.groups.group_strip import GroupStrip
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.language.language_switch import LanguageSwitch
 from rlpanel.panels.mapping.mapping_form import MappingForm
 from rlpanel.panels.report.report import board_download
+from rlpanel.panels.runs.runs_table import RunsTable
 from rlpanel.panels.sample.sample_detail import SampleDetail
 from rlpanel.panels.samples.sample_grid import SampleGrid
+from rlpanel.panels.session.context import SAMPLE
 from rlpanel.panels.session.event_loop import Step
 from rlpanel.panels.sidebar.run_badge import RunBadge
 from rlpanel.panels.sidebar.run_list import RunList
@@ -56,10 +70,14 @@ class Layout:
     def __init__(self, board: Board, *, owns_window: bool) -> None:
         self.board = board
         context = board.context
+        self._pages = RunPages(context)
         self._samples: SampleGrid | None = None
         self._detail: SampleDetail | None = None
+        self._curves: Curves | None = None
         self._form: MappingForm | None = None
-        self._controls = PageControls(context.selection, owns_window=owns_window)
+        #: Parts of the page, and a test whether the open page of the run shows each.
+        self._parts: list[tuple[Any, Callable[[str], bool]]] = []
+        self._controls = PageControls(context, owns_window=owns_window)
         self._findings = FindingsBadge(context)
         self._views = _column("rl-board", read_assets("app/page/views.css"))
         self._main = _column("rl-main", read_assets("app/page/regions.css"))
@@ -68,7 +86,12 @@ class Layout:
         self._main.extend([EmptyState(context, board.open_demo), self._views])
         sheets = [read_assets("app/page/regions.css")]
         self._body = pn.Row(
-            self._main, sizing_mode="stretch_both", margin=0, css_classes=["rl-body"], stylesheets=sheets
+            self._main,
+            RunsTable(context),
+            sizing_mode="stretch_both",
+            margin=0,
+            css_classes=["rl-body"],
+            stylesheets=sheets,
         )
         self.root = pn.Column(
             self._header(owns_window),
@@ -81,13 +104,17 @@ class Layout:
         context.selection.param.watch(self._restyle, "dark")
         context.param.watch(self._hide_empty, "view")
         context.param.watch(self._offer_form, ["root_diagnosis", "mapping_form"])
-        context.param.watch(self._lead_with_sample, "shaded_steps")
+        context.param.watch(self._order_columns, "shaded_steps")
+        self._pages.param.watch(self._show_page, "shown")
         self._restyle()
+        context.selection.param.watch(self._hide_empty, "page")
         self._hide_empty()
         self._offer_form()
         self.window: BrowserWindow | None = None
         if owns_window:
-            self.window = BrowserWindow(on_key=self.on_key)
+            self.window = BrowserWindow(on_key=self.on_key, title=self._title())
+            context.selection.param.watch(self._entitle, ["run", "step"])
+            self._findings.popup.param.watch(self._entitle, "found")
             board.bind_window(self.window)
 
     def steps(self, document: Document | None) -> list[Step]:
@@ -122,6 +149,8 @@ class Layout:
             self._samples.move(1 if key == "j" else -1)
         elif key in ("[", "]") and self._detail is not None:
             self._detail.next_metric(1 if key == "]" else -1)
+        elif key == "m" or (key == "Escape" and context.selection.page == SAMPLE):
+            context.toggle_sample()
 
     # -- the frame -------------------------------------------------------------------------------
 
@@ -132,7 +161,20 @@ class Layout:
             parts["connection"] = Connection(context)
         if self.board.pace is not None:
             parts["pace"] = self.board.pace
-        return Header({**parts, "findings": self._findings.popup, "buttons": self._controls})
+        parts |= {"pages": self._pages.bar, "findings": self._findings.popup, "buttons": self._controls}
+        return Header(parts)
+
+    def _entitle(self, *_: Any) -> None:
+        if self.window is not None:
+            self.window.title = self._title()
+
+    def _title(self) -> str:
+        """Return the title of the browser's window: current findings, run and step, the newest first."""
+        selection = self.board.context.selection
+        current = sum(finding["severity"] != "info" for finding in self._findings.popup.found)
+        step = tr("step {step}", step=selection.step) if selection.step is not None else ""
+        parts = (f"▲{current}" if current else "", selection.run, step)
+        return " · ".join(filter(None, parts)) or "rlpanel"
 
     def _restyle(self, *_: Any) -> None:
         self.root.css_classes = ["rl-page", "rl-dark" if self.board.context.selection.dark else "rl-light"]
@@ -140,6 +182,7 @@ class Layout:
     def _hide_empty(self, *_: Any) -> None:
         """Hide the views while there are no samples, or the form covers them."""
         covered = self._form is not None and self._form.visible
+        covered |= self.board.context.selection.page == RUNS_PAGE
         shown = bool(self.board.context.snapshot.samples) and not covered
         self._views.styles = {"visibility": "visible" if shown else "hidden"}
 
@@ -153,48 +196,81 @@ class Layout:
             self._main.insert(1, self._form)
             self._hide_empty()
 
-    def _lead_with_sample(self, event: Any) -> None:
-        """While a finding is open, its sample stands above the grid where columns are below each other."""
-        self._right.css_classes = ["rl-right", "rl-landed"] if event.new else ["rl-right"]
+    def _order_columns(self, *_: Any) -> None:
+        """Where columns are below each other, a page or the sample of a finding stands above the grid."""
+        leads = self.board.context.shaded_steps is not None or self._pages.shown not in BOARD
+        self._right.css_classes = ["rl-right", "rl-landed"] if leads else ["rl-right"]
 
     # -- the views -------------------------------------------------------------------------------
 
     def _add_curves(self) -> Iterator[Step]:
         """Add the curves; each card has a step of its own."""
         context = self.board.context
-        curves = Curves(context, lazy=True)
+        curves = self._curves = Curves(context, lazy=True, active=self._pages.shown == OVERVIEW)
         notices: dict[str, Component] = {"link_notice": LinkNotice(context), "guess": GuessNotice(context)}
         notices["backlog"] = BacklogBar(context)
-        notices |= {"current": self._findings.current, "opened": self._findings.opened}
-        lead = Notices(notices, sizing_mode="stretch_width", margin=0)
-        self._views.extend([lead, curves, StepBar(context)])
+        found = FindingLine({"current": self._findings.current, "opened": self._findings.opened}, margin=0)
+        steps = StepBar(context)
+        lead = pn.Row(
+            *(found, steps),
+            sizing_mode="stretch_width",
+            margin=0,
+            css_classes=["rl-lead"],
+            stylesheets=[read_assets("app/page/regions.css")],
+        )
+        self._views.extend([Notices(notices, sizing_mode="stretch_width", margin=0), lead, curves])
+        self._parts += [
+            (lead, lambda page: page != SAMPLE),
+            (curves.__panel__(), lambda page: page == OVERVIEW),
+            (steps, has_step),
+        ]
+        self._show_page()
         return curves.card_steps()
+
+    def _show_page(self, *_: Any) -> None:
+        """Show the parts of the open page; those that are not in sight do nothing."""
+        page = self._pages.shown
+        with pn.io.hold():
+            if self._curves is not None:
+                self._curves.active = page == OVERVIEW
+            if self._detail is not None:
+                self._detail.active = page in BOARD
+            for part, is_shown in self._parts:
+                part.visible = is_shown(page)
+            self._order_columns()
 
     def _add_step(self) -> None:
         context = self.board.context
-        self._views.append(
-            pn.Row(
-                self._left,
-                self._right,
-                sizing_mode="stretch_both",
-                margin=0,
-                styles={"flex": "1 1 auto", "min-height": "560px"},
-                css_classes=["rl-lower"],
-                stylesheets=[read_assets("app/page/regions.css")],
-            )
+        line = Splitter()
+        lower = pn.Row(
+            self._left,
+            line,
+            self._right,
+            sizing_mode="stretch_both",
+            margin=0,
+            styles={"flex": "1 1 auto", "min-height": "560px"},
+            css_classes=["rl-lower"],
+            stylesheets=[read_assets("app/page/regions.css")],
         )
+        self._views.append(lower)
         groups = GroupStrip(context, self._show_group)
         numbers = StepSummary(context)
         cards = {"distribution": RewardDistribution(context), "gap": RewardGap(context), "groups": groups}
-        self._left.append(StepCards({**cards, "numbers": numbers}, sizing_mode="stretch_width", margin=0))
+        step = StepCards({**cards, "numbers": numbers}, sizing_mode="stretch_width", margin=0)
+        self._left.append(step)
+        self._right.append(self._pages)
+        self._parts += [(step, lambda page: page == OVERVIEW), (self._left, has_step), (line, has_step)]
+        self._show_page()
 
     def _add_samples(self) -> None:
         self._samples = SampleGrid(self.board.context, board_download)
         self._left.append(self._samples)
 
     def _add_detail(self) -> None:
-        self._detail = SampleDetail(self.board.context)
+        self._detail = SampleDetail(self.board.context, active=self._pages.shown in BOARD)
         self._right.append(self._detail)
+        self._parts.append((self._detail.__panel__(), lambda page: page in BOARD))
+        self._show_page()
 
     def _add_side(self) -> None:
         context = self.board.context

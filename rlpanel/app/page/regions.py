@@ -14,10 +14,11 @@ from rlpanel.app.board.browser_window import KEYS
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.findings.findings_popup import CurrentFindings, FindingsPopup, OpenedFinding
 from rlpanel.panels.groups.group_strip import GroupStrip
+from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.language.language_switch import LanguageSwitch
 from rlpanel.panels.session.browser_pace import BrowserPace
-from rlpanel.panels.session.context import Selection
+from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import RunBadge
 from rlpanel.panels.sidebar.run_list import RunList
 from rlpanel.panels.sidebar.settings_form import SettingsForm
@@ -45,17 +46,26 @@ class SideToggle(Component):
         super().__init__(css_classes=["rl-side-toggle"], **params)
 
 
-class PageControls(Component):
-    """Theme switch and keyboard help.
+class Splitter(Component):
+    """Line between grid and sample that gives one of them more room; it is handled in the browser."""
 
-    A message is ``["prefer", dark]`` with the browser's preference when the page was opened without a theme
-    in its URL, ``["linked", dark]`` with the same when it was opened with one, and ``["theme", dark]`` when
-    the user switches the theme.
+    _esm = read_assets("panels/ui/dom.js", "app/page/splitter.js")
+    _stylesheets: ClassVar[list[str]] = [read_assets("app/page/splitter.css")]
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(css_classes=["rl-splitter"], margin=0, **params)
+
+
+class PageControls(Component):
+    """Share button, theme switch and keyboard help.
+
+    A message is ``["theme", dark]``: when the user switches the theme, and with the browser's preference when
+    the page was opened without a theme in its URL; or ``["share", true]``, which answers with the address.
 
     Parameters
     ----------
-    selection : Selection
-        Its ``dark`` follows the switch and, without a theme in the URL, the browser's preference.
+    context : Context
+        The ``dark`` of its selection follows the switch and, without a theme in the URL, the browser.
     owns_window : bool
         True if the board may read the window's URL and store the theme in a cookie.
     """
@@ -66,18 +76,23 @@ class PageControls(Component):
     keys = param.Dict(default=KEYS, doc="Keyboard shortcuts and their meaning.")
 
     _esm = read_assets(
-        "panels/ui/dom.js", "panels/ui/closing.js", "panels/session/drawn.js", "app/page/page_controls.js"
+        "panels/ui/dom.js",
+        "panels/ui/closing.js",
+        "panels/export/download.js",
+        "panels/session/drawn.js",
+        "app/page/page_controls.js",
     )
     _stylesheets: ClassVar[list[str]] = _CSS
 
-    def __init__(self, selection: Selection, *, owns_window: bool) -> None:
+    def __init__(self, context: Context, *, owns_window: bool) -> None:
+        selection = context.selection
         super().__init__(
             dark=selection.dark,
             keys={tr(key): tr(text) for key, text in KEYS.items()},
             owns_window=owns_window,
             css_classes=["rl-page-controls"],
         )
-        self._selection = selection
+        self._context, self._selection = context, selection
         selection.param.watch(lambda event: setattr(self, "dark", event.new), "dark")
 
     def complete(self) -> None:
@@ -89,10 +104,8 @@ class PageControls(Component):
         if not (isinstance(message, list) and len(message) == 2 and isinstance(message[1], bool)):
             return
         action, dark = message
-        if action == "prefer":
-            self._selection.prefer_theme(dark)
-        elif action == "linked":
-            self._selection.preferred_dark = dark
+        if action == "share":
+            self.send({"share": self._context.shared_query})
         elif action == "theme":
             self._selection.dark = dark
 
@@ -104,6 +117,7 @@ class Header(Region):
     badge = param.String()
     connection = param.String()
     pace = param.String()
+    pages = param.String()
     findings = param.String()
     buttons = param.String()
 
@@ -112,6 +126,7 @@ class Header(Region):
         badge=RunBadge,
         connection=Connection,
         pace=BrowserPace,
+        pages=TabBar,
         findings=FindingsPopup,
         buttons=PageControls,
     )
@@ -129,17 +144,19 @@ class Notices(Region):
     link_notice = param.String()
     guess = param.String()
     backlog = param.String()
+
+    _esm = region_script(link_notice=LinkNotice, guess=GuessNotice, backlog=BacklogBar)
+    _stylesheets: ClassVar[list[str]] = [read_assets("panels/ui/region.css", "app/page/notices.css")]
+
+
+class FindingLine(Region):
+    """The worst current finding or the opened one; its place is kept while there is neither."""
+
     current = param.String()
     opened = param.String()
 
-    _esm = region_script(
-        link_notice=LinkNotice,
-        guess=GuessNotice,
-        backlog=BacklogBar,
-        current=CurrentFindings,
-        opened=OpenedFinding,
-    )
-    _stylesheets: ClassVar[list[str]] = [read_assets("panels/ui/region.css", "app/page/notices.css")]
+    _esm = region_script(current=CurrentFindings, opened=OpenedFinding)
+    _stylesheets: ClassVar[list[str]] = [read_assets("panels/ui/region.css", "app/page/finding_line.css")]
 
 
 class SidePanel(Region):

@@ -11,9 +11,12 @@ export function render({ model, el }) {
     toggle.setAttribute("aria-expanded", String(open))
     window.dispatchEvent(new Event("resize")) // Bokeh measures its plots again
   }
-  const styleOfSide = () => {
+  const findSide = () => {
     const page = outermostHost(el)
-    const side = page && findDeep(page.shadowRoot, ".rl-side")
+    return page && findDeep(page.shadowRoot, ".rl-side")
+  }
+  const styleOfSide = () => {
+    const side = findSide()
     return side && getComputedStyle(side)
   }
   toggle.addEventListener("click", () => {
@@ -27,8 +30,19 @@ export function render({ model, el }) {
       toggle.focus()
     }
   }
+  // A tap beside it closes it as well.
+  const onPress = (event) => {
+    const style = styleOfSide()
+    const within = event.composedPath()
+    if (style?.position !== "absolute" || style.display === "none") return
+    if (!within.includes(findSide()) && !within.includes(box)) show(false)
+  }
   window.addEventListener("rl-run-opened", onRunOpened)
-  model.on("remove", () => window.removeEventListener("rl-run-opened", onRunOpened))
+  document.addEventListener("pointerdown", onPress)
+  model.on("remove", () => {
+    window.removeEventListener("rl-run-opened", onRunOpened)
+    document.removeEventListener("pointerdown", onPress)
+  })
   const logo = element("h1", "logo", "rl")
   logo.append(element("span", "policy", "panel"))
   box.append(toggle, logo)

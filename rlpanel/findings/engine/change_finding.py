@@ -64,7 +64,7 @@ def finding_of(
         sort=sort,
         color=color,
         tab=tab,
-        uid=example(context, change),
+        uid=example(context, change, sort),
         subject=subject,
     )
 
@@ -138,15 +138,20 @@ def _rows_in(context: RuleContext, place: Place, mask: np.ndarray) -> RowBatch:
     return RowBatch(context.view, rows[codes_of(found, [place]) == 0], steps)
 
 
-def example(context: RuleContext, change: Change) -> str:
-    """Return the sample with the most extreme value at the onset, else at the worst step; may be empty."""
+def example(context: RuleContext, change: Change, sort: str = "") -> str:
+    """Return the sample with the most extreme value at the onset, else at the worst step; may be empty.
+
+    Of samples with the same value, the one that ``sort`` puts first; see `Finding`.
+    """
     for step in (change.onset, change.worst):
         rows = rows_of_change(context, change, step)
         if not len(rows):
             continue
         values = change.sign * np.asarray(change.signal.values(rows), float)
         if np.isfinite(values).any() and (change.signal.kind != "share" or np.nanmax(values) > 0):
-            return context.snapshot.uid(int(rows.rows[np.nanargmax(values)]))
+            ranks = rows.number(sort.removeprefix("-")) * (-1 if sort.startswith("-") else 1)
+            order = np.lexsort((ranks, np.where(np.isfinite(values), -values, np.inf)))
+            return context.snapshot.uid(int(rows.rows[order[0]]))
     return ""
 
 

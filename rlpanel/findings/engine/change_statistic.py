@@ -311,6 +311,9 @@ def _describe(
     # A slope that begins slowly is seen only when it leaves the noise.
     seen = np.flatnonzero(smooth[onset : end + 1] > low + _SEEN * error[onset : end + 1])
     onset += int(seen[0]) if len(seen) else 0
+    # The mean of three steps rises one step before a cliff.
+    jumps = onset < end and values[onset + 1] - low > (high - low) / 2
+    onset += bool(jumps and values[onset] <= low + _SEEN * error[onset])
     affected = _affected(values, error, onset, end, low, high)
     after = values[onset : affected + 1]
     sudden = stop - onset <= _CLIFF

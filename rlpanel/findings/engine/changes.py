@@ -8,7 +8,15 @@ from functools import cached_property
 import numpy as np
 
 from rlpanel.findings.engine.change import Change
-from rlpanel.findings.engine.change_statistic import Base, Rise, Scored, scored, step_errors
+from rlpanel.findings.engine.change_statistic import (
+    MIN_STEPS,
+    Base,
+    Rise,
+    Scored,
+    rise_onset,
+    scored,
+    step_errors,
+)
 from rlpanel.findings.engine.places import (
     MEAN,
     VARIANCE,
@@ -206,6 +214,21 @@ def _from_the_start(mask: np.ndarray, margin: np.ndarray) -> np.ndarray:
     return mask | (np.arange(len(mask)) < first) if close else mask
 
 
+def _from_the_bend(mask: np.ndarray, values: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Return the mask with the steps before it in which the series rises from its earlier level already."""
+    first = int(mask.argmax())
+    if first < MIN_STEPS:
+        return mask
+    onset = rise_onset(values, 0, first)
+    if not 2 <= onset < first or not np.isfinite(values[:onset]).any():
+        return mask
+    level, part = np.nanmedian(values[:onset]), slice(onset, first)
+    above, allowed = values[part] - level, _LIMIT_Z * error[part] / np.sqrt(first - onset)
+    with np.errstate(all="ignore"):
+        seen = np.nanmean(above) > np.nanmean(allowed) and above[-1] > 0
+    return mask | (np.arange(len(mask)) >= onset) & (np.arange(len(mask)) < first) if seen else mask
+
+
 def _limit_score(margin: np.ndarray, table: PlaceTable, row: int, mask: np.ndarray) -> float:
     """Return the mean distance from the limit in the marked steps, in standard errors; 0 without any."""
     if not mask.any():
@@ -222,6 +245,8 @@ def _limit_score(margin: np.ndarray, table: PlaceTable, row: int, mask: np.ndarr
 
 def _beyond(table: PlaceTable, signal: Signal, row: int, mask: np.ndarray, sign: int, z: float) -> Change:
     values = table.mean[row]
+    if signal.kind != "share":
+        mask = _from_the_bend(mask, table.scaled[row], table.error[row])
     first = int(mask.argmax())
     base = (max(0, first - 8), first)
     return Change(

@@ -48,7 +48,9 @@ class Finding:
     color : str
         Token metric that shows the cause in the token view; may be empty.
     tab : str
-        Title of the tab that shows the cause; may be empty.
+        Key of the sample's tab that shows the cause, such as ``conversation``; empty: the sample chooses.
+    tool : str
+        Tool whose failed call shows the cause; empty if it is not a tool.
     uid : str
         An example sample; may be empty.
     symptoms : tuple of Finding
@@ -75,6 +77,7 @@ class Finding:
     sort: str = ""
     color: str = ""
     tab: str = ""
+    tool: str = ""
     uid: str = ""
     symptoms: tuple[Finding, ...] = ()
     subject: str = ""

@@ -13,7 +13,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import WHOLE_RUN
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import Signal, column_signal, long_stretches, running_median
-from rlpanel.findings.rules.held_out import fall, parts, rises_meanwhile, spread
+from rlpanel.findings.rules.held_out import copies, fall, parts, reward_parts, rises_meanwhile, spread
 from rlpanel.findings.rules.held_out import spread as spread_of
 
 #: Loss of reward in standard deviations that is an alarm, and the share of a part and of the reward that is
@@ -56,6 +56,7 @@ def _reward_falls(context: RuleContext) -> Iterator[Finding]:
         lost = (change.before - change.after) / max(spread(context, column), 1e-12)
         whole = column in {"reward", "valid_reward"}
         harmful = (whole and lost > _LOST) or change.after < _LEFT[whole] * change.before
+        same = copies(context) if column == "reward" else []
         yield finding_of(
             context,
             change,
@@ -65,11 +66,13 @@ def _reward_falls(context: RuleContext) -> Iterator[Finding]:
             column=column,
             evidence=[
                 f"Difference: {number(change.before - change.after)}, {standard_errors(change.z)} of the "
-                f"two windows; {lost:.1f} standard deviations of a step's samples."
+                f"two windows; {lost:.1f} standard deviations of a step's samples.",
+                *([f"The same holds for {', '.join(same)}: a multiple of the reward."] if same else []),
             ],
             advice="Compare samples before and after the first affected step; then the data, the reward "
             "function and the learning rate.",
             sort=column,
+            tab="reference",
             subject=column,
         )
 
@@ -176,8 +179,8 @@ def outlier(context: RuleContext) -> Iterator[Finding]:
     The distance must also exceed a standard deviation of a step's samples and a quarter of the median; of
     the response length, a factor of 1.6.
     """
-    parts = [name for name in context.snapshot.numbers if name.startswith("rewards/")]
-    for column in (*_WATCHED, *parts):
+    own_parts = [name for name in reward_parts(context) if name not in copies(context)]
+    for column in (*_WATCHED, *own_parts):
         if column == "response_chars" and context.snapshot.has_number("response_tokens"):
             continue
         which = column_signal(column, "positive" if column.startswith("response_") else "level")

@@ -25,9 +25,35 @@ _RISES = 4.0
 
 
 def parts(context: RuleContext) -> list[str]:
-    """Return the parts of the reward, and a held-out reward."""
-    parts = [name for name in context.snapshot.numbers if name.startswith("rewards/")]
+    """Return the parts of the reward that are not the reward itself, and a held-out reward."""
+    parts = [name for name in reward_parts(context) if name not in copies(context)]
     return [*parts, *(["valid_reward"] if context.snapshot.has_number("valid_reward") else [])]
+
+
+def reward_parts(context: RuleContext) -> list[str]:
+    """Return the columns of all parts of the reward."""
+    return [name for name in context.snapshot.numbers if name.startswith("rewards/")]
+
+
+def copies(context: RuleContext) -> list[str]:
+    """Return the parts whose means are those of the reward, times a factor: they say the same again."""
+    if copies not in context.results:
+        reward = column_signal("reward")
+        known = reward_parts(context) if context.available(reward) else []
+        whole = PlaceTable.of(context, reward).mean[0] if known else np.empty(0)
+        context.results[copies] = [
+            name for name in known if _is_multiple(PlaceTable.of(context, column_signal(name)).mean[0], whole)
+        ]
+    found: list[str] = context.results[copies]
+    return found
+
+
+def _is_multiple(part: np.ndarray, whole: np.ndarray) -> bool:
+    both = np.isfinite(part) & np.isfinite(whole)
+    if not both.any() or (np.isfinite(part) != np.isfinite(whole)).any() or not (whole[both] ** 2).sum():
+        return False
+    factor = (part[both] * whole[both]).sum() / (whole[both] ** 2).sum()
+    return bool(np.allclose(part[both], factor * whole[both], rtol=1e-6, atol=1e-9))
 
 
 def fall(context: RuleContext, column: str) -> Change | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,9 +12,9 @@ from rlpanel.findings.engine.change_finding import affected_rows, finding_of, re
 from rlpanel.findings.engine.changes import sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
-from rlpanel.findings.engine.share_rule import ShareRule, group_gaps, share_findings
+from rlpanel.findings.engine.share_rule import ShareRule, group_gaps, share_finding
 from rlpanel.findings.engine.signal import RowBatch, Signal, mark, signal
-from rlpanel.schema import TOOL_ERRORS
+from rlpanel.schema import TOOL_CALLS, TOOL_ERRORS
 
 
 @signal("turns", "turns", kind="positive")
@@ -48,6 +49,7 @@ def turns_collapse(context: RuleContext) -> Iterator[Finding]:
         advice="Read the first turns: does the policy answer without its tools, or do its calls no longer "
         "parse?",
         sort="turns",
+        tab="conversation",
     )
 
 
@@ -62,7 +64,7 @@ def tool_fails(context: RuleContext) -> Iterator[Finding]:
         if not column.startswith(TOOL_ERRORS):
             continue
         tool = column.removeprefix(TOOL_ERRORS)
-        yield from share_findings(
+        found = share_finding(
             context,
             ShareRule(
                 signal=_failure_signal(column),
@@ -75,11 +77,32 @@ def tool_fails(context: RuleContext) -> Iterator[Finding]:
                 column="failed_call_share",
                 where="" if "`" in column else f"`{column}` > 0",
                 sort=f"-{column}",
+                tab="conversation",
                 advice="Read the results of this tool in some samples: did the tool break, or does the "
                 "policy call it with wrong arguments?",
             ),
             subject=tool,
         )
+        if found is not None:
+            yield replace(found, tool=tool, evidence=(*_of_calls(context, found, tool), *found.evidence))
+
+
+def _of_calls(context: RuleContext, found: Finding, tool: str) -> list[str]:
+    """Return the share of the tool's calls that failed in the affected steps, and before; beside rollouts."""
+    calls, errors = (context.column(f"{prefix}{tool}") for prefix in (TOOL_CALLS, TOOL_ERRORS))
+    known = np.isfinite(calls) & np.isfinite(errors)
+    inside = np.isin(context.steps, found.steps)[context.row_steps]
+    early = context.row_steps < int(np.searchsorted(context.steps, found.steps[0]))
+    count, failed = (
+        [float(part[known & rows].sum()) for rows in (inside, early)] for part in (calls, errors)
+    )
+    if not count[0]:
+        return []
+    before = f" ({percent(failed[1] / count[1])} before)" if count[1] else ""
+    return [
+        f"Of the calls of {tool}, {failed[0]:,.0f} of {count[0]:,.0f} fail: "
+        f"{percent(failed[0] / count[0])}{before}."
+    ]
 
 
 def _failure_signal(column: str) -> Signal:
@@ -131,6 +154,8 @@ def errors_rewarded(context: RuleContext) -> Iterator[Finding]:
             column="reward",
             where="" if "`" in column else f"`{column}` > 0",
             sort="-reward",
+            tab="conversation",
+            tool=tool,
             subject=tool,
         )
 

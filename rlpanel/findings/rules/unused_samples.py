@@ -69,6 +69,7 @@ def environment_errors(context: RuleContext) -> Iterator[Finding]:
             limit=0.3,
             where=f'status == "{_FAILED}"',
             column="environment_error_share",
+            tab="conversation",
             advice="Choose the split discarded and read the status reasons. These samples do not count in "
             "the means of training.",
         ),
@@ -93,6 +94,7 @@ def discarded_samples(context: RuleContext) -> Iterator[Finding]:
             rise=context.thresholds.rise,
             harmful=0.5,
             column="discarded_share",
+            tab="conversation",
             advice="Choose the split discarded and read the status reasons: filters of groups without "
             "variance and limits of staleness discard samples, too.",
         ),

@@ -68,7 +68,7 @@ class ColumnInfo:
     def axis(self) -> str:
         """Label, reduction and unit in one line, for example ``KL k3, mean per token (nats)``."""
         text = f"{self.label}, {self.detail}" if self.detail else self.label
-        return f"{text} ({self.unit})" if self.unit else text
+        return f"{text} ({self.unit})" if self.unit not in ("", self.label) else text
 
     @property
     def tip(self) -> str:

@@ -13,14 +13,15 @@ import panel as pn
 
 from rlpanel.analysis.run_comparison import ComparedRun, RunComparison
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html
+from rlpanel.panels.compare.text_pair import NOW_CHARS, DiffSide
+from rlpanel.panels.compare.turn_pair import rollouts_html
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.tables.data_table import ROW_HEIGHT, DataColumn, DataTable
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style
-from rlpanel.panels.tokens.token_view import TokenView
+from rlpanel.panels.tokens.token_view import TokenView, sample_scales, widest
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Html
@@ -44,6 +45,7 @@ class PromptPair:
     def __init__(self, context: Context) -> None:
         self.context = context
         self._samples: tuple[Sample, Sample] | None = None
+        self._scales: dict[str, Any] = {}
         self._labels = ("", "")
         self._rewards, self._reward_name = (math.nan, math.nan), "reward"
         self._work: BackgroundTask[str] = BackgroundTask(self._show_diff, context.threads.views)
@@ -70,7 +72,7 @@ class PromptPair:
             visible=False,
         )
         self._mode.param.watch(self._draw, "value")
-        context.selection.param.watch(self._restyle, ["dark", "metric"])
+        context.selection.param.watch(self._restyle, ["dark", "metric", "scale"])
         context.display.param.watch(self._draw, [*STYLE_SETTINGS, "kl_estimator"])
 
     def show(self, comparison: RunComparison | None, pair: int, labels: tuple[str, str]) -> None:
@@ -88,6 +90,10 @@ class PromptPair:
         except RLPanelError as error:
             self._head.html = note_html(error)
             return
+        self._scales = widest(
+            sample_scales(comparison.here.snapshot, self._samples[0]),
+            sample_scales(comparison.there.snapshot, self._samples[1]),
+        )
         sides = comparison.pairs.here, comparison.pairs.there
         self._rewards = float(sides[0].row_reward[pair]), float(sides[1].row_reward[pair])
         self._reward_name = "shared reward" if comparison.reward.functions else "reward"
@@ -123,7 +129,7 @@ class PromptPair:
             "reference", there.response,
             self._rewards[1], there.response_tokens, self._reward_name,
         )  # fmt: skip
-        results = diff_html(left, right, settings_style(self.context.display))
+        results = rollouts_html(self._samples, (left, right), settings_style(self.context.display))
         if len(here.response or "") + len(there.response or "") <= NOW_CHARS:
             self._show_diff(next(results))
         else:
@@ -140,19 +146,24 @@ class PromptPair:
         if self._tokens is None:
             dark, metric = self.context.selection.dark, self.context.selection.metric
             self._tokens = TokenView(dark=dark, metric=metric), TokenView(dark=dark, metric=metric)
+            for view in self._tokens:
+                view.scale = self.context.selection.scale
+                view.param.watch(lambda event: setattr(self.context.selection, "scale", event.new), "scale")
         parts: list[Any] = []
         display = self.context.display
         colors = ("policy", "reference")
         sides = zip(self._samples, self._tokens, self._captions, self._labels, colors, strict=True)
         for sample, view, caption, label, color in sides:
             caption.html = f'<h5 class="{color}">{safe_text(label)} · step {sample.step}</h5>'
-            view.param.update(sample=sample, pad_token=display.pad_token, kl_estimator=display.kl_estimator)
+            options = {"pad_token": display.pad_token, "kl_estimator": display.kl_estimator}
+            view.param.update(sample=sample, scales=self._scales, **options)
             parts += [caption, pn.Column(view, sizing_mode="stretch_width", margin=(0, 14))]
         self._body.objects = parts
 
     def _restyle(self, *_: Any) -> None:
         for view in self._tokens or ():
-            view.param.update(dark=self.context.selection.dark, metric=self.context.selection.metric)
+            selection = self.context.selection
+            view.param.update(dark=selection.dark, metric=selection.metric, scale=selection.scale)
 
     def _open(self, side: int, *_: Any) -> None:
         """Select one of the two samples in the board: its run, its step and the sample."""
@@ -179,9 +190,17 @@ PAGE = 5
 _NUMBERS = ("here", "there", "difference", "n here", "n there", "step here", "step there")
 #: Column that marks the prompts of the win rate; shown if a best step was chosen by the other prompts.
 _USED = "used"
-_TITLES = {"difference": "Δ", "n here": "n", "n there": "n", "step here": "step", "step there": "step"}
-#: Width of a column in pixels, by the first word of its name.
-_WIDTHS = {"n": 46, "step": 66, _USED: 66}
+#: Head above a column, and its own.
+_HEADS = {
+    "here": (marked("reward"), marked("here")),
+    "there": (marked("reward"), marked("there")),
+    "difference": (marked("reward"), marked("difference")),
+    "n here": (marked("samples"), marked("here")),
+    "n there": (marked("samples"), marked("there")),
+    "step here": (marked("step"), marked("here")),
+    "step there": (marked("step"), marked("there")),
+    _USED: ("", _USED),
+}
 _TIPS = {
     "here": marked("Mean of the compared reward over the prompt's samples in this run."),
     "there": marked("Mean of the compared reward over the prompt's samples in the other run."),
@@ -214,7 +233,7 @@ class PromptTable:
             page_size=PAGE,
             pick=self._pick,
             empty=tr("The runs have no prompt in common"),
-            height=PAGE * ROW_HEIGHT + 62,
+            height=PAGE * ROW_HEIGHT + 88,
             sizing_mode="stretch_width",
             margin=(4, 8),
             css_classes=["rl-pairs"],
@@ -240,12 +259,14 @@ class PromptTable:
 
 
 def _column(name: str) -> DataColumn:
+    group, title = _HEADS[name]
     return DataColumn(
         name,
-        _TITLES.get(name, name),
+        tr(title),
         tip=tr(_TIPS[name]),
-        width=_WIDTHS.get(name.partition(" ")[0], 70),
+        width=94 if name == "difference" else 70,
         align="center" if name == _USED else "right",
+        group=tr(group),
     )
 
 

@@ -1,21 +1,21 @@
-"""Text diff of a response and another one: of the same group, or of the same prompt at other steps."""
+"""A response beside another one: of its group, of other steps, of the reference, or beside the truth."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import panel as pn
 import param
-from markupsafe import Markup
 from panel.viewable import Viewer
 
-from rlpanel.errors import RLPanelError, SampleNotFound
+from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
-from rlpanel.panels.compare.text_diff import DiffPiece, DiffUnit, diff, token_units, word_units
+from rlpanel.panels.compare.siblings import counterpart, row_of, same_group, same_prompt, whole_group
+from rlpanel.panels.compare.text_pair import NOW_CHARS, DiffSide, diff_html, response_side
+from rlpanel.panels.compare.turn_pair import rollouts_html
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
@@ -24,71 +24,15 @@ from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Html
-from rlpanel.panels.ui.theme import note_html, safe_text
+from rlpanel.panels.ui.theme import note_html
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
-from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.texts.display_text import TokenKind, decode, escape_invisible
-from rlpanel.texts.prompt_parts import TextStyle, clean
 
-
-def same_group(snapshot: Snapshot, sample: Sample) -> np.ndarray:
-    """Return the other rows of the sample's group: by group label, else by prompt within the step."""
-    rows = snapshot.rows_of(sample.step)
-    if sample.group is not None and "group" in snapshot.labels:
-        same = np.array([label == sample.group for label in snapshot.label("group", rows)], bool)
-        rows = rows[same]
-    elif sample.prompt is not None:
-        rows = rows[snapshot.prompts(rows) == _prompt_hash(snapshot, sample)]
-    else:
-        return np.empty(0, int)
-    return rows[rows != _row(snapshot, sample)]
-
-
-def same_prompt(snapshot: Snapshot, sample: Sample) -> dict[int, np.ndarray]:
-    """Return the rows with the sample's prompt at other steps, by step in ascending order."""
-    if sample.prompt is None:
-        return {}
-    same = snapshot.alive & (snapshot.prompts() == _prompt_hash(snapshot, sample))
-    rows = np.flatnonzero(same & (snapshot.metadata("step") != sample.step))
-    rows = rows[np.argsort(snapshot.metadata("step")[rows], kind="stable")]
-    steps, starts = np.unique(snapshot.metadata("step")[rows], return_index=True)
-    return dict(zip(steps.tolist(), np.split(rows, starts[1:]), strict=True)) if len(steps) else {}
-
-
-def _row(snapshot: Snapshot, sample: Sample) -> int:
-    try:
-        return snapshot.row(sample.uid)
-    except SampleNotFound:  # the file was rewritten since
-        return -1
-
-
-def _prompt_hash(snapshot: Snapshot, sample: Sample) -> np.uint64:
-    row = _row(snapshot, sample)
-    return snapshot.prompts()[row] if row >= 0 else np.uint64(0)
-
-
-#: Texts of up to this many characters together are compared on the event loop, longer ones on a thread.
-NOW_CHARS = 2000
 #: Maximum number of samples or steps to choose from; the nearest are listed.
 MAX_CHOICES = 200
-BREAK = "\n"
 
 _OWN = {"reference": "ref_response", "truth": "ground_truth"}
 _NAMES = {"reference": marked("Reference response"), "truth": marked("Ground truth")}
-
-
-@dataclass(frozen=True)
-class DiffSide:
-    """One of the two compared texts, with its heading; ``reward_name`` says which number ``reward`` is."""
-
-    title: str
-    location: str
-    color: str
-    text: str | None
-    reward: float = math.nan
-    tokens: Sequence[str] | None = None
-    reward_name: str = "reward"
 
 
 class ResponseDiff(Viewer):
@@ -102,6 +46,7 @@ class ResponseDiff(Viewer):
         self._preferred_kind = ""
         self._updating = False
         self._drawn: tuple[object, ...] | None = None
+        self._default, self._why = "", ""  # uid of the proposed sample, and why it is proposed
         self._work: BackgroundTask[str] = BackgroundTask(self._show, context.threads.views)
         self._kind = select_field("against", tr("Compare with"), 230)
         self._other = select_field("which", tr("Other sample"), 250)
@@ -143,22 +88,26 @@ class ResponseDiff(Viewer):
 
     def _kinds(self, sample: Sample) -> dict[str, str]:
         snapshot = self.context.snapshot
-        kinds = {tr(name): key for key, name in _NAMES.items() if getattr(sample, _OWN[key]) is not None}
+        kinds = {}
         others, steps = same_group(snapshot, sample), same_prompt(snapshot, sample)
         if len(others):
             kinds[tr("Another sample of the group ({others:,})", others=len(others))] = "group"
+        own = {tr(name): key for key, name in _NAMES.items() if getattr(sample, _OWN[key]) is not None}
         if steps:
-            kinds[tr("Same prompt at another step ({steps:,})", steps=len(steps))] = "step"
-        return kinds
+            own[tr("Same prompt at another step ({steps:,})", steps=len(steps))] = "step"
+        return kinds | own
 
     def _update_others(self) -> None:
-        """List the group's samples, or the steps with the prompt, where the step before is preselected."""
+        """List the samples of the group or the steps with the prompt, and choose one of them."""
         sample, snapshot, kind = self.context.sample, self.context.snapshot, self._kind.value
         options: dict[str, str] = {}
-        chosen = None
-        if sample is not None and kind == "group":
-            options = self._labels(same_group(snapshot, sample)[:MAX_CHOICES], "line")
-            chosen = next(iter(options.values()))
+        chosen, self._default = None, ""
+        if sample is not None and kind == "group" and self.context.index is not None:
+            rows = same_group(snapshot, sample)
+            row, self._why = counterpart(self.context.index, snapshot, sample, rows)
+            listed = rows[:MAX_CHOICES]
+            options = self._labels(listed if row in listed else np.append(listed[:-1], row), "rollout")
+            chosen = self._default = snapshot.uid(row)
         elif sample is not None and kind == "step":
             by_step = same_prompt(snapshot, sample)
             near = sorted(sorted(by_step, key=lambda step: abs(step - sample.step))[:MAX_CHOICES])
@@ -171,16 +120,17 @@ class ResponseDiff(Viewer):
         self._draw()
 
     def _labels(self, rows: np.ndarray, name: str) -> dict[str, str]:
-        """Return uids by label; a label has step or line, and the reward."""
-        snapshot = self.context.snapshot
-        has_reward = snapshot.has_number("reward")
+        """Return uids by label; a label has the step, or the place in the group, and the reward."""
+        snapshot, sample = self.context.snapshot, self.context.sample
+        group = whole_group(snapshot, sample).tolist() if sample is not None and name == "rollout" else []
+        rewards = snapshot.number("reward") if snapshot.has_number("reward") else None
         options: dict[str, str] = {}
         for row, uid in zip(rows.tolist(), snapshot.uids(rows), strict=True):
-            label = f"{name} {int(snapshot.metadata(name)[row]):,}"
-            if name == "line" and snapshot.ranks > 1:
-                label = f"rank {int(snapshot.metadata('rank')[row])} · {label}"
-            if has_reward:
-                label += tr(" · reward {reward}", reward=number(float(snapshot.number("reward")[row])))
+            place = group.index(row) + 1 if row in group else int(snapshot.metadata("step")[row])
+            label = tr("rollout {place:,}", place=place) if group else tr("step {place:,}", place=place)
+            if rewards is not None:
+                label += tr(" · reward {reward}", reward=number(float(rewards[row])))
+            label += tr(" · discarded") if not snapshot.alive[row] else ""
             options[f"{label} · {uid}" if label in options else label] = uid
         return options
 
@@ -212,19 +162,22 @@ class ResponseDiff(Viewer):
             return None
         return fetch(context.index, context.view, context.snapshot.row(self._other.value))
 
-    def _side(self, sample: Sample) -> DiffSide:
-        """Return the text to show on the right."""
-        kind = self._kind.value
-        if kind in _OWN:
+    def _sides(self, sample: Sample, other: Sample | None) -> tuple[DiffSide, DiffSide]:
+        """Return the response and the text to show on the right."""
+        left, kind = response_side(sample), self._kind.value
+        if other is None:
             reward = sample.ref_reward if kind == "reference" else math.nan
             color = "reference" if kind == "reference" else "good"
-            return DiffSide(tr(_NAMES[kind]), "", color, getattr(sample, _OWN[kind]), reward)
-        other = self._other_sample()
-        if other is None:
-            return DiffSide("", "", "muted", None)
-        title = tr("Same group") if kind == "group" else tr("Step {step}", step=other.step)
-        location, tokens = other.place, other.response_tokens
-        return DiffSide(title, location, "reference", other.response, other.reward, tokens)
+            return left, DiffSide(tr(_NAMES[kind]), "", color, getattr(sample, _OWN[kind]), reward)
+        titles = [left.title, tr("Step {step}", step=other.step)]
+        if kind == "group":
+            group = whole_group(self.context.snapshot, sample).tolist()
+            places = [group.index(row_of(self.context.snapshot, each)) + 1 for each in (sample, other)]
+            titles = [tr("Rollout {place:,} of {count:,}", place=at, count=len(group)) for at in places]
+        right = DiffSide(
+            titles[1], other.place, "reference", other.response, other.reward, other.response_tokens
+        )
+        return replace(left, title=titles[0]), right
 
     def _draw(self) -> None:
         sample, style = self.context.sample, settings_style(self.context.display)
@@ -237,69 +190,24 @@ class ResponseDiff(Viewer):
             self._show(_empty_html(sample))
             return
         try:
-            side = self._side(sample)
-        except RLPanelError as error:
+            other = self._other_sample()
+            sides = self._sides(sample, other)
+        except (RLPanelError, ValueError) as error:
             self._show(note_html(error))
             return
-        if len(sample.response or "") + len(side.text or "") <= NOW_CHARS:
-            self._show(next(diff_html(response_side(sample), side, style)))
+        results = diff_html(*sides, style) if other is None else rollouts_html((sample, other), sides, style)
+        if len(sides[0].text or "") + len(sides[1].text or "") <= NOW_CHARS:
+            self._show(next(results))
         else:
             self._show(note_html(tr("Comparing …")))
-            self._work.start(diff_html(response_side(sample), side, style))
+            self._work.start(results)
 
     def _show(self, html: str) -> None:
-        self._pane.html = html
+        is_proposed = self._kind.value == "group" and self._default and self._other.value == self._default
+        self._pane.html = (note_html(self._why_text()) if is_proposed and self._why else "") + html
 
-
-def response_side(sample: Sample) -> DiffSide:
-    """Return the side with a sample's own response."""
-    return DiffSide(tr("Response"), "", "policy", sample.response, sample.reward, sample.response_tokens)
-
-
-def diff_html(left: DiffSide, right: DiffSide, style: TextStyle) -> Iterator[str]:
-    """Yield the diff as HTML: a single result, as `BackgroundTask` expects an iterator."""
-    by_tokens = bool(left.tokens and right.tokens)
-    result = diff(_units(left, style, by_tokens), _units(right, style, by_tokens))
-    summary = (
-        tr("{share:.0%} of the tokens in common") if by_tokens else tr("{share:.0%} of the words in common")
-    )
-    summary = summary.format(share=result.shared)
-    summary += "" if result.whole else tr("; a long passage was not aligned and is marked as different")
-    sides = tr("only on the left"), tr("only on the right")
-    legend = Markup("<ins>{}</ins> · <del>{}</del>").format(*sides)
-    body = "".join(_row_html(here, there) for here, there in result.rows)
-    yield (
-        f'<p class="note">{summary} · {legend}</p>'
-        f'<div class="sides">{_head(left)}{_head(right)}{body or _row_html([], [])}</div>'
-    )
-
-
-def _units(side: DiffSide, style: TextStyle, by_tokens: bool) -> list[DiffUnit]:
-    if not by_tokens or side.tokens is None:
-        return word_units(escape_invisible(clean(side.text or "", style)))
-    decoded = decode(side.tokens, style.pad_token)
-    not_pads = (decoded.kinds != TokenKind.PAD).nonzero()[0].tolist()
-    return token_units([side.tokens[i] for i in not_pads], [decoded.texts[i] for i in not_pads])
-
-
-def _head(side: DiffSide) -> str:
-    reward = ""
-    if not math.isnan(side.reward):
-        reward = f"<em>{safe_text(side.reward_name)} <b>{number(side.reward)}</b></em>"
-    location = f"<em>{safe_text(side.location)}</em>" if side.location else ""
-    return f'<h5><span class="{side.color}">{safe_text(side.title)}</span>{reward}{location}</h5>'
-
-
-def _row_html(left: Sequence[DiffPiece], right: Sequence[DiffPiece]) -> str:
-    return f"<div>{_pieces_html(left, 'ins')}</div><div>{_pieces_html(right, 'del')}</div>"
-
-
-def _pieces_html(pieces: Sequence[DiffPiece], tag: str) -> str:
-    """Return escaped text in which differences are marked, including line breaks."""
-    marked = ((safe_text(text), same) for text, same in pieces)
-    return "".join(
-        text if same else f"<{tag}>{text.replace(BREAK, f'<i>↵</i>{BREAK}')}</{tag}>" for text, same in marked
-    )
+    def _why_text(self) -> str:
+        return tr("Beside it, chosen here: {why}.", why=self._why)
 
 
 def _empty_html(sample: Sample | None) -> str:

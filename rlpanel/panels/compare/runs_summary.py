@@ -194,7 +194,11 @@ def notes_html(notes: Iterable[ComparisonNote]) -> str:
 def win_rate_html(rate: WinRate) -> str:
     """Return HTML with a bar of wins, ties and losses, their intervals, and the mean difference."""
     mean_label = tr("mean difference")
-    parts = ((tr("won"), "good", rate.wins), (tr("tied"), "tie", rate.ties), (tr("lost"), "bad", rate.losses))
+    parts = (
+        (tr("won"), "policy", rate.wins),
+        (tr("tied"), "tie", rate.ties),
+        (tr("lost"), "reference", rate.losses),
+    )
     bar = "".join(f'<i class="{color}" style="flex-grow:{share.count}"></i>' for _, color, share in parts)
     shares = "".join(
         f'<span><em class="{color}">{word}</em> <b>{share.value:.0%}</b> '
@@ -271,5 +275,5 @@ def comparison_export(comparison: RunComparison, prompts: Prompts, labels: tuple
         title=tr("Reward of {here} minus reward of {there}, per prompt", here=here, there=there),
         words=" ".join([*sentences, win_rate_text(comparison.rate)]).strip(),
         rows=lambda: pairs_frame(comparison, prompts),
-        legend=(("won", "good"), ("tied", "muted"), ("lost", "bad")),
+        legend=(("won", "policy"), ("tied", "muted"), ("lost", "reference")),
     )

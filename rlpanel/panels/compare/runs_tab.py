@@ -11,7 +11,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.analysis.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
-from rlpanel.board_url import BEST, NEWEST
+from rlpanel.board_url import FIRST
 from rlpanel.metrics.reward import EQUAL_WITHIN
 from rlpanel.panels.compare.prompt_pair import PromptPair, PromptTable
 from rlpanel.panels.compare.runs_summary import (
@@ -21,9 +21,10 @@ from rlpanel.panels.compare.runs_summary import (
     notes_html,
     win_rate_html,
 )
+from rlpanel.panels.compare.step_choice import CHOICES, StepChoice
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport
-from rlpanel.panels.inputs.input_fields import FieldRow, integer_field, select_field
+from rlpanel.panels.inputs.input_fields import FieldRow, select_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
 from rlpanel.panels.session.context import Context
@@ -35,13 +36,14 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.index.run_summary import most_shared
 
 #: Runs with up to this many samples together are compared on the event loop, larger ones on a thread.
 COMPARE_NOW = 20_000
 #: Maximum share of the time that is spent on repeating the comparison while runs grow.
 _SHARE = 0.05
-_STEP = "step"
+#: Most runs whose last lines are read to find the one that shares most prompts; the newest ones.
+MAX_LOOKED_AT = 20
 
 
 class RunsTab(Viewer):
@@ -57,10 +59,12 @@ class RunsTab(Viewer):
         self._started, self._duration = 0.0, 0.0
         self._prompts: tuple[tuple[object, ...], Prompts] | None = None
         self._chosen = -1
+        self._proposed: str | None = None  # a run that nobody chose
         self._updating = False
         self._work: BackgroundTask[RunComparison] = BackgroundTask(self._show, context.threads.views)
+        self._looking: BackgroundTask[str] = BackgroundTask(self._propose, context.threads.views)
         self._against = select_field("against-run", tr("Other run"), 190)
-        self._steps = {name: _StepChoice(context, name) for name in ("samples_here", "samples_there")}
+        self._steps = {name: StepChoice(context, name) for name in ("samples_here", "samples_there")}
         self._summary = Html(
             stylesheets=[theme.CSS, read_assets("panels/compare/runs_tab.css")],
             sizing_mode="stretch_width",
@@ -84,7 +88,7 @@ class RunsTab(Viewer):
         self._column = pn.Column(
             FieldRow(_caption(tr("This run")), self._steps["samples_here"], margin=(8, 10, 0, 10)),
             FieldRow(
-                _caption(tr("Other run")), self._against, self._steps["samples_there"], margin=(2, 10, 0, 10)
+                _caption(tr("Against")), self._against, self._steps["samples_there"], margin=(2, 10, 0, 10)
             ),
             self._summary,
             self._results,
@@ -107,24 +111,51 @@ class RunsTab(Viewer):
     # -- choosing --------------------------------------------------------------------------------
 
     def _update_runs(self, *_: Any) -> None:
-        """List the other runs; until one is chosen, select the first overlaid run."""
+        """List the runs; until one is chosen, propose a ticked one, or one that shares prompts."""
         if not self.active:
             return
         context, selection = self.context, self.context.selection
         labels = run_labels(context.runs)
         others = {label: name for name, label in labels.items() if name != selection.run}
-        names = [*(name for name in selection.overlay_runs if name in others.values()), *others.values()]
-        chosen = selection.compared_run if selection.compared_run in names else next(iter(names), "")
+        ticked = [name for name in selection.overlay_runs if name in others.values()]
+        if selection.compared_run not in (selection.run, *others.values()):
+            self._proposed = None
+            if ticked or not others:
+                self._compare_with(ticked[0] if ticked else selection.run)
+                return  # this is called again for that run
+        # The proposal has an entry of its own: a select must not change while the browser still builds it.
+        options = {tr("Proposed run"): "", tr("This run, at other steps"): selection.run, **others}
+        chosen = "" if self._proposed == selection.compared_run else selection.compared_run
         self._updating = True
-        self._against.param.update(options=others, value=chosen or None)
+        self._against.param.update(options=options, value=chosen if chosen in options.values() else "")
         self._updating = False
-        if chosen != selection.compared_run:
-            selection.compared_run = chosen
-        self._draw()
+        if selection.compared_run in options.values() and selection.compared_run:
+            self._draw()
+        else:
+            self._show_note(tr("Looking for the run that shares most prompts …"))
+            runs = [info for info in context.runs if info.name in others.values()][:MAX_LOOKED_AT]
+            self._looking.start(most_shared(context.snapshot.prompts(context.snapshot.alive_rows), runs))
+
+    def _propose(self, run: str) -> None:
+        """Compare with the run that shares most prompts; with this one where none does, at the next tick.
+
+        That one changes a field as well, which the browser may still build.
+        """
+        self._proposed = run or self.context.selection.run
+        if run and not self.context.selection.compared_run:
+            self._compare_with(run)
+
+    def _compare_with(self, run: str) -> None:
+        """Compare with a run; this one is compared with the first step of each prompt."""
+        selection = self.context.selection
+        same = run == selection.run and selection.samples_here == selection.samples_there
+        selection.param.update(compared_run=run, **({"samples_there": FIRST} if same else {}))
 
     def _on_run_choice(self, event: Any) -> None:
-        if not self._updating and event.new:
-            self.context.selection.compared_run = event.new
+        if not self._updating:
+            self._proposed = None
+            self._looking.stop()
+            self._compare_with(event.new or "")
 
     def _choose(self, pair: int) -> None:
         comparison, self._chosen = self._comparison, pair
@@ -134,8 +165,13 @@ class RunsTab(Viewer):
     def _labels(self) -> tuple[str, str]:
         context = self.context
         names = run_labels(context.runs)
-        here = names.get(context.selection.run, context.selection.run)
-        return here, names.get(context.selection.compared_run, context.selection.compared_run)
+        selection = context.selection
+        here, there = (names.get(name, name) for name in (selection.run, selection.compared_run))
+        if here != there:
+            return here, there
+        steps = selection.samples_here, selection.samples_there
+        first, second = (f"{here}, {tr(CHOICES.get(at, at))}" for at in steps)
+        return first, second
 
     def _export(self) -> CardExport | None:
         comparison = self._comparison
@@ -146,11 +182,11 @@ class RunsTab(Viewer):
     # -- drawing ---------------------------------------------------------------------------------
 
     def _runs(self) -> tuple[ComparedRun, ComparedRun] | None:
-        """Return the two runs to compare; None if one of them is missing."""
+        """Return the two runs to compare, which may be one run twice; None if one of them is missing."""
         context, selection = self.context, self.context.selection
-        if context.index is None or context.other_run is None or selection.compared_run == selection.run:
+        other = context if selection.compared_run == selection.run else context.other_run
+        if context.index is None or other is None or other.index is None:
             return None
-        other = context.other_run
         return (
             ComparedRun(context.index, context.view, selection.samples_here),
             ComparedRun(other.index, other.view, selection.samples_there),
@@ -158,6 +194,8 @@ class RunsTab(Viewer):
 
     def _draw_again(self, *_: Any) -> None:
         """Repeat the comparison while the runs grow, limited to a share of the time."""
+        if self.active and self._proposed and not self.context.selection.compared_run:
+            self._compare_with(self._proposed)
         runs = self._runs() if self.active else None
         due = time.monotonic() - self._started > self._duration / _SHARE
         if runs is not None and due and self._key_of(*runs) != self._key:
@@ -168,7 +206,7 @@ class RunsTab(Viewer):
             return
         runs = self._runs()
         if runs is None:
-            self._show_note(tr("There is no other run in this folder to compare with."))
+            self._show_note(tr("Reading …"))
             return
         key = self._key_of(*runs)
         if key == self._key:
@@ -239,55 +277,6 @@ class RunsTab(Viewer):
         self._results.visible = results
 
 
-class _StepChoice(Viewer):
-    """Choice of the samples that represent a run: newest step of each prompt, best step, or a given step."""
-
-    def __init__(self, context: Context, name: str) -> None:
-        super().__init__()
-        self._selection, self._name = context.selection, name
-        css = name.replace("_", "-")
-        self._mode = select_field(css, tr("Step of each prompt"), 190)
-        self._mode.options = {
-            tr("Newest step of each prompt"): NEWEST,
-            tr("Best step"): BEST,
-            tr("Given step"): _STEP,
-        }
-        self._step = integer_field(f"{css}-step", tr("Step"), 110, visible=False)
-        self._steps = np.empty(0, np.int64)
-        self._updating = False
-        self._mode.param.watch(self._on_choice, "value")
-        self._step.param.watch(self._on_choice, "value")
-        context.selection.param.watch(self._show, name)
-        self._show()
-
-    def __panel__(self) -> pn.viewable.Viewable:
-        return pn.Row(self._mode, self._step, margin=0)
-
-    def set_steps(self, snapshot: Snapshot) -> None:
-        """Take the steps of a run."""
-        self._steps = snapshot.steps.values
-
-    def _show(self, *_: Any) -> None:
-        chosen = getattr(self._selection, self._name)
-        self._updating = True
-        self._mode.value = chosen if chosen in (NEWEST, BEST) else _STEP
-        self._step.visible = chosen not in (NEWEST, BEST)
-        if self._step.visible:
-            self._step.value = int(chosen)
-        self._updating = False
-
-    def _on_choice(self, event: Any) -> None:
-        if self._updating:
-            return
-        if self._mode.value != _STEP:
-            setattr(self._selection, self._name, self._mode.value)
-        elif event.obj is self._mode:
-            newest = int(self._steps[-1]) if len(self._steps) else 0
-            setattr(self._selection, self._name, str(newest))
-        elif self._step.value is not None:
-            setattr(self._selection, self._name, str(self._step.value))
-
-
 def difference_plot(differences: np.ndarray) -> dict[str, Any]:
     """Return the histogram by outcome; bars of won prompts include the ties, drawn on top."""
     bins = _from_zero(bins_of(differences))
@@ -296,7 +285,7 @@ def difference_plot(differences: np.ndarray) -> dict[str, Any]:
     rounded = np.where(won | lost, differences, 0.0)
     layers = [
         Layer.from_zero(color, left, right, bins.count(rounded[chosen]))
-        for color, chosen in {"good": ~lost, "bad": lost, "muted": ~won & ~lost}.items()
+        for color, chosen in {"policy": ~lost, "reference": lost, "muted": ~won & ~lost}.items()
     ]
     where = {"from": left, "to": right, "prompts": bins.count(rounded)}
     return bar_plot(layers, tips=tips_of(left, right, where))

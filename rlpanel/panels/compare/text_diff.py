@@ -52,15 +52,18 @@ class TextDiff:
         Share of the units with visible text that both have in common, between 0 and 1.
     whole : bool
         False if a section was too expensive to align.
+    prefix : int
+        Number of units at the beginning that both have.
     """
 
     rows: list[tuple[list[DiffPiece], list[DiffPiece]]]
     shared: float
     whole: bool
+    prefix: int = 0
 
 
-class _Section(NamedTuple):
-    """Matching sections of both texts, equal or different."""
+class Section(NamedTuple):
+    """Matching sections of both sequences, equal or different."""
 
     same: bool
     left: slice
@@ -87,10 +90,11 @@ def token_units(tokens: Sequence[str], texts: Sequence[str]) -> list[DiffUnit]:
 
 def diff(left: Sequence[DiffUnit], right: Sequence[DiffUnit]) -> TextDiff:
     """Align two sequences of units."""
-    sections, whole = _align([unit.key for unit in left], [unit.key for unit in right])
+    sections, whole = align([unit.key for unit in left], [unit.key for unit in right])
     common = sum(_count_visible(left[section.left]) for section in sections if section.same)
     units = _count_visible(left) + _count_visible(right)
-    return TextDiff(_rows(sections, left, right), 2 * common / units if units else 1.0, whole)
+    prefix = sections[0].left.stop
+    return TextDiff(_rows(sections, left, right), 2 * common / units if units else 1.0, whole, prefix)
 
 
 def _count_visible(units: Sequence[DiffUnit]) -> int:
@@ -98,24 +102,27 @@ def _count_visible(units: Sequence[DiffUnit]) -> int:
     return sum(unit.text != "" for unit in units)
 
 
-def _align(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[list[_Section], bool]:
-    """Return equal and different sections in order, and whether all were aligned within the budget."""
+def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[list[Section], bool]:
+    """Return equal and different sections in order, and whether all were aligned within the budget.
+
+    The first section is the common beginning of both; it may be empty, as others may.
+    """
     budget = MAX_PAIRS
     whole = True
-    sections: list[_Section] = []
+    sections: list[Section] = []
     for same, left, right in _cut(a, b):
         if same:
-            sections.append(_Section(True, left, right))
+            sections.append(Section(True, left, right))
             continue
         pairs = _count_pairs(a[left], b[right])
         if pairs > budget:
             whole = False
-            sections.append(_Section(False, left, right))
+            sections.append(Section(False, left, right))
             continue
         budget -= pairs
         opcodes = SequenceMatcher(None, a[left], b[right], autojunk=False).get_opcodes()
         sections += [
-            _Section(tag == "equal", _shift(left, i, j), _shift(right, k, m)) for tag, i, j, k, m in opcodes
+            Section(tag == "equal", _shift(left, i, j), _shift(right, k, m)) for tag, i, j, k, m in opcodes
         ]
     return sections, whole
 
@@ -124,23 +131,23 @@ def _shift(section: slice, start: int, stop: int) -> slice:
     return slice(section.start + start, section.start + stop)
 
 
-def _cut(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[_Section]:
+def _cut(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[Section]:
     """Yield the common prefix, the anchors and the sections between them, and the common suffix."""
     head = _common_prefix(a, b)
     tail = _common_prefix(a[head:][::-1], b[head:][::-1])
     ends = len(a) - tail, len(b) - tail
-    yield _Section(True, slice(0, head), slice(0, head))
+    yield Section(True, slice(0, head), slice(0, head))
     i, k = head, head
     too_long = _count_pairs(a[head : ends[0]], b[head : ends[1]]) > EXACT_PAIRS
     for anchor_a, anchor_b in _anchors(a, b, head, ends) if too_long else ():
         if anchor_a < i or anchor_b < k:
             continue
         size = _common_prefix(a[anchor_a : ends[0]], b[anchor_b : ends[1]])
-        yield _Section(False, slice(i, anchor_a), slice(k, anchor_b))
-        yield _Section(True, slice(anchor_a, anchor_a + size), slice(anchor_b, anchor_b + size))
+        yield Section(False, slice(i, anchor_a), slice(k, anchor_b))
+        yield Section(True, slice(anchor_a, anchor_a + size), slice(anchor_b, anchor_b + size))
         i, k = anchor_a + size, anchor_b + size
-    yield _Section(False, slice(i, ends[0]), slice(k, ends[1]))
-    yield _Section(True, slice(ends[0], len(a)), slice(ends[1], len(b)))
+    yield Section(False, slice(i, ends[0]), slice(k, ends[1]))
+    yield Section(True, slice(ends[0], len(a)), slice(ends[1], len(b)))
 
 
 def _common_prefix(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
@@ -184,7 +191,7 @@ def _unique_passages(units: Sequence[Hashable], start: int, stop: int) -> dict[t
 
 
 def _rows(
-    sections: Sequence[_Section], left: Sequence[DiffUnit], right: Sequence[DiffUnit]
+    sections: Sequence[Section], left: Sequence[DiffUnit], right: Sequence[DiffUnit]
 ) -> list[tuple[list[DiffPiece], list[DiffPiece]]]:
     rows: list[tuple[list[DiffPiece], list[DiffPiece]]] = [([], [])]
     for section in sections:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlpanel.panels.conversation.text_turns import Conversation
+from rlpanel.panels.conversation.text_turns import UNREADABLE, Conversation
 from rlpanel.panels.conversation.turn_tokens import Span, TurnTokens
 from rlpanel.schema import Sample
 from rlpanel.sources.records.messages import TOOL_ROLES
 from rlpanel.texts.display_text import escape_invisible
+from rlpanel.texts.written_call import is_unreadable, written_call
 
 _ASSISTANT = "assistant"
+#: The tool's name in a call whose JSON cannot be read.
+_NAME = re.compile(r'"name"\s*:\s*"([^"]{1,80})"')
 
 
 @dataclass
@@ -28,23 +32,45 @@ class ToolResult:
     inferred : bool
         True if the text, and not a field of the log, says that it is an error.
     seconds : float or None
+    logged : str
+        The text as it was logged, where it is shown in another way.
     tokens : (int, int) or None
         First token and the one after the last.
+    images : list of (int, int)
+        Positions of its images: of the message, and in it.
     """
 
     text: str
     error: bool
     inferred: bool
     seconds: float | None
+    logged: str = ""
     tokens: Span | None = None
+    images: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass
 class ToolCallBlock:
-    """A tool call: its arguments as formatted JSON where they are JSON, and the result if there is one."""
+    """A tool call, and its result if there is one.
+
+    Attributes
+    ----------
+    name : str
+    text : str
+        The call as a person writes it: ``add(a=5, b=1)``.
+    arguments : str
+        As logged; indented if they are JSON.
+    logged : str
+        The arguments as they were logged.
+    unreadable : bool
+        True if the arguments are meant to be JSON and cannot be read as such.
+    """
 
     name: str
+    text: str
     arguments: str
+    logged: str = ""
+    unreadable: bool = False
     identifier: str = ""
     result: ToolResult | None = None
 
@@ -111,8 +137,7 @@ def blocks_of(sample: Sample, conversation: Conversation, tokens: TurnTokens) ->
         if message["role"] in TOOL_ROLES:
             call = _call_of(message, asking.calls)
             if call is not None:
-                call.result = _result(message, span)
-                asking.images += _images(message, position)
+                call.result = _result(message, position, span)
                 asking.media += _media(message, position)
                 continue
         else:
@@ -165,8 +190,17 @@ def _block(message: Mapping[str, Any], position: int, *, given: bool, span: Span
 
 
 def _call(call: Mapping[str, Any]) -> ToolCallBlock:
+    name, arguments = call["name"], call["arguments"]
+    unreadable = name == UNREADABLE or is_unreadable(arguments)
+    if name == UNREADABLE and (found := _NAME.search(arguments)):
+        name = found[1]
     return ToolCallBlock(
-        escape_invisible(call["name"]), _text(call["arguments"], json_too=True), call.get("id", "")
+        name=escape_invisible(name),
+        text=escape_invisible(arguments if unreadable else written_call(name, arguments)),
+        arguments=_text(arguments, json_too=True),
+        logged=arguments,
+        unreadable=unreadable,
+        identifier=call.get("id", ""),
     )
 
 
@@ -179,13 +213,15 @@ def _call_of(message: Mapping[str, Any], calls: Sequence[ToolCallBlock]) -> Tool
     return waiting[0] if waiting else None
 
 
-def _result(message: Mapping[str, Any], span: Span | None) -> ToolResult:
+def _result(message: Mapping[str, Any], position: int, span: Span | None) -> ToolResult:
     return ToolResult(
         text=_text(message["content"], json_too=True),
         error=bool(message.get("is_error")),
         inferred=bool(message.get("error_inferred")),
         seconds=message.get("seconds"),
+        logged=message["content"],
         tokens=span,
+        images=_images(message, position),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.tokens.token_view import decoded_tokens, pack_sample
 from rlpanel.schema import Sample
+from rlpanel.sources.records.conversation import tool_results
 from rlpanel.sources.records.embedded_media import Image, Medium
+from rlpanel.sources.records.messages import TOOL_ROLES, Message
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 from rlpanel.texts.display_text import escape_invisible
 
@@ -85,7 +87,13 @@ def pack_conversation(
 
 
 def part_text(blocks: list[MessageBlock], block: int, part: str) -> str:
-    """Return the complete text of a part: ``text``, ``reasoning``, ``begun``, ``call:K`` or ``result:K``.
+    """Return the complete text of a part of a block.
+
+    Parameters
+    ----------
+    part : str
+        ``text``, ``reasoning``, ``begun``; ``call:K`` and ``result:K`` of a call, ``json:K`` for arguments
+        as logged.
 
     Raises
     ------
@@ -98,6 +106,8 @@ def part_text(blocks: list[MessageBlock], block: int, part: str) -> str:
         return str(getattr(chosen, name))
     call = chosen.calls[int(number)]
     if name == "call":
+        return call.text
+    if name == "json":
         return call.arguments
     if name == "result" and call.result is not None:
         return call.result.text
@@ -123,7 +133,9 @@ class _Packer:
             "media": block.media,
             "calls": [self._call(call) for call in block.calls],
             "reward": _signed(block.reward),
+            "worth": _known(block.reward),
             "seconds": _seconds(block.seconds),
+            "took": _known(block.seconds),
             "version": _version(block.versions),
         }
         packed |= {name: value for name, value in known.items() if value}
@@ -138,14 +150,18 @@ class _Packer:
         return packed
 
     def _call(self, call: ToolCallBlock) -> dict[str, Any]:
-        packed: dict[str, Any] = {"name": call.name, "arguments": self._text(call.arguments)}
+        packed: dict[str, Any] = {"name": call.name, "text": self._text(call.text)}
+        if call.unreadable:
+            packed["unreadable"] = True
         if call.result is not None:
             result = call.result
             packed["result"] = self._text(result.text) | {
                 "error": result.error,
                 "inferred": result.inferred,
                 "seconds": _seconds(result.seconds),
+                "took": _known(result.seconds),
                 "tokens": result.tokens,
+                "images": result.images,
             }
         return packed
 
@@ -155,7 +171,7 @@ class _Packer:
         self._left -= len(shown)
         packed: dict[str, Any] = {"text": shown}
         if len(shown) < len(text):
-            packed["length"] = len(text)
+            packed |= {"length": len(text), "lines": text.count("\n") + 1}
         if markdown and len(shown) <= self._rendered_left:
             self._rendered_left -= len(shown)
             packed |= self._formatted(shown)
@@ -208,11 +224,29 @@ def _seconds(value: float | None) -> str:
     return "" if value is None or np.isnan(value) else f"{number(value)} s"
 
 
+def _known(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else float(value)
+
+
 def has_turns(sample: Sample | None) -> bool:
     """Return True if a sample is a conversation of several turns, has tool calls, images, audio or video."""
     if sample is None:
         return False
     return cached_on(sample, "turns", (), lambda: _turns_of(sample).has_turns)
+
+
+def failed_turn(sample: Sample, tool: str = "") -> int | None:
+    """Return the first turn, from 1, with a failed call of a tool; of any tool if empty, None without one."""
+    conversation = _turns_of(sample)
+    response = cast("list[Message]", conversation.messages[conversation.prompt_messages :])
+    results, turn = tool_results(response), 0
+    for message in response:
+        turn += message["role"] == "assistant"
+        if message["role"] in TOOL_ROLES:
+            name, result = next(results)
+            if result.get("is_error") and tool in ("", name):
+                return turn
+    return None
 
 
 def _turns_of(sample: Sample, pad_token: str = "") -> Conversation:

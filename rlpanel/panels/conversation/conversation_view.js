@@ -7,11 +7,18 @@ const MODE_NAMES = {
   tokens: [t("Tokens"), t("Tokens of the response, coloured by a metric")],
 }
 
+/** Frames in which a target is shown again: messages around it are drawn meanwhile, and change their height. */
+const SETTLING = 12
+/** Milliseconds of rest after which the server learns which turn is in sight. */
+const RESTING = 400
+/** Pixels of the window's lower end that are too few to read what begins there. */
+const UNREAD = 80
+
 class ConversationView {
   constructor(model) {
     this.model = model
     this.messages = []
-    this.images = new Map()
+    this.hits = []
     this.players = new Map()
     this.asked = new Set()
     this.unfolded = false
@@ -26,22 +33,33 @@ class ConversationView {
       choose: (name) => {
         this.model.metric = name
       },
+      chooseScale: (name) => {
+        this.model.scale = name
+      },
     })
     this.metrics = bar
-    tools.append(this.modes, this.folds, bar)
+    this.outline = new TurnOutline({ go: (turn) => this.#goTurn(turn) })
+    this.stops = new TurnStops({ go: (stop) => this.#goStop(stop), current: () => this.#start() })
+    this.finder = this.#finder()
+    tools.append(this.outline.toggle, this.modes, this.folds, this.finder, this.stops.root, bar)
     this.banner = element("div", "banner")
     this.traces = element("div", "traces")
     this.list = element("div", "list")
     this.list.tabIndex = 0
     this.list.setAttribute("role", "group")
     this.list.setAttribute("aria-label", t("Conversation"))
-    this.map = new TurnMap(this.list)
+    this.content = element("div", "messages")
+    this.list.append(this.content)
+    this.map = new TurnMap(this.list, (share) => {
+      this.untouched = false
+      this.list.scrollTop = share * this.list.scrollHeight - this.list.clientHeight / 2
+    })
     const columns = element("div", "columns")
-    columns.append(this.map.root, this.list)
+    columns.append(this.outline.root, this.list, this.map.root)
     this.notes = element("div", "rl-notes quiet")
-    this.root.append(tools, this.banner, this.traces, columns, this.notes)
+    this.root.append(tools, this.banner, this.traces, columns, this.map.legend, this.notes)
     this.tip = new Tip(this.root)
-    this.shown = new ImageDialog(this.root)
+    this.images = new MessageImages(this.root, (what) => this.ask(what))
     this.observer = new IntersectionObserver((entries) => this.#onVisible(entries), {
       root: this.list,
       rootMargin: "600px 0px",
@@ -49,9 +67,11 @@ class ConversationView {
     this.resizing = new ResizeObserver(() => {
       if (this.list.clientHeight === 0)
         this.#pausePlayers() // the tab was closed
-      else if (this.hidden) this.showPin()
+      else if (this.hidden) this.#land()
+      requestAnimationFrame(() => this.map.place())
     })
     this.resizing.observe(this.list)
+    this.resizing.observe(this.content)
     this.#listen()
   }
 
@@ -59,12 +79,17 @@ class ConversationView {
     return this.model.mode
   }
 
+  /** The pinned token. */
+  get pin() {
+    return this.model.token
+  }
+
   /** Draw a new sample. */
   show() {
     const data = this.model.data
     this.observer.disconnect()
     this.asked.clear()
-    this.images.clear()
+    clearTimeout(this.resting)
     this.#stopPlayers()
     this.tip.hide()
     this.sample = data.tokens ? readSample(data.tokens, this.model.metrics) : null
@@ -72,16 +97,218 @@ class ConversationView {
     this.bar.show(this.sample?.rows ?? [])
     this.#drawBanner(data.status ?? [])
     const judges = (data.judge ?? []).map((judge) => this.#judge(judge))
-    this.list.replaceChildren(...this.messages.map((message) => message.node), ...judges)
+    this.images.reset(this.messages.flatMap((message) => message.images))
+    this.content.replaceChildren(...this.messages.map((message) => message.node), ...judges)
     this.list.scrollTop = 0
+    const failed = this.messages.filter((message) => message.failed)
+    const total = failed.reduce((sum, { errors }) => sum + errors.length, 0)
+    let first = 1
+    for (const message of failed) {
+      message.number(first, total)
+      first += message.errors.length
+    }
     this.notes.replaceChildren(...(data.notes ?? []).map((note) => element("div", "", note)))
     if (!this.messages.length)
-      this.list.append(element("div", "quiet", t("Choose a sample to read its conversation.")))
-    this.map.show(this.messages)
+      this.content.append(element("div", "quiet", t("Choose a sample to read its conversation.")))
+    this.untouched = true
+    this.chosen = false // whether the reader went to a turn, and did not just scroll
+    this.pinned = -1
+    this.sent = new Set() // turns that the server learnt from here, until it answers
+    this.reported = this.model.turn
     this.listTraces()
-    this.color()
+    this.showHits()
     for (const message of this.messages) this.observer.observe(message.node)
-    this.showPin()
+  }
+
+  /** Show a hit of a new search: the first one behind the place where the reader is. */
+  seekHit() {
+    const at = this.#start()
+    const isMoved = !this.untouched
+    this.showHits()
+    const hits = this.stops.lists.hit
+    if (isMoved && hits.length) this.stops.stopAt(hits.find(({ message }) => message >= at) ?? hits[0])
+  }
+
+  /** Take the places that a search finds. */
+  showHits() {
+    const { uid, hits = [], words = "" } = this.model.hits
+    this.drawnHits = this.model.hits
+    const known = uid === this.model.data.uid
+    this.hits = known ? hits : []
+    this.byPart = new Map()
+    for (const [number, [message, part, start, end]] of this.hits.entries()) {
+      const key = `${message} ${part}`
+      this.byPart.set(key, [...(this.byPart.get(key) ?? []), [start, end, number]])
+    }
+    this.stops.show(this.messages, this.hits, known ? words : "")
+    this.outline.show(this.messages, this.hits)
+    this.map.show(this.messages, this.hits)
+    this.color()
+    this.#land()
+  }
+
+  /** Hits in a part of a message: start, end and number. */
+  hitsOf(index, part) {
+    return this.byPart.get(`${index} ${part}`) ?? []
+  }
+
+  /** Show what the reader came for: the pinned token, the turn of the address, or the first hit. */
+  #land() {
+    this.hidden = this.list.clientHeight === 0 // in a closed tab; shown once the tab is open
+    if (this.hidden) return
+    if (this.pin >= 0) this.showPin()
+    else if (!this.untouched) this.#follow()
+    else if (this.model.turn) this.#goTurn(this.model.turn, true)
+    else if (this.hits.length) this.stops.stopAt(this.stops.lists.hit[0], false)
+    else {
+      this.list.scrollTop = 0
+      this.#follow()
+    }
+  }
+
+  /** Show the turn that another view or the address names. */
+  showTurn() {
+    const { turn } = this.model
+    if (this.sent.delete(turn)) return // the answer to what the reader did
+    this.reported = turn
+    if (turn) {
+      this.#goTurn(turn, true)
+      return
+    }
+    // Another sample, or an address without a turn: the beginning, as for a reader who has not moved.
+    this.untouched = true
+    this.pinned = -1
+    this.settling = null
+    this.stops.forget()
+    this.#land()
+  }
+
+  /** Note that the reader has chosen a place: the board keeps the sample then. */
+  #choose() {
+    this.untouched = false
+    this.chosen = true
+    this.reported = null
+  }
+
+  #goTurn(turn, isGiven = false) {
+    const message = turn ? this.messages.find(({ block }) => block.turn === turn) : this.messages[0]
+    if (!message) {
+      this.stops.words.textContent = t("There is no turn {turn} here.", { turn })
+      return
+    }
+    if (!isGiven) this.#choose()
+    this.#settle(message, () => message.node, 0)
+  }
+
+  /** Show a hit, an error or a reward. */
+  #goStop(stop) {
+    if (stop.isAsked) this.#choose()
+    const message = this.messages[stop.message]
+    if (stop.kind === "hit") {
+      message.open(stop.hit)
+      for (const mark of this.content.querySelectorAll("mark.current")) mark.classList.remove("current")
+    }
+    const find = () => {
+      const calls = message.node.querySelectorAll(".call")
+      if (stop.kind === "error" && message.node.offsetHeight > 0.8 * this.list.clientHeight)
+        return calls[stop.call] ?? message.node
+      if (stop.kind !== "hit") return message.node
+      const mark = message.node.querySelector(`mark[data-hit="${stop.number}"]`)
+      mark?.classList.add("current")
+      return mark ?? message.node
+    }
+    this.#settle(message, find, stop.kind === "hit" ? 0.3 : 0)
+  }
+
+  /** Scroll the list so that a target stands at a share of its height, until all around is drawn. */
+  #settle(message, find, share) {
+    if (!message.drawn) message.draw()
+    this.pinned = message.index
+    const isAsked = this.chosen // the page scrolls too
+    const turn = {}
+    this.settling = turn
+    const step = (frames) => {
+      if (this.settling !== turn) return
+      const target = find()
+      const { top } = this.list.getBoundingClientRect()
+      const isInside = target !== message.node && share === 0
+      const above = isInside ? message.headHeight : share * this.list.clientHeight
+      const wanted = target.getBoundingClientRect().top - top - above
+      if (Math.abs(wanted) > 1) this.list.scrollTop += wanted
+      if (frames) {
+        requestAnimationFrame(() => step(frames - 1))
+        return
+      }
+      this.settling = null
+      const { top: y } = target.getBoundingClientRect()
+      if (isAsked && (y < 0 || y > window.innerHeight - UNREAD)) target.scrollIntoView({ block: "nearest" })
+    }
+    step(SETTLING)
+    this.target = { message, find, share }
+    this.#follow()
+  }
+
+  /** The message in sight: the one that was gone to, else the one at the top. */
+  get #inSight() {
+    if (this.pinned >= 0) return this.pinned
+    const { scrollTop } = this.list
+    let [low, high] = [0, this.messages.length - 1]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      const { offsetTop, offsetHeight } = this.messages[middle].node
+      if (offsetTop + offsetHeight > scrollTop + 24) high = middle
+      else low = middle + 1
+    }
+    return low
+  }
+
+  /** The message from which the next stop is searched; -1 at the very beginning. */
+  #start() {
+    return this.pinned < 0 && this.list.scrollTop < 4 ? -1 : this.#inSight
+  }
+
+  /** Let outline and map show where the reader is, and the server know, once the reader rests there. */
+  #follow() {
+    this.map.follow()
+    if (!this.messages.length) return
+    const at = this.#inSight
+    const turn = this.messages.slice(0, at + 1).findLast(({ block }) => block.turn)?.block.turn ?? 0
+    this.outline.select(turn)
+    clearTimeout(this.resting)
+    if (this.untouched || this.list.clientHeight === 0) return
+    this.resting = setTimeout(() => {
+      if (turn === this.reported) return
+      this.reported = turn
+      this.sent.add(turn)
+      this.ask({ want: "turn", turn, chosen: this.chosen })
+      this.chosen = false
+    }, RESTING)
+  }
+
+  /** A field that finds words in this conversation alone. */
+  #finder() {
+    const input = element("input", "rl-field find")
+    Object.assign(input, { type: "text", placeholder: t("Find here"), spellcheck: false })
+    input.title = t(
+      "Find in this conversation: text or /regular expression/; Enter and Shift+Enter go on and back",
+    )
+    input.setAttribute("aria-label", t("Find in this conversation"))
+    input.addEventListener("input", () => {
+      clearTimeout(this.typing)
+      this.typing = setTimeout(() => {
+        this.untouched = false // a hit is shown, and not the turn of the address
+        this.model.find = input.value
+      }, 250)
+    })
+    input.addEventListener("keydown", (event) => {
+      event.stopPropagation() // keys of the view and the page are ordinary letters in this field
+      if (event.key === "Enter") this.stops.walk("hit", event.shiftKey ? -1 : 1)
+      if (event.key !== "Escape") return
+      input.value = ""
+      this.model.find = ""
+      this.list.focus()
+    })
+    return input
   }
 
   /** List the traces of the episode, if it has several. */
@@ -105,6 +332,7 @@ class ConversationView {
   color() {
     const { sample } = this
     const requested = this.model.metric
+    scaleRows(sample?.rows ?? [], this.model.scales, this.model.scale)
     this.row = sample ? chooseRow(sample.rows, requested) : null
     const missing = this.row && this.row.name !== requested ? labelOf(this.model.metrics, requested) : ""
     this.bar.select(this.row, this.palette, missing)
@@ -126,7 +354,10 @@ class ConversationView {
     const span = message.node.querySelector(`.token[data-i="${token}"]`)
     span?.classList.add("pinned")
     this.hidden = this.list.clientHeight === 0 // in a closed tab; scrolled once the tab is open
-    ;(span ?? message.node).scrollIntoView({ block: "nearest" })
+    if (this.hidden) return
+    const node = span ?? message.node
+    const [box, frame] = [node.getBoundingClientRect(), this.list.getBoundingClientRect()]
+    if (box.top < frame.top || box.bottom > frame.bottom) this.#settle(message, () => node, 0.3)
   }
 
   theme() {
@@ -137,7 +368,10 @@ class ConversationView {
 
   unfold(open) {
     this.unfolded = open
-    for (const message of this.messages) if (message.drawn) message.draw()
+    for (const message of this.messages) {
+      message.opened.clear()
+      if (message.drawn) message.draw()
+    }
     this.#drawModes()
   }
 
@@ -162,14 +396,11 @@ class ConversationView {
     }
     if (answer.image === undefined) {
       this.messages[answer.block]?.receive(answer)
+      const { message, find, share } = this.target ?? {}
+      if (message?.index === answer.block && this.pinned === answer.block) this.#settle(message, find, share)
       return
     }
-    const { message, position, full, image } = answer
-    this.images.set(`${message}:${position}:${full}`, image)
-    if (full) this.shown.show(image)
-    else
-      for (const each of this.messages)
-        if (each.drawn && each.block.images?.some(([m, p]) => m === message && p === position)) each.draw()
+    this.images.receive(answer)
   }
 
   /** The player of a message's audio or video: one for each, which stays when the message is drawn again. */
@@ -191,16 +422,12 @@ class ConversationView {
     this.players.clear()
   }
 
-  showImage(message, position) {
-    const known = this.images.get(`${message}:${position}:true`)
-    if (known === undefined) this.ask({ want: "image", message, position, full: true })
-    else this.shown.show(known)
-  }
-
   destroy() {
     this.observer.disconnect()
     this.resizing.disconnect()
     this.#stopPlayers()
+    document.removeEventListener("keydown", this.onKey)
+    clearTimeout(this.resting)
     this.tip.hide()
   }
 
@@ -237,10 +464,7 @@ class ConversationView {
       }),
     )
     this.metrics.hidden = this.mode !== "tokens" || !this.sample?.rows.length
-    const foldable = this.messages.some(
-      ({ block }) => block.reasoning || ["system", "developer"].includes(block.role),
-    )
-    this.folds.hidden = !foldable
+    this.folds.hidden = !this.messages.some((message) => message.folds)
     this.folds.textContent = this.unfolded ? t("Fold all") : t("Unfold all")
   }
 
@@ -249,7 +473,6 @@ class ConversationView {
       const message = this.messages[Number(entry.target.dataset.index)]
       if (entry.isIntersecting && message && !message.drawn) message.draw()
     }
-    this.map.follow()
   }
 
   #listen() {
@@ -267,32 +490,50 @@ class ConversationView {
       event.stopPropagation() // the page uses the same keys
       this.#step(by)
     })
+    this.list.addEventListener("keydown", (event) => {
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return
+      event.preventDefault()
+      event.stopPropagation() // the page searches all samples
+      this.finder.focus()
+    })
+    this.list.addEventListener(
+      "scroll",
+      () => {
+        if (!this.settling) this.pinned = -1
+        this.#follow()
+      },
+      { passive: true },
+    )
+    for (const name of ["wheel", "touchmove", "pointerdown", "keydown"])
+      this.list.addEventListener(
+        name,
+        () => {
+          this.untouched = false
+          this.settling = null
+        },
+        { passive: true },
+      )
+    // Keys of the page while the conversation is in sight.
+    this.onKey = (event) => {
+      const [kind] = Object.entries(STOPS).find(([, { key }]) => key === event.key.toLowerCase()) ?? []
+      if (!kind || event.ctrlKey || event.metaKey || event.altKey || this.list.clientHeight === 0) return
+      if (
+        event
+          .composedPath()
+          .some((node) => node.matches?.("input, textarea, select, dialog, [contenteditable]"))
+      )
+        return
+      event.preventDefault()
+      this.stops.walk(kind, event.shiftKey ? -1 : 1)
+    }
+    document.addEventListener("keydown", this.onKey)
   }
 
-  /** Scroll to the previous or next message. */
+  /** Go to the previous or next message. */
   #step(by) {
-    const top = this.list.getBoundingClientRect().top
-    const tops = this.messages.map(({ node }) => node.getBoundingClientRect().top - top)
-    const next = by > 0 ? tops.findIndex((y) => y > 2) : tops.findLastIndex((y) => y < -2)
-    scrollToMessage(this.messages[next]?.node)
-  }
-}
-
-/** An image in full size over the page; Escape or a click closes it. */
-class ImageDialog {
-  constructor(root) {
-    this.dialog = element("dialog", "full-image")
-    this.dialog.addEventListener("click", () => this.dialog.close())
-    root.append(this.dialog)
-  }
-
-  show(source) {
-    if (!source.startsWith("data:image/")) return
-    const image = element("img")
-    image.alt = t("image in full size")
-    image.src = source
-    this.dialog.replaceChildren(image)
-    if (!this.dialog.open) this.dialog.showModal()
+    const message = this.messages[Math.max(0, this.#start()) + by]
+    this.untouched = false
+    if (message) this.#settle(message, () => message.node, 0)
   }
 }
 
@@ -301,12 +542,16 @@ export function render({ model }) {
   model.on("msg:custom", (event) => view.receive(event.data ?? event))
   return attachView(view, {
     data: () => view.show(),
+    hits: () => view.model.hits === view.drawnHits || view.seekHit(),
+    turn: () => view.showTurn(),
     traces: () => view.listTraces(),
     mode: () => {
       view.color()
       view.showPin()
     },
     metric: () => view.color(),
+    scale: () => view.color(),
+    scales: () => view.color(),
     token: () => view.showPin(),
     dark: () => view.theme(),
   })

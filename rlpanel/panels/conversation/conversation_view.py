@@ -1,4 +1,4 @@
-"""Conversation view: messages as blocks, tool calls beside their results, and the tokens of each turn.
+"""Conversation view: an outline of turns, messages with calls and results, and the tokens of each turn.
 
 A JSComponent draws it with the scripts in this folder. The server sends the beginnings of all texts at once;
 the browser asks for the rest, for the HTML of Markdown, for images and for players when they come into view.
@@ -13,8 +13,11 @@ from typing import Any, ClassVar
 import panel as pn
 import param
 
+from rlpanel.board_url import SCALES
+from rlpanel.errors import FilterError
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.conversation.conversation_payload import PackedConversation, pack_conversation, part_text
+from rlpanel.panels.conversation.hits import Hit, hits_of
 from rlpanel.panels.conversation.safe_markdown import markdown_html
 from rlpanel.panels.language.labels import current_language, tr
 from rlpanel.panels.session.threads import BackgroundTask
@@ -23,8 +26,11 @@ from rlpanel.panels.tokens.token_view import metric_declarations, token_theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium
+from rlpanel.store.query.query import parse_search
 from rlpanel.store.query.sample_media import where_it_is
+from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.snapshot.snapshot_cache import cached_on
+from rlpanel.texts.display_text import escape_invisible
 
 #: How texts are shown: Markdown as HTML, the text as logged, or its tokens coloured by a metric.
 MODES = ("text", "raw", "tokens")
@@ -40,10 +46,14 @@ _SCRIPTS = (
     "panels/tokens/running_text.js",
     "panels/tokens/tooltip.js",
     "panels/tokens/toolbar.js",
-    "panels/conversation/turn_map.js",
     "panels/conversation/turn_tokens.js",
     "panels/conversation/media_player.js",
+    "panels/conversation/message_images.js",
+    "panels/conversation/hit_marks.js",
     "panels/conversation/message_block.js",
+    "panels/conversation/turn_stops.js",
+    "panels/conversation/turn_map.js",
+    "panels/conversation/turn_outline.js",
     "panels/conversation/conversation_view.js",
 )
 
@@ -69,6 +79,11 @@ class ConversationComponent(Component):
     dark = param.Boolean(default=True, doc="Dark or light colours.")
     metrics = param.Dict(default={}, doc="Declarations of all token metrics, logged or not.")
     traces = param.List(default=[], doc="Uid and name of each trace of the sample's episode.")
+    scale = param.Selector(default="run", objects=list(SCALES), doc="What the colour scale is taken from.")
+    scales = param.Dict(default={}, doc="Ends of the scales as `sample_scales` returns them.")
+    turn = param.Integer(default=0, doc="Turn to show, from 1; 0 for the beginning, or the first hit.")
+    find = param.String(default="", doc="What the reader looks for in this conversation.")
+    hits = param.Dict(default={}, doc="Uid of the conversation, its `hits`, and `words`: why there are none.")
 
     _esm = read_assets(*_SCRIPTS)
     _stylesheets: ClassVar[list[str]] = [
@@ -100,6 +115,18 @@ class ConversationView(pn.viewable.Viewer):
     kl_estimator = param.Selector(
         default="kl_k3", objects=list(KL_ESTIMATORS), doc="Estimator among the metrics."
     )
+    scale = param.Selector(default="run", objects=list(SCALES), doc="What the colour scale is taken from.")
+    scales = param.Dict(default={}, doc="Ends of the scales as `sample_scales` returns them.")
+    tests = param.ClassSelector(
+        class_=tuple, default=(), doc="Conditions on texts (`TextPredicate`) whose places are marked."
+    )
+    find = param.String(default="", doc="What the reader looks for instead, written as in the search box.")
+    turn = param.Integer(
+        default=None, allow_None=True, doc="Turn in sight, from 1; None for what stands before the first."
+    )
+    chosen = param.Boolean(
+        default=False, doc="Whether the reader went to that turn, and did not just scroll."
+    )
     traces = param.List(default=[], doc="Uid and name of each trace of the sample's episode.")
     trace = param.String(default="", doc="Uid of the trace that was clicked.")
     opened = param.Integer(default=0, doc="Counter of the requests to show a turn in the token view.")
@@ -125,12 +152,21 @@ class ConversationView(pn.viewable.Viewer):
             token=self.token,
             dark=self.dark,
             metrics=metric_declarations(),
+            scale=self.scale,
+            scales=self.scales,
+            turn=self.turn or 0,
+            hits=self._hits(),
             sizing_mode="stretch_both",
         )
-        self._component.link(self, bidirectional=True, metric="metric", token="token", mode="mode")
+        self._component.link(
+            self, bidirectional=True, metric="metric", token="token", mode="mode", find="find", scale="scale"
+        )
         self._component.on_message(self._on_message)
         self.param.watch(lambda event: setattr(self._component, "traces", event.new), "traces")
-        self.param.watch(self._update_component, ["sample", "pad_token", "kl_estimator", "dark"])
+        self.param.watch(
+            self._update_component,
+            ["sample", "pad_token", "kl_estimator", "dark", "scales", "tests", "find", "turn"],
+        )
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._component
@@ -143,11 +179,31 @@ class ConversationView(pn.viewable.Viewer):
         return cached_on(sample, "conversation", key, lambda: pack_conversation(sample, **options), most=1)
 
     def _update_component(self, *events: param.parameterized.Event) -> None:
-        values: dict[str, Any] = {"dark": self.dark}
-        if {event.name for event in events} - {"dark"}:
+        values: dict[str, Any] = {"dark": self.dark, "scales": self.scales, "turn": self.turn or 0}
+        changed = {event.name for event in events}
+        if changed & {"sample", "pad_token", "kl_estimator"}:
             self._packed = self._pack()
             values["data"] = self._packed.payload
+        if changed - {"dark", "scales", "turn"}:
+            values["hits"] = self._hits()
         self._component.param.update(**values)
+
+    def _hits(self) -> dict[str, Any]:
+        """Return the places that the reader's words, else the conditions, find in the conversation."""
+        tests: tuple[TextPredicate, ...] = self.tests
+        words = ""
+        try:
+            own = parse_search(self.find)
+            tests = tests if own is None else (own,)
+        except FilterError as error:
+            tests, words = (), str(error)
+        found = hits_of(self._packed.blocks, tests)
+        if tests and not found and not words:
+            words = tr("not in this conversation")
+            if self.find.strip() == "":
+                words = tr("found outside of these texts: see the tab Text")
+        hits: list[Hit] = found
+        return {"uid": self._packed.payload.get("uid", ""), "hits": hits, "words": escape_invisible(words)}
 
     def _on_message(self, asked: Any) -> None:
         """Answer a request of the browser; a request for another sample or for nothing is ignored."""
@@ -156,6 +212,8 @@ class ConversationView(pn.viewable.Viewer):
         try:
             if asked.get("want") == "tokens":
                 self.param.update(token=int(asked["token"]), opened=self.opened + 1)
+            elif asked.get("want") == "turn":
+                self.param.update(turn=int(asked["turn"]) or None, chosen=asked.get("chosen") is True)
             elif asked.get("want") == "trace":
                 self.trace = next(uid for uid, _ in self.traces if uid == asked["trace"])
             elif asked.get("want") == "image":
@@ -226,4 +284,6 @@ def _part_answer(packed: PackedConversation, block: int, part: str, length: int)
     """Return the beginning of a part's text, and its whole length if that is more."""
     whole = part_text(packed.blocks, block, part)
     answer = {"uid": packed.payload["uid"], "block": block, "part": part, "text": whole[:length]}
-    return answer | ({"length": len(whole)} if length < len(whole) else {})
+    if length >= len(whole):
+        return answer
+    return answer | {"length": len(whole), "lines": whole.count("\n") + 1}

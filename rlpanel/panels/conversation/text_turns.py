@@ -22,10 +22,15 @@ from rlpanel.texts.chat_templates import Turn, continued_turns, open_turn, turns
 #: Most characters of a text in which markup is searched.
 _LONGEST = 4_000_000
 _CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
+#: A call as Qwen Coder writes it, and its arguments.
+_FUNCTION = re.compile(r"\s*<function=([^>\s]+)>(.*?)(?:</function>|\Z)", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter=([^>\s]+)>\s*(.*?)\s*(?:</parameter>|\Z)", re.DOTALL)
 _RESULT = re.compile(r"<tool_response>(.*?)(?:</tool_response>|\Z)", re.DOTALL)
 _REASONING = ("<think>", "</think>")
 #: What templates begin an answer with.
 _OPENING = re.compile(r"\s*<think>\s*(?:</think>\s*)?")
+#: Name of a call whose JSON cannot be read.
+UNREADABLE = "unreadable call"
 #: Parts of a message that are no text.
 _SHOWN_BESIDE = frozenset({"tool_calls", "images", "media"})
 
@@ -208,11 +213,15 @@ def _take_reasoning(parts: dict[str, Any]) -> None:
 
 
 def _read_calls(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the tool call that a model wrote as JSON; a broken one keeps its text."""
+    """Yield the tool calls that a model wrote as JSON or by tags; a broken one keeps its text."""
+    if function := _FUNCTION.match(text):
+        named = dict(_PARAMETER.findall(function[2]))
+        yield {"name": function[1], "arguments": json.dumps(named, ensure_ascii=False)}
+        return
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        yield {"name": "unreadable call", "arguments": text.strip()}
+        yield {"name": UNREADABLE, "arguments": text.strip()}
         return
     for item in value if isinstance(value, list) else [value]:
         fields = item if isinstance(item, dict) else {"name": item}

@@ -1,67 +1,114 @@
-// Map of the conversation: one bar per message, as high as its share of the text; the visible part is framed.
+// Map of a conversation beside its scroll bar: each message stands where it is in the whole length, with its results,
+// hits, and reward. It is left out if everything is in sight.
 
 function makeBar(role, size, failed) {
   const bar = element("i", failed ? "failed" : "")
   bar.dataset.role = role
-  bar.style.flexGrow = Math.sqrt(Math.max(1, size)).toFixed(1)
+  bar.style.flexGrow = Math.max(1, size).toFixed(0)
   return bar
 }
 
-/** Scroll to a message. Messages around it are drawn then and change their height, so it is done again. */
-function scrollToMessage(node, frames = 12) {
-  if (!node?.isConnected || frames === 0) return
-  node.scrollIntoView({ block: "start" })
-  requestAnimationFrame(() => scrollToMessage(node, frames - 1))
+/** Words for a message in a tooltip. */
+function messageWords({ title, block }) {
+  const calls = (block.calls ?? []).map(
+    (call) => `${call.name}${call.result?.error ? ` (${t("error")})` : ""}`,
+  )
+  const start = (block.text ?? block.reasoning ?? block.calls?.[0]?.text)?.text.trim().slice(0, 120)
+  const head = [
+    title,
+    calls.join(", "),
+    block.seconds,
+    block.reward && t("reward {reward}", { reward: block.reward }),
+  ]
+  return [head.filter(Boolean).join(" · "), start].filter(Boolean).join("\n")
 }
 
 class TurnMap {
-  constructor(list) {
+  constructor(list, go) {
     this.root = element("div", "map")
-    this.root.setAttribute("aria-hidden", "true") // the messages themselves can be reached by keyboard
+    this.root.setAttribute("aria-hidden", "true") // the outline can be reached by keyboard
     this.frame = element("div", "frame")
+    this.legend = element("div", "map-legend")
     this.list = list
+    this.go = go
+    this.messages = []
     this.root.addEventListener("pointerdown", (event) => this.#drag(event))
-    list.addEventListener("scroll", () => this.follow(), { passive: true })
-    new ResizeObserver(() => this.follow()).observe(list)
   }
 
   /** Draw the bars: of each message, and below it one for each result of a tool. */
-  show(messages) {
+  show(messages, hits) {
+    this.messages = messages
+    const most = Math.max(...messages.map(({ block }) => Math.abs(block.worth ?? 0)), 0)
+    const found = new Set(hits.map(([message]) => message))
     this.groups = messages.map((message) => {
       const group = element("div", "bars")
-      group.title = message.title
-      group.append(makeBar(message.role, message.ownSize, message.block.error))
-      for (const { result } of message.block.calls ?? []) {
-        if (result) group.append(makeBar("tool", result.length ?? result.text.length, result.error))
-      }
-      // The square root keeps short messages visible beside one that is a thousand times longer.
-      group.style.flexGrow = Math.sqrt(Math.max(1, message.size)).toFixed(1)
+      const stack = element("div", "stack")
+      group.title = messageWords(message)
+      stack.append(makeBar(message.role, message.ownSize, message.block.error))
+      for (const { result } of message.block.calls ?? [])
+        if (result) stack.append(makeBar("tool", lengthOf(result), result.error))
+      group.append(stack)
+      if (found.has(message.index)) group.append(element("s"))
+      const { worth } = message.block
+      if (worth) group.append(rewardBar(worth, most))
       return group
     })
     this.root.replaceChildren(...this.groups, this.frame)
+    this.#explain(most > 0, found.size > 0)
+    this.place()
+  }
+
+  /** Put the bars where the messages are now. */
+  place() {
+    const { scrollHeight, clientHeight } = this.list
+    this.root.hidden = scrollHeight <= clientHeight + 8
+    this.legend.hidden = this.root.hidden
+    if (this.root.hidden) return
+    const share = 100 / scrollHeight
+    const places = this.messages.map(({ node }) => [node.offsetTop, node.offsetHeight])
+    for (const [k, [top, height]] of places.entries()) {
+      this.groups[k].style.top = `${top * share}%`
+      this.groups[k].style.height = `${height * share}%`
+    }
     this.follow()
   }
 
-  /** Frame the bars of the messages that are visible. */
+  /** Frame what is visible. */
   follow() {
-    const sections = this.list.querySelectorAll("section.message")
-    if (!sections.length || this.groups?.length !== sections.length) return
-    const box = this.list.getBoundingClientRect()
-    const visible = [...sections.keys()].filter((k) => {
-      const place = sections[k].getBoundingClientRect()
-      return place.bottom > box.top && place.top < box.bottom
-    })
-    this.frame.hidden = !visible.length || visible.length === sections.length
-    if (this.frame.hidden) return
-    const [first, last] = [this.groups[visible[0]], this.groups[visible.at(-1)]]
-    this.frame.style.top = `${first.offsetTop - 2}px`
-    this.frame.style.height = `${last.offsetTop + last.offsetHeight - first.offsetTop + 4}px`
+    const { scrollHeight, clientHeight, scrollTop } = this.list
+    this.frame.style.top = `${(100 * scrollTop) / scrollHeight}%`
+    this.frame.style.height = `${(100 * clientHeight) / scrollHeight}%`
+  }
+
+  #explain(hasRewards, hasHits) {
+    const roles = new Set(this.messages.map(({ role }) => role))
+    const failed = this.messages.some((message) => message.failed)
+    const entries = [
+      [roles.has("assistant"), "assistant", t("policy")],
+      [roles.has("user") || roles.has("system"), "user", t("given")],
+      [this.messages.some(({ role, block }) => role === "tool" || block.calls), "tool", t("result")],
+      [failed, "failed", t("error")],
+      [hasHits, "hit", t("hit")],
+      [hasRewards, "plus", t("reward above 0")],
+      [hasRewards, "minus", t("below 0")],
+    ]
+    this.legend.replaceChildren(
+      ...entries
+        .filter(([exists]) => exists)
+        .map(([, kind, words]) => {
+          const entry = element("span")
+          const sign = element("i", kind)
+          sign.dataset.role = kind
+          entry.append(sign, words)
+          return entry
+        }),
+    )
   }
 
   #drag(event) {
-    const go = (at) => {
-      const k = this.groups.findIndex((node) => node.getBoundingClientRect().bottom >= at.clientY)
-      scrollToMessage(this.list.querySelectorAll("section.message")[k < 0 ? this.groups.length - 1 : k])
+    const go = ({ clientY }) => {
+      const box = this.root.getBoundingClientRect()
+      this.go((clientY - box.top) / box.height)
     }
     this.root.setPointerCapture(event.pointerId)
     this.root.onpointermove = go
@@ -70,4 +117,15 @@ class TurnMap {
     }
     go(event)
   }
+}
+
+/** A reward as a bar from the middle to the right if it is above 0, else to the left. */
+function rewardBar(worth, most) {
+  const bar = element("u", worth > 0 ? "plus" : "minus")
+  const width = `${Math.max(12, (50 * Math.abs(worth)) / most)}%`
+  const box = element("span", "reward-bar")
+  bar.style.width = width
+  bar.style[worth > 0 ? "left" : "right"] = "50%"
+  box.append(bar)
+  return box
 }

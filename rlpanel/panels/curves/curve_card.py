@@ -1,6 +1,6 @@
 """A card with one curve over the steps: its plot, a step cursor, its head, and its export.
 
-The head has the title, what is drawn, a comparison with the trainer's log, the step's value and its change.
+The head has the title, the unit, a comparison with the trainer's log, the step's value and its change.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import panel as pn
-from bokeh.events import Tap
+from bokeh.events import DoubleTap, Tap
 
 from rlpanel.board_url import TIME
 from rlpanel.display_settings import Display
@@ -17,57 +17,101 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import number
 from rlpanel.panels.curves import curve_points, trainer_scalars
 from rlpanel.panels.curves.curve_plot import HEIGHT, HEIGHTS, CurvePlot, CurveWindow, empty_points
-from rlpanel.panels.curves.curve_points import BAND_NAMES
+from rlpanel.panels.curves.curve_points import BAND_NAMES, BAND_TIPS
 from rlpanel.panels.curves.curve_selection import Curve
 from rlpanel.panels.curves.overlay_curves import OverlayCurves
-from rlpanel.panels.curves.value_distribution import DISTRIBUTION_BANDS, ValueDistribution
+from rlpanel.panels.curves.recent_change import recent_change
+from rlpanel.panels.curves.value_distribution import ValueDistribution
 from rlpanel.panels.export.card_export import CardExport, PlotLine, file_name, lines_frame
 from rlpanel.panels.export.card_head import CardHead
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots import series
-from rlpanel.panels.plots.value_axis import fit_axis
+from rlpanel.panels.plots.value_axis import LEAST_SPAN, fit_axis
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.theme import delta, safe_text
+from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.alignment import AXIS_LABELS, alignment_of, chosen_axis
 from rlpanel.store.snapshot.run_view import RunView
 
-#: What the head calls each band, but ± 1σ, which a setting scales.
+#: What an export calls each band, but ± 1σ, which a setting scales.
 _BANDS = {**BAND_NAMES, "density": "density", "ridge": "ridges"}
 
 
-def head_html(view: RunView, curve: Curve, drawn: str) -> str:
-    """Return the head's HTML without a value; ``drawn`` is the text of `subtitle`."""
+def head_html(view: RunView, curve: Curve, drawn: str, band: str, marked: MarkedSteps | None) -> str:
+    """Return the head's HTML without a value.
+
+    Parameters
+    ----------
+    view : RunView
+    curve : Curve
+    drawn : str
+        The text of `subtitle`, for the tooltip.
+    band : str
+        The band that is drawn; empty for none.
+    marked : MarkedSteps, optional
+        The shaded steps.
+    """
     column = trainer_scalars.describe(curve.columns[0])
     comparison = trainer_scalars.comparison_of(view, curve.columns)
+    tip = "\n".join(filter(None, [column.tip, drawn, tr(BAND_TIPS[band]) if band in BAND_TIPS else ""]))
+    unit = ", ".join(filter(None, [_unit(column), tr("log scale") if curve.log else ""]))
     return (
-        f'<div class="head" title="{safe_text(column.tip)}">'
+        f'<div class="head" title="{safe_text(tip)}">'
         f"<b>{safe_text(curve.title)}</b>"
-        f'<span class="unit parts">{_parts_html(drawn)}</span>'
-        f"{comparison.html if comparison else ''}</div>"
+        f'{f"""<span class="unit fixed">{safe_text(unit)}</span>""" if unit else ""}'
+        f"{comparison.html if comparison else ''}"
+        f"{_shaded_html(marked)}</div>"
     )
 
 
+def _unit(column: column_info.ColumnInfo) -> str:
+    return column.unit if column.unit not in ("reward", column.label) else ""
+
+
+def _shaded_html(marked: MarkedSteps | None) -> str:
+    """Return a label of the shaded steps; empty without any."""
+    if marked is None or not marked.steps or not marked.text:
+        return ""
+    first, last = marked.steps[0], marked.steps[-1]
+    steps = (
+        tr("shaded: step {first}", first=first)
+        if first == last
+        else tr("shaded: steps {first}–{last}", first=first, last=last)
+    )
+    return f'<span class="unit shaded" title="{safe_text(marked.text)}">{safe_text(steps)}</span>'
+
+
 def value_html(view: RunView, curve: Curve, step: int) -> str:
-    """Return the HTML of a curve's value at a step, with its change since the step before."""
+    """Return the HTML of a curve's value at a step, with its change against the steps before."""
     column = trainer_scalars.describe(curve.columns[0])
-    value, before = trainer_scalars.values(view, column.name, step)
-    return f'<span class="number {column.color}">{number(value)}</span>{delta(value, before)}'
+    change = recent_change(*trainer_scalars.values(view, column.name, step))
+    return f'<span class="number {column.color}">{number(change.value)}</span>{change.html}'
 
 
-def subtitle(
-    view: RunView, curve: Curve, display: Display, smoothing: float, distribution: ValueDistribution
-) -> str:
-    """Return the text after the title: statistic, band, unit, smoothing, and steps per point."""
+def subtitle(view: RunView, curve: Curve, display: Display, smoothing: float, band: str, note: str) -> str:
+    """Return what is drawn: statistic, band, unit, smoothing, and steps per point.
+
+    Parameters
+    ----------
+    view : RunView
+    curve : Curve
+    display : Display
+    smoothing : float
+    band : str
+        The band that is drawn; empty for none.
+    note : str
+        What the band's plot says about its values.
+    """
     column = trainer_scalars.describe(curve.columns[0])
-    parts = [_statistic(column) + _band(column, display, distribution)]
+    parts = [_statistic(column) + _band(band, display)]
     if column.unit and column.unit != "reward":
         parts.append(column.unit)
     if smoothing:
         parts.append(tr("smoothed {smooth:g}", smooth=smoothing))
-    if distribution.note:
-        parts.append(distribution.note)
+    if note:
+        parts.append(note)
     if display.zero_shift:
         parts.append(tr("minus its first step"))
     if curve.log:
@@ -82,28 +126,20 @@ def _statistic(column: column_info.ColumnInfo) -> str:
     return column.detail.removeprefix("mean ") or ("pooled" if column.level == "step" else "mean")
 
 
-def _band(column: column_info.ColumnInfo, display: Display, distribution: ValueDistribution) -> str:
-    """Return what is drawn around the line; empty if there is nothing."""
-    if trainer_scalars.scalar_of(column.name) is not None or column.level == "step":
-        return ""
-    if display.band == "std":
+def _band(band: str, display: Display) -> str:
+    """Return the words for a band; empty if there is none."""
+    if band == "std":
         scale = display.variance_scale
         return " ± 1σ" if scale == 1 else f" ± {scale:g}σ"
-    if display.band in DISTRIBUTION_BANDS and not distribution.pane:
-        return ""
-    return f", {_BANDS[display.band]}" if display.band in _BANDS else ""
+    if band == "se":
+        return f" {_BANDS[band]}"
+    return f", {_BANDS[band]}" if band in _BANDS else ""
 
 
 def _steps_per_point(view: RunView, column: str) -> int:
     snapshot, scalar = view.snapshot, trainer_scalars.scalar_of(column)
     steps = snapshot.steps.values if scalar is None else snapshot.scalars.series(scalar).steps
     return series.bucket_size(len(steps))
-
-
-def _parts_html(drawn: str) -> str:
-    """Return a subtitle in parts that are shown whole or not at all."""
-    first, *rest = (safe_text(part) for part in drawn.split(", "))
-    return f"<span>{first}</span>" + "".join(f"<span>, {part}</span>" for part in rest)
 
 
 def curve_export(
@@ -169,8 +205,11 @@ class CurveCard:
         self._axis = chosen_axis(context.snapshot, context.selection.align)
         self._sent: dict[str, series.Points | None] = dict.fromkeys(curve.columns)
         # Steps and samples are whole numbers.
-        self.plot = CurvePlot(curve, self._window, whole_numbers=context.selection.align != TIME)
-        self.plot.figure.on_event(Tap, lambda event: self.context.choose_step(self._axis.nearest(event.x)))
+        whole = context.selection.align != TIME
+        self.plot = CurvePlot(curve, self._window, whole_numbers=whole, tips=window is None)
+        self.plot.figure.on_event(Tap, self._on_tap)
+        self.plot.figure.on_event(DoubleTap, self._on_double_tap)
+        self._before_tap: dict[str, Any] = {}
         self.overlay = OverlayCurves(context, self.plot.figure, curve.columns[0])
         self._pane = pn.pane.Bokeh(
             self.plot.figure,
@@ -179,9 +218,7 @@ class CurveCard:
             margin=(0, 4, 0, 4),
             stylesheets=HEIGHTS,
         )
-        self._distribution = ValueDistribution(
-            context, curve.columns[0], self.plot.sources[curve.columns[0]], HEIGHT
-        )
+        self._distribution = ValueDistribution(context, self.plot)
         scale = tr("Linear scale") if curve.log else tr("Log scale")
         self.head = CardHead(
             context,
@@ -219,13 +256,15 @@ class CurveCard:
                 selection.smooth,
                 log=self.curve.log,
             )
-            series.update_source(source, points, self._sent[column])
+            # Without smoothing the raw values are those of the line, and are not sent twice.
+            left_out = () if selection.smooth else ("raw",)
+            series.update_source(source, points, self._sent[column], left_out)
             self._sent[column] = points
         self.plot.show_markers(len(self._points()["x"]))
         self.plot.show_run(on=self._run_visible, smoothed=selection.smooth > 0)
         self.overlay.draw()
+        self._distribution.draw(self._view)
         self.fit()
-        self._distribution.draw(self._view.snapshot)
         self.shade()
         if self.card[1] is not self.pane:
             self.card[1] = self.pane
@@ -235,6 +274,24 @@ class CurveCard:
     def pane(self) -> Any:
         """The pane that is shown: of the distribution if there is one, else of the curve."""
         return self._distribution.pane or self._pane
+
+    @property
+    def band(self) -> str:
+        """The band that is drawn around the line or in its place; empty for none."""
+        column = self.curve.columns[0]
+        if trainer_scalars.scalar_of(column) is not None:
+            return ""
+        band = series.band_of(self._view, column, self.context.display.band)
+        return self._distribution.kind if band in ("density", "ridge") else band
+
+    @property
+    def lines(self) -> list[Any]:
+        """The renderers of all lines."""
+        return [*self.plot.lines, *self.overlay.renderers]
+
+    def follow(self, lines: list[Any]) -> None:
+        """Let the axis show all steps of these lines."""
+        self._window.follow(lines)
 
     @property
     def is_whole(self) -> bool:
@@ -254,7 +311,8 @@ class CurveCard:
             for _, points in self.overlay.visible_lines
             if len(points["x"])
         ]
-        axis = fit_axis([*lines, *others], log=self.curve.log)
+        least = LEAST_SPAN.get(trainer_scalars.describe(self.curve.columns[0]).unit, 0.0)
+        axis = self._distribution.axis(least) or fit_axis([*lines, *others], log=self.curve.log, least=least)
         if axis is not None:
             self.plot.fit(axis, drawn)
 
@@ -265,28 +323,33 @@ class CurveCard:
         points = self._points()
         if step is None or not len(self._axis.positions):
             self.plot.move_cursor(None)
-            self._write_head(-1)
+            self._write_value(-1)
             return
         x = float(self._axis.positions_of(np.array([step]))[0])
         if not len(points["x"]):
             self.plot.move_cursor(x)
-            self._write_head(-1)
+            self._write_value(-1)
             return
         point = max(0, int(np.searchsorted(points["x"], x, side="right")) - 1)
         self.plot.move_cursor(x, (points["x"][point], points["y"][point]))
-        self._write_head(step)
+        self._write_value(step)
 
     def shade(self) -> None:
         """Shade the steps of the opened finding behind the curve, else those of the curve's own finding."""
-        own = (self.context.shaded_by_column.get(column) for column in self.curve.columns)
-        marked = self.context.shaded_steps or next((steps for steps in own if steps is not None), None)
+        marked = self._marked
         if marked is not None:
             self.plot.shading.restyle(marked.color, self.context.selection.dark)
         self.plot.shading.draw(self._axis, marked.steps if marked is not None else ())
         opened = self.context.shaded_steps
         own_finding = opened is not None and opened.column in self.curve.columns
         self.card.css_classes = [*_CLASSES, "rl-of-finding"] if own_finding else _CLASSES
-        self._distribution.shade(self._axis, marked)
+        self._write_head()
+
+    @property
+    def _marked(self) -> MarkedSteps | None:
+        """The steps to shade; None for none."""
+        own = (self.context.shaded_by_column.get(column) for column in self.curve.columns)
+        return self.context.shaded_steps or next((steps for steps in own if steps is not None), None)
 
     def restyle(self) -> None:
         """Apply the colours of the dark or light theme."""
@@ -302,7 +365,9 @@ class CurveCard:
             return None
         name, visible = self._view.snapshot.name, self._run_visible
         lines = [
-            PlotLine(name, column, points) for column, points in self._sent.items() if points and visible
+            PlotLine(name, column, points, series.band_of(self._view, column, self.context.display.band))
+            for column, points in self._sent.items()
+            if points and visible
         ]
         return curve_export(
             self.context, self.curve.title, self._subtitle(), lines, self.overlay, self._distribution
@@ -311,15 +376,31 @@ class CurveCard:
     def _points(self) -> series.Points:
         return self._sent[self.curve.columns[0]] or empty_points()
 
-    def _write_head(self, step: int) -> None:
-        self.head.param.update(
-            head=head_html(self._view, self.curve, self._subtitle()),
-            value=value_html(self._view, self.curve, step),
-        )
+    def _write_head(self) -> None:
+        self.head.head = head_html(self._view, self.curve, self._subtitle(), self.band, self._marked)
+
+    def _write_value(self, step: int) -> None:
+        self.head.value = value_html(self._view, self.curve, step)
 
     def _subtitle(self) -> str:
-        smoothing = self.context.selection.smooth
-        return subtitle(self._view, self.curve, self.context.display, smoothing, self._distribution)
+        smoothing, note = self.context.selection.smooth, self._distribution.note
+        return subtitle(self._view, self.curve, self.context.display, smoothing, self.band, note)
+
+    def _on_tap(self, event: Any) -> None:
+        """Select the step; with Shift, also filter the grid by the values of the density at this place."""
+        selection = self.context.selection
+        self._before_tap = {name: getattr(selection, name) for name in ("step", "follow", "uid", "token")}
+        step = self._axis.nearest(event.x)
+        shift = bool(event.modifiers and event.modifiers["shift"])
+        within = self._distribution.range_at(event.x, event.y) if shift else None
+        if within is not None:
+            self.context.choose_range(step, within.text)
+        else:
+            self.context.choose_step(step)
+
+    def _on_double_tap(self, _: Any) -> None:
+        """Take back the step that the first click selected: a double click only shows all steps again."""
+        self.context.selection.param.update(**self._before_tap)
 
     def _change_scale(self) -> None:
         selection, key = self.context.selection, self.curve.key

@@ -43,8 +43,14 @@ class CurveWindow(param.Parameterized):
 
     def __init__(self, **params: Any) -> None:
         super().__init__(**params)
-        self.x_range = DataRange1d(range_padding=0.01)
+        # One step stands in the middle of an axis with one tick.
+        self.x_range = DataRange1d(range_padding=0.01, default_span=1.0)
         self.parts = PlotParts()
+
+    def follow(self, lines: list[Any]) -> None:
+        """Let the axis show all steps of these lines; an image has room for further steps, so it is none."""
+        if lines != self.x_range.renderers:
+            self.x_range.renderers = lines
 
     def watch(self, plot: Any, tool: BoxZoomTool) -> None:
         """Follow the zooms of one card's plot."""
@@ -90,15 +96,17 @@ class CurvePlot:
         The steps that the plots of a page show together.
     whole_numbers : bool
         Whether the x axis counts steps or samples, which have no fractions.
+    tips : bool
+        Whether a tooltip has the values at the mouse, for a page where no head shows them.
     """
 
-    def __init__(self, curve: Curve, window: CurveWindow, *, whole_numbers: bool) -> None:
+    def __init__(self, curve: Curve, window: CurveWindow, *, whole_numbers: bool, tips: bool = False) -> None:
         self.curve = curve
         parts = window.parts
         self.sources = {column: parts.source(empty_points(), name=column) for column in curve.columns}
         self._window = window
         self._run_visible = True
-        self._several_runs, self._dark = False, True
+        self._several_runs, self._dark, self._over_density = False, True, False
         self._dot = parts.source({"x": [], "y": []})
         self._glyphs: list[tuple[str, str, Any]] = []  # kind, column, renderer
         self.value_range = Range1d(start=0.1, end=1.0)
@@ -122,13 +130,19 @@ class CurvePlot:
         if any(trainer_scalars.scalar_of(column) is None for column in curve.columns[1:]):
             # The head compares with the trainer log. Inside the plot a legend would hide the lines.
             self.figure.add_layout(_legend(items), "above")
+        self._hover = HoverTool(mode="vline", renderers=self.lines, line_policy="nearest") if tips else None
         self._add_tools()
+
+    @property
+    def lines(self) -> list[Any]:
+        """The renderers of the run's lines, the first column's first."""
+        return [renderer for kind, _, renderer in self._glyphs if kind == "line"]
 
     # -- drawing ---------------------------------------------------------------------------------
 
     def show_tips(self, tips: list[tuple[str, str]]) -> None:
         """Set the rows of the hover tooltip."""
-        if self._hover.tooltips != tips:
+        if self._hover is not None and self._hover.tooltips != tips:
             self._hover.tooltips = tips
 
     def show_markers(self, points: int) -> None:
@@ -148,6 +162,12 @@ class CurvePlot:
             if kind == "raw" or self._run_visible != on:
                 renderer.visible = on and (kind != "raw" or smoothed)
         self._run_visible = on
+
+    def show_over(self, *, density: bool) -> None:
+        """Colour the first line for its background: a heatmap of its own colour, or the plain card."""
+        if density != self._over_density:
+            self._over_density = density
+            self.restyle(dark=self._dark, several_runs=self._several_runs)
 
     def fit(self, axis: tuple[float, float], shown: dict[str, series.Points]) -> None:
         """Set the ends of the value axis, and fade each band that fills the plot.
@@ -183,6 +203,7 @@ class CurvePlot:
         colors = theme.palette(dark)
         theme.restyle(self.figure, dark)
         self._cursor_line.line_color = colors["muted"]
+        self._window.parts.crosshair.line_color = colors["text"]
         for kind, column, renderer in self._glyphs:
             color = self._color(column)
             if kind == "band":
@@ -221,10 +242,9 @@ class CurvePlot:
             self._glyphs += [("raw", column, raw) for raw in add_glyphs(self.figure, source, line)]
 
     def _add_tools(self) -> None:
-        first = next(renderer for kind, _, renderer in self._glyphs if kind == "line")
-        self._hover = HoverTool(mode="vline", renderers=[first], line_policy="nearest")
-        zoom = self._window.parts.zoom_tool()
-        self.figure.add_tools(self._hover, zoom)
+        parts = self._window.parts
+        zoom = parts.zoom_tool()
+        self.figure.add_tools(*[self._hover] if self._hover else [], parts.crosshair_tool(), zoom)
         self._window.watch(self.figure, zoom)
         self.figure.js_on_event(DoubleTap, self._window.parts.reset)
 
@@ -234,7 +254,9 @@ class CurvePlot:
     def _color(self, column: str) -> str:
         """Return the colour of a column's glyphs in the current theme."""
         first, name = column == self.curve.columns[0], trainer_scalars.describe(column).color
-        if first and self._several_runs:
+        if first and self._over_density:
+            name = "text"
+        elif first and self._several_runs:
             name = "policy"
         elif not first and trainer_scalars.scalar_of(column) is not None:
             name = "text"  # drawn over the column that it equals

@@ -105,6 +105,12 @@ def show_curve(context: Context, column: str) -> None:
     context.reveal(column)
 
 
+def without_last_curve(context: Context) -> list[str]:
+    """Return the chosen curves without the last one, which `show_curve` has added; empty for the defaults."""
+    rest = context.selection.curves[:-1]
+    return [] if rest == _default_names(context) else rest
+
+
 def _curve(name: str, context: Context) -> Curve:
     view = context.view
     columns = tuple(c for c in _REWARDS if view.has(c)) if name == "reward" else (name,)

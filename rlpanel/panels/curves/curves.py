@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
 import panel as pn
+import param
 from panel.viewable import Viewer
 
+from rlpanel.board_url import STEP, TIME
+from rlpanel.display_settings import BANDS
+from rlpanel.number_text import number
+from rlpanel.panels.curves.curve_bar import CurveBar
 from rlpanel.panels.curves.curve_card import CurveCard
 from rlpanel.panels.curves.curve_plot import CurveWindow
 from rlpanel.panels.curves.curve_selection import Curve, curves_of
-from rlpanel.panels.curves.run_legend import RunLegend
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.store.snapshot.alignment import alignment_of, chosen_axis
 from rlpanel.store.snapshot.run_view import RunView
+
+#: Number of steps on either side of the selected one that the button shows.
+_AROUND = 10
+#: Band → its label; a card without a band has none.
+BAND_LABELS = {band: label for label, band in BANDS.items() if band not in ("auto", "none")}
 
 
 class Curves(Viewer):
-    """The row of curve cards, with the legend of runs above it.
+    """The row of curve cards, with their bar above it.
 
     Parameters
     ----------
@@ -31,8 +44,10 @@ class Curves(Viewer):
         Whether the caller creates the cards by `card_steps`.
     """
 
-    def __init__(self, context: Context, *, linked: bool = True, lazy: bool = False) -> None:
-        super().__init__()
+    active = param.Boolean(default=True, doc="Whether the curves are in sight; nothing is drawn while not.")
+
+    def __init__(self, context: Context, *, linked: bool = True, lazy: bool = False, **params: Any) -> None:
+        super().__init__(**params)
         self.context = context
         self._linked = linked
         self._building = lazy  # whether the steps of `card_steps` are not done
@@ -47,8 +62,8 @@ class Curves(Viewer):
             css_classes=["rl-curves"],
             stylesheets=[read_assets("panels/curves/curve_row.css")],
         )
-        self._legend = RunLegend(context)
-        self._column = pn.Column(self._legend, self.row, sizing_mode="stretch_width", margin=0)
+        self._bar = CurveBar(context, self._zoom_in)
+        self._column = pn.Column(self._bar, self.row, sizing_mode="stretch_width", margin=0)
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, ["view"])
         context.param.watch(self._on_overlay, ["overlays", "hidden_runs"])
@@ -60,7 +75,8 @@ class Curves(Viewer):
         context.param.watch(self._reveal, ["revealed_column"])
         selection.param.watch(self._restyle, ["dark"])
         display.param.watch(self._update_cards, ["kl_estimator", "per_sequence"])
-        display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift", "log_values"])
+        display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift"])
+        self.param.watch(self._on_active, "active")
         self._update_cards()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -69,7 +85,8 @@ class Curves(Viewer):
     def card_steps(self) -> Iterator[Callable[[], None]]:
         """Yield the steps that create the cards: one for each card, since a card takes long."""
         for curve in curves_of(self.context):
-            yield partial(self._create_card, curve)
+            if self.active:
+                yield partial(self._create_card, curve)
         yield self._finish_building
 
     def _finish_building(self) -> None:
@@ -85,7 +102,7 @@ class Curves(Viewer):
 
     def _update_cards(self, *_: object) -> None:
         """Keep the cards that are still wanted and create the missing ones, unless steps create them."""
-        if self._building:
+        if self._building or not self.active:
             return
         curves = curves_of(self.context)
         for curve in curves:
@@ -100,7 +117,7 @@ class Curves(Viewer):
     def _on_snapshot(self, event: Any) -> None:
         if event.old.snapshot.name != event.new.snapshot.name:
             self._discard_cards()
-            self._building = True
+            self._building = self.active
             for step in self.card_steps():
                 self.context.draw_later(step)
         else:
@@ -113,6 +130,7 @@ class Curves(Viewer):
     def _discard_cards(self) -> None:
         """Let all cards be created again: a zoom of another run or axis has no meaning."""
         self.cards, self._window = {}, self._new_window()
+        self._bar.zoom = ""
 
     def _new_window(self) -> CurveWindow:
         window = CurveWindow()
@@ -127,12 +145,62 @@ class Curves(Viewer):
         with theme.hold_changes():
             for card in self.cards.values():
                 card.fit()
+            self._bar.zoom = self._zoom_text()
+
+    def _zoom_text(self) -> str:
+        """Return the range of the zoom; empty if all steps are shown."""
+        if self._window.zoomed is None:
+            return ""
+        alignment = alignment_of(self.context.snapshot, self.context.selection.align)
+        start, end = self._window.zoomed
+        if alignment == TIME:
+            return tr("hours {first}–{last}", first=number(start), last=number(end))
+        first, last = math.ceil(start), math.floor(end)
+        if alignment == STEP:
+            steps = self.context.snapshot.steps.values
+            return tr("steps {first}–{last}", first=max(first, steps[0]), last=min(last, steps[-1]))
+        return tr("samples {first:,}–{last:,}", first=max(first, 0), last=last)
+
+    def _zoom_in(self) -> None:
+        """Show the steps around the selected one."""
+        selection = self.context.selection
+        axis, step = chosen_axis(self.context.snapshot, selection.align), selection.step
+        if step is None or not len(axis.steps):
+            return
+        at = int(np.searchsorted(axis.steps, step))
+        near = axis.positions[max(0, at - _AROUND) : at + _AROUND + 1]
+        if near[-1] > near[0]:
+            self._bar.zoom_to(float(near[0]), float(near[-1]))
+
+    def _follow(self) -> None:
+        """Let the common axis follow the lines of the cards, and describe the bands that they show.
+
+        The browser must have the cards: the axis refers to parts of their figures.
+        """
+        cards = self.cards.values()
+        for card in cards:
+            card.follow([line for each in (cards if self._linked else [card]) for line in each.lines])
+        by_band: dict[str, list[str]] = {}
+        for card in cards:
+            if card.band in BAND_LABELS:
+                by_band.setdefault(tr(BAND_LABELS[card.band]), []).append(card.curve.title)
+        several = len(by_band) > 1
+        self._bar.said = " · ".join(
+            f"{', '.join(titles)}: {band}" if several else band for band, titles in by_band.items()
+        )
+
+    def _on_active(self, *_: object) -> None:
+        self._update_cards()
+        self._move_cursors()
 
     def _redraw(self, *_: object) -> None:
+        if not self.active:
+            return
         self._drawn = self.context.view
         with theme.hold_changes():
             for card in self.cards.values():
                 card.draw()
+            self._follow()
 
     def _on_overlay(self, event: Any) -> None:
         if event.name == "hidden_runs" or bool(event.old) != bool(event.new):
@@ -143,6 +211,7 @@ class Curves(Viewer):
             for card in self.cards.values():
                 card.overlay.draw()
                 card.fit()
+            self._follow()
 
     def _move_cursors(self, *_: object) -> None:
         if not self._building and self._drawn is not self.context.view:
@@ -160,7 +229,7 @@ class Curves(Viewer):
         """Scroll to the card of the revealed column."""
         shown = [columns[0] for columns, _ in self.cards]
         if self.context.revealed_column in shown:
-            self._legend.scroll_to(shown.index(self.context.revealed_column), len(shown))
+            self._bar.scroll_to(shown.index(self.context.revealed_column), len(shown))
 
     def _restyle(self, *_: object) -> None:
         with theme.hold_changes():

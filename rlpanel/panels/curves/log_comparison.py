@@ -153,15 +153,11 @@ class LogComparison:
     @property
     def html(self) -> str:
         """The comparison as a short HTML label for the card's head, with the details as its tooltip."""
-        long, short = {
-            "equal": (tr("matches trainer log"), "✓"),
-            "differs": (
-                tr("differs from trainer log by {largest}", largest=number(self.largest)),
-                tr("≠ log"),
-            ),
-            "not comparable": (tr("trainer log: not comparable"), tr("log?")),
+        label = {
+            "equal": tr("matches trainer log"),
+            "differs": tr("differs from trainer log by {largest}", largest=number(self.largest)),
+            "not comparable": tr("trainer log: not comparable"),
         }[self.verdict]
-        label = f'<span class="long">{long}</span><span class="short">{short}</span>'
         return f'<span class="unit log" title="{safe_text(self.tip)}">{label}</span>'
 
     @property

@@ -77,6 +77,11 @@ class OverlayCurves:
             (other, self._sent[other.key][1]) for other in self._context.overlays if other.key in self._sent
         ]
 
+    @property
+    def renderers(self) -> list[Any]:
+        """The renderer of the lines; none as long as there were no overlay runs."""
+        return [] if self._lines is None else [self._lines]
+
     def _patch(self, wanted: dict[str, tuple[str, series.Points]]) -> None:
         """Send the lines of the runs whose points changed."""
         changed = [

@@ -56,27 +56,20 @@ def points(view: RunView, curve: str, display: Display) -> series.Points:
     """Return the points of a column or scalar; a scalar has no band."""
     scalar = scalar_of(curve)
     if scalar is None:
-        return series.curve(view, curve, display)
+        return series.curve(view, curve, display, series.band_of(view, curve, display.band))
     logged = view.snapshot.scalars.series(scalar)
     return series.points_without_band(logged.steps, logged.values, display)
 
 
-def values(view: RunView, curve: str, step: int) -> tuple[float, float]:
-    """Return a curve's value at a step and at the step before; NaN if there is no value."""
+def values(view: RunView, curve: str, step: int) -> tuple[np.ndarray, int]:
+    """Return a curve's values, and the position of a step in them; -1 if the step has no value."""
     scalar = scalar_of(curve)
     if scalar is None:
-        means = view.step_values(curve)
-        position = view.snapshot.steps.position(step)
-    else:
-        logged = view.snapshot.scalars.series(scalar)
-        means = logged.values
-        position = int(np.searchsorted(logged.steps, step))
-        position = position if position < len(means) and logged.steps[position] == step else -1
-    nan = float("nan")
-    return (
-        float(means[position]) if position >= 0 else nan,
-        float(means[position - 1]) if position > 0 else nan,
-    )
+        return view.step_values(curve), view.snapshot.steps.position(step)
+    logged = view.snapshot.scalars.series(scalar)
+    position = int(np.searchsorted(logged.steps, step))
+    found = position < len(logged.steps) and logged.steps[position] == step
+    return logged.values, position if found else -1
 
 
 def resolve(view: RunView, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from rlpanel.analysis.difference import ContrastSide
 from rlpanel.errors import FilterError, SettingError
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.store.query.filter import Filter
 from rlpanel.store.query.filter_columns import FilterScope
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -25,6 +27,8 @@ CHOICES = {
 }
 #: Number of steps of a range by default.
 USUAL_STEPS = 10
+#: Most steps after the onset of a finding, and before it, that are compared.
+FINDING_STEPS = 5
 
 _RANGE = re.compile(r"\s*(\d+)\s*(?:[-–:]\s*(\d+)\s*)?")
 
@@ -66,6 +70,36 @@ def parse_range(text: str) -> tuple[int, int]:
         raise SettingError(tr("{text!r} is not a range of steps: write 7 or 3–9", text=text.strip()[:40]))
     first, last = int(found[1]), int(found[2] or found[1])
     return min(first, last), max(first, last)
+
+
+class FindingRanges(NamedTuple):
+    """First and last step of the two sets that a finding compares.
+
+    Attributes
+    ----------
+    after, before : (int, int)
+        The first affected steps, and as many right before them.
+    """
+
+    after: tuple[int, int]
+    before: tuple[int, int]
+
+
+def ranges_of(found: MarkedSteps, snapshot: Snapshot) -> FindingRanges | None:
+    """Return the steps after the onset of a finding and those before it; None if there are none before."""
+    steps = snapshot.steps.values
+    if not found.steps or steps[0] >= found.steps[0]:
+        return None
+    onset = int(np.searchsorted(steps, found.steps[0]))
+    affected = int(np.searchsorted(steps, found.steps[-1], side="right")) - onset
+    count = max(min(FINDING_STEPS, onset, affected), 1)
+    after, before = steps[onset : onset + count], steps[onset - count : onset]
+    return FindingRanges((int(after[0]), int(after[-1])), (int(before[0]), int(before[-1])))
+
+
+def range_text(bounds: tuple[int, int]) -> str:
+    """Return a range of steps as `parse_range` reads it."""
+    return str(bounds[0]) if bounds[0] == bounds[1] else f"{bounds[0]}–{bounds[1]}"
 
 
 def usual_ranges(snapshot: Snapshot) -> tuple[str, str]:

@@ -21,6 +21,8 @@ from rlpanel.panels.explain.contrast_sides import (
     RUNS,
     STEPS,
     Sides,
+    range_text,
+    ranges_of,
     sides_of,
     usual_ranges,
 )
@@ -44,11 +46,18 @@ from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.texts.shorten import marked_line
 
+#: Number of rows that are shown at first.
+FIRST_ROWS = 8
+
 
 class ContrastView(Viewer):
     """Choice of the sets, progress, plot and rows."""
 
     active = param.Boolean(default=False, doc="Whether the view is visible; nothing is compared before.")
+    asked = param.Parameter(
+        default=(),
+        doc="Compared sets: choice and two ranges; empty: those of the opened finding, else steps.",
+    )
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
@@ -58,7 +67,7 @@ class ContrastView(Viewer):
         self._key: tuple[object, ...] = ()
         #: Filter that a click on a row set; it must not change the compared sets.
         self._own_filter: str | None = None
-        self._updating = self._opened = False
+        self._updating = self._is_whole = False
         self._work: BackgroundTask[Contrast] = BackgroundTask(self._show, context.threads.views)
         self._choice = select_field("contrast-choice", tr("What to contrast"), 220)
         self._choice.param.update(options={tr(label): key for label, key in CHOICES.items()}, value=STEPS)
@@ -71,6 +80,7 @@ class ContrastView(Viewer):
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-contrast-stop"])
         self._note = note_pane("rl-contrast-note")
         self._rows = LinkRows(self._pick, "rl-contrast-rows")
+        self._all = button("", self._show_all, visible=False, css_classes=["rl-contrast-all"])
         self._plot = RowsPlot(self._rows, "rl-contrast-plot", self._element)
         self._column = pn.Column(
             pn.FlexBox(
@@ -78,8 +88,9 @@ class ContrastView(Viewer):
                 margin=(6, 10, 0, 10), gap="4px",
             ),
             self._note,
-            self._plot,
             self._rows,
+            self._all,
+            self._plot,
             sizing_mode="stretch_width",
             margin=0,
         )  # fmt: skip
@@ -89,9 +100,11 @@ class ContrastView(Viewer):
         self._against.param.watch(self._on_run, "value")
         context.param.watch(self._draw, ["index", "filtered_uids", "other_run"])
         context.param.watch(self._list_runs, "runs")
+        context.param.watch(self._on_asked, "shaded_steps")
         context.selection.param.watch(self._draw, ["step", "split"])
         context.selection.param.watch(self._plot.update, "dark")
         self.param.watch(self._on_active, "active")
+        self.param.watch(self._on_asked, "asked")
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
@@ -104,18 +117,33 @@ class ContrastView(Viewer):
             self._work.stop()
             if self._found is None or not self._found.complete:
                 self._key = ()
-        elif self._opened:
-            self._list_runs()
-            self._draw()
         else:
-            self._opened = True
-            self._on_choice()
+            self._on_asked()
 
     def _on_choice(self, *_: Any) -> None:
-        """Show the fields of the chosen sets, with the usual ranges."""
-        choice = self._choice.value
-        a, b = usual_ranges(self.context.snapshot) if choice == RANGES else ("", "")
+        """Compare other sets, with the usual ranges."""
+        if not self._updating:
+            choice = self._choice.value
+            self.asked = (choice, *(usual_ranges(self.context.snapshot) if choice == RANGES else ()))
+
+    def _wanted(self) -> tuple[str, str, str]:
+        """Return the choice of the sets, and the two ranges."""
+        context, (choice, a, b) = self.context, (*self.asked, "", "", "")[:3]
+        if choice in CHOICES.values():
+            return choice, a, b
+        found = context.shaded_steps
+        ranges = ranges_of(found, context.snapshot) if found is not None else None
+        if ranges is None:
+            return STEPS, "", ""
+        return RANGES, range_text(ranges.after), range_text(ranges.before)
+
+    def _on_asked(self, *_: Any) -> None:
+        """Show the fields of the wanted sets, and compare these."""
+        if not self.active:
+            return
+        choice, a, b = self._wanted()
         self._updating = True
+        self._choice.value = choice
         placeholder = tr("the step before") if choice == STEPS else tr("all steps")
         self._a.param.update(visible=choice in (RANGES, RUNS), value=a, placeholder=tr("all steps"))
         self._b.param.update(visible=choice != FILTERED, value=b, placeholder=placeholder)
@@ -148,7 +176,7 @@ class ContrastView(Viewer):
 
     def _on_range(self, *_: Any) -> None:
         if not self._updating:
-            self._draw()
+            self.asked = (self._choice.value, self._a.value or "", self._b.value or "")
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -183,6 +211,7 @@ class ContrastView(Viewer):
             self._key = ()
         self._stop.visible = False
         self._say(f"{text[:1].upper()}{text[1:]}.")
+        self._all.visible = False
         self._rows.param.update(rows=[], titles=[])
         self._plot.update()
 
@@ -193,22 +222,63 @@ class ContrastView(Viewer):
         if self._found is not None:
             self._say(tr("{summary} Stopped before all texts were read.", summary=_summary(self._found)))
 
-    def _say(self, text: str) -> None:
-        self._note.html = f"<p>{safe_text(text)}</p>"
+    def _say(self, *texts: str) -> None:
+        self._note.html = "".join(f"<p>{safe_text(text)}</p>" for text in texts if text)
 
     def _show(self, found: Contrast) -> None:
         """Show a partial or the complete result."""
         before, self._found = self._found, found
         self._stop.visible = not found.complete
-        self._say(_summary(found))
+        self._say(self._lead(found), _summary(found))
         if before is None or before.differences != found.differences or before.a is not found.a:
-            rows = [_row(str(at), difference) for at, difference in enumerate(found.differences)]
-            titles = ["", tr("effect"), "", tr("first"), tr("second"), "±"]
-            self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
-            self._plot.update()
+            self._is_whole = False
+            self._show_rows()
+
+    def _show_all(self, *_: Any) -> None:
+        self._is_whole = True
+        self._show_rows()
+
+    def _show_rows(self) -> None:
+        """Show the largest differences, or all."""
+        found = self._found
+        if found is None:
+            return
+        order = self._order(found)
+        rows = [_row(str(at), found.differences[at]) for at in order]
+        shown = rows if self._is_whole else rows[:FIRST_ROWS]
+        ranges = (self._a.value, self._b.value) if self._choice.value == RANGES else ("", "")
+        titles = ["", tr("effect"), "", ranges[0] or tr("first"), ranges[1] or tr("second"), "±"]
+        self._rows.param.update(titles=titles if rows else [], rows=shown, chosen="")
+        self._all.param.update(
+            label=tr("Show all {count:,} differences", count=len(rows)), visible=len(shown) < len(rows)
+        )
+        self._plot.update()
+
+    def _order(self, found: Contrast) -> list[int]:
+        """Return the positions of the differences: that of the opened finding's number first."""
+        marked = self.context.shaded_steps
+        column = marked.column if marked is not None else ""
+        return sorted(
+            range(len(found.differences)),
+            key=lambda at: (found.differences[at].kind, found.differences[at].name) != ("number", column),
+        )
+
+    def _lead(self, found: Contrast) -> str:
+        """Return the largest differences as a sentence; empty while there are none."""
+        first = [found.differences[at] for at in self._order(found)[:3]]
+        if not first:
+            return ""
+        texts = [
+            tr("{label} {value} against {other}", label=_words(each), value=value, other=other)
+            for each in first
+            for value, other in [_levels(each)]
+        ]
+        return tr("Most different: {differences}.", differences="; ".join(texts))
 
     def _element(self) -> Any:
-        differences = self._found.differences if self._found is not None else ()
+        found = self._found
+        differences = [found.differences[at] for at in self._order(found)] if found is not None else []
+        differences = differences if self._is_whole else differences[:FIRST_ROWS]
         labels = [well_formed(marked_line(label_of(difference), LABEL_CHARS)) for difference in differences]
         effects = np.array([difference.tested.effect for difference in differences])
         errors = np.array([difference.tested.error for difference in differences])
@@ -260,10 +330,22 @@ def _summary(found: Contrast) -> str:
     return text
 
 
+def _words(difference: Difference) -> str:
+    """Return a difference's feature in words, without its unit."""
+    return describe(difference.name).label if difference.kind == "number" else label_of(difference)
+
+
+def _levels(difference: Difference) -> list[str]:
+    """Return the means, or the shares, of the two sets as texts."""
+    tested = difference.tested
+    if difference.kind in ("number", "script"):
+        return [number(tested.a), number(tested.b)]
+    return [f"{tested.a:.1%}", f"{tested.b:.1%}"]
+
+
 def _row(key: str, difference: Difference) -> dict[str, Any]:
     tested = difference.tested
-    is_mean = difference.kind in ("number", "script")
-    values = [number(tested.a), number(tested.b)] if is_mean else [f"{tested.a:.1%}", f"{tested.b:.1%}"]
+    values = _levels(difference)
     first = tr("{count_a:,} of {size_a:,}", count_a=difference.count_a, size_a=difference.size_a)
     second = tr("{count_b:,} of {size_b:,}", count_b=difference.count_b, size_b=difference.size_b)
     tip = tr(

@@ -28,6 +28,7 @@ class ScatterView(Viewer):
     """Choice of two columns, and the plot; samples that pass the grid's filter are filled."""
 
     active = param.Boolean(default=False, doc="Whether the view is visible; nothing is drawn before.")
+    asked = param.Parameter(default=(), doc="The columns of the two axes; empty: the usual ones.")
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
@@ -54,14 +55,14 @@ class ScatterView(Viewer):
         watch_step(context, self._draw)
         context.param.watch(self._draw, ["index", "filtered_uids"])
         context.selection.param.watch(self._draw, "dark")
-        self.param.watch(self._draw, "active")
+        self.param.watch(self._draw, ["active", "asked"])
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
 
     def _on_choice(self, *_: Any) -> None:
         if not self._updating:
-            self._draw()
+            self.asked = (self._x.value or "", self._y.value or "")
 
     def _draw(self, *_: Any) -> None:
         context, step = self.context, self.context.selection.step
@@ -100,8 +101,9 @@ class ScatterView(Viewer):
         options = {describe(name).axis: name for name in columns}
         names = list(options.values())
         kl = f"{self.context.display.kl_estimator}_mean"
-        x = next((name for name in (self._x.value, kl, "response_tokens", *names) if name in names), None)
-        y = next((name for name in (self._y.value, "reward", *names[::-1]) if name in names), None)
+        first, second = (*self.asked, "", "")[:2]
+        x = next((name for name in (first, kl, "response_tokens", *names) if name in names), None)
+        y = next((name for name in (second, "reward", *names[::-1]) if name in names), None)
         self._updating = True
         if options != self._x.options or (x, y) != (self._x.value, self._y.value):
             self._x.param.update(options=options, value=x)

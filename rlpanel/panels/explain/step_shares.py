@@ -9,12 +9,19 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.analysis.curve_parts import can_split
-from rlpanel.analysis.step_change import HALF, ChangePart, StepChange, explain_step, sentences
+from rlpanel.analysis.step_change import (
+    HALF,
+    STANDS_OUT,
+    ChangePart,
+    StepChange,
+    explain_step,
+    sentences,
+)
 from rlpanel.analysis.token_change import TokenChange, explain_tokens, token_metric
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import METRICS, describe
 from rlpanel.number_text import number
-from rlpanel.panels.explain.contrast_sides import parse_range
+from rlpanel.panels.explain.contrast_sides import parse_range, ranges_of
 from rlpanel.panels.explain.link_rows import LinkRows, caption, link_row, note_pane, show_samples
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.language.labels import marked, tr
@@ -43,6 +50,9 @@ class StepShares(Viewer):
     """Choice of the number and of the step to compare with, sentences, and rows of shares."""
 
     active = param.Boolean(default=False, doc="Whether the view is visible; nothing is computed before.")
+    asked = param.Parameter(
+        default=(), doc="The number, and the step to compare with; empty: by the opened finding."
+    )
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
@@ -51,18 +61,22 @@ class StepShares(Viewer):
         self._tokens = TokenChange(0, 0)
         self._parts: dict[str, ChangePart] = {}
         self._work: BackgroundTask[TokenChange] = BackgroundTask(self._on_tokens, context.threads.views)
-        self._updating = False
+        self._updating = self._is_whole = False
         self._metric = select_field("explain-metric", tr("Metric"), 280)
         self._since = text_field("explain-since", tr("Compared with step"), tr("the step before"), width=130)
         self._read = button(tr("Read tokens"), self._read_tokens, css_classes=["rl-explain-tokens"])
         self._summary = note_pane("rl-explain-summary")
         self._rows = LinkRows(self._pick, "rl-explain-shares")
+        self._all = button(
+            tr("Show all parts"), self._show_all, visible=False, css_classes=["rl-explain-all"]
+        )
         self._column = pn.Column(
             pn.FlexBox(
                 self._metric, caption(tr("since")), self._since, self._read, margin=(6, 10, 0, 10), gap="4px"
             ),
             self._summary,
             self._rows,
+            self._all,
             sizing_mode="stretch_width",
             margin=0,
         )
@@ -70,14 +84,15 @@ class StepShares(Viewer):
         self._since.param.watch(self._on_choice, "value")
         watch_step(context, self._draw)
         context.param.watch(self._draw, "index")
-        self.param.watch(self._draw, "active")
+        context.param.watch(self._draw, "shaded_steps")
+        self.param.watch(self._draw, ["active", "asked"])
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
 
     def _on_choice(self, *_: Any) -> None:
         if not self._updating:
-            self._draw()
+            self.asked = (self._metric.value or "", (self._since.value or "").strip())
 
     def _draw(self, *_: Any) -> None:
         """Explain the chosen number at the selected step."""
@@ -86,7 +101,8 @@ class StepShares(Viewer):
         if not self.active:
             return
         self._tokens = TokenChange(0, 0)
-        self._list_metrics(context.view)
+        self._is_whole = False
+        self._show_choice(context.view)
         self._change = None
         if context.index is None or step is None or self._metric.value is None:
             self._show(tr("This run has no numbers yet."))
@@ -103,16 +119,25 @@ class StepShares(Viewer):
         text = (self._since.value or "").strip()
         return parse_range(text)[0] if text else None
 
-    def _list_metrics(self, view: RunView) -> None:
-        """Offer the numbers of the run that have shares; the KL is chosen first."""
+    def _show_choice(self, view: RunView) -> None:
+        """Offer the numbers of the run that have shares; the finding's, else the reward, comes first."""
         options = {describe(name).axis: name for name in metrics_with_shares(view)}
+        found, (metric, since) = self.context.shaded_steps, (*self.asked, "", "")[:2]
+        ranges = ranges_of(found, view.snapshot) if found is not None else None
+        if not self.asked and found is not None and ranges and self.context.selection.step in found.steps:
+            since = str(ranges.before[1])
         kl = f"{self.context.display.kl_estimator}_mean"
-        wanted = (self._metric.value, kl, "reward", *options.values())
+        wanted = (metric, found.column if found is not None else "", "reward", kl, *options.values())
         value = next((name for name in wanted if name in options.values()), None)
         self._updating = True
         if options != self._metric.options or value != self._metric.value:
             self._metric.param.update(options=options, value=value)
+        self._since.value = since
         self._updating = False
+
+    def _show_all(self, *_: Any) -> None:
+        self._is_whole = True
+        self._show()
 
     def _read_tokens(self, *_: Any) -> None:
         """Read the tokens of both steps in the background, or stop that."""
@@ -139,9 +164,10 @@ class StepShares(Viewer):
         self._read.label = tr("Stop") if reading else tr("Read tokens")
         if change is None:
             self._summary.html = note_html(problem)
-            self._rows.rows = []
+            self._rows.rows, self._all.visible = [], False
             return
-        texts = [_headline(change), *sentences(change)]
+        headline = _headline(change)
+        texts = [f"{headline[:1].upper()}{headline[1:]}", *sentences(change)]
         if reading:
             texts.append(
                 tr(
@@ -155,7 +181,11 @@ class StepShares(Viewer):
         self._summary.html = "".join(f"<p>{safe_text(text)}</p>" for text in texts)
         self._show_rows(change, [*change.parts, *tokens.parts])
 
-    def _show_rows(self, change: StepChange, parts: list[ChangePart]) -> None:
+    def _show_rows(self, change: StepChange, every: list[ChangePart]) -> None:
+        """Show the parts that stand out, or all that there are."""
+        parts = every if self._is_whole else [part for part in every if _stands_out(part, change)]
+        self._all.visible = len(parts) < len(every)
+        largest = max((abs(part.contribution) for part in parts), default=0.0)
         labels = [kind for kind in dict.fromkeys(part.kind for part in parts) if kind not in _KINDS]
         kinds = [kind for name in _ORDER for kind in ([name] if name else labels)]
         encoding = detect([part.name for part in parts if part.kind == "token"])
@@ -168,8 +198,8 @@ class StepShares(Viewer):
             for part in listed:
                 key = f"{kind}/{part.name}"
                 self._parts[key] = part
-                rows.append(_row(key, part, change, self._label(part, encoding)))
-        titles = ["", tr("share"), "", tr("value"), tr("before"), tr("count"), tr("without it")]
+                rows.append(_row(key, part, change, self._label(part, encoding), largest))
+        titles = ["", tr("adds"), "", tr("value"), tr("before"), tr("count"), tr("without it")]
         self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
 
     def _label(self, part: ChangePart, encoding: Encoding) -> str:
@@ -192,7 +222,7 @@ class StepShares(Viewer):
         found = token_metric(change.column)
         if part.kind in ("token", "position") and found is not None:
             self.context.selection.metric = found[0]
-            self.context.tab = "tokens"
+            self.context.selection.param.update(page="samples", tab="tokens")
 
 
 def metrics_with_shares(view: RunView) -> list[str]:
@@ -240,11 +270,26 @@ def _token_label(token: str, encoding: Encoding) -> str:
     return f"“{read_piece(token, encoding)}”" if token else tr("∅ (empty token)")
 
 
-def _row(key: str, part: ChangePart, change: StepChange, label: str) -> dict[str, Any]:
+#: Share of the change from which on a part may stand out; many samples share the rest.
+_NOTABLE = 0.1
+
+
+def _stands_out(part: ChangePart, change: StepChange) -> bool:
+    """Return whether a part has a notable share of a change that is no noise, and more than by its size."""
+    if change.is_noise or abs(part.share) < _NOTABLE:
+        return False
+    if part.kind in ("samples", "token", "position"):
+        return True
+    return abs(part.share) >= STANDS_OUT * part.count / max(change.samples, 1)
+
+
+def _row(key: str, part: ChangePart, change: StepChange, label: str, largest: float) -> dict[str, Any]:
     numbers = [number(part.value), number(part.before), f"{part.count:,}", number(part.without)]
     tip = tr(
-        "{share:.1%} of the change of {change}. Click to see the samples.",
-        share=part.share,
+        "Adds {added} to the change of {change}: the parts of a kind add up to it. Click to see the samples.",
+        added=number(part.contribution, sign=True),
         change=number(change.change, sign=True),
     )
-    return link_row(key, label, f"{part.share:.0%}".replace("-", "−"), part.share, numbers, tip=tip)
+    added = number(part.contribution, sign=True)
+    bar = part.contribution / largest if largest else 0.0
+    return link_row(key, label, added, bar, numbers, tip=tip, signed=True)

@@ -4,7 +4,9 @@ export function render({ model }) {
   const card = element("div", "card"),
     top = element("div", "top")
   const head = element("div", "head")
-  const bars = barPlot(model.height_px, model.clickable ? (x) => model.send_msg(["pick", x]) : null)
+  const pick = model.clickable ? (x) => model.send_msg(["pick", x]) : null
+  const brush = model.brushable ? (from, to) => model.send_msg(["brush", from, to]) : null
+  const bars = barPlot(model.height_px, pick, brush)
   const takes = element("div", "rl-take")
   takes.append(exportMenu(model, () => bars.view()))
   top.append(head, takes)

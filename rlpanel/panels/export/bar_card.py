@@ -20,7 +20,7 @@ from rlpanel.panels.ui.theme import safe_text
 
 
 class BarCard(Exporter):
-    """One card; `on_pick` is called with the x coordinate of a click.
+    """One card; `on_pick` is called with the x coordinate of a click, `on_brush` with both ends of a drag.
 
     Parameters
     ----------
@@ -29,13 +29,14 @@ class BarCard(Exporter):
         Returns what the card shows now; None while it shows nothing.
     css_name : str
         CSS class of the card.
-    on_pick : callable, optional
+    on_pick, on_brush : callable, optional
     """
 
     head = param.Dict(default={}, doc="Title, tip (tooltip) and notes: pairs of text and CSS class.")
     plot = param.Dict(default={}, doc="The plot, as returned by `bar_plot`.")
     marker = param.Number(default=None, allow_None=True, doc="Position of a vertical line.")
     clickable = param.Boolean(default=False, doc="Whether bars can be clicked.")
+    brushable = param.Boolean(default=False, doc="Whether a drag over the bars chooses a range.")
     height_px = param.Integer(default=HEIGHT, doc="Height of the plot in pixels.")
 
     _esm = read_assets(*EXPORT_SCRIPTS, "panels/plots/bar_plot.js", "panels/export/bar_card.js")
@@ -53,6 +54,7 @@ class BarCard(Exporter):
         css_name: str,
         *,
         on_pick: Callable[[float], None] | None = None,
+        on_brush: Callable[[float, float], None] | None = None,
         **params: Any,
     ) -> None:
         defaults: dict[str, Any] = {
@@ -60,20 +62,23 @@ class BarCard(Exporter):
             "margin": 0,
             "css_classes": ["rl-card", css_name],
         }
-        super().__init__(context, get_export, clickable=on_pick is not None, **{**defaults, **params})
-        self._on_pick = on_pick
+        usable = {"clickable": on_pick is not None, "brushable": on_brush is not None}
+        super().__init__(context, get_export, **{**defaults, **usable, **params})
+        self._on_pick, self._on_brush = on_pick, on_brush
 
     def draw(self, head: dict[str, Any], plot: dict[str, Any], marker: float | None = None) -> None:
         """Show the card with another head and plot, both JSON objects, and a vertical line."""
         self.param.update(head=head, plot=plot, marker=marker, visible=True)
 
     def receive(self, message: Any) -> None:
-        """Export the card, or pick the bar that was clicked."""
-        if isinstance(message, list):
-            if self._on_pick is not None and len(message) == 2 and isinstance(message[1], int | float):
-                self._on_pick(float(message[1]))
-        else:
-            super().receive(message)
+        """Export the card, or pick the bar or range that was chosen."""
+        match message:
+            case ["pick", int(x) | float(x)] if self._on_pick is not None:
+                self._on_pick(float(x))
+            case ["brush", int(low) | float(low), int(high) | float(high)] if self._on_brush is not None:
+                self._on_brush(float(low), float(high))
+            case str():
+                super().receive(message)
 
     def head_html(self) -> str:
         """Return the head as HTML, for a page without a server."""

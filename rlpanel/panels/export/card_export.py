@@ -56,11 +56,12 @@ def well_formed(text: str) -> str:
 
 
 class PlotLine(NamedTuple):
-    """One line of a plot: its run, its curve, and its points as `curve_points` returns them."""
+    """One line of a plot: run, curve, points as `curve_points` returns them, and its band if it has one."""
 
     run: str
     curve: str
     points: Points
+    band: str = ""
 
 
 _NO_LINE = PlotLine("", "", {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n", "raw")})
@@ -91,14 +92,14 @@ def _line_frame(line: PlotLine, alignment: str, display: Display, smoothing: flo
             **smoothed,
             "lo": points["lo"],
             "hi": points["hi"],
-            "band": np.where(banded, _band(display), ""),
+            "band": np.where(banded, _band(line.band or display.band, display), ""),
             "n": pd.Series(points["n"]).astype("Int64"),
         }
     )
 
 
-def _band(display: Display) -> str:
-    return f"{display.variance_scale:g} std" if display.band == "std" else display.band
+def _band(band: str, display: Display) -> str:
+    return f"{display.variance_scale:g} std" if band == "std" else band
 
 
 def density_frame(density: Density) -> pd.DataFrame:

@@ -1,26 +1,68 @@
-"""Shows a finding: selects its step, filter, sort order, token colour, tab, curve and an example sample."""
+"""Shows a finding: selects its step, filter, sort order, token colour, curve, and the place that shows it.
+
+That place is a sample, its tab, and in it a turn, a token or the end of the response. What was set is kept,
+so that closing the finding gives back what the viewer had before.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
-from rlpanel.errors import FilterError, SampleNotFound
+from rlpanel.errors import FilterError, RLPanelError, SampleNotFound
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import RANK, Place
-from rlpanel.panels.curves.curve_selection import show_curve
-from rlpanel.panels.session.context import Context
+from rlpanel.panels.conversation.conversation_payload import failed_turn, has_turns
+from rlpanel.panels.curves.curve_selection import show_curve, without_last_curve
+from rlpanel.panels.session.context import Context, Selection, shared_sample
+from rlpanel.panels.tokens.metric_rows import build_rows
+from rlpanel.schema import Sample
 from rlpanel.store.query.query import Query, QuerySpec, parse_order
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Steps of a finding that a click can lead to; ``before`` is the last step before the onset.
 StepChoice = Literal["onset", "before", "worst"]
-#: Tab in which a finding without a tab is shown.
-_TAB = "tokens"
+#: Parameters of the selection that closing a finding restores. Step and sample stay: they are in sight.
+_RESTORED = ("filter", "sort", "scope", "search", "curves", "metric", "tab", "turn", "token", "explain")
 
 
-def show_finding(context: Context, finding: Finding, choice: StepChoice = "onset") -> None:
+@dataclass(frozen=True)
+class Landing:
+    """What opening a finding has set.
+
+    Attributes
+    ----------
+    before, made : dict
+        Values of the selection before and after, by parameter.
+    """
+
+    before: Mapping[str, Any]
+    made: Mapping[str, Any]
+
+    def undo(self, selection: Selection) -> None:
+        """Restore what the viewer had before, except for what has changed since."""
+        selection.param.update(**self._undone(selection))
+
+    def original(self, selection: Selection) -> dict[str, Any]:
+        """Return the values that `undo` would lead to."""
+        return _values(selection) | self._undone(selection)
+
+    def _undone(self, selection: Selection) -> dict[str, Any]:
+        return {
+            name: self.before[name] for name, value in self.made.items() if getattr(selection, name) == value
+        }
+
+
+def _values(selection: Selection) -> dict[str, Any]:
+    return {name: getattr(selection, name) for name in _RESTORED}
+
+
+def show_finding(
+    context: Context, finding: Finding, choice: StepChoice = "onset", earlier: Landing | None = None
+) -> Landing:
     """Select what shows a finding, in one update; what the run does not have is left out.
 
     Parameters
@@ -29,27 +71,91 @@ def show_finding(context: Context, finding: Finding, choice: StepChoice = "onset
     finding : Finding
     choice : str
         Which of its steps to select; the selected step stays if the finding has no such step.
+    earlier : Landing, optional
+        That of the finding that was open: it is undone first.
     """
+    selection = context.selection
+    before = _values(selection) if earlier is None else earlier.original(selection)
     step = step_choices(finding, context.snapshot)[choice]
-    step = context.selection.step if step is None else step
-    updates = {
+    step = selection.step if step is None else step
+    is_open = selection.finding == finding.key  # another of its steps is chosen: the page stays
+    filter_, sort = _filter(context, finding, step), _sort(context.snapshot, finding)
+    is_own = _is_in_step(context.snapshot, finding.uid, step)
+    uid = finding.uid if is_own else _first_uid(context, QuerySpec(step, filter=filter_, sort=sort))
+    updates: dict[str, Any] = {
         "finding": finding.key,
         "step": step,
         "follow": False,
         "scope": "step",
         "search": "",
-        "filter": _filter(context, finding, step),
-        "sort": _sort(context.snapshot, finding),
-        "uid": finding.uid if _is_in_step(context.snapshot, finding.uid, step) else "",
-        "token": -1,
+        "filter": filter_,
+        "sort": sort,
+        "uid": uid,
+        "page": selection.page if selection.page == "samples" or is_open else "",
+        "explain": selection.explain if is_open else "",
+        "curves": before["curves"],
+        "metric": before["metric"],
     }
     if _has_token_metric(context, finding.color):
         updates["metric"] = finding.color
-    elif not _has_token_metric(context, context.selection.metric):  # that of a run shown before
-        updates["metric"] = context.selection.param.metric.default
-    context.selection.param.update(**updates)
-    context.tab = finding.tab or _TAB
+    elif not _has_token_metric(context, before["metric"]):  # that of a run shown before
+        updates["metric"] = selection.param.metric.default
+    selection.param.update(**updates, **_place(context, finding, uid))
     show_curve(context, finding.column)
+    return Landing(before, {name: getattr(selection, name) for name in _RESTORED})
+
+
+def linked_landing(context: Context, finding: Finding) -> Landing:
+    """Return the landing of a finding that the address opened: nothing else is known to have stood there."""
+    selection = context.selection
+    made = {
+        "filter": _filter(context, finding, selection.step),
+        "sort": _sort(context.snapshot, finding),
+        "curves": selection.curves if finding.column in selection.curves[-1:] else None,
+    }
+    before = {"filter": "", "sort": "", "curves": without_last_curve(context)}
+    return Landing(before, {name: value for name, value in made.items() if value})
+
+
+def show_end(context: Context, finding: Finding, uid: str) -> None:
+    """Let the tab *Text* show the end of a response if the finding is about the answer."""
+    context.end_in_sight = uid if finding.tab == "reference" else ""
+
+
+def _place(context: Context, finding: Finding, uid: str) -> dict[str, Any]:
+    """Return the tab that shows a finding in a sample, and the turn or token in it."""
+    place: dict[str, Any] = {"tab": "", "turn": None, "token": -1}
+    sample = _sample(context, uid)
+    show_end(context, finding, uid)
+    if sample is None:
+        return place | {"tab": finding.tab if finding.tab in ("conversation", "group") else ""}
+    if finding.tab == "tokens" and sample.arrays():
+        return place | {"tab": "tokens", "token": _token(context, sample, finding.color)}
+    if finding.tab == "reference":
+        is_short = sample.ground_truth is not None and not has_turns(sample)
+        return place | {"tab": "reference" if is_short else ""}
+    if finding.tab == "conversation":
+        return place | {
+            "tab": "conversation",
+            "turn": failed_turn(sample, finding.tool) if finding.tool else None,
+        }
+    return place | {"tab": "group" if finding.tab == "group" else ""}
+
+
+def _sample(context: Context, uid: str) -> Sample | None:
+    try:
+        return shared_sample(context.index, context.view, uid) if context.index is not None and uid else None
+    except RLPanelError:  # its file changed: the sample panel says so
+        return None
+
+
+def _token(context: Context, sample: Sample, metric: str) -> int:
+    """Return the token whose value of a metric is farthest from its neutral one; -1 without one."""
+    rows = build_rows(sample.arrays(), None, context.display.kl_estimator)[0]
+    row = next((row for row in rows if row.name == metric), None)
+    if row is None or not np.isfinite(row.values).any():
+        return -1
+    return int(np.nanargmax(np.where(np.isfinite(row.values), np.abs(row.values - row.around), np.nan)))
 
 
 def show_affected(context: Context, finding: Finding) -> None:
@@ -68,6 +174,9 @@ def show_affected(context: Context, finding: Finding) -> None:
         sort="",
         uid="",
         token=-1,
+        turn=None,
+        page="",
+        tab=finding.tab,
         filter=finding.where,
     )
 
@@ -97,15 +206,27 @@ def _places(finding: Finding) -> list[Place]:
 
 def _passes_some(context: Context, text: str, step: int | None) -> bool:
     """Return whether a filter is valid and passes a sample of the step, as far as columns can tell."""
+    rows = _rows(context, QuerySpec(step, filter=text))
+    return rows is None or bool(len(rows))
+
+
+def _first_uid(context: Context, spec: QuerySpec) -> str:
+    """Return the first sample of a query, as the grid lists it; empty if there is none."""
+    rows = _rows(context, spec)
+    return context.snapshot.uid(int(rows[0])) if rows is not None and len(rows) else ""
+
+
+def _rows(context: Context, spec: QuerySpec) -> np.ndarray | None:
+    """Return the rows of a query; none if it is not valid, and None if it would have to read texts."""
     if context.index is None:
-        return False
+        return np.empty(0, np.int64)
     try:
-        query = Query(context.index, context.snapshot, QuerySpec(step, filter=text), context.notes)
+        query = Query(context.index, context.snapshot, spec, context.notes)
     except FilterError:
-        return False
+        return np.empty(0, np.int64)
     if query.reads or query.patient:  # reading texts would block the event loop
-        return True
-    return bool(len(list(query.results())[-1].rows))
+        return None
+    return list(query.results())[-1].rows
 
 
 def _sort(snapshot: Snapshot, finding: Finding) -> str:

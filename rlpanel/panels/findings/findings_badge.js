@@ -85,6 +85,11 @@ export function render({ model }) {
   const list = element("ul", "list")
   box.append(badge, list)
   const stop = closeOnEscape(box, badge)
+  const openList = () => {
+    box.open = true
+    badge.focus()
+  }
+  window.addEventListener("rl-findings", openList)
   const open = (key, choice) => {
     model.send_msg([key, choice])
     box.open = false
@@ -110,7 +115,10 @@ export function render({ model }) {
     list.replaceChildren(...rows)
   }
   model.on(["found", "checked", "opened"], draw)
-  model.on("remove", stop)
+  model.on("remove", () => {
+    stop()
+    window.removeEventListener("rl-findings", openList)
+  })
   draw()
   return box
 }

@@ -11,9 +11,15 @@ import panel as pn
 from rlpanel.findings.check import cached_findings
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.panels.curves.curve_selection import show_curve
-from rlpanel.panels.findings.finding_landing import StepChoice, show_affected, show_finding
+from rlpanel.panels.findings.finding_landing import (
+    Landing,
+    StepChoice,
+    linked_landing,
+    show_affected,
+    show_end,
+    show_finding,
+)
 from rlpanel.panels.findings.findings_popup import (
-    MAX_CURRENT,
     CurrentFindings,
     FindingsPopup,
     OpenedFinding,
@@ -40,24 +46,25 @@ class FindingsBadge:
     opened : OpenedFinding
         The line with the opened finding, hidden while none is open.
     current : CurrentFindings
-        The worst findings that still go on, hidden while there are none or one is open.
+        The worst finding that still goes on; hidden while one is open.
     """
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self._findings: dict[str, Finding] = {}
         self._last_check = 0.0
+        self._landing: Landing | None = None  # of the opened finding
         self._linked = True  # the key may come from the URL, without the rest of the selection
         self._thresholds = FindingSettings.from_environment()
         self._work: BackgroundTask[list[Finding]] = BackgroundTask(self._show, context.threads.views)
         self.popup = FindingsPopup(visible=context.index is not None, css_classes=["rl-findings"])
         self.opened = OpenedFinding(visible=False, css_classes=["rl-opened-finding"])
-        self.current = CurrentFindings(visible=False, css_classes=["rl-card", "rl-current-findings"])
+        self.current = CurrentFindings(css_classes=["rl-current-findings"])
         for component in (self.popup, self.opened, self.current):
             component.on_message(self._on_click)
         context.param.watch(self._restart, "index")
         context.param.watch(self._check_if_due, ["view", "now"])
-        context.selection.param.watch(self._mark, "finding")
+        context.selection.param.watch(self._on_finding, "finding")
         context.selection.param.watch(self._update_step, "step")
 
     # -- checking --------------------------------------------------------------------------------
@@ -67,7 +74,7 @@ class FindingsBadge:
         self.popup.visible = self.context.index is not None
         self._work.stop()
         self.popup.param.update(found=[], checked=False)
-        self.current.found = []
+        self.current.param.update(found=[], checked=False)
         self.context.shaded_by_column = {}
         self._mark()
 
@@ -89,7 +96,8 @@ class FindingsBadge:
         snapshot = self.context.snapshot
         shown = [finding_json(each, snapshot) for each in findings]
         self.popup.param.update(found=shown, checked=True)
-        self.current.found = [each for each in shown if each["severity"] != "info"][:MAX_CURRENT]
+        current = [each for each in shown if each["severity"] != "info"]
+        self.current.param.update(found=current, checked=True)
         self.context.shaded_by_column = _marked_curves(self._findings.values())
         linked = self._findings.get(self.context.selection.finding)
         if linked is None:
@@ -103,10 +111,24 @@ class FindingsBadge:
 
     def _follow_link(self, finding: Finding) -> None:
         """Show the finding of a link; a link that names a step shows that step."""
-        if self.context.selection.follow:
-            show_finding(self.context, finding)
-        else:
-            self.context.tab = finding.tab or self.context.tab
+        context = self.context
+        if context.selection.follow:
+            self._open(finding, "onset")
+            return
+        self._landing = linked_landing(context, finding)
+        if context.selection.tab == finding.tab:
+            show_end(context, finding, context.selection.uid)
+
+    def _open(self, finding: Finding, choice: StepChoice) -> None:
+        self._landing = show_finding(self.context, finding, choice, self._landing)
+
+    def _on_finding(self, event: Any) -> None:
+        """Undo what opening a finding has set once it is closed, also by a click on another run."""
+        landing = self._landing
+        if not event.new and landing is not None:
+            self._landing = None
+            landing.undo(self.context.selection)
+        self._mark()
 
     def _on_click(self, message: Any) -> None:
         """Open a finding at one of its steps, or close the opened one. The message comes from the browser."""
@@ -122,7 +144,7 @@ class FindingsBadge:
             elif finding is not None and finding.split and choice == "samples":
                 show_affected(self.context, finding)
             elif finding is not None and choice in get_args(StepChoice):
-                show_finding(self.context, finding, choice)
+                self._open(finding, choice)
 
     def _mark(self, *_: Any) -> None:
         """Shade the steps of the opened finding, and show its line."""
@@ -132,7 +154,7 @@ class FindingsBadge:
             if marked != self.context.shaded_steps:
                 self.context.shaded_steps = marked
             self.popup.opened = finding.key if finding else ""
-            self.current.visible = bool(self.current.found) and finding is None
+            self.current.visible = finding is None
             self.opened.param.update(
                 finding=finding_json(finding, self.context.snapshot) if finding else {},
                 visible=finding is not None,
@@ -158,4 +180,11 @@ def _marked_curves(findings: Iterable[Finding]) -> dict[str, MarkedSteps]:
 
 
 def _marked(finding: Finding) -> MarkedSteps:
-    return MarkedSteps(finding.steps, theme.SEVERITY_COLORS[finding.severity], finding.column)
+    return MarkedSteps(
+        finding.steps,
+        theme.SEVERITY_COLORS[finding.severity],
+        finding.column,
+        text=finding.title,
+        evidence=finding.evidence,
+        tool=finding.tool,
+    )

@@ -13,9 +13,6 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Number of findings that stand above the curves; the badge lists all.
-MAX_CURRENT = 3
-
 
 class FindingsPopup(Component):
     """Badge and list, drawn by ``findings_badge.js``; a click sends ``[key, step choice]``."""
@@ -37,9 +34,13 @@ class FindingsPopup(Component):
 
 
 class CurrentFindings(Component):
-    """The worst current findings, one a line above the curves; a click sends ``[key, step choice]``."""
+    """The worst current finding and the number of the others; a click sends ``[key, step choice]``.
 
-    found = param.List(default=[], doc="At most `MAX_CURRENT` findings as JSON objects.")
+    It has one size, also without a finding: nothing moves when one arrives.
+    """
+
+    found = param.List(default=[], doc="The current findings as JSON objects, the worst first.")
+    checked = param.Boolean(default=False, doc="True once the rules have run.")
 
     _esm = read_assets(
         "panels/ui/dom.js", "panels/findings/finding_links.js", "panels/findings/current_findings.js"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from rlpanel.board_url import RUNS_PAGE
 from rlpanel.findings.check import known_findings
 from rlpanel.number_text import number
 from rlpanel.panels.curves import curve_points, trainer_scalars
@@ -34,7 +35,10 @@ def curve_html(context: Context, curve: Curve) -> str:
         view, curve.columns[0], selection.align, context.display, selection.smooth
     )
     step = selection.step
-    value = trainer_scalars.values(view, column.name, step)[0] if step is not None else float("nan")
+    value = float("nan")
+    if step is not None:
+        values, position = trainer_scalars.values(view, column.name, step)
+        value = float(values[position]) if position >= 0 else value
     return (
         f'<div class="card curve"><div class="head"><b>{safe_text(curve.title)}</b>'
         f'<span class="number {safe_text(column.color)}">{number(value)}</span></div>'
@@ -95,6 +99,8 @@ def _curves(context: Context) -> str:
 
 def _step(context: Context) -> str:
     step = context.selection.step
+    if context.selection.page == RUNS_PAGE:
+        return ""
     text = tr("Step {step}", step=step) if step is not None else tr("Reading …")
     return f'<div class="card step"><b>{text}</b></div>'
 

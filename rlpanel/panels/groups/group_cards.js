@@ -1,14 +1,28 @@
 // Cards of a group's samples, side by side. Texts of a log are set through textContent, never as HTML.
+function colorOf(name, value) {
+  if (name === "reward") return "policy"
+  const isBad = (name === "tool_errors" && value !== "0") || (name === "status" && !["ok", "–"].includes(value))
+  return isBad ? "bad" : ""
+}
+
 function makeNumbers(card) {
   const list = element("dl")
   for (const [label, value, tip, name] of card.numbers) {
     const entry = element("div")
     entry.title = tip
     entry.dataset.name = name
-    entry.append(element("dt", "", label), element("dd", name === "reward" ? "policy" : "", value))
+    entry.append(element("dt", "", label), element("dd", colorOf(name, value), value))
     list.append(entry)
   }
+  if (card.discarded) list.append(element("div", "discarded", card.discarded))
   return list
+}
+
+function makeLine([label, text]) {
+  const line = element("div", "line")
+  line.append(element("span", "", label), text)
+  line.title = text
+  return line
 }
 
 function makeCard(model, card) {
@@ -17,7 +31,10 @@ function makeCard(model, card) {
   item.dataset.uid = card.uid
   item.title = t("Select this sample")
   item.addEventListener("click", () => model.send_msg(card.uid))
-  item.append(makeNumbers(card), element("p", "", card.response))
+  item.append(makeNumbers(card))
+  // A rollout of an agent has a row, with a few lines of its text; another sample has all of it.
+  if (card.lines) item.append(...card.lines.map(makeLine))
+  else item.append(element("p", "", card.response))
   return item
 }
 
@@ -36,6 +53,7 @@ export function render({ model }) {
     }
   }
   const draw = () => {
+    box.classList.toggle("rows", model.cards.some((card) => card.lines))
     box.replaceChildren(...model.cards.map((card) => makeCard(model, card)))
     markChosen()
   }

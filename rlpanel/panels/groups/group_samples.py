@@ -1,4 +1,7 @@
-"""Cards of one group's samples side by side, with response, reward and advantages."""
+"""The samples of a group: cards with their texts side by side, or for agents one row per rollout.
+
+A rollout that was discarded stands among them and is marked, so that nothing is missing in silence.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from markupsafe import Markup
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number, plus_minus
 from rlpanel.panel_fixes.component import Component
+from rlpanel.panels.compare.siblings import whole_group
+from rlpanel.panels.groups.group_rollouts import Card, are_agents, discarded_text, number_entry, read_rollouts
 from rlpanel.panels.language.labels import marked, tr, tr_html
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.session.threads import BackgroundTask
@@ -36,7 +41,7 @@ FORMULAS = {
     "dr_grpo_advantage": "advantage_less_dr_grpo",
     "rloo_advantage": "advantage_less_rloo",
 }
-_NUMBERS = ("reward", "advantage", *FORMULAS, "rloo_kl_advantage")
+_NUMBERS = ("reward", "advantage", *FORMULAS, "rloo_kl_advantage", "response_length", "seconds")
 _SHORT = {
     "advantage": marked("logged advantage"),
     "grpo_advantage": "GRPO",
@@ -67,9 +72,7 @@ class GroupSamples(Component):
     def __init__(self, context: Context, show_note: Callable[[str], None]) -> None:
         super().__init__(sizing_mode="stretch_width", margin=0, css_classes=["rl-group-cards"])
         self.context, self._show_note = context, show_note
-        self._work: BackgroundTask[list[dict[str, Any]]] = BackgroundTask(
-            self._show_cards, context.threads.views
-        )
+        self._work: BackgroundTask[list[Card]] = BackgroundTask(self._show_cards, context.threads.views)
         self._drawn: tuple[object, ...] = ()
         watch_step(context, self._draw)
         context.param.watch(self._draw, "sample")
@@ -88,7 +91,9 @@ class GroupSamples(Component):
         view, snapshot = context.view, context.snapshot
         groups = groups_of(view, sample.step) if sample is not None else None
         group = groups.index_of(sample.uid) if groups is not None and sample is not None else None
-        if sample is None or groups is None or group is None or context.index is None:
+        every = whole_group(snapshot, sample) if sample is not None else np.empty(0, int)
+        discarded = every[~snapshot.alive[every]]
+        if sample is None or context.index is None or (group is None and not len(discarded)):
             self._work.stop()
             self._drawn = ()
             self.param.update(fit="", cards=[])
@@ -97,8 +102,9 @@ class GroupSamples(Component):
             )
             return
         self.chosen = sample.uid
-        rows = groups.members[group]
-        self._show_note(_summary(groups, group))
+        rows = every if groups is None or group is None else np.union1d(groups.members[group], discarded)
+        numbers = _summary(groups, group) if groups is not None and group is not None else []
+        self._show_note(" · ".join([*numbers, *discarded_text(snapshot, discarded, len(rows))]))
         key = (snapshot.name, tuple(snapshot.uids(rows)), settings_style(context.display))
         if key == self._drawn:
             return
@@ -106,20 +112,19 @@ class GroupSamples(Component):
         self._work.stop()
         self.fit = str(_fit_html(view, snapshot.rows_of(sample.step)))
         visible = rows[:MAX_SAMPLES]
-        results = _read_cards(context.index, view, visible, settings_style(context.display))
+        read = read_rollouts if are_agents(view, visible) else _read_cards
+        results = read(context.index, view, visible, settings_style(context.display))
         if snapshot.metadata("length")[visible].sum() <= READ_NOW:
             self._show_cards(next(results))
         else:
             self.cards = []
             self._work.start(results)
 
-    def _show_cards(self, cards: list[dict[str, Any]]) -> None:
+    def _show_cards(self, cards: list[Card]) -> None:
         self.cards = cards
 
 
-def _read_cards(
-    index: RunIndex, view: RunView, rows: np.ndarray, style: TextStyle
-) -> Iterator[list[dict[str, Any]]]:
+def _read_cards(index: RunIndex, view: RunView, rows: np.ndarray, style: TextStyle) -> Iterator[list[Card]]:
     """Yield the cards of the samples, once. The browser shows their texts as text, never as HTML."""
     snapshot = view.snapshot
     names = [name for name in _NUMBERS if snapshot.has_number(name) or name in view.derived]
@@ -128,23 +133,16 @@ def _read_cards(
     yield [
         {
             "uid": uid,
+            "discarded": "" if snapshot.alive[rows[i]] else tr("discarded"),
             "response": clean(text.get("response", text.get("prompt", "")), style)[:MAX_CHARS],
-            "numbers": [
-                [
-                    tr(_SHORT.get(name, describe(name).label)),
-                    number(float(values[name][i]), sign=name != "reward"),
-                    describe(name).tip,
-                    name,
-                ]
-                for name in names
-            ],
+            "numbers": [number_entry(name, float(values[name][i]), _SHORT.get(name, "")) for name in names],
         }
         for i, (uid, text) in enumerate(zip(snapshot.uids(rows), texts, strict=True))
     ]
 
 
-def _summary(groups: StepGroups, group: int) -> str:
-    """Return the group's numbers in one line."""
+def _summary(groups: StepGroups, group: int) -> list[str]:
+    """Return the group's numbers as parts of one line."""
     parts = [
         tr("Group {group}", group=groups.names[group][:40]),
         tr("{count:,} samples", count=len(groups.members[group])),
@@ -171,7 +169,7 @@ def _summary(groups: StepGroups, group: int) -> str:
         parts.append(tr("{share:.0%} distinct responses", share=values["group_diversity"]))
     if len(groups.members[group]) > MAX_SAMPLES:
         parts.append(tr("first {count} shown", count=MAX_SAMPLES))
-    return " · ".join(parts)
+    return parts
 
 
 def _fit_html(view: RunView, rows: np.ndarray) -> str:

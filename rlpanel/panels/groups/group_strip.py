@@ -108,7 +108,7 @@ def filter_by_group(context: Context, groups: StepGroups, group: int) -> None:
 def _head(groups: StepGroups) -> dict[str, Any]:
     """Return title, tooltip, and as notes the numbers of groups: all, and those without learning signal."""
     low, high = (int((groups.states == state).sum()) for state in (ALL_LOW, ALL_HIGH))
-    without_signal = [[tr("{low:,} all low", low=low), "bad"]] if low else []
+    without_signal = [[tr("{low:,} all low", low=low), "reference"]] if low else []
     without_signal += [[tr("{high:,} all high", high=high), "good"]] if high else []
     comma = "," if without_signal else ""
     finite = groups.values["group_std"][np.isfinite(groups.values["group_std"])]

@@ -96,12 +96,16 @@ function choices(field, send) {
   Object.assign(filter, { type: "text", placeholder: t("find") })
   filter.setAttribute("aria-label", t("find in {label}", { label: field.label }))
   const list = element("div", "list")
-  const boxes = field.options.map(([value, label]) => {
+  let group = null
+  const boxes = field.options.map(([value, label, of = "", meaning = ""]) => {
+    if (of && of !== group) list.append(element("div", "caption", of))
+    group = of
     const row = element("label", "choice")
+    row.dataset.words = `${label} ${of} ${meaning}`.toLowerCase()
     const box = element("input")
     Object.assign(box, { type: "checkbox", value })
     row.append(box, element("span", "", label))
-    row.title = label
+    row.title = [label, meaning].filter(Boolean).join("\n")
     list.append(row)
     return box
   })
@@ -120,8 +124,20 @@ function choices(field, send) {
     send(chosen)
   })
   filter.addEventListener("input", () => {
-    const words = filter.value.toLowerCase()
-    for (const row of list.children) row.hidden = !row.textContent.toLowerCase().includes(words)
+    const words = filter.value.toLowerCase().split(" ")
+    for (const row of list.querySelectorAll(".choice")) {
+      row.hidden = !words.every((word) => row.dataset.words.includes(word))
+    }
+    // A heading is shown as long as one of its choices is.
+    let heading = null
+    for (const row of list.children) {
+      if (row.className === "caption") {
+        heading = row
+        heading.hidden = true
+      } else if (heading && !row.hidden) {
+        heading.hidden = false
+      }
+    }
   })
   if (field.options.length > MANY) node.append(filter)
   node.append(list)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rlpanel.panels.plots.value_axis import widen
+
 #: Height of the plot in pixels.
 HEIGHT = 112
 
@@ -98,12 +100,13 @@ def _x_range(layers: list[Layer]) -> tuple[float, float]:
     left = min(float(layer.left.min()) for layer in layers)
     right = max(float(layer.right.max()) for layer in layers)
     margin = 0.03 * (right - left)
-    return left - margin, right + margin
+    return widen(left - margin, right + margin)
 
 
 def _y_range(layers: list[Layer]) -> tuple[float, float]:
     ends = np.concatenate([edge for layer in layers for edge in (layer.bottom, layer.top)])
     finite = ends[np.isfinite(ends)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    low, high = widen(low, high)
     margin = 0.06 * ((high - low) or 1.0)
     return low - (margin if low < 0 else 0.0), high + margin

@@ -1,6 +1,8 @@
 // Draws bars in layers as SVG, with axis labels and a tooltip. Colours are CSS variables, so that a change of
 // the theme needs no new drawing.
 
+/** Pixels from which on a drag is a brush and no click. */
+const DRAG = 4
 const MARGIN = { left: 34, right: 8, top: 5, bottom: 18 }
 
 /** Return round numbers within a range, about `count` of them, and the number of decimals to write them with. */
@@ -11,12 +13,17 @@ function ticks([low, high], count) {
   const first = Math.ceil(low / step - 1e-9)
   const number = Math.floor(high / step + 1e-9) - first + 1
   const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9))
-  return { values: Array.from({ length: number }, (_, index) => (first + index) * step), decimals }
+  // Number of zeros at the end of the step: 2 for 100 and 500.
+  const trailing = Math.max(0, Math.floor(Math.log10(step) + 1e-9))
+  return { values: Array.from({ length: number }, (_, index) => (first + index) * step), decimals, trailing }
 }
 
-function label(value, decimals) {
+function label(value, decimals, trailing = 0) {
   const size = Math.abs(value)
-  const text = size >= 1e5 ? size.toExponential(1) : size.toFixed(decimals)
+  // Thousands and millions in few characters, and in as many digits as tell a label from its neighbours.
+  const [unit, name] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([least]) => size >= 100 * least) ?? [1, ""]
+  const more = Math.max(0, Math.round(Math.log10(unit)) - trailing)
+  const text = unit > 1 ? `${Number((size / unit).toFixed(more))}${name}` : size.toFixed(decimals)
   return value < 0 && Number(text) !== 0 ? `−${text}` : text
 }
 
@@ -31,9 +38,9 @@ function short(value) {
  *
  * `plot` has the ranges `x` and `y`, `labels` (whether to label the x axis), `layers` with `color`, `alpha`,
  * `left`, `right`, `bottom` and `top`, and `tips`: `left` and `right` of areas, and `rows` of label and values.
- * `pick` gets the x coordinate of a click.
+ * `pick` gets the x coordinate of a click, and `brush` those where a drag begins and ends.
  */
-function barPlot(height, pick) {
+function barPlot(height, pick, brush) {
   const node = element("div", "bars"),
     tip = element("div", "tip")
   node.style.height = `${height}px`
@@ -80,7 +87,7 @@ function barPlot(height, pick) {
         svgElement(
           "text",
           { x: MARGIN.left - 4, y: down(value) + 3.5, "text-anchor": "end" },
-          label(value, y.decimals),
+          label(value, y.decimals, y.trailing),
         ),
       )
     }
@@ -89,7 +96,7 @@ function barPlot(height, pick) {
         svgElement(
           "text",
           { x: across(value), y: height - 4, "text-anchor": "middle" },
-          label(value, x.decimals),
+          label(value, x.decimals, x.trailing),
         ),
       )
     }
@@ -126,7 +133,7 @@ function barPlot(height, pick) {
     tip.replaceChildren(
       ...plot.tips.rows.map(([name, values]) => {
         const row = element("div")
-        row.append(element("span", "muted", name), element("b", "", short(values[index])))
+        row.append(...(name ? [element("span", "muted", name)] : []), element("b", "", short(values[index])))
         return row
       }),
     )
@@ -137,10 +144,40 @@ function barPlot(height, pick) {
   node.addEventListener("pointerleave", () => {
     tip.hidden = true
   })
+  let drag = null // where the pointer went down, and the strip that it draws
+  if (brush) {
+    node.addEventListener("pointerdown", (event) => {
+      if (event.button || !plot?.layers) return
+      drag = { from: event.clientX, strip: null }
+      node.setPointerCapture(event.pointerId)
+      event.preventDefault() // no text is selected
+    })
+    node.addEventListener("pointermove", (event) => {
+      if (!drag || (!drag.strip && Math.abs(event.clientX - drag.from) < DRAG)) return
+      drag.strip ??= node.appendChild(element("div", "brush"))
+      const left = node.getBoundingClientRect().left
+      const [start, end] = [drag.from - left, event.clientX - left].sort((a, b) => a - b)
+      drag.strip.style.left = `${Math.max(MARGIN.left, start)}px`
+      drag.strip.style.width = `${Math.min(width - MARGIN.right, end) - Math.max(MARGIN.left, start)}px`
+    })
+    const end = (event) => {
+      drag?.strip?.remove()
+      if (drag?.strip && event.type === "pointerup") {
+        const ends = [xOf({ clientX: drag.from }), xOf(event)].sort((a, b) => a - b)
+        brush(...ends)
+        node.dataset.brushed = "true" // the click that follows is a part of the drag
+      }
+      drag = null
+    }
+    node.addEventListener("pointerup", end)
+    node.addEventListener("pointercancel", end)
+  }
   if (pick) {
     node.classList.add("picks")
     node.addEventListener("click", (event) => {
-      if (plot?.layers) pick(xOf(event))
+      const brushed = node.dataset.brushed
+      delete node.dataset.brushed
+      if (plot?.layers && !brushed) pick(xOf(event))
     })
   }
   new ResizeObserver(() => {

@@ -1,4 +1,4 @@
-"""Distribution of a column's values over the run: a heatmap of step × value below the curve of the mean.
+"""Distribution of a column's values over the run: a heatmap of step × value behind the line of the mean.
 
 Each step is scaled by its own most frequent value, so narrow and wide distributions can both be read, and a
 new step changes no other. The heatmap has a single hue that varies in lightness: colour-blind viewers can
@@ -7,18 +7,14 @@ read it, and a change of theme sends only a palette.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import panel as pn
-from bokeh.events import Tap
-from bokeh.models import ColumnDataSource, HoverTool, LinearColorMapper, Range1d
-from bokeh.models.annotations import Span
+from bokeh.models import ColumnDataSource, LinearColorMapper
 from bokeh.models.glyphs import Image, Line
 
-from rlpanel.panels.plots.quiet_figure import StepShading, add_glyphs, quiet_figure
-from rlpanel.panels.plots.value_axis import ValueRange
+from rlpanel.panels.plots.quiet_figure import add_glyphs
+from rlpanel.panels.plots.value_axis import ValueRange, widen
 from rlpanel.panels.ui import theme
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.value_density import Density, density
@@ -27,76 +23,46 @@ from rlpanel.store.snapshot.value_density import Density, density
 SHADES = 64
 #: Initial number of columns of the image.
 _MIN_COLUMNS = 16
-_TIPS = [("step", "$x{0}"), ("value", "$y{0.000}")]
 
 
-class DensityPlot:
-    """The heatmap with its cursor.
+class DensityLayer:
+    """The heatmap behind the line of a figure.
 
     Parameters
     ----------
+    plot : figure
+        Its value axis is logarithmic if ``log``.
     column, color : str
         The sample column, and the name of its theme colour.
     mean : ColumnDataSource
-        Points of the mean, which is drawn over the heatmap.
-    height : int
+        Points of the mean, whose line gets an outline.
     log : bool
-        Whether the value axis is logarithmic; a figure's axis type cannot be changed later.
-    on_pick : callable
-        Called with the clicked step and range of values.
     """
 
     def __init__(
-        self,
-        column: str,
-        color: str,
-        mean: ColumnDataSource,
-        height: int,
-        *,
-        log: bool,
-        on_pick: Callable[[float, ValueRange], None],
+        self, plot: Any, column: str, color: str, mean: ColumnDataSource, *, log: bool = False
     ) -> None:
         self.log = log
         self.density: Density | None = None
-        self._column, self._color, self._on_pick = column, color, on_pick
+        self._column, self._color = column, color
         self._shown = np.empty((0, 0), np.uint8)
         self._mapper = LinearColorMapper(palette=["#00000000"] * SHADES, low=0, high=SHADES)
         self._image = ColumnDataSource(_no_image(), name="density")
-        self._plot: Any = quiet_figure(
-            height=height,
-            min_border_right=10,
-            x_range=Range1d(start=0, end=1),
-            y_range=Range1d(start=1, end=10),
-            y_axis_type="log" if log else "linear",
-        )
         image = Image(image="image", x="x", y="y", dw="dw", dh="dh", color_mapper=self._mapper)
-        self._cells = self._plot.add_glyph(self._image, image, level="underlay")
-        self.shading = StepShading(self._plot)
+        self._cells = plot.add_glyph(self._image, image, level="image")
         # An outline in the surface's colour keeps the line of the mean visible on the brightest cells.
-        self._outline, self._line = add_glyphs(
-            self._plot,
-            mean,
-            Line(x="x", y="y", line_width=3.6, line_alpha=0.75),
-            Line(x="x", y="y", line_width=1.3),
-        )
-        self._plot.add_tools(HoverTool(tooltips=_TIPS, renderers=[self._cells]))
-        self._span = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
-        self._plot.add_layout(self._span)
-        self._plot.on_event(Tap, self._on_tap)
-        self.pane = pn.pane.Bokeh(
-            self._plot,
-            sizing_mode="stretch_width",
-            height=height,
-            margin=(0, 4, 0, 4),
-        )
+        outline = Line(x="x", y="y", line_width=3.6, line_alpha=0.75)
+        [self._outline] = add_glyphs(plot, mean, outline, level="underlay")
 
-    def draw(self, snapshot: Snapshot) -> None:
-        """Update the heatmap to a snapshot; only columns that changed are sent."""
+    def draw(self, snapshot: Snapshot) -> bool:
+        """Update the heatmap to a snapshot, and return whether the values can be shown on the axis.
+
+        Only columns that changed are sent.
+        """
         self.density = density(snapshot, self._column, log=self.log, before=self.density)
-        if self.density is None:
-            self._image.data = _no_image()
-            self._shown = np.empty((0, 0), np.uint8)
-            return
+        if self.density is None or self.density.axis.log != self.log:  # most values are not above 0
+            self.hide()
+            return False
         image = _with_spare_columns(shades(self.density.counts))
         data = _image_of(self.density, image)
         position = {name: self._image.data[name] for name in data if name != "image"}
@@ -104,52 +70,52 @@ class DensityPlot:
             self._patch(image)
         else:
             self._image.data = data
-        self._fit(self.density)
         self._shown = image
+        self._show(True)
+        return True
 
-    def show_mean(self, shown: bool) -> None:
-        """Show or hide the mean; it is hidden if it is shifted, because the values are not."""
-        for line in (self._outline, self._line):
-            if line.visible != shown:
-                line.visible = shown
+    def hide(self) -> None:
+        """Hide the heatmap, and forget what it showed."""
+        self.density = None
+        self._shown = np.empty((0, 0), np.uint8)
+        if self._image.data["image"]:
+            self._image.data = _no_image()
+        self._show(False)
 
-    def move_cursor(self, step: int | None) -> None:
-        """Move the vertical line to the selected step."""
-        if step is None:
-            self._span.visible = False
-        else:
-            self._span.update(location=float(step), visible=True)
+    def axis(self, least: float = 0.0) -> tuple[float, float] | None:
+        """Return start and end of the value axis; None while nothing is shown."""
+        if self.density is None:
+            return None
+        low, high = self.density.axis.low, self.density.axis.high
+        if self.log:
+            return low, high
+        low, high = widen(low, high, least)
+        margin = 0.03 * (high - low)
+        return low - margin, high + margin
 
     def restyle(self, dark: bool) -> None:
         """Apply the colours of the dark or light theme."""
         colors = theme.palette(dark)
-        theme.restyle(self._plot, dark)
         self._mapper.palette = ramp(colors[self._color], colors["surface"], dark)
         self._outline.glyph.line_color = colors["surface"]
-        self._line.glyph.line_color = self._span.line_color = colors["text"]
+
+    def range_at(self, x: float, y: float) -> ValueRange | None:
+        """Return the range of the values that are drawn at a place; None while nothing is shown."""
+        if self.density is None:
+            return None
+        low, high = self.density.value_range(self.density.column_of(x + self.density.width / 2), y)
+        return ValueRange(self._column, low, high)
+
+    def _show(self, on: bool) -> None:
+        for part in (self._cells, self._outline):
+            if part.visible != on:
+                part.visible = on
 
     def _patch(self, image: np.ndarray) -> None:
         """Send the columns that changed."""
         for column in np.flatnonzero((image != self._shown).any(axis=0)).tolist():
             cells = (0, slice(None), slice(column, column + 1))
             self._image.patch({"image": [(cells, image[:, column].copy())]})
-
-    def _fit(self, density: Density) -> None:
-        width = density.width
-        end = density.first + len(density.counts) * width
-        self._plot.x_range.update(start=density.first - width / 2, end=end - width / 2)
-        low, high = density.axis.low, density.axis.high
-        margin = 0.03 * (high - low)
-        self._plot.y_range.update(
-            start=low if self.log else low - margin, end=high if self.log else high + margin
-        )
-
-    def _on_tap(self, event: Any) -> None:
-        if self.density is not None and event.x is not None:
-            low, high = self.density.value_range(
-                self.density.column_of(event.x + self.density.width / 2), event.y
-            )
-            self._on_pick(event.x, ValueRange(self._column, low, high))
 
 
 def shades(counts: np.ndarray) -> np.ndarray:

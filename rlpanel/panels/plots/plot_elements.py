@@ -22,7 +22,7 @@ RIDGES, REACH = 7, 1.9
 #: Maximum number of bars in rows, and characters of their labels.
 MAX_BARS, LABEL_CHARS = 12, 26
 #: Theme colour of each state of a group.
-GROUP_COLORS = {SIGNAL: "policy", ALL_LOW: "bad", ALL_HIGH: "good"}
+GROUP_COLORS = {SIGNAL: "policy", ALL_LOW: "reference", ALL_HIGH: "good"}
 #: Options of HoloViews for a plot in a card of the board.
 ON_BOARD: dict[str, Any] = {"toolbar": None, "default_tools": [], "show_frame": False, "backend": "bokeh"}
 #: Smoothing kernel of the outlines.

@@ -25,6 +25,7 @@ from bokeh.models import (
     BoxZoomTool,
     CDSView,
     ColumnDataSource,
+    CrosshairTool,
     CustomJS,
     Grid,
     LinearAxis,
@@ -88,6 +89,15 @@ class PlotParts:
     def cursor(self) -> Span:
         """Vertical line at the selected position of the axis that the plots share."""
         return Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
+
+    @cached_property
+    def crosshair(self) -> Span:
+        """Vertical line at the mouse, in all plots at once."""
+        return Span(dimension="height", line_width=1, line_dash="dotted", level="overlay")
+
+    def crosshair_tool(self) -> CrosshairTool:
+        """Return the tool of one plot that shows the line at the mouse."""
+        return CrosshairTool(overlay=self.crosshair)
 
     @cached_property
     def reset(self) -> CustomJS:

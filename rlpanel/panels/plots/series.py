@@ -6,7 +6,7 @@ grouped into buckets of 2^k steps, so that existing buckets do not shift while t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,21 @@ import pandas as pd
 from bokeh.models import ColumnDataSource
 
 from rlpanel.display_settings import Display
-from rlpanel.metrics.engine.column_info import step_names
+from rlpanel.metrics.engine.column_info import is_outcome, step_names
 from rlpanel.store.columns.step_stats import COUNT, MAX, MIN
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: Maximum number of points of a curve.
 POINTS = 2000
 #: Number of samples from which on quartiles are those of a part of them: a curve is drawn at once.
 EXACT_SAMPLES = 1 << 19
+#: A column has few values if it has at most this many distinct ones, each this many times on average.
+FEW_VALUES, FEW_REPEATS = 12, 4
+#: Median number of samples a step from which on a continuous reward is shown as a density.
+DENSE_SAMPLES = 64
+#: Number of values that are looked at to tell whether they are few: first some, then more.
+_LOOKED_AT = (512, 20_000)
 #: Maximum length of an array that is sent as a list.
 MAX_LIST_LENGTH = 128
 
@@ -36,8 +43,16 @@ def bucket_size(steps: int) -> int:
     return size
 
 
-def curve(view: RunView, column: str, display: Display) -> Points:
+def curve(view: RunView, column: str, display: Display, band: str = "") -> Points:
     """Return the points of a column's mean with its band, or of one number per step, which has no band.
+
+    Parameters
+    ----------
+    view : RunView
+    column : str
+    display : Display
+    band : str
+        The band, such as that of `band_of`; by default the one of ``display``.
 
     Returns
     -------
@@ -55,10 +70,39 @@ def curve(view: RunView, column: str, display: Display) -> Points:
         y = _sum(np.where(count > 0, count * mean, 0.0), starts) / n
         off = np.where(count > 0, count * np.square(mean - np.repeat(y, size)[: len(mean)]), 0.0)
         deviation = np.sqrt((_sum(np.where(count > 0, m2, 0.0), starts) + _sum(off, starts)) / (n - 1))
-    lo, hi = _band(view, column, display, starts, y, np.where(n > 1, deviation, np.nan))
+    std = np.where(n > 1, deviation, np.nan)
+    lo, hi = _band(view, column, band or display.band, display.variance_scale, starts, y, std, n)
     shift = _first(y) if display.zero_shift else 0.0
     x = steps.values[starts].astype(float)
     return {"x": x, "y": y - shift, "lo": lo - shift, "hi": hi - shift, "n": n}
+
+
+def band_of(view: RunView, column: str, chosen: str) -> str:
+    """Return the band that a curve shows for the chosen one; none for one number per step.
+
+    Quartiles of few values would jump between them, so these get the standard error of the mean.
+    """
+    if column in step_names() or view.is_statistic(column):
+        return "none"
+    if chosen not in ("auto", "iqr") or not view.snapshot.has_number(column):
+        return chosen
+    few, dense = cached_on(view, "value kind", column, lambda: _value_kind(view, column))
+    if few:
+        return "se"
+    return "density" if chosen == "auto" and dense and is_outcome(column) else "iqr"
+
+
+def _value_kind(view: RunView, column: str) -> tuple[bool, bool]:
+    """Return whether a column has few distinct values, and whether it has many samples a step."""
+    values = view.snapshot.counted(column)
+    few = True
+    for count in _LOOKED_AT:
+        part = values[:: max(1, len(values) // count)]
+        part = part[np.isfinite(part)]
+        distinct = len(np.unique(part))
+        few = few and 0 < distinct <= FEW_VALUES and distinct * FEW_REPEATS <= len(part)
+    counts = view.snapshot.steps.stat(column, COUNT)
+    return few, len(counts) > 0 and float(np.median(counts)) >= DENSE_SAMPLES
 
 
 def points_without_band(steps: np.ndarray, values: np.ndarray, display: Display) -> Points:
@@ -75,18 +119,26 @@ def points_without_band(steps: np.ndarray, values: np.ndarray, display: Display)
 
 
 def _band(
-    view: RunView, column: str, display: Display, starts: np.ndarray, y: np.ndarray, std: np.ndarray
+    view: RunView,
+    column: str,
+    band: str,
+    scale: float,
+    starts: np.ndarray,
+    y: np.ndarray,
+    std: np.ndarray,
+    n: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    if display.band in ("std", "range") and len(starts):
+    if band in ("se", "std", "range") and len(starts):
         steps = view.snapshot.steps
         low = np.fmin.reduceat(steps.stat(column, MIN), starts)
         high = np.fmax.reduceat(steps.stat(column, MAX), starts)
-        if display.band == "range":
+        if band == "range":
             return low, high
-        half = display.variance_scale * std
+        with np.errstate(all="ignore"):
+            half = 2 * std / np.sqrt(n) if band == "se" else scale * std
         # Within the values of the step: a KL k3 is never below 0, and a rate never above 1.
         return np.maximum(y - half, low), np.minimum(y + half, high)
-    if display.band == "iqr" and len(starts):
+    if band in ("iqr", "auto") and len(starts):
         size = bucket_size(len(view.snapshot.steps.values))
         low, high = view.quantiles(column, (0.25, 0.75), size, EXACT_SAMPLES)
         return low, high
@@ -122,14 +174,25 @@ def smooth(values: np.ndarray, weight: float, steps: int = 1) -> np.ndarray:
     return np.where(np.isnan(values), np.nan, average)
 
 
-def update_source(source: ColumnDataSource, points: Points, sent: Points | None) -> None:
+def update_source(
+    source: ColumnDataSource, points: Points, sent: Points | None, left_out: Container[str] = ()
+) -> None:
     """Update ``source`` from ``sent`` to ``points`` with as little data as possible.
+
+    Columns that are left out are not in the source.
 
     If few of the sent points changed, these are patched and new points are streamed; otherwise all points are
     replaced.
     """
+    points = {name: values for name, values in points.items() if name not in left_out}
     sent_count = len(sent["x"]) if sent else 0
-    if not sent or sent_count > len(points["x"]) or not _equal(sent["x"], points["x"][:sent_count]).all():
+    same = source.data.keys() == points.keys()
+    if (
+        not sent
+        or not same
+        or sent_count > len(points["x"])
+        or not _equal(sent["x"], points["x"][:sent_count]).all()
+    ):
         source.data = column_payload(points)
         return
     differs = np.zeros(sent_count, bool)

@@ -1,6 +1,7 @@
 """Ranges of values: of a curve's axis, and of a filter (`rlpanel.store.query.filter_syntax`).
 
-An axis follows the line, and neither a wide band nor a few spikes flatten it.
+An axis follows the line, and neither a wide band nor a few spikes flatten it. It never spans less than what
+matters: differences in the last digits of floats would look like a rise.
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ _LOW, _HIGH = 0.02, 0.98
 _SPIKE = 1.5
 #: Fewer points than this have no spikes: with few values no quantile tells them from the rest.
 _ENOUGH = 20
+#: An axis spans at least this share of its largest value, so that ticks of four digits differ.
+_LEAST_SHARE = 0.01
+#: Unit → the least span of an axis in that unit: what is below it is rounding, not learning.
+LEAST_SPAN = {"nats": 1e-4, "tokens": 1.0, "characters": 1.0, "share": 0.01}
+#: The least span of a logarithmic axis, in decades.
+_LEAST_DECADES = 0.3
 #: Room for the band on either side of the line, as a share of the line's own range.
 _BAND_SHARE = 0.35
 _PADDING = 0.06
@@ -41,7 +48,16 @@ class ValueRange:
         return f"{low}`{self.column}`{high}"
 
 
-def fit_axis(lines: Sequence[Points], *, log: bool = False) -> tuple[float, float] | None:
+def widen(low: float, high: float, least: float = 0.0) -> tuple[float, float]:
+    """Return a range of values, made wider around its middle if it is below the least span.
+
+    The least span is ``least``, and never less than 1 % of the largest value.
+    """
+    missing = max(least, _LEAST_SHARE * max(abs(low), abs(high))) - (high - low)
+    return (low - missing / 2, high + missing / 2) if missing > 0 else (low, high)
+
+
+def fit_axis(lines: Sequence[Points], *, log: bool = False, least: float = 0.0) -> tuple[float, float] | None:
     """Return start and end of the value axis for all lines of a plot; None if no value can be drawn.
 
     Parameters
@@ -51,6 +67,8 @@ def fit_axis(lines: Sequence[Points], *, log: bool = False) -> tuple[float, floa
         `rlpanel.panels.plots.series.curve` returns them.
     log : bool
         Whether the axis is logarithmic; values of 0 and below are left out.
+    least : float
+        The least span of a linear axis, as in `LEAST_SPAN`.
 
     Returns
     -------
@@ -66,6 +84,10 @@ def fit_axis(lines: Sequence[Points], *, log: bool = False) -> tuple[float, floa
         return None
     low, high = min(start for start, _ in ranges), max(end for _, end in ranges)
     low, high = _with_band(low, high, scaled)
+    if log and low < high < low + _LEAST_DECADES:
+        low, high = (low + high - _LEAST_DECADES) / 2, (low + high + _LEAST_DECADES) / 2
+    elif not log and high > low:
+        low, high = widen(low, high, least)
     if high <= low:
         half = abs(low) / 2 or 1.0
         low, high = low - half, high + half

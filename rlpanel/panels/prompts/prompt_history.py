@@ -14,7 +14,9 @@ from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
-from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html, response_side
+from rlpanel.panels.compare.siblings import rollout_summary
+from rlpanel.panels.compare.text_pair import NOW_CHARS, DiffSide, response_side
+from rlpanel.panels.compare.turn_pair import rollouts_html
 from rlpanel.panels.export.card_export import CardExport, file_name
 from rlpanel.panels.export.card_head import CardHead, titled_plot
 from rlpanel.panels.language.labels import tr
@@ -35,7 +37,7 @@ from rlpanel.store.snapshot.prompts import SamplesOfPrompt, samples_of_prompt
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.prompt_parts import TextStyle, clean, prompt_line
-from rlpanel.texts.shorten import first_line
+from rlpanel.texts.shorten import first_line, last_line
 
 #: Maximum number of listed responses; those of the nearest steps are chosen.
 MAX_SAMPLES = 300
@@ -194,7 +196,10 @@ class PromptHistory(Viewer):
                 "step": [f"{step:,}" for step in history.step[positions].tolist()],
                 "reward": [number(value) for value in history.reward[positions].tolist()],
                 "length": [number(value) for value in history.length[positions].tolist()],
-                "response": [first_line(clean(texts.get("response", ""), style)) for _, texts in current],
+                "response": [
+                    _response_line(self._snapshot, row, clean(texts.get("response", ""), style))
+                    for row, (_, texts) in zip(history.rows[positions].tolist(), current, strict=True)
+                ],
                 "uid": [uid for uid, _ in current],
             },
             dtype=str,
@@ -256,6 +261,12 @@ class PromptHistory(Viewer):
         self.context.choose_sample(uid)
 
 
+def _response_line(snapshot: Snapshot, row: int, text: str) -> str:
+    """Return what a row shows of a response: its first line, or how an agent's rollout went and ended."""
+    summary = rollout_summary(snapshot, row)
+    return f"{summary}: {last_line(text)}" if summary else first_line(text)
+
+
 def _read_texts(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Iterator[_Texts]:
     yield _Texts(snapshot.uids(rows), read_texts(index, snapshot, rows))
 
@@ -273,4 +284,4 @@ def _read_diff(index: RunIndex, view: RunView, row: int, sample: Sample, style: 
         previous.response,
         previous.reward,
     )
-    yield from diff_html(response_side(sample), side, style)
+    yield from rollouts_html((sample, previous), (response_side(sample), side), style)

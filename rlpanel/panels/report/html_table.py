@@ -9,7 +9,8 @@ import pandas as pd
 
 from rlpanel import schema
 from rlpanel.metrics.engine import column_info
-from rlpanel.panels.samples.sample_table import frame_of, sample_cells, title_of
+from rlpanel.panels.samples.grid_cells import sample_cells
+from rlpanel.panels.samples.sample_table import frame_of, title_of
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.texts.text_style import text_style
 from rlpanel.panels.ui.theme import safe_text

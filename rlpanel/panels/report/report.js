@@ -41,7 +41,15 @@ function createModel(values) {
 function drawTokens(host, index) {
   const token = index === data.first ? data.token : -1
   const { metric, metrics } = data
-  const model = createModel({ data: data.tokens[index], metric, metrics, token, dark: darkness.matches })
+  const model = createModel({
+    data: data.tokens[index],
+    metric,
+    metrics,
+    token,
+    dark: darkness.matches,
+    scale: data.scale,
+    scales: data.scales[index],
+  })
   const root = host.attachShadow({ mode: "open" })
   root.append(
     ...data.styles.map((text) => Object.assign(document.createElement("style"), { textContent: text })),
@@ -49,7 +57,10 @@ function drawTokens(host, index) {
   root.append(tokenView({ model }))
   model.on("metric", () => {
     data.metric = model.metric
-  }) // use the same metric for the next sample
+  }) // use the same metric and scale for the next sample
+  model.on("scale", () => {
+    data.scale = model.scale
+  })
   model.notify("after_render")
   darkness.addEventListener("change", () => {
     model.dark = darkness.matches

@@ -26,7 +26,7 @@ from rlpanel.panels.report.report_plots import plot_json, plots_of
 from rlpanel.panels.samples.query_runner import Download
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.step.step_summary import step_numbers_html
-from rlpanel.panels.tokens.token_view import TokenComponent, metric_declarations
+from rlpanel.panels.tokens.token_view import TokenComponent, metric_declarations, sample_scales
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_document import document
@@ -214,7 +214,7 @@ def board_html(context: Context, samples: int = SAMPLES) -> bytes:
         f'<h2>Samples</h2><div class="samples"><div class="grid">{carried.table}</div>'
         f'<div class="shown">{"".join(carried.articles)}</div></div>'
     )
-    data = _data(context, carried.tokens) | {
+    data = _data(context, carried) | {
         "plots": [plot_json(drawing) for drawing in plots.curves],
         "bars": [{"plot": card.plot, "marker": card.marker, "height": card.height_px} for card in plots.step],
         "colors": plots.colors,
@@ -241,7 +241,7 @@ def sample_html(context: Context, uid: str) -> bytes:
     carried = collect_samples(context, rows, outcome)
     facts = facts_html(context, outcome, carried, now, alone=True)
     body = f'{_header(snapshot.name)}{facts}<div class="shown">{"".join(carried.articles)}</div>'
-    data = _data(context, carried.tokens) | {"plots": [], "bars": [], "colors": {}, "first": 0}
+    data = _data(context, carried) | {"plots": [], "bars": [], "colors": {}, "first": 0}
     title = f"{snapshot.name} · {uid} · rlpanel"
     return document(title, _style(), body, data, [_script()], plays_media=carried.embedded_chars > 0)
 
@@ -264,9 +264,11 @@ def _cards(name: str, heads: list[str]) -> str:
     )
 
 
-def _data(context: Context, tokens: list[dict[str, Any]]) -> dict[str, Any]:
+def _data(context: Context, carried: ReportSamples) -> dict[str, Any]:
     return {
-        "tokens": tokens,
+        "tokens": carried.tokens,
+        "scale": context.selection.scale,
+        "scales": [sample_scales(context.snapshot, sample) for sample in carried.samples],
         "metrics": metric_declarations(),
         "metric": context.selection.metric,
         "token": context.selection.token,

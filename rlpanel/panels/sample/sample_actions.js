@@ -1,20 +1,16 @@
 // Fields for the tag and note of a sample, and buttons that copy or save it. Texts are only set as values and
 // textContent, never as HTML.
 
-// Return a link to the sample, which the page's URL does not contain while the board follows the newest step.
-function link({ run, step, uid }) {
-  const query = new URLSearchParams(location.search)
-  for (const [key, value] of [
-    ["run", run],
-    ["step", step],
-    ["sample", uid],
-  ])
-    query.set(key, value)
-  return `${location.origin}${location.pathname}?${query}`
-}
-
-export function render({ model }) {
+export function render({ model, el }) {
   const box = element("div", "actions")
+  const chip = element("span", "chip")
+  const menu = element("details", "menu")
+  const summary = element("summary", "", t("tag, copy, save ▾"))
+  summary.title = t("Tag and note of the sample, copies and files of it")
+  const panel = element("div", "panel")
+  menu.append(summary, panel)
+  const stop = closeOnEscape(menu, summary)
+  model.on("remove", stop)
   const tag = element("input", "tag"),
     note = element("input", "note")
   const suggestions = element("datalist"),
@@ -49,13 +45,10 @@ export function render({ model }) {
     return node
   }
   const copying = element("span", "copying", t("copy"))
-  for (const what of ["uid", "prompt", "response", "link"]) {
+  for (const what of ["uid", "prompt", "response"]) {
     copying.append(
       button(what, t("Copy the {what} of the sample", { what }), () => {
-        if (what === "link") copy(link(model.place)).then(() => showStatus(t("copied")))
-        else {
-          model.send_msg({ do: "copy", what })
-        }
+        model.send_msg({ do: "copy", what })
       }),
     )
   }
@@ -84,7 +77,9 @@ export function render({ model }) {
       if (!(same && input === active)) input.value = value // do not overwrite a field while it is edited
     }
     status.textContent = model.failure
-    box.hidden = !uid
+    chip.textContent = [model.tag, model.note].filter(Boolean).join(": ")
+    chip.title = chip.textContent
+    menu.hidden = !uid
     suggestions.replaceChildren(
       ...model.used.map((text) => Object.assign(element("option"), { value: text })),
     )
@@ -92,6 +87,23 @@ export function render({ model }) {
   for (const name of ["place", "tag", "note", "used", "failure"]) model.on(name, show)
   show()
   saving.append(saveButton, pageButton)
-  box.append(tag, suggestions, note, status, copying, saving)
+  panel.append(tag, note, suggestions, copying, saving, status)
+
+  // The button and a double click on the head give the sample the whole page.
+  const resize = () => model.send_msg({ do: "resize" })
+  const size = button("⤢", "", resize)
+  size.className = "size"
+  const showSize = () => {
+    size.textContent = model.whole ? "⤡" : "⤢"
+    size.title = size.ariaLabel = model.whole ? t("Back to the board (Esc)") : t("Whole page (m)")
+    size.setAttribute("aria-pressed", String(model.whole))
+  }
+  model.on("whole", showSize)
+  showSize()
+  model.on("after_render", () => {
+    const head = el.parentElement?.querySelector(".rl-sample-head")
+    head?.addEventListener("dblclick", resize)
+  })
+  box.append(chip, menu, size)
   return box
 }

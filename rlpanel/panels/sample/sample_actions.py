@@ -12,8 +12,9 @@ from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.report.report import frozen, sample_html
-from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.context import SAMPLE, Context
 from rlpanel.panels.session.threads import BackgroundTask
+from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.query.samples_export import sample_line
 
@@ -22,17 +23,23 @@ _MAX_USED = 100
 
 
 class SampleActions(Component):
-    """Row of fields and buttons for the selected sample."""
+    """Button that gives the sample the whole page, and a menu with its tag, note, copies and files."""
 
     place = param.Dict(default={}, doc="Run, step and uid of the sample; empty without a sample.")
     tag = param.String(default="", doc="Tag of the sample.")
     note = param.String(default="", doc="Note on the sample.")
     used = param.List(default=[], item_type=str, doc="Tags used in this run, as suggestions.")
     fixed = param.Boolean(default=False, doc="Whether the tag and note cannot be changed.")
+    whole = param.Boolean(default=False, doc="Whether the sample has the whole page.")
     failure = param.String(default="", doc="Error message if the note could not be saved.")
 
-    _esm = read_assets("panels/ui/dom.js", "panels/export/download.js", "panels/sample/sample_actions.js")
-    _stylesheets = [read_assets("panels/sample/sample_actions.css")]
+    _esm = read_assets(
+        "panels/ui/dom.js",
+        "panels/ui/closing.js",
+        "panels/export/download.js",
+        "panels/sample/sample_actions.js",
+    )
+    _stylesheets = [theme.TARGETS, read_assets("panels/sample/sample_actions.css")]
 
     def __init__(self, context: Context) -> None:
         super().__init__(css_classes=["rl-actions"], fixed=context.read_only)
@@ -43,6 +50,8 @@ class SampleActions(Component):
             self._on_page, context.threads.views
         )
         context.param.watch(self._show, ["sample", "notes_version"])
+        context.selection.param.watch(self._show_size, "page")
+        self._show_size()
         self._show()
 
     def _show(self, *_: Any) -> None:
@@ -59,6 +68,9 @@ class SampleActions(Component):
             place=place, tag=annotation.tag, note=annotation.note, used=notes.tags()[:_MAX_USED]
         )
 
+    def _show_size(self, *_: Any) -> None:
+        self.whole = self._context.selection.page == SAMPLE
+
     def receive(self, message: Any) -> None:
         """Copy, save or open the sample, or keep its tag and note."""
         if not isinstance(message, dict):
@@ -69,6 +81,8 @@ class SampleActions(Component):
             self._save()
         elif message.get("do") == "page":
             self._start_page()
+        elif message.get("do") == "resize":
+            self._context.toggle_sample()
         elif message.get("do") == "hold":
             self._stop_following(str(message.get("uid", "")))
         elif message.get("do") == "leave":

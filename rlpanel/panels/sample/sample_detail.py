@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import panel as pn
+import param
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
@@ -17,6 +18,7 @@ from rlpanel.panels.language.labels import tr
 from rlpanel.panels.sample.sample_actions import SampleActions
 from rlpanel.panels.sample.sample_tabs import TABS, position_of, tab_for
 from rlpanel.panels.sample.sample_top import SampleHead, SampleTop
+from rlpanel.panels.samples.answer_words import answer_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.metric_rows import build_rows
 from rlpanel.panels.ui import theme
@@ -27,11 +29,13 @@ from rlpanel.schema import Sample
 class SampleDetail(Viewer):
     """The right side of the board: everything about the shown sample."""
 
-    def __init__(self, context: Context) -> None:
-        super().__init__()
+    active = param.Boolean(default=True, doc="Whether the sample is in sight; else its views do nothing.")
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(**params)
         self.context = context
         self._head = SampleHead()
-        self._bar = TabBar()
+        self._bar = TabBar(label=tr("Views of the sample"), css_classes=["rl-tabs"])
         self._bar.on_message(self._on_click)
         self._card = pn.Column(
             SampleTop(head=self._head, actions=SampleActions(context), tabs=self._bar),
@@ -42,13 +46,13 @@ class SampleDetail(Viewer):
             css_classes=["rl-card", "rl-sample"],
         )
         self._views: list[LazyView[Any]] = [LazyView(partial(tab.make, context), self._card) for tab in TABS]
-        self._active = -1
-        if context.selection.compared_run:  # the address names a comparison of runs
-            context.tab = "runs"
-        context.param.watch(self._open_tab, ["tab", "sample"])
+        self._shown = -1
+        context.param.watch(self._open_tab, ["sample"])
+        context.selection.param.watch(self._open_tab, "tab")
+        self.param.watch(self._open_tab, "active")
         context.param.watch(self._list_tabs, "view")
         context.param.watch(self._draw, ["sample", "message"])
-        context.display.param.watch(self._draw, ["kl_estimator"])
+        context.display.param.watch(self._draw, ["kl_estimator", "answer_rule"])
         self._list_tabs()
         self._draw()
 
@@ -58,32 +62,38 @@ class SampleDetail(Viewer):
     def _list_tabs(self, *_: Any) -> None:
         """List the tabs for which the run logs something."""
         shown = [tab for tab in TABS if tab.applies(self.context.snapshot)]
-        listed = [{"key": tab.key, "title": tr(tab.title), "about": tr(tab.about)} for tab in shown]
+        listed = [{"key": tab.key, "title": tr(tab.title)} for tab in shown]
         if listed != self._bar.tabs:
             self._bar.tabs = listed
         self._open_tab()
 
     def _open_tab(self, *_: Any) -> None:
-        """Show the tab of `Context.tab`, or the sample's own; the views of all other tabs do nothing."""
+        """Show the tab of the selection, else the sample's own; the views of all other tabs do nothing."""
         listed = [tab["key"] for tab in self._bar.tabs]
-        key = self.context.tab if self.context.tab in listed else tab_for(self.context.sample)
-        active = position_of(key)
-        if self._active == active:
+        chosen = self.context.selection.tab
+        if chosen not in listed and self.context.sample is None and self._bar.value in listed:
+            chosen = (
+                self._bar.value
+            )  # no sample matches the filter: the next one is looked at in the same way
+        key = chosen if chosen in listed else tab_for(self.context.sample)
+        position = position_of(key)
+        shown = position if self.active else -1
+        if self._shown == shown:
             return
-        self._active = active
+        self._shown = shown
         with pn.io.hold():
-            self._bar.value = TABS[active].key
-            for position, view in enumerate(self._views):
-                view.set_active(position == active)
+            self._bar.value = TABS[position].key
+            for at, view in enumerate(self._views):
+                view.set_active(at == shown)
 
     def _on_click(self, key: Any) -> None:
         if key in {tab.key for tab in TABS}:
-            self.context.tab = key
+            self.context.selection.tab = key
 
     def show_group(self, *_: Any) -> None:
         """Open the samples of the shown sample's group."""
         self._views[position_of("group")].view.show_group()
-        self.context.tab = "group"
+        self.context.selection.tab = "group"
 
     def next_metric(self, by: int) -> None:
         """Colour the tokens by another of the sample's metrics."""
@@ -114,7 +124,8 @@ class SampleDetail(Viewer):
         return (
             f'<div class="head" title="{uid}" data-uid="{uid}"><b>{title}</b>'
             f'<span class="note">{safe_text(where)}</span>'
-            f'<span class="scores">{self._scores(sample)}</span></div>{notes}'
+            f'<span class="scores">{self._scores(sample)}</span></div>'
+            f"{answer_html(self.context, sample)}{notes}"
         )
 
     def _scores(self, sample: Sample) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import panel as pn
 import param
@@ -17,12 +17,11 @@ from panel.viewable import Viewer
 from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
 from rlpanel.panels.compare.response_diff import ResponseDiff
-from rlpanel.panels.compare.runs_tab import RunsTab
 from rlpanel.panels.conversation.conversation_payload import has_turns
 from rlpanel.panels.conversation.conversation_view import ConversationView, unplayed
-from rlpanel.panels.explain.explain_tab import ExplainTab
+from rlpanel.panels.conversation.image_strip import ImageStrip, find_image
 from rlpanel.panels.groups.groups_tab import GroupsTab
-from rlpanel.panels.inputs.lazy_view import ActiveView
+from rlpanel.panels.inputs.tab_bar import Tab
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.prompts.prompts_tab import PromptsTab
 from rlpanel.panels.samples.episode_traces import traces_of
@@ -30,15 +29,11 @@ from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.texts.prompt_text import answer_html, extra_html, prompt_block, text_pane
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
-from rlpanel.panels.timeline.rollout_spans import has_times
-from rlpanel.panels.timeline.timeline_view import TimelineTab
-from rlpanel.panels.tokens.token_ranking import TokenRanking
-from rlpanel.panels.tokens.token_view import TokenView
-from rlpanel.panels.ui.safe_image import FULL, THUMBNAIL, BadImage, image_url
+from rlpanel.panels.tokens.token_view import TokenView, sample_scales
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.sample_media import PlayableMedium, image_bytes, playable
+from rlpanel.store.query.sample_media import PlayableMedium, playable
 from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.display_text import escape_invisible
@@ -46,8 +41,9 @@ from rlpanel.texts.prompt_parts import TextStyle
 
 
 def _follow_selection(view: TokenView | ConversationView, selection: Selection) -> None:
-    """Let a view follow the theme; its metric and pinned token go both ways with the selection."""
-    for name in ("metric", "token"):
+    """Let a view follow the theme; its metric, scale and pinned token go both ways with the selection."""
+    view.scale = selection.scale
+    for name in ("metric", "token", "scale"):
         selection.param.watch(lambda event: setattr(view, event.name, event.new), name)
         view.param.watch(lambda event: setattr(selection, event.name, event.new), name)
     selection.param.watch(lambda event: setattr(view, "dark", event.new), "dark")
@@ -61,9 +57,12 @@ class ReferenceTab(Viewer):
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
         self.context = context
+        self._images = ImageStrip(context)
         self._texts = text_pane("rl-pair")
-        self._column = pn.Column(self._texts, sizing_mode="stretch_both", scroll="y-auto", margin=0)
-        context.param.watch(self._draw, ["sample", "text_conditions"])
+        self._column = pn.Column(
+            self._images, self._texts, sizing_mode="stretch_both", scroll="y-auto", margin=0
+        )
+        context.param.watch(self._draw, ["sample", "text_conditions", "end_in_sight"])
         context.display.param.watch(self._draw, [*STYLE_SETTINGS])
         self.param.watch(self._draw, "active")
         self._draw()
@@ -73,12 +72,25 @@ class ReferenceTab(Viewer):
 
     def _draw(self, *_: Any) -> None:
         if self.active:
-            context = self.context
-            self._texts.html = _answers_html(context.sample, text_style(context), context.text_conditions)
+            context, sample = self.context, self.context.sample
+            self._images.sample = sample
+            at_end = sample is not None and context.end_in_sight == sample.uid
+            self._texts.html = _answers_html(
+                sample, text_style(context), context.text_conditions, at_end=at_end
+            )
 
 
-def _answers_html(sample: Sample | None, style: TextStyle, tests: Sequence[TextPredicate]) -> str:
-    """The answers that were logged, side by side below the prompt; what the tests find is marked."""
+#: Most characters of a ground truth that stays in sight while the response is scrolled.
+_SHORT_TRUTH = 200
+
+
+def _answers_html(
+    sample: Sample | None, style: TextStyle, tests: Sequence[TextPredicate], *, at_end: bool = False
+) -> str:
+    """The answers that were logged, side by side below the prompt; what the tests find is marked.
+
+    The browser scrolls to the end of the response if ``at_end``.
+    """
     if sample is None:
         return ""
     texts = (
@@ -88,9 +100,10 @@ def _answers_html(sample: Sample | None, style: TextStyle, tests: Sequence[TextP
     )
     finder = PlaceFinder(tests)
     cells = "".join(
-        f'<section><h5><span class="{color}">{title}</span>'
+        f'<section{_stays(name, text)}><h5><span class="{color}">{title}</span>'
         f"{_score('reward', reward)}{_score('valid', valid)}</h5>"
-        f"<p>{answer_html(text, style, finder.places(name, text))}</p></section>"
+        f"<p>{answer_html(text, style, finder.places(name, text))}</p>"
+        f"{'<i data-in-sight></i>' if at_end and name == 'response' else ''}</section>"
         for name, title, reward, valid, color in texts
         if (text := getattr(sample, name)) is not None
     )
@@ -107,6 +120,11 @@ def _answers_html(sample: Sample | None, style: TextStyle, tests: Sequence[TextP
     )
 
 
+def _stays(name: str, text: str) -> str:
+    """Return the class of a short ground truth, which stays in sight beside a long response."""
+    return ' class="short"' if name == "ground_truth" and len(text) <= _SHORT_TRUTH else ""
+
+
 def _score(label: str, value: float) -> str:
     return "" if math.isnan(value) else f"<em>{label} <b>{number(value)}</b></em>"
 
@@ -121,10 +139,12 @@ class TokensTab(Viewer):
         self.context = context
         selection = context.selection
         self._prompt = text_pane("rl-prompt")
+        self._images = ImageStrip(context)
         self._tokens = TokenView(dark=selection.dark, metric=selection.metric)
         self._tokens.__panel__().margin = (0, 14)
         self._column = pn.Column(
             self._prompt,
+            self._images,
             self._tokens,
             sizing_mode="stretch_both",
             scroll="y-auto",
@@ -132,6 +152,7 @@ class TokensTab(Viewer):
         )
         _follow_selection(self._tokens, selection)
         context.param.watch(self._draw, "sample")
+        context.param.watch(self._scale, "view")
         context.param.watch(self._draw_prompt, "text_conditions")
         context.display.param.watch(self._draw, [*STYLE_SETTINGS, "kl_estimator"])
         self.param.watch(self._draw, "active")
@@ -146,12 +167,19 @@ class TokensTab(Viewer):
         sample, display = self.context.sample, self.context.display
         with pn.io.hold():
             self._draw_prompt()
+            self._images.sample = sample
             self._tokens.param.update(
                 sample=sample,
                 pad_token=display.pad_token,
                 kl_estimator=display.kl_estimator,
                 token=self.context.selection.token,
+                scales=sample_scales(self.context.snapshot, sample),
             )
+
+    def _scale(self, *_: Any) -> None:
+        """Send the colour scales again if a new step changed them."""
+        if self.active:
+            self._tokens.scales = sample_scales(self.context.snapshot, self.context.sample)
 
     def _draw_prompt(self, *_: Any) -> None:
         if self.active:
@@ -177,9 +205,15 @@ class ConversationTab(Viewer):
         # Panel draws a component again that was hidden itself, so that its players would go on.
         self._column = pn.Column(self._view, sizing_mode="stretch_both", margin=(8, 14))
         _follow_selection(self._view, selection)
-        self._view.param.watch(lambda _: setattr(context, "tab", "tokens"), "opened")
+        self._view.mode = selection.mode
+        selection.param.watch(lambda event: setattr(self._view, "mode", event.new), "mode")
+        self._view.param.watch(lambda event: setattr(selection, "mode", event.new), "mode")
+        self._view.param.watch(lambda _: setattr(selection, "tab", "tokens"), "opened")
         self._view.param.watch(self._choose_trace, "trace")
-        context.param.watch(self._draw, "sample")
+        selection.param.watch(lambda event: setattr(self._view, "turn", event.new), "turn")
+        self._view.param.watch(self._keep_turn, ["turn", "chosen"])
+        context.param.watch(self._draw, ["sample", "text_conditions"])
+        context.param.watch(self._scale, "view")
         context.display.param.watch(self._draw, [*_SETTINGS])
         self.param.watch(self._draw, "active")
         self._draw()
@@ -198,9 +232,25 @@ class ConversationTab(Viewer):
             self._view.param.update(
                 sample=sample,
                 token=context.selection.token,
+                turn=context.selection.turn,
+                tests=context.text_conditions,
                 traces=[[uid, escape_invisible(name)] for uid, name in traces],
+                scales=sample_scales(snapshot, sample),
                 **settings,
             )
+
+    def _scale(self, *_: Any) -> None:
+        """Send the colour scales again if a new step changed them."""
+        if self.active:
+            self._view.scales = sample_scales(self.context.snapshot, self.context.sample)
+
+    def _keep_turn(self, *_: Any) -> None:
+        """Let the address name the turn in sight; a reader who went there keeps the sample."""
+        view, selection = self._view, self.context.selection
+        if view.chosen and view.turn and not selection.uid and view.sample is not None:
+            selection.param.update(uid=view.sample.uid, follow=False, turn=view.turn)
+        elif view.sample is self.context.sample:
+            selection.turn = view.turn
 
     def _choose_trace(self, event: Any) -> None:
         if event.new:
@@ -212,7 +262,7 @@ class ConversationTab(Viewer):
         if self.context.index is None:
             return
         task: BackgroundTask[str] = BackgroundTask(answer, self.context.threads.views)
-        task.start(_image_address(self.context.index, self.context.snapshot, sample.uid, image, full=full))
+        task.start(find_image(self.context.index, self.context.snapshot, sample.uid, image, full=full))
 
     def _find_medium(self, sample: Sample, medium: Medium, key: Hashable, answer: Any) -> None:
         """Check audio or video on a thread; ``answer`` gets its address, or why it cannot be played."""
@@ -234,61 +284,15 @@ def _medium_address(
         yield {"reason": escape_invisible(str(error))}
 
 
-def _image_address(
-    index: RunIndex, snapshot: Snapshot, uid: str, image: Image, *, full: bool
-) -> Iterator[str]:
-    try:
-        yield image_url(image_bytes(index, snapshot, uid, image), longest=FULL if full else THUMBNAIL)
-    except (RLPanelError, BadImage) as error:
-        yield str(error)
-
-
-class Tab(NamedTuple):
-    """One tab of the sample panel.
-
-    Attributes
-    ----------
-    key : str
-        Its name in code, as `Context.tab` holds it.
-    title : str
-        Its label on screen.
-    about : str
-        What it shows something of: the sample, its step or its run.
-    make : callable
-        Makes its view when the tab is first opened. The view has a parameter ``active`` and does nothing
-        while that is False.
-    applies : callable
-        Returns whether a run logs what the tab shows; the tab is left out if not.
-    """
-
-    key: str
-    title: str
-    about: str
-    make: Callable[[Context], ActiveView]
-    applies: Callable[[Snapshot], bool] = lambda _: True
-
-
-def _token_ranking(context: Context) -> TokenRanking:
-    """Make the ranking; a click on one of its tokens opens the tokens of the sample that was clicked."""
-    ranking = TokenRanking(context)
-    ranking.param.watch(lambda _: setattr(context, "tab", "tokens"), "picks")
-    return ranking
-
-
 #: All tabs, in the order of the screen.
 TABS: tuple[Tab, ...] = (
-    Tab("conversation", marked("Conversation"), marked("sample"), ConversationTab),
-    Tab("tokens", marked("Tokens"), marked("sample"), TokensTab),
-    Tab("reference", marked("Text"), marked("sample"), ReferenceTab),
-    Tab("diff", marked("Diff"), marked("sample"), ResponseDiff),
-    Tab("group", marked("Group"), marked("sample"), GroupsTab),
-    Tab("prompt", marked("History"), marked("sample"), PromptsTab),
-    Tab("ranking", marked("Token ranking"), marked("step"), _token_ranking),
-    Tab("timeline", marked("Timeline"), marked("step"), TimelineTab, has_times),
-    Tab("runs", marked("Compare runs"), marked("run"), RunsTab),
-    Tab("explain", marked("Explain"), marked("run"), ExplainTab),
+    Tab("conversation", marked("Conversation"), ConversationTab),
+    Tab("tokens", marked("Tokens"), TokensTab),
+    Tab("reference", marked("Text"), ReferenceTab),
+    Tab("diff", marked("Diff"), ResponseDiff),
+    Tab("group", marked("Group"), GroupsTab),
+    Tab("prompt", marked("History"), PromptsTab),
 )
-
 
 #: Tab that is open by default, and the one for a sample with several turns or without tokens.
 _DEFAULT, _DEFAULT_OF_TEXTS = "tokens", "conversation"

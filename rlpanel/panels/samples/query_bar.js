@@ -24,7 +24,12 @@ function field(model) {
   input.setAttribute("aria-label", t("filter expression"))
   const list = element("ul")
   list.setAttribute("role", "listbox")
-  box.append(input, list)
+  const clear = button("clear", "×", t("Clear the filter"), () => {
+    input.value = ""
+    send()
+    input.focus()
+  })
+  box.append(input, clear, list)
   let suggestions = [],
     chosen = -1
 
@@ -51,6 +56,7 @@ function field(model) {
     list.children[chosen]?.scrollIntoView({ block: "nearest" })
   }
   const suggest = () => {
+    clear.hidden = !input.value
     const word = beforeCaret().match(WORD)?.[0] ?? ""
     suggestions = word && !insideQuotes() ? matchingNames(model.names, word) : []
     if (suggestions.length === 1 && suggestions[0][0] === word) suggestions = []
@@ -99,6 +105,7 @@ function field(model) {
   })
   const show = () => {
     if (input.value !== model.filter) input.value = model.filter
+    clear.hidden = !input.value
   }
   const markError = () => {
     input.classList.toggle("wrong", Boolean(model.error))
@@ -110,6 +117,43 @@ function field(model) {
   model.on("error", markError)
   show()
   markError()
+  // An example replaces the filter and is run; a column is put where the caret was.
+  const write = (text, whole) => {
+    if (whole) {
+      input.value = text
+      send()
+    } else {
+      const plain = /^[\p{L}_][\p{L}\p{N}_]*$/u.test(text)
+      input.setRangeText(plain ? text : `\`${text}\``, input.selectionStart, input.selectionEnd, "end")
+    }
+    clear.hidden = !input.value
+    input.focus()
+  }
+  return [box, filterHelp(model, write)]
+}
+
+// What narrows the grid down, each with a button that takes it off.
+function chips(model) {
+  const box = element("div", "chips")
+  const show = () => {
+    box.hidden = !model.chips.length
+    box.replaceChildren(
+      ...model.chips.map(([key, label, alone]) => {
+        const chip = element("span", "chip")
+        const off = button("", "×", t("Take off {label}", { label }), () =>
+          model.send_msg({ do: "off", what: key }),
+        )
+        chip.append(element("span", "", label), ...(alone ? [element("i", "", alone)] : []), off)
+        chip.title = label
+        return chip
+      }),
+      ...(model.chips.length > 1
+        ? [button("all", t("clear all"), "", () => model.send_msg({ do: "off", what: "all" }))]
+        : []),
+    )
+  }
+  model.on("chips", show)
+  show()
   return box
 }
 
@@ -204,7 +248,7 @@ export function render({ model }) {
     },
   )
   model.on("msg:custom", fileReceiver())
-  row.append(field(model), headFilters(model), scope(model), presetMenu, exportMenu)
-  box.append(row, statusLine(model))
+  row.append(...field(model), headFilters(model), scope(model), presetMenu, exportMenu)
+  box.append(row, chips(model), statusLine(model))
   return box
 }

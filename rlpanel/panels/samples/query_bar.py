@@ -24,12 +24,15 @@ PRESETS: dict[str, tuple[tuple[str, ...], str, str]] = {
     marked("Truncated"): (("truncated",), "", "truncated == 1"),
     marked("Duplicates"): (("copies",), "-copies", "copies > 1"),
     marked("Tagged"): (("tag",), "", "not missing(tag)"),
+    marked("Answer matches, reward 0"): (("reward", "match"), "", "match = yes and reward = 0"),
 }
 #: Descriptions of columns that the metric registry does not know.
 _DESCRIPTIONS = {
     "attempt": marked("newest; older if a restart of the job replaced the sample"),
     "copies": marked("samples of the step with the same prompt and response"),
     "file": marked("log file of the sample"),
+    "answer": marked("answer that is read from the response"),
+    "match": marked("whether the answer equals the ground truth: yes, no or unclear"),
     "group_reward": marked("mean reward of the group"),
     "note": marked("note of a viewer"),
     "prompt_key": marked("equal for equal prompts"),
@@ -45,7 +48,7 @@ class QueryBar(Component):
     Parameters
     ----------
     act : callable
-        Called with an action (preset, take, stop) and its argument.
+        Called with an action (preset, take, off, stop) and its argument.
     """
 
     filter = param.String(default="", doc="The filter expression, as written.")
@@ -53,6 +56,7 @@ class QueryBar(Component):
     names = param.List(default=[], doc="Columns for completion: [name, description].")
     presets = param.List(default=[], doc="Presets: [label, key, reason if disabled].")
     takes = param.List(default=[], doc="Entries of the export menu: [label, key, reason if disabled].")
+    chips = param.List(default=[], doc="What narrows the grid down: [key, label, samples it finds alone].")
     heads = param.Boolean(default=False, doc="Whether the column heads show their own filters.")
     error = param.String(default="", doc="Error of the query or export; empty if there is none.")
     error_at = param.Integer(default=0, doc="Position of the error in the filter.")
@@ -65,9 +69,13 @@ class QueryBar(Component):
         "panels/export/download.js",
         "panels/ui/closing.js",
         "panels/ui/menu.js",
+        "panels/samples/filter_help.js",
         "panels/samples/query_bar.js",
     )
-    _stylesheets = [read_assets("panels/samples/query_bar.css"), read_assets("panels/ui/menu.css")]
+    _stylesheets = [
+        read_assets("panels/samples/query_bar.css"),
+        read_assets("panels/ui/menu.css", "panels/ui/targets.css"),
+    ]
 
     def __init__(self, act: Callable[[str, str], None]) -> None:
         super().__init__(css_classes=["rl-query"])

@@ -13,6 +13,7 @@ from rlpanel.number_text import number, size_text
 from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.query_bar import PRESETS, QueryBar, names_of, presets_of
+from rlpanel.panels.samples.query_chips import chips_of, without
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.texts.sample_texts import READ_NOW
@@ -93,6 +94,7 @@ class QueryRunner:
         self._export_file: dict[str, str] = {}
         self._export_title = ""
         self._filter_valid = True
+        self._query: Query | None = None
         self.busy, self.total = False, 0
         self.bar = QueryBar(self._on_action)
         whole_board = [[tr("Board as one HTML file"), "board", None]] if board is not None else []
@@ -109,7 +111,8 @@ class QueryRunner:
         )
         notes = context.notes
         if context.index is None or notes is None or (selection.scope == "step" and selection.step is None):
-            self.total = 0
+            self.total, self._query = 0, None
+            self.show_chips()
             self._show_result(QueryResult(np.empty(0, int), 0))
             return
         notes.refresh()
@@ -121,7 +124,9 @@ class QueryRunner:
             self.bar.param.update(error=str(error), error_at=error.at)
             query = Query(context.index, context.snapshot, self._unfiltered_spec(), notes)
         self.total = len(query.rows)
+        self._query = query
         self._update_bar(query.scope)
+        self.show_chips()
         if query.reads <= READ_NOW and not query.patient and len(query.rows) <= ASK_NOW:
             self._on_result(list(query.results())[-1])
         else:
@@ -152,7 +157,8 @@ class QueryRunner:
         """Return the query for all rows of the selected step or run."""
         selection = self._context.selection
         step = selection.step if selection.scope == "step" else None
-        return QuerySpec(step, older=self._context.display.older_attempts)
+        display = self._context.display
+        return QuerySpec(step, older=display.older_attempts, answer_rule=display.answer_rule)
 
     # -- results ---------------------------------------------------------------------------------
 
@@ -162,9 +168,20 @@ class QueryRunner:
             self.bar.param.update(error=str(result), error_at=0, progress=-1.0, note="")
             return
         self.busy, self._match_count = not result.finished, len(result.rows)
+        if result.finished and self.is_filtering and result.total and not len(result.rows):
+            self.show_chips(alone=True)
         done = result.bytes_done / result.bytes_total if result.bytes_total else 0.0
         self.bar.param.update(note=self._status(result), progress=done if self.busy else -1.0)
         self._show_result(result)
+
+    def show_chips(self, *, alone: bool = False) -> None:
+        """Show what narrows the grid down; with ``alone``, also what each condition finds by itself."""
+        chips = [[key, label, ""] for key, label in chips_of(self._context.selection)]
+        for chip in chips:
+            if alone and self._filter_valid and self._query is not None and chip[0].startswith("filter:"):
+                count = self._query.count_alone(chip[1])
+                chip[2] = "" if count is None else tr("{count:,} alone", count=count)
+        self.bar.chips = chips
 
     def _status(self, result: QueryResult) -> str:
         """Return the status line: percentiles of the filter, searched bytes, and unreadable samples."""
@@ -190,6 +207,8 @@ class QueryRunner:
             )
         if self.busy:
             parts.append(tr("{rows:,} found so far", rows=len(result.rows)))
+        if result.finished and self.is_filtering and result.total and not len(result.rows):
+            parts.append(tr("no sample of {where} matches all of it", where=where))
         if result.unread:
             parts.append(tr("{unread:,} samples cannot be read at the moment", unread=result.unread))
         return " · ".join(parts)
@@ -218,6 +237,8 @@ class QueryRunner:
             kl = self._context.display.kl_estimator
             _, sort, text = PRESETS.get(argument, ((), "", ""))
             self._context.selection.param.update(sort=sort.format(kl=kl), filter=text, search="")
+        elif action == "off":
+            self._context.selection.param.update(**without(self._context.selection, argument))
         elif action == "take" and argument in FORMATS:
             self._export_samples(argument)
         elif action == "take" and argument == "board":
@@ -235,7 +256,8 @@ class QueryRunner:
             return
         view, rows = self._rows_to_export()
         ending, media, _ = FORMATS[kind]
-        parts = export_parts(context.index, view, rows, context.notes, kind)
+        rule = context.display.answer_rule
+        parts = export_parts(context.index, view, rows, context.notes, kind, answer_rule=rule)
         name = f"{file_name(view.snapshot.name)}.{ending}"
         self._start_export(
             Download(name, media, tr("{kind}: {rows:,} samples", kind=kind, rows=len(rows)), parts)

@@ -13,9 +13,10 @@ from panel.viewable import Viewer
 from rlpanel import schema
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.episode_traces import fold_episodes
+from rlpanel.panels.samples.grid_cells import sample_cells
 from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
 from rlpanel.panels.samples.sample_bar import GridHead, SampleBar
-from rlpanel.panels.samples.sample_table import columns_of, row_height, sample_cells, table_frame
+from rlpanel.panels.samples.sample_table import columns_of, row_height, table_frame
 from rlpanel.panels.samples.thumbnails import Thumbnails
 from rlpanel.panels.samples.visible_rows import PAGE, subset_html, visible_rows
 from rlpanel.panels.session.context import Context
@@ -58,13 +59,15 @@ class SampleGrid(Viewer):
         self._thumbnails = Thumbnails(context, self._show_again)
         self._query = QueryRunner(context, self._on_result, self._rows_to_export, board)
         self._loaded: tuple[str, int | None] = ("", None)  # name of the run, and step
+        self._widths: dict[str, int] = {}  # of the columns of this run
         self._paged_to = ""  # chosen sample whose page was opened
-        self._sorting = False
+        self._sorting = self._defining = self._filling = False
         self._read_later: Callable[[], None] | None = None
         self._head = GridHead()
         self._head.on_message(self.load)
         self.table = DataTable(
             page_size=PAGE,
+            by_room=True,
             pick=self._on_click,
             cells=sample_cells,
             empty=tr("No samples match"),
@@ -92,9 +95,17 @@ class SampleGrid(Viewer):
         self.table.param.watch(self._on_sort, "order")
         self.table.param.watch(self._on_filter, "filters")
         self.table.param.watch(self._on_view_change, ["page", "filters", "order"])
+        selection.param.watch(self._on_columns, "columns")
         selection.param.watch(self._on_query, ["filter", "scope", "search", "sort"])
         context.param.watch(self._on_noted, "notes_version")
-        settings = ["kl_estimator", "max_samples", "older_attempts", "fold_episodes", *STYLE_SETTINGS]
+        settings = [
+            "kl_estimator",
+            "max_samples",
+            "older_attempts",
+            "fold_episodes",
+            "answer_rule",
+            *STYLE_SETTINGS,
+        ]
         display.param.watch(lambda _: self.load(), settings)
         self.load()
 
@@ -117,6 +128,8 @@ class SampleGrid(Viewer):
         """Run the query on the newest snapshot."""
         context = self.context
         self._view = context.view
+        if self._loaded[0] != context.snapshot.name:
+            self._widths = {}
         self._loaded = (context.snapshot.name, context.selection.step)
         self._head.param.update(new="", search=context.selection.search)
         self._query.run()
@@ -131,13 +144,15 @@ class SampleGrid(Viewer):
             self._rows = result.rows[: context.display.max_samples]
         if context.display.fold_episodes:
             self._rows = fold_episodes(view.snapshot, self._rows)
-        self._texts = texts_of(context.index, view, self._rows, PAGE)
+        self._texts = texts_of(context.index, view, self._rows, self.table.page_size)
         self._show()
         if context.index is not None and not self._texts.whole:
             self._read_rest(context.index, view.snapshot)
         context.text_conditions = result.tests
         uids = self._uids()
         context.first_uid = uids[0] if uids else ""
+        if not uids and result.finished and self._query.is_filtering:
+            context.message = tr("no sample matches the filter")
         self._on_chosen()
 
     @property
@@ -185,6 +200,7 @@ class SampleGrid(Viewer):
         """Run the changed query, unless only the sort changed and the table has already sorted all rows."""
         only_sort = len(events) == 1 and events[0].name == "sort"
         if not (only_sort and self._sorting and len(self._rows) == len(self._result.rows)):
+            self._paged_to = ""  # another query has the chosen sample on another page
             self.load()
 
     def _on_noted(self, _: Any) -> None:
@@ -202,6 +218,8 @@ class SampleGrid(Viewer):
 
     def _on_sort(self, event: Any) -> None:
         """Copy the table's sort by a number column to the selection; only the table sorts by texts."""
+        if self._defining:
+            return
         order = Order(*event.new[0]) if event.new else None
         column = self.table.frame.get(order.name) if order else None
         if order and (column is None or not pd.api.types.is_numeric_dtype(column)):
@@ -213,6 +231,8 @@ class SampleGrid(Viewer):
             self._sorting = False
 
     def _on_filter(self, _: Any) -> None:
+        if not self._filling:
+            self.context.selection.columns = dict(self.table.filters)
         self._update_passing()
         self._show_head_filters()
 
@@ -259,11 +279,28 @@ class SampleGrid(Viewer):
 
     def _fill(self, frame: pd.DataFrame) -> None:
         """Give the table these rows; a query without results keeps its columns."""
+        self._filling = True
         if len(frame):
-            self.table.define(columns_of(frame), row_height(frame))
+            order = self._order(frame)
+            columns = columns_of(frame, self._widths, order[0][0] if order else "")
+            self._defining = True  # the order of a column that goes is not the viewer's choice
+            self.table.define(columns, row_height(frame))
+            self._defining = False
         else:
             frame = self.table.frame.iloc[:0]
-        self.table.draw(frame, self._order(frame))
+        self.table.draw(frame, self._order(frame), self._column_filters(frame))
+        self._filling = False
+
+    def _column_filters(self, frame: pd.DataFrame) -> dict[str, str]:
+        """Return the filters of the selection whose columns are there."""
+        wanted = self.context.selection.columns
+        return {name: text for name, text in wanted.items() if name in frame}
+
+    def _on_columns(self, _: Any) -> None:
+        self._filling = True
+        self.table.filters = self._column_filters(self.table.frame)
+        self._filling = False
+        self._query.show_chips()
 
     def _show_head_filters(self, *_: Any) -> None:
         """Show or hide the filters of single columns; those that filter now are not hidden."""
@@ -303,8 +340,12 @@ class SampleGrid(Viewer):
             text = tr("none")
         elif self._query.is_filtering:
             text = tr("{matches:,} of {total:,} match", matches=matches, total=result.total)
-        if shown < matches:
-            text += tr(" · {shown:,} shown", shown=shown)
+        order = parse_order(selection.sort)
+        if shown < matches and order:
+            way = tr("the highest {column}") if order.falling else tr("the lowest {column}")
+            text += tr(" · {shown:,} shown: {way}", shown=shown, way=way.format(column=order.name))
+        elif shown < matches:
+            text += tr(" · the first {shown:,} of the log are shown", shown=shown)
         note = (
             subset_html(self._view.snapshot, step, display)
             if is_subset and step is not None

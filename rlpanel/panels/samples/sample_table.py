@@ -10,22 +10,26 @@ import pandas as pd
 from rlpanel import schema
 from rlpanel.display_settings import Display
 from rlpanel.metrics.engine import column_info
+from rlpanel.number_text import number
 from rlpanel.panels.language.labels import tr
+from rlpanel.panels.samples.answer_words import answer_tip
 from rlpanel.panels.samples.episode_traces import trace_column
+from rlpanel.panels.samples.grid_cells import AGENT_LINES, MATCH
 from rlpanel.panels.samples.thumbnails import COLUMN
 from rlpanel.panels.samples.visible_rows import attempt_column
-from rlpanel.panels.tables.data_table import ROW_HEIGHT, DataColumn, cells_of
+from rlpanel.panels.tables.data_table import ROW_HEIGHT, DataColumn
 from rlpanel.panels.texts.sample_texts import MAX_CACHED, RowTexts
 from rlpanel.panels.texts.text_style import style_of
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.answer_columns import AnswerColumns, answer_columns
 from rlpanel.store.query.filter_columns import POSITION_COLUMNS
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sample_notes import Notes
-from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
+from rlpanel.store.query.text_predicate import ANY, PlaceFinder, TextPredicate
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.snapshot_cache import cached_on
-from rlpanel.texts.agent_line import agent_line
+from rlpanel.texts.agent_line import ends_of
 from rlpanel.texts.prompt_parts import Place, TextStyle, answer_cell, prompt_cell
 from rlpanel.texts.shorten import shorten
 
@@ -78,9 +82,24 @@ def _has_agents(snapshot: Snapshot) -> bool:
     return any(bool((values > (name == "turns")).any()) for name, values in means.items())
 
 
-def columns_of(frame: pd.DataFrame) -> list[DataColumn]:
-    """Return the definitions of the grid's columns for these rows."""
-    return [_column(name, frame[name]) for name in frame.columns if name != "uid"]
+def columns_of(
+    frame: pd.DataFrame, widths: dict[str, int] | None = None, sorted_by: str = ""
+) -> list[DataColumn]:
+    """Return the definitions of the grid's columns for these rows.
+
+    Parameters
+    ----------
+    widths : dict of str to int, optional
+        Width by column of the rows shown before, which is only ever widened: a following grid stays calm.
+    sorted_by : str
+        The column whose head has an arrow.
+    """
+    known = {} if widths is None else widths
+    answers = frame.attrs.get(ANSWERS)
+    for name in frame.columns:
+        width = column_width(name, frame[name], arrow=name == sorted_by)
+        known[name] = max(width, known.get(name, 0))
+    return [_column(name, frame[name], known[name], answers) for name in frame.columns if name != "uid"]
 
 
 def row_height(frame: pd.DataFrame) -> int:
@@ -88,16 +107,22 @@ def row_height(frame: pd.DataFrame) -> int:
     return 44 if COLUMN in frame else ROW_HEIGHT
 
 
-def _column(name: str, values: pd.Series) -> DataColumn:
-    number, label = _is_number(values), f"{column_info.describe(name).label}{_reduction(name)}"
-    filtered = (tr("{column} at least") if number else tr("{column} contains")).format(column=label)
+def _column(name: str, values: pd.Series, width: int, answers: AnswerColumns | None) -> DataColumn:
+    is_number, label = _is_number(values), f"{column_info.describe(name).label}{_reduction(name)}"
+    filtered = (tr("{column} at least") if is_number else tr("{column} contains")).format(column=label)
+    title, tip = title_of(name), column_info.describe(name).tip
+    if answers is not None and answers.chosen is not None and name in answers.names:
+        title = f"{title} ({answers.chosen.rule.key})" if name == answers.answer else title
+        tip = answer_tip(answers.chosen)
+    grows = name in _TEXTS and width > _GROWING
     return DataColumn(
         name,
-        title=title_of(name),
-        tip=column_info.describe(name).tip,
-        width=column_width(name, values),
-        align="right" if number else "left",
-        filter="" if name == COLUMN else "number" if number else "text",
+        title=title,
+        tip=tip,
+        width=_GROWING if grows else width,
+        grow=width if grows else 0,
+        align="right" if is_number else "left",
+        filter="" if name == COLUMN else "number" if is_number else "text",
         filter_label=filtered,
         image=name == COLUMN,
     )
@@ -105,7 +130,8 @@ def _column(name: str, values: pd.Series) -> DataColumn:
 
 def title_of(name: str) -> str:
     """Return a column's title."""
-    return "media" if name == COLUMN else f"{column_info.describe(name).label}{_reduction(name)}"
+    own = {COLUMN: "media", "ground_truth": tr("truth")}
+    return own.get(name) or f"{column_info.describe(name).label}{_reduction(name)}"
 
 
 def _reduction(name: str) -> str:
@@ -118,42 +144,47 @@ def _is_number(values: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(values)
 
 
-#: Maximum width of a number column, in pixels; a name of the log may have any length.
-_WIDEST = 146
+#: Widths of columns in pixels: a column has the first one that its cells fit in, so that few steps change it.
+_WIDTHS = (52, 66, 84, 106, 134, 170, 220, 300, 420, 600, 900)
+#: Widest number column; a name of the log may have any length. Narrowest column of texts that share the room.
+_WIDEST, _GROWING = 134, 128
+#: Pixels of a character, and of a cell's padding with the arrow of its head.
+_CHARACTER, _PADDING = 7.2, 17
+#: Characters of the sign before a state, and of an arrow.
+_SIGN = 2
+#: Columns that share the room which the others leave.
+_TEXTS = ("prompt", "response", "ref_response")
 
 
-def column_width(name: str, values: pd.Series) -> int:
-    """Return the width of a column in pixels, from its title and its values."""
-    if name in ("prompt", "response"):
-        return 128
+def column_width(name: str, values: pd.Series, *, arrow: bool = False) -> int:
+    """Return the width of a column in pixels, from its title, with an arrow or without, and its cells."""
     if name == COLUMN:
         return 72
-    if name == "step":
-        return 64
+    title = title_of(name) + _SIGN * " " * arrow
     if _is_number(values):
-        # 6 pixels per character of the title, 38 for padding and sort arrow.
-        title = column_info.describe(name).label + _reduction(name)
-        return min(max(84, 38 + 6 * len(title)), _WIDEST)
-    return 150 if name in schema.TEXTS else 90
+        finite = values[np.isfinite(values)]
+        ends = [finite.min(), finite.max(), finite.abs().min()] if len(finite) else []
+        longest = max((len(number(float(value), whole=True)) for value in ends), default=1)
+        if not _is_whole(finite):
+            longest = max(longest, 6)
+        return _fitting(max(longest, len(title)), _WIDEST)
+    longest = max((len(str(value)) for value in {*values.dropna().tolist()}), default=0) + _SIGN
+    return _fitting(max(longest, min(len(title), 8)), _WIDTHS[-1])
 
 
+def _fitting(characters: float, most: int) -> int:
+    needed = characters * _CHARACTER + _PADDING
+    return min(next((width for width in _WIDTHS if width >= needed), _WIDTHS[-1]), most)
+
+
+def _is_whole(values: pd.Series) -> bool:
+    return bool((values == values.round()).all())
+
+
+#: Attribute of a frame: the columns of answers that it has.
+ANSWERS = "answers"
 #: Maximum characters of a text in a row, for filters of columns; the search looks at the whole text.
 TEXT_CHARS = 2000
-#: Maximum characters that a cell shows: about as many as fit into a column as wide as a large screen.
-CELL_CHARS = 400
-#: Attribute of a frame: True if its responses are shown as `agent_line` writes them.
-AGENT_LINES = "agent_lines"
-
-
-def sample_cells(page: pd.DataFrame, name: str) -> Sequence[str | None]:
-    """Return the cells of a column of the grid."""
-    if name == "response" and page.attrs.get(AGENT_LINES):
-        cells: Sequence[str | None] = [
-            agent_line(text, whole=len(text) <= TEXT_CHARS) for text in page[name].tolist()
-        ]
-    else:
-        cells = cells_of(page, name)
-    return cells if name == COLUMN else [cell and shorten(cell, CELL_CHARS) for cell in cells]
 
 
 def frame_of(
@@ -166,6 +197,7 @@ def frame_of(
     style: TextStyle,
     *,
     whole_run: bool,
+    answers: AnswerColumns | None = None,
 ) -> pd.DataFrame:
     """Return the rows with the run's columns in reading order; columns that the query names come early.
 
@@ -177,24 +209,32 @@ def frame_of(
         Row → its texts by name; rows that have not been read are missing.
     outcome : QueryResult
         If it looked for texts, the cells show the places that were found.
+    answers : AnswerColumns, optional
+        Adds the answer and whether it matches, if the run has ground truths.
     """
     snapshot = view.snapshot
     usual = grid_columns(snapshot, display.kl_estimator)
     queried = [name for name in dict.fromkeys(outcome.columns) if name not in (*usual, *POSITION_COLUMNS)]
     cells = view.row_columns(rows, [*usual, *queried])
     cells |= _texts(rows, texts, outcome.tests, style)
+    beside = _answers(rows, texts, answers) if answers is not None and answers.chosen is not None else {}
+    cells |= beside
     cells |= {name: values[: len(rows)] for name, values in outcome.extra.items()}
     cells |= _note_columns(notes, cells["uid"])
     cells |= attempt_column(snapshot, rows)
     if display.fold_episodes:
         cells |= trace_column(snapshot, rows)
     first = ["uid", "step"] if whole_run else ["uid"]
-    early = ["attempt", "prompt", "response", "tag", "reward", "traces", *queried]
+    named = [name for name in dict.fromkeys(outcome.columns) if name in cells]
+    early = ["attempt", "prompt", "response", "tag", *named, "reward", "traces"]
+    compared = [*beside][:1] + ["ground_truth"] * bool(beside) + [*beside][1:]
     late = ["note", "ground_truth", "ref_response", "rank", "line"]
-    order = dict.fromkeys([*first, *early, *usual, *late])
+    order = dict.fromkeys([*first, *early, *compared, *usual, *late])
     frame = pd.DataFrame({name: cells[name] for name in order if name in cells})
     # Texts in which places were found show these. Filters of the columns look at the texts as logged.
-    frame.attrs[AGENT_LINES] = not outcome.tests
+    frame.attrs[AGENT_LINES] = not any(test.field in (ANY, "response") for test in outcome.tests)
+    if beside and answers is not None:
+        frame.attrs |= {ANSWERS: answers, MATCH: answers.match}
     return frame
 
 
@@ -212,15 +252,18 @@ def table_frame(
     """Return `frame_of`, cached for all sessions unless there are notes or columns of the query alone."""
 
     def make() -> pd.DataFrame:
-        return frame_of(view, rows, row_texts, outcome, notes, display, style, whole_run=whole_run)
+        return frame_of(
+            view, rows, row_texts, outcome, notes, display, style, whole_run=whole_run, answers=answers
+        )
 
     row_texts = texts.texts
+    answers = answer_columns(index, view.snapshot, display.answer_rule) if index is not None else None
     style = style_of(index, view.snapshot, display) if index is not None else TextStyle()
     if outcome.extra or (notes is not None and not notes.empty):
         return make()
     key = (
         rows.tobytes(), len(row_texts), tuple(outcome.columns), outcome.tests, display.kl_estimator, style,
-        whole_run, display.fold_episodes,
+        whole_run, display.fold_episodes, display.answer_rule,
     )  # fmt: skip
     return cached_on(view, "table", key, make, most=MAX_CACHED)
 
@@ -245,13 +288,21 @@ def _texts(
     return columns
 
 
+def _answers(
+    rows: np.ndarray, texts: Mapping[int, Mapping[str, str]], answers: AnswerColumns
+) -> dict[str, list[str | None]]:
+    """Return the answers of the rows whose texts are read, and whether they match."""
+    read = [answers.read(texts[row]) if row in texts else {} for row in rows.tolist()]
+    return {name: [each.get(name) for each in read] for name in answers.names}
+
+
 def _cell(name: str, text: str, places: Sequence[Place], style: TextStyle) -> str:
     shown = (
         prompt_cell(text, style, places, narrow=True)
         if name == "prompt"
         else answer_cell(text, style, places)
     )
-    return shorten(shown, TEXT_CHARS)
+    return ends_of(shown, TEXT_CHARS) if name == "response" and not places else shorten(shown, TEXT_CHARS)
 
 
 def _note_columns(notes: Notes | None, uids: Iterable[str]) -> dict[str, list[str]]:

@@ -12,7 +12,16 @@ from contextlib import contextmanager
 import numpy as np
 import param
 
-from rlpanel.board_url import DARK_DEFAULT, MAX_SMOOTHING, NEWEST, STEP, write_query
+from rlpanel.board_url import (
+    BANDS,
+    DARK_DEFAULT,
+    MAX_SMOOTHING,
+    MODES,
+    NEWEST,
+    SCALES,
+    STEP,
+    write_query,
+)
 from rlpanel.display_settings import Display
 from rlpanel.errors import RLPanelError, SampleNotFound
 from rlpanel.panels.session.marked_steps import MarkedSteps
@@ -33,6 +42,9 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 
+#: Page of the run that shows the sample alone.
+SAMPLE = "sample"
+
 
 class Selection(param.Parameterized):
     """Selected run, step, sample and filters: the state that the page's URL stores."""
@@ -43,13 +55,33 @@ class Selection(param.Parameterized):
     follow = param.Boolean(default=True, doc="Whether the newest complete step is selected automatically.")
     uid = param.String(default="", doc="Sample chosen by the viewer; empty: the first row of the grid.")
     token = param.Integer(default=-1, doc="Pinned token of the sample; -1 for none.")
+    turn = param.Integer(
+        default=None,
+        allow_None=True,
+        doc="Turn of the sample that the conversation shows; None for its start.",
+    )
+    page = param.String(default="", doc="Page of the run; empty: the overview.")
+    tab = param.String(default="", doc="Tab of the sample; empty: chosen by the sample.")
+    mode = param.Selector(default="text", objects=list(MODES), doc="How the conversation shows texts.")
     metric = param.String(default="log_ratio", doc="Token metric that colours the text.")
+    scale = param.Selector(
+        default="run", objects=list(SCALES), doc="What the colour scale of token metrics is taken from."
+    )
+    explain = param.String(
+        default="", doc="Question of the page Explain, and what it needs behind a colon; empty: by the page."
+    )
+    band = param.Selector(
+        default="",
+        objects=["", *BANDS],
+        doc="What curves show around the mean; empty: the display's default.",
+    )
     curves = param.List(default=[], item_type=str, doc="Columns drawn as curves; empty: the defaults.")
     log_curves = param.List(default=[], item_type=str, doc="Columns whose curves have a logarithmic axis.")
     search = param.String(
         default="", doc="Text to find in prompts and responses; /like this/ is a regular expression."
     )
     filter = param.String(default="", doc="Filter expression over the sample columns.")
+    columns = param.Dict(default={}, doc="Column of the grid → text of the filter in its head.")
     scope = param.Selector(
         default="step", objects=["step", "run"], doc="Whether the grid shows the selected step or all steps."
     )
@@ -77,18 +109,6 @@ class Selection(param.Parameterized):
     samples_there = param.String(default=NEWEST, doc="Compared samples of the other run, as `samples_here`.")
     finding = param.String(default="", doc="Key of the opened finding; empty for none.")
     dark = param.Boolean(default=DARK_DEFAULT, doc="Whether the theme is dark.")
-    #: The viewer's preferred theme; the URL names the theme only if it differs.
-    preferred_dark: bool = DARK_DEFAULT
-
-    @property
-    def query(self) -> str:
-        """The query string of the board's address, without default values."""
-        return write_query(self.param.values(), preferred_dark=self.preferred_dark)
-
-    def prefer_theme(self, dark: bool) -> None:
-        """Show the theme that the viewer's browser prefers."""
-        self.preferred_dark = dark
-        self.dark = dark
 
 
 class Context(param.Parameterized):
@@ -155,6 +175,9 @@ class Context(param.Parameterized):
         default="", doc="Column whose card is scrolled into view when this is set."
     )
     now = param.Number(default=0.0, doc="Current time, updated once a second, for ages.")
+    end_in_sight = param.String(
+        default="", doc="Uid of the sample whose response's end the tab Text shows; empty: its beginning."
+    )
     first_uid = param.String(default="", doc="Uid of the grid's first row, shown while no sample is chosen.")
     #: Set by the grid, for other views of the same samples.
     filtered_uids = param.ClassSelector(
@@ -165,7 +188,6 @@ class Context(param.Parameterized):
     )
     #: Returns the address of a medium for its key, set where a server of ours sends it; None elsewhere.
     media_address: Callable[[Hashable, PlayableMedium], str] | None = None
-    tab = param.String(default="", doc="Key of the open tab of the sample panel; empty: by the sample.")
     selection = param.ClassSelector(class_=Selection, default=Selection(), doc="What is selected.")
     waiting_values = param.Dict(
         default={},
@@ -181,11 +203,16 @@ class Context(param.Parameterized):
         super().__init__(**{"selection": Selection(), "display": Display(), **params})
         self._notes: Notes | None = None
         self._parts: dict[Callable[[], None], None] | None = None
+        self._page_before = ""
         self._sample_row = -1  # of the sample that is shown
         self.param.watch(self._follow_newest, ["view", "now"])
         self.param.watch(self._refresh_sample, "view")
         self.selection.param.watch(self._follow_newest, "follow")
         self.selection.param.watch(self._update_sample, ["uid"])
+        self.selection.param.watch(self._leave_turn, ["step", "uid", "turn"])
+        self.selection.param.watch(self._show_band, "band")
+        self.display.param.watch(self._name_band, "band")
+        (self._show_band if self.selection.band else self._name_band)()
         self.param.watch(self._update_sample, ["first_uid", "index"])
 
     def counted(self, view: RunView) -> RunView:
@@ -270,6 +297,34 @@ class Context(param.Parameterized):
             if newest is not None and newest != self.selection.step:
                 self.selection.param.update(step=newest, uid="", token=-1)
 
+    # -- the address -----------------------------------------------------------------------------
+
+    @property
+    def query(self) -> str:
+        """The query string of the board's address, without default values."""
+        return write_query({**self.display.param.values(), **self.selection.param.values()})
+
+    @property
+    def shared_query(self) -> str:
+        """The query string that shows another reader the same, also while this board follows the run."""
+        selection = self.selection.param.values()
+        here = {"uid": self.sample.uid if self.sample is not None else "", "follow": False}
+        return write_query({**self.display.param.values(), **selection, **here})
+
+    def _leave_turn(self, *changes: param.parameterized.Event) -> None:
+        """Forget the turn of a sample that is no longer shown."""
+        if "turn" not in {change.name for change in changes}:
+            self.selection.turn = None
+
+    def _show_band(self, *_: object) -> None:
+        """Let the curves show the band of the address, else the default."""
+        self.display.band = self.selection.band or self.display.param["band"].default
+
+    def _name_band(self, *_: object) -> None:
+        """Let the address name the band, unless it is the default."""
+        usual = self.display.param["band"].default
+        self.selection.band = "" if self.display.band == usual else self.display.band
+
     # -- samples ---------------------------------------------------------------------------------
 
     def choose_sample(self, uid: str) -> None:
@@ -280,6 +335,14 @@ class Context(param.Parameterized):
         except SampleNotFound:  # its file was rewritten: keep the step; `message` says why there is no sample
             pass
         self.selection.param.update(uid=uid, follow=False, token=-1, **step)
+
+    def toggle_sample(self) -> None:
+        """Give the sample the whole page, or return to the page before."""
+        selection = self.selection
+        if selection.page == SAMPLE:
+            selection.page = self._page_before
+        else:
+            self._page_before, selection.page = selection.page, SAMPLE
 
     @property
     def notes(self) -> Notes | None:

@@ -17,8 +17,17 @@ class MarkedSteps:
         Name of the theme colour of the finding's severity.
     column : str
         Column of the finding's own curve; empty if it has none.
+    text : str
+        What the finding says, for whoever wonders what is shaded.
+    evidence : tuple of str
+        Its measured numbers, one sentence each.
+    tool : str
+        The tool that it is about; empty if it is about none.
     """
 
     steps: tuple[int, ...]
     color: str
     column: str = ""
+    text: str = ""
+    evidence: tuple[str, ...] = ()
+    tool: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from markupsafe import Markup
@@ -21,6 +22,8 @@ from rlpanel.store.snapshot.remarks import GUESS
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 LIVE, QUIET, FINISHED = marked("live"), marked("quiet"), marked("finished")
+#: Finished before the number of steps that its ``run.json`` names.
+STOPPED = marked("stopped early")
 #: Maximum age of the newest line of a live and of a quiet run, in seconds.
 LIVE_SECONDS, QUIET_SECONDS = 60.0, 3600.0
 
@@ -33,6 +36,20 @@ def run_state(seconds: float) -> str:
     if seconds <= LIVE_SECONDS:
         return LIVE
     return QUIET if seconds <= QUIET_SECONDS else FINISHED
+
+
+#: Names of the planned number of steps in a ``run.json``, and the share of them that counts as all: trainers
+#: count from 0 or 1, and some log every tenth step only.
+_PLANNED = ("max_steps", "total_training_steps", "total_steps", "num_train_steps", "num_steps", "num_rollout")
+_ALL = 0.9
+
+
+def planned_steps(config: Mapping[str, object], step: int | None) -> int | None:
+    """Return the planned number of steps of a run that is not near it; None if it is, or names none."""
+    for name, value in config.items():
+        if name.rpartition(".")[2] in _PLANNED and isinstance(value, float) and value > 0:
+            return int(value) if step is not None and step < _ALL * value - 1 else None
+    return None
 
 
 def age(seconds: float) -> str:

@@ -21,6 +21,9 @@ const COUNTS = [
   { size: 1e3, unit: "k" },
 ]
 
+/** Return the path by which a run is listed: its label without an end that says nothing, such as `run`. */
+const placeOf = (run) => run.place ?? run.label
+
 /** Format a duration with one unit: 12 s, 4 min, 3 h, 2 d. */
 function ageText(seconds) {
   for (const { bound, size, unit } of AGES) {
@@ -44,7 +47,8 @@ function stateOf(run, now, [live, quiet]) {
     return { state: "", age: "" }
   }
   const seconds = now - run.time
-  return { state: seconds <= live ? "live" : seconds <= quiet ? "quiet" : "finished", age: ageText(seconds) }
+  const ended = run.planned === undefined ? "finished" : "stopped early"
+  return { state: seconds <= live ? "live" : seconds <= quiet ? "quiet" : ended, age: ageText(seconds) }
 }
 
 /** Return what is known of a run as sentences, for the tooltip and for screen readers. */
@@ -54,7 +58,7 @@ function factsOf(run, { state, age }) {
     facts.push(t("cannot be read: {reason}", { reason: run.problem }))
   }
   if (state) {
-    facts.push(state === "live" ? t("live") : t("{state}, newest line {age} ago", { state: t(state), age }))
+    facts.push(state === "live" ? t("live") : t("{state}, newest line {age} ago", { state: state === "stopped early" ? t("stopped early") : t(state), age }))
   }
   if (run.samples !== undefined) {
     facts.push(
@@ -77,6 +81,8 @@ function factsOf(run, { state, age }) {
     facts.push(t("split {split}", { split: run.split }))
   }
   if (run.doubt) facts.push(run.doubt)
+  if (run.planned !== undefined) facts.push(t("{step} of {planned} planned steps", run))
+  if (run.unchecked) facts.push(t("not checked: {reason}", { reason: run.unchecked }))
   if (run.severity) {
     facts.push(`${run.severity} at step ${run.checked}: ${run.finding}`)
   } else if (run.severity === "") {
@@ -116,7 +122,7 @@ class RunEntry {
     this.node.setAttribute("aria-level", level)
     this.node.tabIndex = -1
     this.node.dataset.name = run.name
-    const name = run.label.slice(run.label.lastIndexOf("/") + 1)
+    const name = placeOf(run).slice(placeOf(run).lastIndexOf("/") + 1)
     this.tick = element("input")
     Object.assign(this.tick, {
       type: "checkbox",
@@ -176,13 +182,14 @@ class RunEntry {
     this.said = said
     this.node.title = said
     this.node.ariaLabel = [path, ...facts].join(", ")
-    this.dot.className = `dot ${found.state}`
+    this.dot.className = `dot ${found.state.split(" ")[0]}`
     this.dot.hidden = !found.state
     this.age.textContent = found.state === "live" ? t("live") : found.age
   }
 
   /** Show whether the run is open, and whether it is ticked; a tick may be impossible for a reason. */
-  mark({ selected, ticked, refused }) {
+  mark({ selected, ticked, refused, color }) {
+    this.node.style.setProperty("--overlay", ticked && color ? color : "")
     this.node.setAttribute("aria-selected", selected)
     Object.assign(this.tick, { checked: ticked, disabled: selected || Boolean(refused && !ticked) })
     this.tick.title = selected

@@ -17,7 +17,16 @@ export function render({ model }) {
   const count = element("span", "count")
   count.setAttribute("role", "status")
   const top = element("div", "top")
-  top.append(search, count)
+  // Shows only the runs with something wrong.
+  const alarms = button("alarms", "▲", t("Only runs with a finding"), () => {
+    alarms.ariaPressed = alarms.ariaPressed !== "true"
+    draw()
+  })
+  const table = button("table", t("table"), t("All runs as a table, the worst finding first"), () => {
+    model.send_msg({ table: true })
+    window.dispatchEvent(new Event("rl-run-opened"))
+  })
+  top.append(table, alarms, search, count) // Tab leads from the search to the list
   const compared = element("div", "compared")
   const clear = element("button", "clear", t("clear"))
   Object.assign(clear, { type: "button", title: t("Remove all overlay runs") })
@@ -36,14 +45,19 @@ export function render({ model }) {
     const wanted = words(),
       changes = new Map(model.changes.map((run) => [run.name, run]))
     const all = model.runs.map((run) => changes.get(run.name) ?? run)
-    const runs = all.filter((run) => wanted.every((word) => run.label.toLowerCase().includes(word)))
+    const isWrong = (run) => Boolean(run.problem || run.severity)
+    const only = alarms.ariaPressed === "true"
+    const runs = all.filter(
+      (run) => wanted.every((word) => run.label.toLowerCase().includes(word)) && (!only || isWrong(run)),
+    )
     return {
       runs,
       total: all.length,
-      searching: wanted.length > 0,
+      searching: wanted.length > 0 || only,
       clock: clock(),
       value: model.value,
       over: model.over,
+      colors: model.colors,
       most: model.most,
       answered: model.answered,
     }
@@ -51,7 +65,8 @@ export function render({ model }) {
   const draw = () => {
     const shown = state(),
       scroll = tree.node.scrollTop
-    top.hidden = shown.total < SEARCHABLE
+    search.hidden = alarms.hidden = shown.total < SEARCHABLE
+    top.hidden = shown.total < 2
     count.textContent = shown.searching
       ? t("{count} of {total}", { count: shown.runs.length, total: shown.total })
       : shown.total === 1
@@ -71,6 +86,7 @@ export function render({ model }) {
       ...tree.state,
       value: model.value,
       over: model.over,
+      colors: model.colors,
       most: model.most,
       answered: model.answered,
     })
@@ -107,7 +123,7 @@ export function render({ model }) {
     mark()
     tree.reveal()
   })
-  model.on("over", mark)
+  model.on(["over", "colors"], mark)
   model.on("answered", mark)
   const timer = setInterval(() => tree.refresh(clock()), REFRESH_EVERY)
   model.on("remove", () => clearInterval(timer))

@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 
 import param
 
-from rlpanel.board_url import MAX_OVERLAY_RUNS
+from rlpanel.board_url import MAX_OVERLAY_RUNS, RUNS_PAGE
 from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.remark_labels import kind_label
 from rlpanel.panels.session.threads import BackgroundTask
-from rlpanel.panels.sidebar.run_badge import LIVE_SECONDS, QUIET_SECONDS
+from rlpanel.panels.sidebar.run_badge import LIVE_SECONDS, QUIET_SECONDS, planned_steps
+from rlpanel.panels.sidebar.run_names import places
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.sources.discovery.directory import RunInfo
@@ -46,6 +47,7 @@ class RunList(Component):
     changes = param.List(default=[], doc="Entries that replace those of the same run in `runs`.")
     value = param.String(default="", doc="Name of the selected run.")
     over = param.List(default=[], doc="Names of the overlay runs.")
+    colors = param.Dict(default={}, doc="Name of an overlay run → colour of its curves.")
     answered = param.Integer(default=0, doc="Number of the browser's tick that `over` takes into account.")
     most = param.Integer(default=MAX_OVERLAY_RUNS, doc="Maximum number of overlay runs.")
     now = param.Number(default=0.0, doc="Time of the last update by the server's clock.")
@@ -73,7 +75,8 @@ class RunList(Component):
         context.param.watch(self._on_clock, "now")
         context.param.watch(self._draw, "failing")
         context.param.watch(self._on_runs, "runs")
-        context.selection.param.watch(self._draw, ["run", "overlay_runs"])
+        context.selection.param.watch(self._draw, ["run", "overlay_runs", "dark"])
+        context.param.watch(self._draw, "overlays")
         self._on_runs()
 
     def _on_runs(self, *_: Any) -> None:
@@ -92,8 +95,10 @@ class RunList(Component):
         """Send what changed since the last update; all entries if their order or many of them changed."""
         self._updated = time.monotonic()
         entries = self._entries()
+        dark = self.context.selection.dark
         sent: dict[str, Any] = {"value": self.context.selection.run, "over": self._overlaid()}
-        changes = _changes(self.runs, entries)
+        sent["colors"] = {run.key: run.color(dark) for run in self.context.overlays if not run.is_split}
+        changes = changed_entries(self.runs, entries)
         if changes is None:
             sent |= {"runs": entries, "changes": []}
         else:
@@ -109,6 +114,7 @@ class RunList(Component):
         """Return the runs; the selected run is listed even before the reader finds its files."""
         context, selected = self.context, self.context.selection.run
         labels = run_labels(context.runs)
+        place = places(labels)
         known, self._known = self._known, {}
         for listed in context.runs:
             info = context.infos.get(listed.name, listed)
@@ -117,6 +123,8 @@ class RunList(Component):
             before = known.get(info.name)
             if before is None or before[:3] != (info, summary, problem) or before[3]["label"] != label:
                 before = info, summary, problem, entry_of(label, info, summary, problem)
+            if place[info.name] != before[3].get("place", label):
+                before = *before[:3], {**before[3], "place": place[info.name]}
             self._known[info.name] = before
         entries = [entry for *_, entry in self._known.values()]
         if selected and selected not in labels:
@@ -130,26 +138,15 @@ class RunList(Component):
             return
         names = {entry["name"] for entry in self.runs}
         if isinstance(name := message.get("open"), str) and name in names:
-            self._open(name)
+            open_run(self.context.selection, name)
         if isinstance(name := message.get("compare"), str) and name in names:
             self._compare(name, bool(message.get("on")))
         if type(tick := message.get("tick")) is int and 0 <= tick < 2**31:
             self.answered = tick
+        if message.get("table") is True:
+            self.context.selection.page = RUNS_PAGE
         if message.get("clear") is True:
             self.context.selection.overlay_runs = []
-
-    def _open(self, name: str) -> None:
-        if name != self.context.selection.run:
-            self.context.selection.param.update(
-                run=name,
-                split="",
-                overlay_splits=[],
-                step=None,
-                uid="",
-                token=-1,
-                follow=True,
-                finding="",
-            )
 
     def _compare(self, name: str, on: bool) -> None:
         """Add a run to the overlay runs or remove it; the selected run itself is no overlay."""
@@ -158,6 +155,23 @@ class RunList(Component):
         if on and name != selection.run and len(over) < MAX_OVERLAY_RUNS:
             over.append(name)
         selection.overlay_runs = over
+
+
+def open_run(selection: Selection, name: str, **chosen: Any) -> None:
+    """Show a run from its newest step on; the page of the last run stays open, but not the table of all runs.
+
+    Parameters
+    ----------
+    selection : Selection
+    name : str
+        Name of the run.
+    **chosen
+        Further values of the selection.
+    """
+    page = "" if selection.page == RUNS_PAGE else selection.page
+    anew = {"split": "", "overlay_splits": [], "step": None, "uid": "", "token": -1, "follow": True}
+    reset = {**anew, "finding": ""} if name != selection.run else {}
+    selection.param.update(**{"run": name, "page": page, **reset, **chosen})
 
 
 def entry_of(label: str, info: RunInfo, summary: RunSummary, problem: str = "") -> Entry:
@@ -190,16 +204,20 @@ def entry_of(label: str, info: RunInfo, summary: RunSummary, problem: str = "") 
         entry["more"] = not summary.complete or info.modified > summary.newest_line + _ROUNDING
         if summary.reward is not None:
             entry["reward"] = number(summary.reward)
-            entry["trend"] = _heights(summary.trend)
+            entry["trend"] = heights(summary.trend)
         if doubt := kind_label(summary.doubt):
             entry["doubt"] = doubt
+    if planned := planned_steps(summary.config, summary.step):
+        entry["planned"] = planned
     if summary.severity is not None:
         entry["severity"] = summary.severity
         entry["finding"], entry["checked"] = summary.finding, summary.checked
+    elif summary.unchecked:
+        entry["unchecked"] = summary.unchecked
     return entry
 
 
-def _heights(trend: Sequence[float]) -> list[int]:
+def heights(trend: Sequence[float]) -> list[int]:
     """Scale a trend to whole numbers from 0 to 100; a flat one is in the middle."""
     if not trend:
         return []
@@ -207,7 +225,7 @@ def _heights(trend: Sequence[float]) -> list[int]:
     return [round(100 * (value - low) / (high - low)) if high > low else 50 for value in trend]
 
 
-def _changes(before: list[Entry], entries: list[Entry]) -> list[Entry] | None:
+def changed_entries(before: list[Entry], entries: list[Entry]) -> list[Entry] | None:
     """Return the entries that are different; None if their order, or more than a quarter of them, changed."""
     if [entry["name"] for entry in before] != [entry["name"] for entry in entries]:
         return None

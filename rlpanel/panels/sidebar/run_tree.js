@@ -4,7 +4,7 @@
 const PAGE = 300
 
 /** Return the folder of a run's path; empty if it lies directly below the root. */
-const folderOf = (run) => run.label.slice(0, Math.max(0, run.label.lastIndexOf("/")))
+const folderOf = (run) => placeOf(run).slice(0, Math.max(0, placeOf(run).lastIndexOf("/")))
 
 /** Return the folders with their runs, in the order of their first run; runs without a folder come first. */
 function groupByFolder(runs) {
@@ -76,7 +76,7 @@ class RunTree {
 
   entry(run, level, drawn) {
     let entry = this.entries.get(run.name)
-    if (!entry || entry.run.label !== run.label || entry.node.getAttribute("aria-level") !== String(level)) {
+    if (!entry || entry.run.label !== run.label || placeOf(entry.run) !== placeOf(run) || entry.node.getAttribute("aria-level") !== String(level)) {
       const active = entry && entry.node === this.active
       entry = new RunEntry(run, level)
       if (active) {
@@ -138,7 +138,7 @@ class RunTree {
     const refused = state.over.length >= state.most ? `At most ${state.most} runs are compared` : ""
     for (const [name, entry] of this.entries) {
       const ticked = answered ? state.over.includes(name) : entry.tick.checked
-      entry.mark({ selected: name === state.value, ticked, refused })
+      entry.mark({ selected: name === state.value, ticked, refused, color: state.colors[name] })
     }
     if (!this.active?.isConnected) this.activate(this.selected() ?? this.items()[0] ?? null)
   }

@@ -14,7 +14,7 @@ import param
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.constants import DECLARED, DeclaredConstant, KnownConstant
-from rlpanel.metrics.engine.metric import STATISTICS
+from rlpanel.metrics.engine.metric import STATISTICS, split_statistic
 from rlpanel.number_text import number
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.inputs.form import Form
@@ -92,14 +92,49 @@ def _label(name: str) -> str:
     return " · ".join([column.axis, *(alias for alias in column.aliases if not alias.startswith(name))])
 
 
+#: Headings of the menu of curves, in its order: theme colour of a metric's meaning → heading.
+_HEADINGS = {
+    "policy": marked("Rewards"),
+    "reference": marked("Reference"),
+    "kl": marked("KL and log-ratio"),
+    "length": marked("Lengths"),
+    "entropy": marked("Entropy and surprisal"),
+    "other": marked("Others"),
+    "step": marked("Over all samples of a step"),
+    "statistic": marked("Statistics"),
+    "log": marked("Trainer log"),
+}
+
+
+def _grouped(options: dict[str, str]) -> list[list[str]]:
+    """Return the menu of curves: name, label, heading and meaning, sorted by heading and label."""
+    order = list(_HEADINGS)
+
+    def entry(label: str, name: str) -> tuple[int, str, list[str]]:
+        column = trainer_scalars.describe(name)
+        if trainer_scalars.scalar_of(name) is not None:
+            kind = "log"
+        elif split_statistic(name)[1]:
+            kind = "statistic"
+        else:
+            kind = "step" if column.level == "step" else column.color
+        kind = kind if kind in _HEADINGS else "other"
+        meaning = column.help.split(". ")[0]
+        return order.index(kind), label.lower(), [name, label, tr(_HEADINGS[kind]), meaning]
+
+    entries = sorted(entry(label, name) for label, name in options.items())
+    return [each for *_, each in entries]
+
+
 #: Group → names of display settings; each field is made from the declaration in `rlpanel.settings`.
 _DISPLAY = {
-    marked("Curves"): ("band", "log_values", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
+    marked("Curves"): ("variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
     marked("Samples"): (
         "count_rewards",
         "max_samples",
         "older_attempts",
         "fold_episodes",
+        "answer_rule",
         "stuck_steps",
     ),
     marked("Text"): ("fold_templates", "pad_token", "system_end"),
@@ -166,7 +201,7 @@ class SettingsForm(Form):
             "name": "curves",
             "label": tr("Metrics"),
             "kind": "choices",
-            "options": [[value, label] for label, value in options.items()],
+            "options": _grouped(options),
             "most": _MANY,
             "value": [name for name in resolved if name in options.values()],
             "help": tr(
@@ -207,7 +242,7 @@ class SettingsForm(Form):
         if field is None or field["kind"] == "fact":
             return
         if field["kind"] in ("choices", "select"):
-            allowed = {option for option, _ in field["options"]}
+            allowed = {option for option, *_ in field["options"]}
             chosen = value if isinstance(value, list) else [value]
             if not all(isinstance(each, str) and each in allowed for each in chosen):
                 return

@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.metrics.engine import column_info
+from rlpanel.number_text import number
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport, file_name
-from rlpanel.panels.language.labels import tr
+from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
+from rlpanel.panels.plots.value_axis import ValueRange
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -47,9 +49,25 @@ class Bins:
         """Return the left and right edges of a layer's bars; bars of distinct values are side by side."""
         if self.values is None:
             return self.edges[:-1], self.edges[1:]
-        width = 0.28 * _narrowest(self.values)
+        # A lone value is a thin bar in the middle, and no wall.
+        width = (0.28 if len(self.values) > 1 else 0.04) * _narrowest(self.values)
         start = self.values - width * layers / 2 + width * layer
         return start, start + width
+
+    def range_of(self, column: str, low: float, high: float) -> str:
+        """Return the filter on the values in the bins between two places of the axis; empty without any.
+
+        Distinct values are named if only one is chosen. The first and the last bin have their edges.
+        """
+        first, last = (int(np.searchsorted(self.edges, end, side="right")) - 1 for end in (low, high))
+        first, last = max(first, 0), min(last, len(self.edges) - 2)
+        if last < first:
+            return ""
+        if self.values is None:
+            return ValueRange(column, float(self.edges[first]), float(self.edges[last + 1])).text
+        if first == last:
+            return f"`{column}` == {self.values[first]:.12g}"
+        return ValueRange(column, float(self.values[first]), float(self.values[last])).text
 
     def frame(self, counted: dict[str, np.ndarray]) -> pd.DataFrame:
         """Return a row per bin: its edges, its value if values are distinct, and the counts."""
@@ -63,6 +81,8 @@ def bins_of(*values: np.ndarray) -> Bins:
     distinct = np.unique(all_values[np.isfinite(all_values)])
     if not len(distinct):
         return Bins(np.array([0.0, 1.0]))
+    if np.ptp(distinct) <= 1e-6 * max(abs(distinct[0]), abs(distinct[-1])):
+        distinct = distinct[[len(distinct) // 2]]  # they differ in the last digits of floats
     margin = _narrowest(distinct) / 2
     few = len(distinct) <= DISTINCT and np.ptp(distinct) <= 8 * DISTINCT * margin
     if few:
@@ -72,8 +92,8 @@ def bins_of(*values: np.ndarray) -> Bins:
 
 
 def _narrowest(distinct: np.ndarray) -> float:
-    """Return the smallest distance between neighbours; 1 if there is only one value."""
-    return float(np.diff(distinct).min()) if len(distinct) > 1 else 1.0
+    """Return the smallest distance between neighbours; for only one value, its size, or 1 for 0."""
+    return float(np.diff(distinct).min()) if len(distinct) > 1 else abs(float(distinct[0])) or 1.0
 
 
 class RewardDistribution(BarCard):
@@ -81,7 +101,15 @@ class RewardDistribution(BarCard):
 
     def __init__(self, context: Context) -> None:
         self._export: CardExport | None = None
-        super().__init__(context, lambda: self._export, "rl-distribution", visible=False)
+        self._column, self._bins = "", bins_of(np.empty(0))
+        super().__init__(
+            context,
+            lambda: self._export,
+            "rl-distribution",
+            on_pick=lambda x: self._choose(x, x),
+            on_brush=self._choose,
+            visible=False,
+        )
         self.context = context
         watch_step(context, self._draw)
         self._draw()
@@ -99,7 +127,13 @@ class RewardDistribution(BarCard):
             values["reference"] = snapshot.counted("ref_reward", rows)
         bins = bins_of(*values.values())
         counted = {name: bins.count(numbers) for name, numbers in values.items()}
-        self.draw({"title": _title(column), "notes": _notes(step, values)}, _distribution_plot(bins, counted))
+        self._column, self._bins = column, bins
+        head = {
+            "title": _title(column),
+            "tip": tr("Click a bar, or drag over several, to list their samples."),
+            "notes": _notes(step, values, bins),
+        }
+        self.draw(head, _distribution_plot(bins, counted))
         names = {"policy": column, "reference": "ref_reward"}
         self._export = CardExport(
             name=f"{file_name(snapshot.name)}-{column}-distribution-step-{step}",
@@ -108,6 +142,12 @@ class RewardDistribution(BarCard):
             rows=lambda: bins.frame({names[name]: counts for name, counts in counted.items()}),
             legend=tuple((name, name) for name in values) if len(values) > 1 else (),
         )
+
+    def _choose(self, low: float, high: float) -> None:
+        """Filter the grid by the values between two places of the axis."""
+        within = self._bins.range_of(self._column, low, high)
+        if within:
+            self.context.choose_range(self.context.selection.step, within)
 
 
 class RewardGap(BarCard):
@@ -145,19 +185,18 @@ class RewardGap(BarCard):
         )
 
 
-def _notes(step: int, values: dict[str, np.ndarray]) -> list[list[str]]:
-    """Return the notes of the distribution: step, number of samples, and the legend."""
+def _notes(step: int, values: dict[str, np.ndarray], bins: Bins) -> list[list[str]]:
+    """Return the notes of the distribution: step, number of samples or their one value, and the legend."""
     reward = values["policy"]
     missing = int(np.isnan(reward).sum())
     missing_note = tr(", {missing} missing", missing=missing) if missing else ""
     legend = [[tr("▪ reference"), "reference"]] if "reference" in values else []
-    return [
-        [
-            tr("step {step}, n = {count:,}{missing}", step=step, count=len(reward), missing=missing_note),
-            "",
-        ],
-        *legend,
-    ]
+    text = tr("step {step}, n = {count:,}{missing}", step=step, count=len(reward), missing=missing_note)
+    if bins.values is not None and len(bins.values) == 1:
+        count, value = len(reward) - missing, number(bins.values[0])
+        same = trn("the only one is {value}", "all {count:,} are {value}", count, value=value)
+        text = tr("step {step}, {same}{missing}", step=step, same=same, missing=missing_note)
+    return [[text, ""], *legend]
 
 
 def _distribution_plot(bins: Bins, counted: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -166,8 +205,20 @@ def _distribution_plot(bins: Bins, counted: dict[str, np.ndarray]) -> dict[str, 
         Layer.from_zero(name, *bins.bars(place, len(counted)), counts, _ALPHA[name])
         for place, (name, counts) in enumerate(counted.items())
     ][::-1]
-    where = {"from": bins.edges[:-1], "to": bins.edges[1:]} if bins.values is None else {"value": bins.values}
-    return bar_plot(layers, tips=tips_of(bins.edges[:-1], bins.edges[1:], where | counted))
+    if bins.values is None:
+        pairs = zip(bins.edges[:-1].tolist(), bins.edges[1:].tolist(), strict=True)
+        values = [f"{number(low)} … {number(high)}" for low, high in pairs]
+    else:
+        values = [number(value) for value in bins.values.tolist()]
+    rows = {tr("reward"): np.array(values), "": np.array([_samples(count) for count in counted["policy"]])}
+    if "reference" in counted:
+        rows |= {tr("reference"): np.array([_samples(count) for count in counted["reference"]])}
+    ends = (float(bins.edges[0]), float(bins.edges[-1])) if len(values) == 1 else None
+    return bar_plot(layers, x=ends, tips=tips_of(bins.edges[:-1], bins.edges[1:], rows))
+
+
+def _samples(count: int) -> str:
+    return trn("{count:,} sample", "{count:,} samples", int(count))
 
 
 def gap_plot(gap: np.ndarray) -> dict[str, Any]:
@@ -176,8 +227,8 @@ def gap_plot(gap: np.ndarray) -> dict[str, Any]:
     left, right = starts[:-1].astype(float), starts[1:].astype(float)
     height = gap[(starts[:-1] + starts[1:] - 1) // 2]
     layers = [
-        Layer.from_zero("good", left, right, np.maximum(height, 0)),
-        Layer.from_zero("bad", left, right, np.minimum(height, 0)),
+        Layer.from_zero("policy", left, right, np.maximum(height, 0)),
+        Layer.from_zero("reference", left, right, np.minimum(height, 0)),
     ]
     return bar_plot(
         layers, labels=False, tips=tips_of(left, right, {"sample": starts[:-1] + 1, "gap": height})

@@ -1,5 +1,5 @@
 // The numbers of the step; a click shows the curve. Names of columns are set as text, never as HTML.
-function createNumber(model, { column, label, value, change }) {
+function createNumber(model, { column, label, value, unit }) {
   const pair = element("div")
   const description = element("dd")
   const link = element("button", "", value)
@@ -7,7 +7,7 @@ function createNumber(model, { column, label, value, change }) {
   Object.assign(link, { type: "button", title: t("Show the curve") })
   link.setAttribute("aria-label", t("Show the curve of {label}", { label }))
   pair.addEventListener("click", () => model.send_msg(column))
-  description.append(link, " ", element("span", "delta", change))
+  description.append(link, " ", element("span", "delta", unit))
   pair.append(element("dt", "", label), description)
   return pair
 }

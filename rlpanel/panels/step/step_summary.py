@@ -1,4 +1,4 @@
-"""Means of the selected step, with their change since the previous step; a click shows the curve."""
+"""Means of the selected step that no curve shows; a click shows the curve."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import panel as pn
 import param
 
 from rlpanel.metrics.engine import column_info
-from rlpanel.number_text import change_text, number
+from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panels.curves.curve_selection import show_curve
+from rlpanel.panels.curves.curve_selection import curves_of, show_curve
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -23,7 +23,7 @@ _POOLED = ("var_explained", "clipfrac", "engine_mismatch", "zero_variance_groups
 
 
 class StepSummary(Component):
-    """A card with the step's means and their change; a click shows the curve."""
+    """A card with the step's means; a click shows the curve, whose head then has the number."""
 
     numbers = param.List(default=[], doc="One JSON object per number.")
     tips = param.Dict(default={}, doc="Explanation of each column; it does not change with the step.")
@@ -44,6 +44,7 @@ class StepSummary(Component):
         self.context = context
         watch_step(context, self._draw)
         context.display.param.watch(self._draw, ["kl_estimator", "per_sequence"])
+        context.selection.param.watch(self._draw, ["curves"])
         self._draw()
 
     def receive(self, message: Any) -> None:
@@ -59,12 +60,16 @@ class StepSummary(Component):
 
 
 def step_numbers(context: Context) -> list[dict[str, str]]:
-    """Return the step's means as JSON objects, cached on the view; empty while the step has no samples."""
+    """Return the step's means as JSON objects, cached on the view; empty while the step has no samples.
+
+    Those that a curve's head shows are left out.
+    """
     view, step = context.view, context.selection.step
     position = view.snapshot.steps.position(step) if step is not None else -1
-    names = [name for name in _names(context) if view.has(name)]
     if position < 0:
         return []
+    shown = {curve.columns[0] for curve in curves_of(context)}
+    names = [name for name in _names(context) if view.has(name) and name not in shown]
     key = (position, *names)
     return cached_on(view, "numbers", key, lambda: [_number_json(view, name, position) for name in names])
 
@@ -86,17 +91,17 @@ def _names(context: Context) -> list[str]:
 def _number_json(view: RunView, name: str, position: int) -> dict[str, str]:
     """Return a column's mean at a step as JSON object; its texts are not escaped."""
     column = column_info.describe(name)
-    before, value = view.values_at(name, (max(0, position - 1), position))
+    [value] = view.values_at(name, (position,))
     return {
         "column": name,
         "label": f"{column.label}{' sum' if name.endswith('_sum') else ''}",
         "value": number(value),
-        "change": change_text(value, before) if position else "",
+        "unit": column.unit if column.unit not in ("", "reward", "share") else "",
     }
 
 
 def _pair_html(shown: dict[str, str]) -> str:
     text = {name: safe_text(value) for name, value in shown.items()}
     tip = safe_text(column_info.describe(shown["column"]).tip)
-    change = f' <span class="delta">{text["change"]}</span>' if text["change"] else ""
-    return f'<div title="{tip}"><dt>{text["label"]}</dt><dd>{text["value"]}{change}</dd></div>'
+    unit = f' <span class="delta">{text["unit"]}</span>' if text["unit"] else ""
+    return f'<div title="{tip}"><dt>{text["label"]}</dt><dd>{text["value"]}{unit}</dd></div>'

@@ -6,6 +6,7 @@ const NEAR = 2
 export function render({ model }) {
   const holder = element("div", "rl-rows")
   const pager = element("div", "tabulator-footer")
+  const widths = element("style")
   let table
   let ready = Promise.resolve()
   // Changes wait for each other: Tabulator creates a table in a later task, and refuses changes before.
@@ -45,11 +46,13 @@ export function render({ model }) {
           })
         }),
     )
-    then(mark)
+    then(reveal)
+    widths.textContent = growing(model.shape.columns)
   }
   const fill = async () => {
     const data = dataOf(model)
     const rows = table.getRows()
+    const moved = rows.map((row) => row.getData().key).join() !== data.map(({ key }) => key).join()
     if (rows.length === data.length) {
       // Cells whose text stays are kept: the browser neither creates nor measures them again.
       table.blockRedraw()
@@ -60,7 +63,9 @@ export function render({ model }) {
     } else {
       await table.replaceData(data)
     }
-    mark()
+    // A chosen row comes with its rows, or stands elsewhere among new ones.
+    if (moved) reveal()
+    else mark()
   }
   const order = () => {
     if (known.order === JSON.stringify(model.order)) return
@@ -79,6 +84,13 @@ export function render({ model }) {
     const row = table.getRows().find((each) => each.getData().key === model.chosen)
     if (row) table.scrollToRow(row, "nearest", false).catch(() => {})
   }
+  let fits = 0
+  const room = new ResizeObserver(() => {
+    const rows = holder.querySelector(".tabulator-tableholder")?.clientHeight ?? 0
+    const fitting = Math.floor(rows / model.shape.rowHeight)
+    if (fitting > 0 && fitting !== fits) model.send_msg({ fits: fitting })
+    fits = fitting || fits
+  })
   const showPages = () => drawPager(pager, model)
 
   model.on("shape", build)
@@ -87,13 +99,23 @@ export function render({ model }) {
   model.on("chosen", () => then(reveal))
   model.on(["page", "pages"], showPages)
   model.on("after_render", build)
+  // A table that was built while it was hidden has heads of no height: it is drawn again once it has a width.
+  let width = 0
+  const shown = new ResizeObserver(() => {
+    if (!width && holder.clientWidth) then(() => table.redraw(true))
+    width = holder.clientWidth
+  })
+  shown.observe(holder)
+  if (model.shape.byRoom) room.observe(holder)
   model.on("remove", () => {
+    shown.disconnect()
+    room.disconnect()
     table?.destroy()
     table = null
   })
   showPages()
   const view = element("div", "rl-table")
-  view.append(holder, pager)
+  view.append(widths, holder, pager)
   return view
 }
 
@@ -102,11 +124,28 @@ function dataOf(model) {
   if (!model.rows) return []
   const { cells, keys } = JSON.parse(model.rows)
   const fields = model.shape.columns.map(({ field }) => field)
-  const cell = (column = [], at = 0) => column[column.length > 1 ? at : 0] // a text of all rows is sent once
+  // A text of all rows is sent once; a few texts stand before the digit of each row's.
+  const cell = (column = [], at = 0) =>
+    Array.isArray(column[0]) ? column[0][column[1][at]] : column[column.length > 1 ? at : 0]
   return keys.map((key, at) => ({
     key,
     ...Object.fromEntries(fields.map((field, of) => [field, cell(cells[of], at)])),
   }))
+}
+
+/** Return the style sheet of columns that share the room; one that the viewer has resized keeps its width. */
+function growing(columns) {
+  const growers = columns.filter(({ grow }) => grow)
+  const taken = columns.reduce((sum, { grow, width }) => sum + (grow ? 0 : width), 14)
+  let before = ""
+  return growers
+    .map(({ field, width, grow }, at) => {
+      const rest = `(100cqw - ${taken}px${before}) / ${growers.length - at}`
+      const size = `clamp(${width}px, max(${rest}, 24cqw), ${grow}px)`
+      before += ` - ${size}`
+      return `[tabulator-field="${field}"][style*="width: ${width}px"] { min-width: ${size} !important; }`
+    })
+    .join("\n")
 }
 
 function sortersOf(model) {
@@ -119,7 +158,7 @@ function options(model) {
   const wide = columns.some(({ width }) => !width)
   return {
     data: dataOf(model),
-    columns: columns.map((column) => definition(column, sortable)),
+    columns: grouped(columns, sortable),
     columnDefaults: { resizable: "header", headerSortTristate: true },
     initialSort: sortersOf(model),
     initialHeaderFilter: columns
@@ -132,6 +171,19 @@ function options(model) {
     rowHeight,
     selectableRows: false,
   }
+}
+
+/** Return the columns, those of one group below a common head. */
+function grouped(columns, sortable) {
+  const heads = []
+  for (const column of columns) {
+    const made = definition(column, sortable)
+    const last = heads.at(-1)
+    if (!column.group) heads.push(made)
+    else if (last?.columns && last.title === column.group) last.columns.push(made)
+    else heads.push({ title: column.group, titleFormatter: () => document.createTextNode(column.group), columns: [made] })
+  }
+  return heads
 }
 
 function definition(column, sortable) {

@@ -22,6 +22,10 @@ from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: Height of a row of text, in pixels.
 ROW_HEIGHT = 27
+#: Most different texts of a column that are sent once each.
+MOST_PACKED = 10
+#: Most rows of a page that has as many as there is room for.
+MOST_ROWS = 60
 #: Most characters of a filter that the browser sends.
 MAX_FILTER = 1000
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
@@ -48,6 +52,8 @@ class DataColumn:
         The head, and the tooltip of the head.
     width : int
         In pixels; 0 shares the width that the others leave.
+    grow : int
+        Pixels up to which the column takes its part of the room that the others leave; 0 for a fixed width.
     align : str
         ``left``, ``center`` or ``right``.
     filter : str
@@ -56,6 +62,8 @@ class DataColumn:
         What a screen reader calls this field.
     image : bool
         Whether the cells are data URLs of images that this process has encoded.
+    group : str
+        Head above it and its neighbours of the same group; empty for none.
     hidden : bool
         Whether the column is filtered and sorted by, but not shown.
     """
@@ -64,10 +72,12 @@ class DataColumn:
     title: str = ""
     tip: str = ""
     width: int = 0
+    grow: int = 0
     align: str = "left"
     filter: str = ""
     filter_label: str = ""
     image: bool = False
+    group: str = ""
     hidden: bool = False
 
 
@@ -82,6 +92,8 @@ class DataTable(Component):
         Column of the frame that identifies a row; clicks and `chosen` name its values.
     page_size : int
         Rows of a page; 0 shows all rows.
+    by_room : bool
+        Whether a page has more rows where the browser has room for them, up to `MOST_ROWS`.
     pick : callable, optional
         Called with the key of a clicked row and the name of the clicked column.
     cells : callable, optional
@@ -110,6 +122,7 @@ class DataTable(Component):
         *,
         key: str = "uid",
         page_size: int = 0,
+        by_room: bool = False,
         pick: Callable[[str, str], object] | None = None,
         cells: Callable[[pd.DataFrame, str], Sequence[str | None]] | None = None,
         row_height: int = ROW_HEIGHT,
@@ -120,10 +133,12 @@ class DataTable(Component):
         sheets = [read_assets("panels/tables/data_table.css"), *params.pop("stylesheets", ())]
         super().__init__(stylesheets=sheets, pages=min(page_size, 1), **params)
         self._key, self._page_size, self._pick = key, page_size, pick
+        self._least = page_size if by_room else 0
         self._cells = cells or cells_of
-        self._options = {"sortable": sortable, "empty": empty, "rowHeight": row_height}
+        self._options = {"sortable": sortable, "empty": empty, "rowHeight": row_height, "byRoom": by_room}
         self._columns: tuple[DataColumn, ...] = ()
-        self._frame = self._current = pd.DataFrame({key: pd.Series(dtype=str)})
+        names = (key, *(column.name for column in columns))
+        self._frame = self._current = pd.DataFrame({name: pd.Series(dtype=str) for name in names})
         self.define(columns)
         self.param.watch(self._arrange, ["order", "filters"])
         self.param.watch(self._send, "page")
@@ -139,6 +154,11 @@ class DataTable(Component):
     def current(self) -> pd.DataFrame:
         """The rows of all pages that pass the filters, in the table's order."""
         return self._current
+
+    @property
+    def page_size(self) -> int:
+        """Rows of a page; 0 if there are no pages."""
+        return self._page_size
 
     @property
     def on_page(self) -> pd.DataFrame:
@@ -165,7 +185,12 @@ class DataTable(Component):
         """Hide a column, or show it again."""
         self.define([replace(each, hidden=hidden) if each.name == name else each for each in self._columns])
 
-    def draw(self, frame: pd.DataFrame, order: Sequence[tuple[str, bool]] | None = None) -> None:
+    def draw(
+        self,
+        frame: pd.DataFrame,
+        order: Sequence[tuple[str, bool]] | None = None,
+        filters: Mapping[str, str] | None = None,
+    ) -> None:
         """Show the rows of a frame.
 
         Parameters
@@ -174,10 +199,18 @@ class DataTable(Component):
             With the table's columns and its key.
         order : sequence of (str, bool), optional
             Another sort order.
+        filters : mapping, optional
+            Other filters in the heads of columns.
         """
         self._frame = frame
-        if order is not None and list(order) != self.order:
-            self.order = list(order)  # arranges the rows
+        wanted = {"order": None if order is None else list(order), "filters": filters}
+        changed = {
+            name: value
+            for name, value in wanted.items()
+            if value is not None and value != getattr(self, name)
+        }
+        if changed:
+            self.param.update(**changed)  # arranges the rows
         else:
             self._arrange()
 
@@ -217,9 +250,7 @@ class DataTable(Component):
         def make() -> str:
             page = self.on_page
             columns = [self._cells(page, each.name) for each in self._columns if not each.hidden]
-            # A text that all rows share is sent once.
-            cells = [column[:1] if len({*column}) == 1 else column for column in columns]
-            sent = {"cells": cells, "keys": page[self._key].tolist()}
+            sent = {"cells": [*map(_packed, columns)], "keys": page[self._key].tolist()}
             return json.dumps(sent, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
         frame, rows = self._current, self._page_rows
@@ -238,12 +269,23 @@ class DataTable(Component):
         match data:
             case {"pick": [str(key), str(name)]} if self._pick is not None:
                 self._pick(key, name)
+            case {"fits": int(rows)} if self._least:
+                self._fit(rows)
             case {"page": int(page)} if 1 <= page <= self.pages:
                 self.page = page
             case {"order": [*pairs]}:
                 self.order = [(pair[0], pair[1]) for pair in pairs if self._is_order(pair)]
             case {"filters": {**texts}}:
                 self.filters = self._valid_filters(texts)
+
+    def _fit(self, rows: int) -> None:
+        """Let a page have as many rows as fit, and stay at the first row that is shown."""
+        size = min(max(rows, self._least), MOST_ROWS)
+        if size != self._page_size:
+            first = self._page_rows.start
+            self._page_size = size
+            self.page = max(1, min(first // size + 1, -(-len(self._current) // size)))
+            self._arrange()
 
     def _is_order(self, pair: Any) -> bool:
         return (
@@ -260,6 +302,17 @@ class DataTable(Component):
             for name, text in texts.items()
             if name in filtered and isinstance(text, str) and text.strip()
         }
+
+
+def _packed(column: Sequence[str | None]) -> Sequence[Any]:
+    """Return cells as they are sent: one text of all rows, few texts and the digit of each row's, or all."""
+    texts = [*dict.fromkeys(column)]
+    if len(texts) == 1:
+        return texts
+    if len(texts) > MOST_PACKED or 2 * len(texts) > len(column):
+        return column
+    digit = {text: str(at) for at, text in enumerate(texts)}
+    return [texts, "".join(digit[text] for text in column)]
 
 
 def cells_of(page: pd.DataFrame, name: str) -> Sequence[str | None]:

@@ -89,6 +89,27 @@ function makePalette(element) {
   }
 }
 
+/** What a scale is taken from: all samples of the run, those of the step, or the values of this sample. */
+const SCALES = ["run", "step", "sample"]
+
+/** Give each row the ends of its colours on the chosen scale; where the run keeps none, the sample's own. */
+function scaleRows(rows, scales, choice) {
+  for (const row of rows) {
+    row.own ??= { lo: row.lo, hi: row.hi, flip: row.flip }
+    const ends = scales[choice]?.[row.name]
+    const flip = ends && row.scale !== "diverging" && (row.sure || Math.abs(ends[0]) > Math.abs(ends[1]))
+    Object.assign(row, ends ? { lo: ends[0], hi: ends[1], flip } : row.own)
+    row.scaledBy = ends ? choice : "sample"
+  }
+}
+
+/** Whether a finite value lies beyond the ends of the scale; it then has the colour of the end and a mark. */
+function isBeyond(row, x) {
+  if (!Number.isFinite(x)) return false
+  const slack = 1e-6 * (row.hi - row.lo) // values are 32-bit floats
+  return x > row.hi + slack || x < row.lo - slack
+}
+
 /** Whether a diverging row's range excludes the neutral value; it then uses the colours of one side. */
 const isOneSided = (row) => row.scale === "diverging" && (row.lo > row.around || row.hi < row.around)
 const isAbove = (row) => row.lo > row.around

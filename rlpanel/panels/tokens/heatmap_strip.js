@@ -1,4 +1,4 @@
-// Heatmap strip: one canvas with one row per metric, each with its own colour range; labels on the left,
+// Heatmap strip: one canvas with one row per metric, in the colours of the text; labels on the left,
 // ranges on the right. The line chart below shares its axis. Dragging zooms in.
 
 /** Heights in CSS pixels, larger on a large screen: of a row with its gap, and of the lines below. */
@@ -22,22 +22,6 @@ function extremes(row, from, to, columns) {
     } else if (best[column] < 0) best[column] = i
   }
   return best
-}
-
-/** The row with the colour range of its drawn tokens: of seventy tokens in a pixel, the extreme one often
- * exceeds the row's own range. */
-function rescaled(row, indices) {
-  const drawn = Float64Array.from(indices, (i) => (i < 0 ? NaN : row.values[i]))
-    .filter(Number.isFinite)
-    .sort()
-  if (!drawn.length || row.short) return row
-  const inner = (share) => drawn[Math.round(share * (drawn.length - 1))]
-  const [lo, hi] = [inner(0.01), inner(0.99)]
-  if (row.scale === "diverging" && !isOneSided(row)) {
-    const bound = Math.max(row.around - lo, hi - row.around, row.hi - row.around)
-    return { ...row, lo: row.around - bound, hi: row.around + bound }
-  }
-  return { ...row, lo: Math.min(lo, row.lo), hi: Math.max(hi, row.hi) }
 }
 
 class Strip {
@@ -74,16 +58,22 @@ class Strip {
   setRows(rows) {
     this.rows = rows
     this.labels.replaceChildren(...rows.map((row) => this.#label(row)))
-    this.ranges.replaceChildren(...rows.map((row) => this.#rangeOf(row)))
-    if (this.sample.outside) this.#labelMask()
+    if (this.sample.outside) this.labels.append(element("div", "rl-mask-label", t("masked from loss")))
     this.lines.show(rows)
-    this.#drawLegends()
+    this.rescale()
   }
 
   restyle(palette) {
     this.palette = palette
     this.#drawLegends()
     this.draw()
+  }
+
+  /** Show the ranges of another scale. */
+  rescale() {
+    this.ranges.replaceChildren(...this.rows.map((row) => this.#rangeOf(row)))
+    if (this.sample.outside) this.ranges.append(element("div", "rl-mask-label", ""))
+    this.#drawLegends()
   }
 
   /** Mark the row that colours the text; the line chart shows it if no lines were chosen. */
@@ -192,18 +182,20 @@ class Strip {
     const count = to - from
     const crowded = count > columns
     const drawn = crowded ? extremes(row, from, to, columns) : null
-    const scale = crowded ? rescaled(row, drawn) : row
     const { backgrounds } = this.palette.ramp(row)
     const cell = Math.round((rowHeight() - GAP) * ratio),
-      mark = Math.round(GAP * ratio)
+      mark = Math.round(GAP * ratio),
+      beyond = Math.round(2 * ratio)
     const paint = (i, left, right) => {
       if (i < 0 || i >= row.values.length) return // no value logged: the background stays visible
-      const step = stepOf(scale, row.values[i])
+      const step = stepOf(row, row.values[i])
       pen.fillStyle = step < 0 ? hatch(pen, this.palette.name("faint"), ratio) : backgrounds[step]
       pen.fillRect(left, top, right - left, cell)
-      if (Math.abs(row.values[i]) !== Infinity) return
-      pen.fillStyle = this.palette.name("text") // a bar at the bottom marks an infinite value
-      pen.fillRect(left, top + cell - mark, right - left, mark)
+      const infinite = Math.abs(row.values[i]) === Infinity
+      if (!infinite && !isBeyond(row, row.values[i])) return
+      pen.fillStyle = this.palette.name("text") // a line on top: beyond the scale; a bar below: infinite
+      if (infinite) pen.fillRect(left, top + cell - mark, right - left, mark)
+      else pen.fillRect(left, top, right - left, beyond)
     }
     if (crowded) {
       for (const [column, i] of drawn.entries()) paint(i, column, column + 1)
@@ -212,11 +204,6 @@ class Strip {
     const gap = columns / count >= 6 * ratio ? ratio : 0
     const edge = (k) => Math.round((k / count) * columns)
     for (let k = 0; k < count; k++) paint(from + k, edge(k), Math.max(edge(k) + 1, edge(k + 1) - gap))
-  }
-
-  #labelMask() {
-    this.labels.append(element("div", "rl-mask-label", t("masked from loss")))
-    this.ranges.append(element("div", "rl-mask-label", ""))
   }
 
   /** Draw a line below the rows over the tokens that the loss mask excludes. */

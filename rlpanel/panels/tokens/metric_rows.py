@@ -1,6 +1,7 @@
 """Rows of the token heatmap: choice and order of metrics, colour scale, number format and notes.
 
-Each row has its own colour range between percentiles, so that one outlier does not flatten the rest.
+The colours follow the scale of the run (`rlpanel.store.snapshot.token_scales`). A row also has the range
+between percentiles of its own values, for a reader who wants to see the structure of one sample.
 Values are sent to the browser as float32 (see `printable`) or computed there.
 """
 
@@ -8,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -18,6 +18,7 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.compute import token_values
 from rlpanel.number_text import number
 from rlpanel.panels.language.labels import tr
+from rlpanel.store.snapshot.token_scales import AROUND
 
 #: Estimators of KL. Only one of them has a row; ``log_ratio``, which is k1, always has one as well.
 KL_ESTIMATORS = tuple(display_settings.KL_ESTIMATORS.values())
@@ -33,11 +34,11 @@ DERIVED = frozenset(
     {"log_ratio", "kl_k3", "kl_k2", "kl_rllb", "surprisal", "logprob", "ref_logprob", "prob", "ref_prob"}
 )
 
+#: Rows whose high end is pale: a token that was nearly certain is not remarkable.
+SURE = frozenset({"prob", "ref_prob"})
+
 #: A diverging row is scaled without zero if no |x| is below this share of its largest |x|.
 NEAR_ZERO = 0.25
-
-#: Neutral value of metrics whose colours diverge from a value other than zero.
-AROUND: Mapping[str, float] = MappingProxyType({"ratio": 1.0})
 
 #: Percentage of values at each end of a row that its colour range leaves out.
 TAIL = 1.0
@@ -61,10 +62,10 @@ class MetricRow:
     around : float
         Neutral value of a diverging row: zero, or one for an importance ratio.
     lo, hi : float
-        Colour range. For a diverging row it is symmetric around ``around``, unless all values lie far away
-        on one side: then it is the range of the values, drawn in that side's colours.
+        Range of the sample's own values. For a diverging row it is symmetric around ``around``, unless all
+        values lie far away on one side: then it is the range of the values, drawn in that side's colours.
     flip : bool
-        True for a sequential row whose pale end is ``hi``, the end nearer zero (log-probabilities).
+        True for a sequential row whose pale end is ``hi``: log-probabilities and probabilities.
     least, most : float
         Smallest and largest finite value; NaN if no value is finite.
     center : float
@@ -198,7 +199,7 @@ def _row(name: str, values: np.ndarray, tokens: int | None) -> MetricRow:
         around=around,
         lo=lo,
         hi=hi,
-        flip=not diverging and abs(lo) > abs(hi),
+        flip=not diverging and (name in SURE or abs(lo) > abs(hi)),
         least=float(finite.min()) if len(finite) else np.nan,
         most=float(finite.max()) if len(finite) else np.nan,
         center=around if not len(finite) or (diverging and lo < around < hi) else float(np.median(finite)),

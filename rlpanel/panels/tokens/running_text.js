@@ -31,12 +31,13 @@ function makeSpan(sample, i) {
   return span
 }
 
-/** Colour a token's span by [background, ink, infinite]; an empty background means NaN, null no colour. */
+/** Colour a token's span by [background, ink, infinite, beyond]; no background means NaN, null no colour. */
 function colorSpan(span, shade) {
   span.style.backgroundColor = shade ? shade[0] : ""
   span.style.color = shade ? shade[1] : ""
   span.classList.toggle("unknown", shade?.[0] === "")
   span.classList.toggle("infinite", shade?.[2] === true)
+  span.classList.toggle("beyond", shade?.[3] === true)
 }
 
 /** A function that gives the colours of each token in a row, as `colorSpan` takes them. */
@@ -45,8 +46,9 @@ function shadeOf(sample, row, palette) {
   const { backgrounds, inks } = palette.ramp(row)
   return (i) => {
     if (i >= row.values.length || cellKind(sample, i) === KIND.PAD) return null
-    const step = stepOf(row, row.values[i])
-    return step < 0 ? ["", ""] : [backgrounds[step], inks[step], Math.abs(row.values[i]) === Infinity]
+    const x = row.values[i]
+    const step = stepOf(row, x)
+    return step < 0 ? ["", ""] : [backgrounds[step], inks[step], Math.abs(x) === Infinity, isBeyond(row, x)]
   }
 }
 

@@ -32,6 +32,7 @@ from rlpanel.store.query.fetch_sample import (
     sample_keys,
     within_limit,
 )
+from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.display_text import Encoding, detect, read_piece
 
 #: Samples of up to this many bytes are read on the event loop, more on a thread.
@@ -44,8 +45,13 @@ _POSITIONS = ("at", "second", "third")
 _TITLES = {"largest": "max", "at": marked("max at"), "second": marked("2nd at"), "third": marked("3rd at")}
 
 
+def has_token_metrics(snapshot: Snapshot) -> bool:
+    """Return whether a run logs token arrays, from which tokens can be ranked."""
+    return not column_info.reduced_columns().isdisjoint(snapshot.steps.columns)
+
+
 class TokenRanking(Viewer):
-    """Table of tokens ranked by the chosen measure; a click selects the sample and the token."""
+    """Table of tokens ranked by the chosen measure; a click opens one, in the measure's colours."""
 
     active = param.Boolean(default=False, doc="Whether the view is visible; nothing is read before.")
     picks = param.Integer(
@@ -193,7 +199,11 @@ class TokenRanking(Viewer):
         """Describe the samples that were counted."""
         step, progress, passing = self._step, self._shown, self.context.filtered_uids
         if not progress.tally.measures:
-            return tr("No tokens with logprobs or values are logged at step {step}.", step=step)
+            return tr(
+                "No tokens with logprobs or values are logged at step {step}: "
+                "log response_tokens with logprobs or values.",
+                step=step,
+            )
         total = len(self.context.snapshot.rows_of(step)) if step is not None else 0
         text = tr(
             "Step {step}: {tokens:,} tokens in {read:,}",
@@ -215,7 +225,8 @@ class TokenRanking(Viewer):
         position = name if name in _POSITIONS and row[name].item() else _POSITIONS[0]
         if row[position].item():
             uid, token = row[f"uid_{position}"].item(), int(row[position].item().lstrip("#"))
-            self.context.selection.param.update(uid=uid, token=token, follow=False)
+            measure = "value" if self._measure.value == VALUE_ERROR else self._measure.value
+            self.context.selection.param.update(uid=uid, token=token, metric=measure, follow=False)
             self.picks += 1
 
 

@@ -11,6 +11,9 @@ class TokenView {
     const choose = (name) => {
       this.model.metric = name
     }
+    const chooseScale = (name) => {
+      this.model.scale = name
+    }
     const pin = (i) => {
       if (i === this.model.token) this.text.reveal(i)
       else this.model.token = i
@@ -26,7 +29,7 @@ class TokenView {
     this.notes = element("div", "rl-notes quiet")
     this.pinned = element("div", "rl-pin")
     this.root.append(bar, this.textBox)
-    this.bar = new MetricBar(bar, { choose })
+    this.bar = new MetricBar(bar, { choose, chooseScale })
     this.text = new RunningText(this.textBox, { onScroll: (range) => this.strip.showTextRange(range) })
     this.tools = element("div", "rl-tools")
     this.outliers = new Outliers(this.tools, { pin })
@@ -59,6 +62,7 @@ class TokenView {
     this.sample = readSample(this.model.data, this.model.metrics)
     const { state, rows, notes } = this.sample
     this.root.dataset.state = state
+    scaleRows(rows, this.model.scales, this.model.scale)
     this.tip.hide()
     this.bar.show(rows)
     this.strip.show(this.sample, this.palette, this.choice.show(rows))
@@ -83,6 +87,13 @@ class TokenView {
     this.outliers.select(this.row)
     this.text.paint(shadeOf(this.sample, this.row, this.palette))
     this.#showPinned()
+  }
+
+  /** Colour by another scale, or by one that grew. */
+  scale() {
+    scaleRows(this.sample.rows, this.model.scales, this.model.scale)
+    this.strip.rescale()
+    this.color()
   }
 
   /** Show the pinned token after a change here or on the server. */
@@ -213,6 +224,8 @@ export function render({ model }) {
   return attachView(view, {
     data: () => view.show(),
     metric: () => view.color(),
+    scale: () => view.scale(),
+    scales: () => view.scale(),
     token: () => view.showPin(),
     dark: () => view.theme(),
   })

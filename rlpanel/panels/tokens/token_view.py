@@ -23,17 +23,21 @@ import numpy as np
 import panel as pn
 import param
 
+from rlpanel.board_url import SCALES
 from rlpanel.metrics.engine import column_info
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import current_language, tr
-from rlpanel.panels.tokens.metric_rows import DERIVED, KL_ESTIMATORS, MetricRow, build_rows, scale_of
+from rlpanel.panels.tokens.metric_rows import DERIVED, KL_ESTIMATORS, SURE, MetricRow, build_rows, scale_of
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.schema import Sample
+from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.snapshot_cache import cached_on
+from rlpanel.store.snapshot.token_scales import Scale, scale_rule, token_scales
 from rlpanel.texts.display_text import TokenText, decode, escape_invisible, spell
 
 SEPARATOR = b"\xff"
+_Scales = Mapping[str, Mapping[str, Scale]]
 _NOT_METRICS = {"response_token_ids", "loss_mask"}
 
 #: Values with up to six decimals are sent as int32 multiples of 1e-6. The extremes of int32 encode NaN and
@@ -96,13 +100,37 @@ def decoded_tokens(sample: Sample, pad_token: str = "") -> TokenText:
 
 
 def metric_declarations() -> dict[str, dict[str, Any]]:
-    """Return the declaration of each token metric by name: label, unit, scale, color, tip, needs."""
+    """Return the declaration of each token metric by name: label, unit, tip, colours, inputs."""
     names = ("label", "unit", "color", "tip")
     return {
         m.name: {name: getattr(column_info.describe(m.name), name) for name in names}
-        | {"scale": scale_of(m), "needs": list(m.needs)}
+        | {"scale": scale_of(m), "needs": list(m.needs), "rule": scale_rule(m.name), "sure": m.name in SURE}
         for m in column_info.visible_metrics()
         if m.level == "token"
+    }
+
+
+def sample_scales(snapshot: Snapshot, sample: Sample | None) -> dict[str, dict[str, Scale]]:
+    """Return the colour scales that a sample may be drawn with: those of its run and of its step."""
+    if sample is None:
+        return {}
+    make = partial(token_scales, snapshot)
+    return {
+        "run": cached_on(snapshot, "token scales", None, make),
+        "step": cached_on(snapshot, "token scales", sample.step, partial(make, sample.step)),
+    }
+
+
+def widest(one: _Scales, other: _Scales) -> dict[str, dict[str, Scale]]:
+    """Return scales that serve two samples, so that equal values have equal colours in both."""
+    return {
+        kind: {
+            name: (min(ends[0], second[0]), max(ends[1], second[1]))
+            for name, ends in scales.items()
+            for second in [other.get(kind, {}).get(name, ends)]
+        }
+        | {name: ends for name, ends in other.get(kind, {}).items() if name not in scales}
+        for kind, scales in one.items()
     }
 
 
@@ -151,7 +179,7 @@ def _pack_loss_mask(mask: np.ndarray | None, cells: int) -> tuple[dict[str, byte
 def _plain(sample: Sample) -> dict[str, Any]:
     """Return the payload of a sample without tokens and token values: its response as text."""
     text = escape_invisible(sample.response or "")
-    notes = [tr("Neither tokens nor token values are logged for this sample.")]
+    notes = [tr("This sample has no tokens: log response_tokens, and logprobs or values, one per token.")]
     return {
         "state": "text",
         "plain": text,
@@ -254,9 +282,12 @@ def token_theme() -> str:
         ".rl-tokens": theme.LIGHT | {"font": theme.FONT, "mono": theme.MONO},
         ".rl-tokens.dark": theme.DARK,
     }
-    return "\n".join(
-        f"{selector} {{ {' '.join(f'--rl-{name}: {value};' for name, value in values.items())} }}"
-        for selector, values in sheets.items()
+    return (
+        "\n".join(
+            f"{selector} {{ {' '.join(f'--rl-{name}: {value};' for name, value in values.items())} }}"
+            for selector, values in sheets.items()
+        )
+        + theme.TARGETS
     )
 
 
@@ -268,6 +299,8 @@ class TokenComponent(Component):
     token = param.Integer(default=-1, doc="Index of the pinned token; -1 for none.")
     dark = param.Boolean(default=True, doc="Dark or light colours.")
     metrics = param.Dict(default={}, doc="Declarations of all token metrics, logged or not.")
+    scale = param.Selector(default="run", objects=list(SCALES), doc="What the colour scale is taken from.")
+    scales = param.Dict(default={}, doc="Ends of the scales as `sample_scales` returns them.")
 
     _esm = read_assets(*_SCRIPTS)
     _stylesheets: ClassVar[list[str]] = [token_theme(), read_assets("panels/tokens/token_view.css")]
@@ -288,6 +321,8 @@ class TokenView(pn.viewable.Viewer):
     kl_estimator = param.Selector(
         default="kl_k3", objects=list(KL_ESTIMATORS), doc="Estimator shown in the KL row."
     )
+    scale = param.Selector(default="run", objects=list(SCALES), doc="What the colour scale is taken from.")
+    scales = param.Dict(default={}, doc="Ends of the scales as `sample_scales` returns them.")
 
     def __init__(self, **params: Any) -> None:
         super().__init__(**params)
@@ -297,10 +332,12 @@ class TokenView(pn.viewable.Viewer):
             token=self.token,
             dark=self.dark,
             metrics=metric_declarations(),
+            scale=self.scale,
+            scales=self.scales,
             sizing_mode="stretch_width",
         )
-        self._component.link(self, bidirectional=True, metric="metric", token="token")
-        self.param.watch(self._update_component, ["sample", "pad_token", "kl_estimator", "dark"])
+        self._component.link(self, bidirectional=True, metric="metric", token="token", scale="scale")
+        self.param.watch(self._update_component, ["sample", "pad_token", "kl_estimator", "dark", "scales"])
 
     def _pack(self) -> dict[str, Any]:
         options = {"pad_token": self.pad_token, "kl_estimator": self.kl_estimator}
@@ -311,8 +348,8 @@ class TokenView(pn.viewable.Viewer):
 
     def _update_component(self, *events: param.parameterized.Event) -> None:
         changed = {event.name for event in events}
-        values: dict[str, Any] = {"dark": self.dark}
-        if changed - {"dark"}:
+        values: dict[str, Any] = {"dark": self.dark, "scales": self.scales}
+        if changed - {"dark", "scales"}:
             values["data"] = self._pack()
         self._component.param.update(**values)
 

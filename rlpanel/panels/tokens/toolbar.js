@@ -5,14 +5,31 @@ function labelOf(metrics, name) {
   return Object.hasOwn(metrics, name) ? metrics[name].label : name
 }
 
+const SCALE_NAMES = { run: t("run"), step: t("step"), sample: t("sample") }
+const SCALE_TIPS = {
+  run: t("One scale for all samples of the run: equal values have equal colours"),
+  step: t("One scale for all samples of this step"),
+  sample: t("The 1st to 99th percentile of this sample: colours of two samples cannot be compared"),
+}
+
 class MetricBar {
-  constructor(root, { choose }) {
+  constructor(root, { choose, chooseScale }) {
     this.chips = element("div", "rl-chips")
     this.legend = element("div", "rl-legend")
     this.low = element("span")
     this.gradient = element("i")
     this.high = element("span")
-    this.legend.append(this.low, this.gradient, this.high)
+    this.scales = new Map(
+      SCALES.map((name) => [
+        name,
+        button("rl-scale", SCALE_NAMES[name], SCALE_TIPS[name], () => chooseScale(name)),
+      ]),
+    )
+    const choice = element("span", "rl-scales")
+    choice.setAttribute("role", "group")
+    choice.setAttribute("aria-label", t("Colour scale"))
+    choice.append(...this.scales.values())
+    this.legend.append(choice, this.low, this.gradient, this.high)
     this.fallback = element("div", "rl-fallback quiet")
     root.append(this.chips, this.legend, this.fallback)
     this.choose = choose
@@ -41,13 +58,23 @@ class MetricBar {
       : ""
     this.legend.hidden = !row
     if (!row) return
-    this.gradient.hidden = row.short !== ""
-    if (row.short) {
-      ;[this.low.textContent, this.high.textContent] = [row.short, ""]
-      return
+    for (const [name, node] of this.scales) {
+      node.classList.toggle("chosen", name === row.scaledBy)
+      node.setAttribute("aria-pressed", name === row.scaledBy)
     }
-    this.gradient.style.background = gradientOf(palette, row)
-    ;[this.low.textContent, this.high.textContent] = formatRange(row.lo, row.hi, isSigned(row))
-    this.legend.title = `1st to 99th percentile${row.unit ? `, ${row.unit}` : ""}`
+    const plain = row.short !== "" && row.scaledBy === "sample" // all tokens have one value, and one colour
+    this.gradient.hidden = plain
+    ;[this.low.textContent, this.high.textContent] = plain
+      ? [row.short, ""]
+      : formatRange(row.lo, row.hi, isSigned(row))
+    if (!plain && row.unit) this.high.textContent += ` ${row.unit}`
+    this.gradient.style.backgroundImage = gradientOf(palette, row)
+    this.gradient.title = [
+      SCALE_TIPS[row.scaledBy],
+      row.scaledBy === "sample" ? "" : row.rule,
+      t("A line on top of a token: its value lies beyond the scale"),
+    ]
+      .filter(Boolean)
+      .join("\n")
   }
 }

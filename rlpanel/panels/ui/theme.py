@@ -1,8 +1,10 @@
 """Colours, fonts and plot styling that all views share.
 
-A colour has one meaning everywhere: policy orange, reference blue, KL yellow, length violet, entropy green;
-green and red mean good and bad. Views use the colours' names; this module defines their values in the dark
-and light theme. Each has a contrast of at least 4.5 to all backgrounds (WCAG level AA), except "faint".
+A colour has one meaning everywhere: policy orange, reference blue, KL yellow, length violet, uncertainty
+(entropy, surprisal, probability) pink; teal and red mean good and bad. What lies above a neutral value is
+orange and what lies below is blue: log-ratios, advantages, won and lost prompts. Views use the colours'
+names; this module defines their values in the dark and light theme. Each has a contrast of at least 4.5 to
+all backgrounds (WCAG level AA), except "faint". `TOLD_APART` lists the colours that differ for every reader.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from bokeh.plotting import figure
 from bokeh.themes import Theme
 from panel.theme.base import Design
 
-from rlpanel.number_text import change_text
 from rlpanel.panels.ui.assets import read_assets
 
 DARK = {
@@ -30,9 +31,9 @@ DARK = {
     "reference": "#6fb1ff",
     "kl": "#e6c34a",
     "length": "#b79cff",
-    "entropy": "#63d2a6",
-    "good": "#58c98b",
-    "bad": "#ff6b6b",
+    "entropy": "#e88bc4",
+    "good": "#3fcfc4",
+    "bad": "#ff6060",
 }
 LIGHT = {
     "bg": "#f6f7f9",
@@ -46,8 +47,8 @@ LIGHT = {
     "reference": "#2468c4",
     "kl": "#846300",
     "length": "#6d4cd0",
-    "entropy": "#187a53",
-    "good": "#1a7a48",
+    "entropy": "#a8327f",
+    "good": "#00757a",
     "bad": "#c42c39",
 }
 
@@ -56,6 +57,15 @@ FONT = (
     '"Microsoft YaHei", sans-serif, "Noto Color Emoji"'
 )
 MONO = '"JetBrains Mono", ui-monospace, "SF Mono", Menlo, Consolas, "Noto Sans Mono CJK SC", monospace'
+
+
+#: Colours that stand side by side with different meanings. They differ also without red or green cones.
+TOLD_APART = (
+    ("policy", "reference", "muted"),  # above, below, equal; won, lost, tied
+    ("policy", "reference", "good"),  # groups with signal, all low, all high
+    ("good", "bad"),
+    ("reference", "bad"),
+)
 
 
 def palette(dark: bool) -> dict[str, str]:
@@ -96,8 +106,10 @@ def theme_variables(host: str = "{}") -> str:
     )
 
 
+#: Sizes that a finger hits.
+TARGETS = read_assets("panels/ui/targets.css")
 #: Style sheet of heads, captions and numbers, for panes that show escaped HTML.
-CSS = read_assets("panels/ui/base.css")
+CSS = read_assets("panels/ui/base.css") + TARGETS
 
 CARD = {
     "background": "var(--rl-surface)",
@@ -115,12 +127,6 @@ def safe_text(text: object) -> str:
 def note_html(text: object) -> str:
     """Return a text as a note in HTML; the text is escaped."""
     return f'<p class="note">{safe_text(text)}</p>'
-
-
-def delta(value: float, before: float) -> str:
-    """Return the change since the previous step as HTML; empty if a value is missing."""
-    change = change_text(value, before)
-    return f'<span class="delta" title="change since the previous step">{change}</span>' if change else ""
 
 
 #: Defaults of all Bokeh plots, as the document's theme.

@@ -197,7 +197,7 @@ def serve() -> None:
     """Run the worker process: index the ranges that arrive on standard input until it is closed."""
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
-    _yield_processor()
+    yield_processor()
     while True:
         try:
             byte_range = pickle.load(requests)
@@ -214,7 +214,7 @@ def serve() -> None:
             os._exit(0)
 
 
-def _yield_processor() -> None:
+def yield_processor() -> None:
     """Lower this process's priority.
 
     Its niceness alone has no effect where Linux groups processes by session: there the group needs one, too.

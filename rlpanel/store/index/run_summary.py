@@ -15,12 +15,13 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import Directory, RunInfo, open_file
@@ -43,17 +44,7 @@ def newest_step(run: RunInfo, reading: Reading | None = None) -> tuple[int | Non
 
     The step is None if these lines hold no whole sample, the reward if it was not logged.
     """
-    reading = reading or Reading.from_environment()
-    try:
-        files = Directory(run.root or run.path, reading).files(run.path)
-        newest = max(files, key=lambda file: (file.status.st_mtime, file.name), default=None)
-        if newest is None:
-            return None, None
-        reader = open_file(newest, reading)
-        # Other readers need the whole file: it is compressed, or a table or document.
-        records = _last_records(reader, newest.status.st_size) if type(reader) is JsonlFile else []
-    except Exception:  # the list says nothing; an error is shown when the run is opened
-        return None, None
+    records = _newest_records(run, reading)
     trained = [record for record in records if record.labels.get(SPLIT_COLUMN, TRAIN) == TRAIN]
     if not trained:
         return None, None
@@ -61,6 +52,43 @@ def newest_step(run: RunInfo, reading: Reading | None = None) -> tuple[int | Non
     rewards = [record.numbers.get("reward", math.nan) for record in trained if record.step == step]
     known = [reward for reward in rewards if math.isfinite(reward)]
     return step, sum(known) / len(known) if known else None
+
+
+def last_prompts(run: RunInfo, reading: Reading | None = None) -> np.ndarray:
+    """Return the hashes of the different prompts in the last lines of a run's newest file, sorted."""
+    texts = {record.texts.get("prompt") for record in _newest_records(run, reading)} - {None, ""}
+    return np.array(sorted(xxh3_64_intdigest(str(text).encode()) for text in texts), np.uint64)
+
+
+def most_shared(prompts: np.ndarray, runs: Sequence[RunInfo]) -> Iterator[str]:
+    """Yield the name of the run that shares most prompts, once; empty if none shares any.
+
+    Only the last lines of the runs are read, so it is an estimate.
+
+    Parameters
+    ----------
+    prompts : ndarray of uint64
+        Hashes of the prompts to look for.
+    runs : sequence of RunInfo
+    """
+    shared = [int(np.isin(last_prompts(run), prompts).sum()) for run in runs]
+    best = int(np.argmax(shared)) if shared else 0
+    yield runs[best].name if shared and shared[best] else ""
+
+
+def _newest_records(run: RunInfo, reading: Reading | None) -> list[Record]:
+    """Return the samples in the last lines of a run's newest file; none if they cannot be read."""
+    reading = reading or Reading.from_environment()
+    try:
+        files = Directory(run.root or run.path, reading).files(run.path)
+        newest = max(files, key=lambda file: (file.status.st_mtime, file.name), default=None)
+        if newest is None:
+            return []
+        reader = open_file(newest, reading)
+        # Other readers need the whole file: it is compressed, or a table or document.
+        return _last_records(reader, newest.status.st_size) if type(reader) is JsonlFile else []
+    except Exception:  # the list says nothing; an error is shown when the run is opened
+        return []
 
 
 def _last_records(reader: JsonlFile, size: int) -> list[Record]:
@@ -76,7 +104,7 @@ def _last_records(reader: JsonlFile, size: int) -> list[Record]:
 
 
 #: File in the cache folder of a run, and version of its content: that of another version is ignored.
-FILE, VERSION = "summary", 2
+FILE, VERSION = "summary", 3
 #: Maximum number of points of a trend, and of characters of a finding.
 TREND_POINTS, MAX_CHARACTERS = 24, 1000
 #: Minimum number of seconds between two saves for findings of the same severity.
@@ -85,6 +113,13 @@ SAVE_EVERY = 60.0
 MAX_RUNS, AGAIN = 200, 60.0
 #: Number of runs whose files are read between two updates of a list.
 _BATCH = 50
+#: Most settings of a run that are kept, and most characters of a name or value; longer ones are left out.
+MAX_SETTINGS, MAX_SETTING = 64, 64
+#: Columns of the mean KL divergence and of the response length, the best first.
+_KL, _LENGTH = ("kl_k3_mean", "kl"), ("response_tokens", "response_chars")
+
+#: A value of a run's configuration.
+Setting: TypeAlias = float | str | bool
 
 _Run = TypeVar("_Run")
 
@@ -123,6 +158,24 @@ class RunSummary:
         The newest step when the run was checked.
     excluded : int
         Number of further samples that do not count: of older attempts, or logged twice.
+    first : int or None
+        The first step.
+    error : float or None
+        Standard error of the reward; None with fewer than two rewards.
+    kl, length : float or None
+        Means at the step: of KL k3 per token, and of the response's tokens, or characters without tokens.
+    onset : int or None
+        First step of the worst finding.
+    alarms, warnings : int
+        Number of findings of these severities.
+    checked_bytes : int
+        Bytes of the files when the run was checked; -1 if it never was.
+    unchecked : str
+        Why the run could not be checked; empty if it could, or was not tried. It is not saved.
+    unreadable : bool
+        Whether that is because nothing of it can be read.
+    config : dict
+        The run's configuration: the numbers and short texts of its ``run.json``.
     """
 
     samples: int = 0
@@ -138,8 +191,24 @@ class RunSummary:
     finding: str = ""
     checked: int = -1
     excluded: int = 0
+    first: int | None = None
+    error: float | None = None
+    kl: float | None = None
+    length: float | None = None
+    onset: int | None = None
+    alarms: int = 0
+    warnings: int = 0
+    checked_bytes: int = -1
+    unchecked: str = ""
+    unreadable: bool = False
+    config: dict[str, Setting] = field(default_factory=dict)
 
 
+#: What a check of the rules notes; a new snapshot keeps it.
+_OF_CHECKS = (
+    *("severity", "finding", "checked", "onset", "alarms", "warnings", "checked_bytes", "unchecked"),
+    "unreadable",
+)
 _UNKNOWN = RunSummary()
 
 
@@ -152,7 +221,7 @@ def summarize(snapshot: Snapshot, now: float) -> RunSummary:
     if snapshot.has_number("reward"):
         means = snapshot.steps.stat("reward", MEAN)[: snapshot.steps.position(step) + 1]
     last = float(means[-1]) if len(means) else math.nan
-    progress = snapshot.progress
+    rows, progress = snapshot.rows_of(step), snapshot.progress
     return RunSummary(
         samples=snapshot.all_samples,
         excluded=int(np.count_nonzero(snapshot.state > REPEATED)),
@@ -164,7 +233,33 @@ def summarize(snapshot: Snapshot, now: float) -> RunSummary:
         newest_line=snapshot.newest_line,
         split=snapshot.split,
         doubt=_doubt(snapshot, step) if progress.caught_up else "",
+        first=int(snapshot.steps.values[0]),
+        error=_error(snapshot, rows),
+        kl=_mean(snapshot, _KL, rows),
+        length=_mean(snapshot, _LENGTH, rows),
+        config=settings_of(snapshot.constants.logged),
     )
+
+
+def settings_of(content: Mapping[str, Any]) -> dict[str, Setting]:
+    """Return the numbers, switches and short texts of a ``run.json``; nested ones by their path."""
+    found: dict[str, Setting] = {}
+    queue: list[tuple[str, Any]] = [(str(key), value) for key, value in content.items()]
+    while queue and len(found) < MAX_SETTINGS:
+        name, value = queue.pop(0)
+        if isinstance(value, dict) and name.count(".") < 2:
+            queue += [(f"{name}.{key}", inner) for key, inner in value.items()]
+        elif len(name) <= MAX_SETTING and _is_setting(value):
+            found[name] = value if isinstance(value, str | bool) else float(value)
+    return found
+
+
+def _is_setting(value: object) -> bool:
+    if isinstance(value, str):
+        return len(value) <= MAX_SETTING
+    if isinstance(value, int) and abs(value) > 2**53:
+        return False
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 class RunSummaries:
@@ -185,22 +280,68 @@ class RunSummaries:
         self._load(run)
         with self._lock:
             old = self.of(run)
-            found = {"severity": old.severity, "finding": old.finding, "checked": old.checked}
-            self._known[str(run)] = replace(summary, **found)  # type: ignore[arg-type]
+            self._known[str(run)] = replace(summary, **{name: getattr(old, name) for name in _OF_CHECKS})
 
     def note_finding(
-        self, run: AnyPath, severity: str, sentence: str, step: int, now: float, *, save: bool
+        self,
+        run: AnyPath,
+        severity: str,
+        sentence: str,
+        step: int,
+        now: float,
+        *,
+        save: bool,
+        onset: int | None = None,
+        counts: tuple[int, int] = (0, 0),
     ) -> None:
-        """Note the worst finding of a run; ``save`` it if its severity changed, or at most once a minute."""
+        """Note the worst finding of a run; ``save`` it if its severity changed, or at most once a minute.
+
+        Parameters
+        ----------
+        onset : int, optional
+            The finding's first step.
+        counts : (int, int)
+            Number of alarms and of warnings.
+        """
         self._load(run)
         found = severity, sentence[:MAX_CHARACTERS], step
         with self._lock:
-            summary = replace(self.of(run), severity=severity, finding=found[1], checked=step)
+            old = self.of(run)
+            summary = replace(
+                old,
+                severity=severity,
+                finding=found[1],
+                checked=step,
+                onset=onset,
+                alarms=counts[0],
+                warnings=counts[1],
+                checked_bytes=old.bytes,
+                unchecked="",
+                unreadable=False,
+            )
             self._known[str(run)] = summary
             saved, saved_at = self._saved[str(run)]
         is_other = (saved.severity, saved.finding, saved.checked) != found
         if save and is_other and (saved.severity != severity or now - saved_at >= SAVE_EVERY):
             self._write(run, summary, now)
+
+    def note_check(self, run: AnyPath, summary: RunSummary, *, is_open: bool) -> None:
+        """Note what a check in another process found; of a run that is open here, its findings only."""
+        self._load(run)
+        with self._lock:
+            old = self.of(run)
+            kept = is_open and old.samples > 0
+            found = {name: getattr(summary, name) for name in _OF_CHECKS}
+            self._known[str(run)] = replace(old, **found) if kept else summary
+
+    def note_unchecked(self, run: AnyPath, reason: str, size: int, *, unreadable: bool = False) -> None:
+        """Note why a run of a size in bytes could not be checked, and whether it cannot be read at all."""
+        self._load(run)
+        with self._lock:
+            cut = reason[:MAX_CHARACTERS]
+            self._known[str(run)] = replace(
+                self.of(run), unchecked=cut, checked_bytes=size, unreadable=unreadable
+            )
 
     def save(self, run: AnyPath) -> None:
         """Save the summary of a run beside its columns; nothing happens if no columns are saved."""
@@ -221,14 +362,14 @@ class RunSummaries:
     def _load(self, run: AnyPath) -> None:
         """Read the saved summary of a run unless the run is known."""
         if str(run) not in self._known:
-            saved = _parse(read_saved_text(run, FILE))
+            saved = parse_summary(read_saved_text(run, FILE))
             with self._lock:
                 self._saved.setdefault(str(run), (saved, 0.0))
                 self._known.setdefault(str(run), saved)
 
     def _write(self, run: AnyPath, summary: RunSummary, checked_at: float) -> None:
         self._saved[str(run)] = summary, checked_at
-        save_text(run, FILE, json.dumps({"version": VERSION, **asdict(summary)}))
+        save_text(run, FILE, summary_text(summary))
 
     def _is_due(self, run: RunInfo) -> bool:
         """Return whether a local run was never read, and its last lines neither, or long before it grew."""
@@ -275,7 +416,32 @@ def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def _parse(text: str) -> RunSummary:
+def _mean(snapshot: Snapshot, columns: Sequence[str], rows: np.ndarray) -> float | None:
+    """Return the mean of the first column that has finite values at some rows; None without one."""
+    for name in columns:
+        values = snapshot.counted(name, rows) if snapshot.has_number(name) else np.empty(0)
+        values = values[np.isfinite(values)]
+        if len(values):
+            return _rounded(float(values.mean()))
+    return None
+
+
+def _error(snapshot: Snapshot, rows: np.ndarray) -> float | None:
+    """Return the standard error of the mean reward at some rows."""
+    values = snapshot.counted("reward", rows) if snapshot.has_number("reward") else np.empty(0)
+    values = values[np.isfinite(values)]
+    if len(values) < 2:
+        return None
+    error = float(values.std(ddof=1)) / math.sqrt(len(values))
+    return _rounded(error) if math.isfinite(error) else None
+
+
+def summary_text(summary: RunSummary) -> str:
+    """Return a summary as the text that `parse_summary` reads."""
+    return json.dumps({"version": VERSION, **asdict(summary)})
+
+
+def parse_summary(text: str) -> RunSummary:
     """Return the summary that a saved text holds; nothing is known if it holds anything else."""
     try:
         found = json.loads(text)
@@ -289,12 +455,16 @@ def _parse(text: str) -> RunSummary:
 
 def _is_valid(summary: RunSummary) -> bool:
     """Return True if every value has the type of its field and is one that rlpanel writes."""
-    given = [value for value in (summary.reward, *summary.trend, summary.newest_line) if value is not None]
+    numbers = (summary.reward, summary.error, summary.kl, summary.length, *summary.trend, summary.newest_line)
+    given = [value for value in numbers if value is not None]
+    counts = (summary.alarms, summary.warnings, summary.checked_bytes)
+    steps = [step for step in (summary.step, summary.first, summary.onset) if step is not None]
     kinds: list[tuple[type, list[Any]]] = [
-        (int, [summary.samples, summary.excluded, summary.step or 0, summary.bytes, summary.checked]),
+        (int, [summary.samples, summary.excluded, *steps, summary.bytes, summary.checked, *counts]),
         (float, given),
-        (str, [summary.split, summary.doubt, summary.severity or "", summary.finding]),
-        (bool, [summary.complete]),
+        (str, [summary.split, summary.doubt, summary.severity or "", summary.finding, summary.unchecked]),
+        (bool, [summary.complete, summary.unreadable]),
+        (dict, [summary.config]),
     ]
     return (
         all(type(value) is kind for kind, values in kinds for value in values)
@@ -303,6 +473,7 @@ def _is_valid(summary: RunSummary) -> bool:
         and summary.excluded >= 0
         and (summary.samples == 0 or summary.step is not None)
         and len(summary.trend) <= TREND_POINTS
+        and summary.config == settings_of(summary.config)
         and len(summary.finding) <= MAX_CHARACTERS
         and summary.severity in (None, "", "warning", "alarm")
     )

@@ -20,6 +20,7 @@ from rlpanel.errors import FilterError
 from rlpanel.store.query import filter_syntax
 from rlpanel.store.query.search_pattern import require_short, written_out
 from rlpanel.store.query.text_predicate import TextPredicate
+from rlpanel.texts.answers import DIFFERENT, EQUAL, UNCLEAR
 
 #: Kinds of columns: numbers, short texts kept in memory, and long texts that are read from the files.
 NUMBER, LABEL, TEXT = "number", "label", "text"
@@ -38,6 +39,8 @@ _ARITHMETIC: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "*": np.multiply,
     "/": np.divide,
 }
+#: Values of the column ``match``, which need no quotes.
+_WORDS = frozenset({EQUAL, DIFFERENT, UNCLEAR})
 _PERCENTILE = re.compile(r"p([1-9]\d?)")
 
 
@@ -187,7 +190,9 @@ class Filter:
         texts = []
         for item in items:
             if isinstance(item, filter_syntax.Name):
-                raise self._unquoted(item)
+                if item.name not in _WORDS or item.name in self._kinds:
+                    raise self._unquoted(item)
+                item = filter_syntax.Text(item.name, item.at)
             if not isinstance(item, (filter_syntax.Text, filter_syntax.Number)):
                 raise FilterError("a text in quotes is expected here", item.at)
             texts.append(item.value if isinstance(item, filter_syntax.Text) else item.text)

@@ -11,6 +11,7 @@ from rlpanel import schema
 from rlpanel.metrics.engine.column_info import ALIASES
 from rlpanel.store.columns.related_rows import mix
 from rlpanel.store.columns.run_table import OLDER
+from rlpanel.store.query.answer_columns import answer_names
 from rlpanel.store.query.filter import LABEL, NUMBER, TEXT, Labels
 from rlpanel.store.query.sample_notes import NOTE_COLUMNS, Notes
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -50,6 +51,7 @@ class FilterScope:
     ) -> None:
         self.snapshot = snapshot
         self.rows = rows
+        self.answers = answer_names(snapshot)
         self._notes = notes
         self._copies = copies
 
@@ -71,7 +73,7 @@ class FilterScope:
         kinds |= {"file": LABEL}
         kinds |= dict.fromkeys(NOTE_COLUMNS, LABEL) if self._notes is not None else {}
         kinds |= {ATTEMPT: LABEL} if self._older.any() else {}
-        return kinds | dict.fromkeys(schema.TEXTS, TEXT)
+        return kinds | dict.fromkeys((*schema.TEXTS, *self.answers.names), TEXT)
 
     def number(self, name: str) -> np.ndarray:
         """Return a number column of the rows, shape (N,)."""

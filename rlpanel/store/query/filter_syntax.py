@@ -5,7 +5,7 @@
     filter     := and-chain ("or" and-chain)*
     and-chain  := negation ("and" negation)*
     negation   := "not" negation | comparison
-    comparison := sum ( ("==" | "!=" | "<" | "<=" | ">" | ">=") sum )*
+    comparison := sum ( ("==" | "=" | "!=" | "<" | "<=" | ">" | ">=") sum )*
                 | sum ["not"] "in" "[" value, ... "]"
                 | sum ["not"] ("contains" | "startswith" | "endswith" | "matches") text
     sum        := product (("+" | "-") product)*
@@ -129,13 +129,12 @@ _TOKEN = re.compile(
     | (?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
     | (?P<quoted>`[^`]+`)
     | (?P<name>[^\W\d]\w*)
-    | (?P<sign>[=!<>]=|[<>()\[\],+\-*/])
+    | (?P<sign>[=!<>]=|[=<>()\[\],+\-*/])
     | (?P<end>\Z)
     )""",
     re.VERBOSE,
 )
 _HINTS = {
-    "=": "write == to compare",
     "&": "write and",
     "|": "write or",
     "!": "write not",
@@ -159,6 +158,28 @@ def parse_filter(text: str) -> Node:
     return _Parser(_tokens(text)).whole()
 
 
+def conditions_of(text: str) -> list[str]:
+    """Return the conditions that a filter joins with *and*, each as it is written.
+
+    A text that is not a filter, or joins with *or*, is one condition; an empty one has none.
+    """
+    try:
+        tokens = _tokens(text)
+        tree = _Parser(tokens).whole()
+    except FilterError:
+        tree, tokens = None, []
+    if not isinstance(tree, Logic) or tree.word != "and":
+        return [text.strip()] if text.strip() else []
+    starts, depth = [0], 0
+    ends = []
+    for token in tokens:
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0) if token.kind == "sign" else 0
+        if token.kind == "word" and token.text == "and" and not depth:
+            ends.append(token.at)
+            starts.append(token.at + len("and"))
+    return [text[start:end].strip() for start, end in zip(starts, [*ends, len(text)], strict=True)]
+
+
 def _tokens(text: str) -> list[Token]:
     tokens, position = [], 0
     while True:
@@ -172,6 +193,8 @@ def _tokens(text: str) -> list[Token]:
         token = Token(kind, match[kind], match.start(kind))
         if kind == "name" and token.text.lower() in WORDS:
             token = Token("word", token.text.lower(), token.at)
+        elif token.text == "=" and kind == "sign":
+            token = Token(kind, "==", token.at)
         tokens.append(token)
         if kind == "end":
             return tokens

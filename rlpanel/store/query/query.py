@@ -14,6 +14,7 @@ import numpy as np
 
 from rlpanel.errors import FilterError
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.answer_columns import answer_columns
 from rlpanel.store.query.fetch_sample import fetch_all_texts
 from rlpanel.store.query.filter import LABEL, NUMBER, Filter, FilterInput, Truth
 from rlpanel.store.query.filter_columns import COPIES, GROUP_REWARD, FilterScope
@@ -21,6 +22,7 @@ from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.text_predicate import ANY, TextPredicate
 from rlpanel.store.query.text_scan import ScannedRows, scan, scan_newest_first
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.texts.answers import AUTO
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class QuerySpec:
         A number column, with ``-`` in front for descending order; empty keeps the order of arrival.
     newest_first : bool
         Search the texts of the newest steps first, and without a sort order sort by descending step.
+    answer_rule : str
+        How answers are read: a key of `rlpanel.texts.answers.RULES`, or the rule that fits the run.
     """
 
     step: int | None = None
@@ -79,6 +83,7 @@ class QuerySpec:
     search: str = ""
     sort: str = ""
     newest_first: bool = False
+    answer_rule: str = AUTO
 
 
 @dataclass(frozen=True)
@@ -172,6 +177,9 @@ class Query:
             *(self._filter.texts if self._filter else ()),
             *([self._search] if self._search else ()),
         ]
+        self._answers = None
+        if {test.field for test in self._tests} & {*self.scope.answers.names}:
+            self._answers = answer_columns(index, snapshot, question.answer_rule)
         self.patient = any(test.word == "matches" for test in self._tests) or (
             self._filter is not None and self._filter.patient
         )
@@ -199,7 +207,8 @@ class Query:
         if len(undecided):
             undecided_rows, left = self.rows[undecided], len(undecided)
             search = scan_newest_first if self._question.newest_first else scan
-            for batch in search(self._index, self._snapshot, undecided_rows, self._tests):
+            derive = self._answers.read if self._answers else None
+            for batch in search(self._index, self._snapshot, undecided_rows, self._tests, derive):
                 rows, texts = batch.rows, batch.texts
                 if self._search is not None:  # most samples lack the text
                     found = texts[self._search]
@@ -210,6 +219,11 @@ class Query:
                 left -= len(batch.rows)
                 yield self._result(passing, started, percentiles, batch, undecided=left, finished=False)
         yield self._result(passing, started, percentiles, batch, undecided=0, finished=True)
+
+    def count_alone(self, condition: str) -> int | None:
+        """Return how many rows a filter's condition finds by itself; None if texts had to be read for it."""
+        truth = Filter(condition, self.scope.kinds()).evaluate(FilterInput(self.scope))
+        return int(truth.sure.sum()) if truth.sure is truth.maybe else None
 
     def _truth(self, inputs: FilterInput) -> Truth:
         """Evaluate the filter and the search."""

@@ -20,10 +20,12 @@ from rlpanel.metrics.engine.compute import text_columns
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import PLAYED
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.answer_columns import AnswerColumns, answer_columns
 from rlpanel.store.query.csv_text import csv_text
 from rlpanel.store.query.fetch_sample import fetch_all_texts
 from rlpanel.store.query.sample_notes import Note, Notes
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.texts.answers import AUTO
 
 
 def sample_line(sample: Sample, note: Note) -> bytes:
@@ -92,9 +94,17 @@ class ExportPart(NamedTuple):
 
 
 def export_parts(
-    index: RunIndex, view: RunView, rows: np.ndarray, notes: Notes, kind: str, piece_rows: int = PIECE_ROWS
+    index: RunIndex,
+    view: RunView,
+    rows: np.ndarray,
+    notes: Notes,
+    kind: str,
+    piece_rows: int = PIECE_ROWS,
+    answer_rule: str = AUTO,
 ) -> Iterator[ExportPart]:
     """Yield the file of these samples in chunks: position, labels, numbers, notes, texts and text metrics.
+
+    In a run with ground truths, the answers and whether they match follow the texts.
 
     Parameters
     ----------
@@ -102,15 +112,18 @@ def export_parts(
         A key of `FORMATS`.
     piece_rows : int
         Number of samples whose texts are read at a time.
+    answer_rule : str
+        How answers are read, as in `rlpanel.store.query.query.QuerySpec`.
     """
     read = 0
+    answers = answer_columns(index, view.snapshot, answer_rule)
 
     def frames() -> Iterator[pd.DataFrame]:
         nonlocal read
         for start in range(0, max(len(rows), 1), piece_rows):
             part = rows[start : start + piece_rows]
             read += len(part)
-            yield _frame(index, view, part, notes)
+            yield _frame(index, view, part, notes, answers)
 
     for data in FORMATS[kind].write(frames()):
         yield ExportPart(data, read / len(rows) if len(rows) else 1.0)
@@ -121,7 +134,9 @@ def available_formats() -> list[str]:
     return [name for name in FORMATS if name != "parquet" or importlib.util.find_spec("pyarrow")]
 
 
-def _frame(index: RunIndex, view: RunView, rows: np.ndarray, notes: Notes) -> pd.DataFrame:
+def _frame(
+    index: RunIndex, view: RunView, rows: np.ndarray, notes: Notes, answers: AnswerColumns
+) -> pd.DataFrame:
     """Return a part of the table; all parts have the same columns and types."""
     frame = view.frame(rows)
     notes_of_rows = [notes.of(uid) for uid in frame["uid"]]
@@ -132,6 +147,9 @@ def _frame(index: RunIndex, view: RunView, rows: np.ndarray, notes: Notes) -> pd
         "note": [note.note or None for note in notes_of_rows],
     }
     added |= {name: [row.get(name) for row in texts] for name in schema.TEXTS}
+    if answers.chosen is not None:
+        found = [answers.read(row) for row in texts]
+        added |= {name: [row.get(name) for row in found] for name in answers.names}
     data: dict[str, Any] = {name: frame[name] for name in frame.columns}
     data |= {name: pd.Series(values, dtype=object) for name, values in added.items()}
     responses = np.array([row.get("response", "") for row in texts], object)

@@ -11,14 +11,16 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import TypeAlias
 
 import numpy as np
 
+from rlpanel import schema
 from rlpanel.errors import RLPanelError
 from rlpanel.settings import SearchLimits
 from rlpanel.sources.files import file_access
@@ -37,6 +39,9 @@ BLOCKS_AT_ONCE = 8
 THREADS = 2
 #: Growth of the portions of a search from the newest samples on.
 PORTION_GROWTH = 4
+
+#: Returns further texts of a sample, made of its logged ones; values of tests by their field.
+Derive: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 #: Characters that some writers escape, or that adapters insert between strings that they join.
 _ODD_ASCII = frozenset("\"\\/<>&'\x7f[]{}:,()")
@@ -67,7 +72,11 @@ class ScannedRows:
 
 
 def scan(
-    index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[TextPredicate]
+    index: RunIndex,
+    snapshot: Snapshot,
+    rows: np.ndarray,
+    tests: Sequence[TextPredicate],
+    derive: Derive | None = None,
 ) -> Iterator[ScannedRows]:
     """Test samples, file by file in byte order; yields a batch about every ``pause_seconds``.
 
@@ -82,15 +91,19 @@ def scan(
     passed = {test: np.zeros(len(rows), bool) for test in tests}
     sent, unread, pause = 0, 0, index.limits.search.pause_seconds
     last = time.monotonic()
-    for end, is_candidate in _progress(_candidate_blocks(index, snapshot, rows, tests)):
+    for end, is_candidate in _progress(
+        _candidate_blocks(index, snapshot, rows, tests, whole=derive is not None)
+    ):
         if is_candidate:
             try:
                 texts = fetch_texts(index, snapshot, int(rows[end - 1]))
             except (RLPanelError, IndexError):  # the file was rewritten; its new rows arrive soon
                 unread += 1
             else:
+                derived = derive(texts) if derive is not None else {}
                 for test in tests:
-                    passed[test][end - 1] = test.passes_sample(texts)
+                    known = texts if test.field in schema.TEXTS or not test.field else derived
+                    passed[test][end - 1] = test.passes_sample(known)
         if end > sent and (end == len(rows) or time.monotonic() - last > pause):
             batch = slice(sent, end)
             results = {test: mask[batch] for test, mask in passed.items()}
@@ -99,7 +112,11 @@ def scan(
 
 
 def scan_newest_first(
-    index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[TextPredicate]
+    index: RunIndex,
+    snapshot: Snapshot,
+    rows: np.ndarray,
+    tests: Sequence[TextPredicate],
+    derive: Derive | None = None,
 ) -> Iterator[ScannedRows]:
     """Test samples as `scan` does, the newest steps first; yields a batch for each portion of whole steps.
 
@@ -108,7 +125,7 @@ def scan_newest_first(
     sizes = np.where(snapshot.metadata("part")[rows] == 0, snapshot.metadata("length")[rows], 0)
     done, unread, total = 0, 0, int(sizes.sum(dtype=np.int64))
     for portion in _newest_portions(snapshot.metadata("step")[rows], index.limits.search.first_samples):
-        *_, last = batches = list(scan(index, snapshot, rows[portion], tests))
+        *_, last = batches = list(scan(index, snapshot, rows[portion], tests, derive))
         done, unread = done + last.bytes_done, unread + last.unread
         results = {test: np.concatenate([batch.texts[test] for batch in batches]) for test in tests}
         yield ScannedRows(np.concatenate([batch.rows for batch in batches]), results, done, total, unread)
@@ -147,11 +164,14 @@ def _progress(blocks: Iterator[_Block]) -> Iterator[tuple[int, bool]]:
 
 
 def _candidate_blocks(
-    index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[TextPredicate]
+    index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[TextPredicate], *, whole: bool
 ) -> Iterator[_Block]:
-    """Yield blocks of the sorted rows, each with the positions of rows whose lines may pass."""
+    """Yield blocks of the sorted rows, each with the positions of rows whose lines may pass.
+
+    With ``whole``, each line may: a test is of what is made of texts.
+    """
     files = snapshot.metadata("file")[rows]
-    literals = [longest_literal(test) for test in tests]
+    literals = ["" if whole else longest_literal(test) for test in tests]
     borders = [0, *(np.flatnonzero(np.diff(files)) + 1).tolist(), len(files)]
     for start, end in pairwise(borders if len(files) else ()):
         reader = index.reader(snapshot.files[files[start]])

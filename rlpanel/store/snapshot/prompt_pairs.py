@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from rlpanel.board_url import BEST, NEWEST
+from rlpanel.board_url import BEST, FIRST, NEWEST, steps_at
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Fewest prompts of either half at the chosen step, if the run has steps with so many.
@@ -85,7 +85,7 @@ class RunSide:
     samples : ndarray of int, shape (K,)
         Number of the prompt's samples.
     step : ndarray of int, shape (K,)
-        Step of these samples.
+        Step of the sample at ``row``, which is that of all of them unless several steps were chosen.
     row : ndarray of int, shape (K,)
         Sample whose reward is nearest to the mean; the earliest one among equals.
     row_reward : ndarray of float, shape (K,)
@@ -155,7 +155,11 @@ def candidate_rows(snapshot: Snapshot, at: str, reward: np.ndarray) -> np.ndarra
 
     They have a prompt and a finite reward. The best step is chosen among the samples of all steps.
     """
-    rows = snapshot.alive_rows if at in (NEWEST, BEST) else snapshot.rows_of(int(at))
+    rows = snapshot.alive_rows
+    if at not in (NEWEST, FIRST, BEST):
+        first, last = steps_at(at)
+        steps = snapshot.metadata("step")[rows]
+        rows = rows[(steps >= first) & (steps <= last)]
     has_prompt = snapshot.prompts(rows) != _NO_PROMPT
     return rows[has_prompt & np.isfinite(reward[rows])]
 
@@ -167,7 +171,7 @@ def run_side(snapshot: Snapshot, at: str, reward: np.ndarray, keys: Keys = exact
     ----------
     snapshot : Snapshot
     at : str
-        `NEWEST`, `BEST` or a step's number.
+        `NEWEST`, `FIRST`, `BEST`, a step's number or two of them, ``10..20``.
     reward : ndarray of float, shape (rows,)
         The number by which runs are compared (see `rlpanel.store.snapshot.alignment`).
     keys : callable, optional
@@ -178,11 +182,14 @@ def run_side(snapshot: Snapshot, at: str, reward: np.ndarray, keys: Keys = exact
         best = best_step(samples.step, samples.key, samples.reward, samples.chose)
         samples = samples.take(samples.step == best)
     samples = samples.take(np.lexsort((samples.row, samples.step, samples.key)))
-    # Keep each prompt's samples at its last step. If one step was chosen, these are all its samples.
+    if at not in (NEWEST, FIRST) or not len(samples.row):
+        return _by_prompt(samples)
+    # Keep each prompt's samples at its last or first step.
     key, step = samples.key, samples.step
-    ends = np.append(key[1:] != key[:-1], True) if len(key) else np.empty(0, bool)
-    last = step[ends][np.cumsum(np.append(0, ends[:-1]))] if len(key) else step
-    return _by_prompt(samples.take(step == last))
+    edges = key[1:] != key[:-1]
+    number = np.cumsum(np.append(0, edges))
+    chosen = step[np.append(edges, True) if at == NEWEST else np.append(True, edges)]
+    return _by_prompt(samples.take(step == chosen[number]))
 
 
 class _Samples(NamedTuple):
@@ -214,7 +221,7 @@ def _by_prompt(samples: _Samples) -> RunSide:
     distance = np.abs(reward - np.repeat(mean, count))
     order = np.lexsort((np.arange(len(row)), distance, np.repeat(np.arange(len(starts)), count)))
     nearest = order[starts]
-    return RunSide(key[starts], mean, count, step[starts], row[nearest], reward[nearest], chose[starts])
+    return RunSide(key[starts], mean, count, step[nearest], row[nearest], reward[nearest], chose[starts])
 
 
 def pair_prompts(here: RunSide, there: RunSide) -> PromptPairs:

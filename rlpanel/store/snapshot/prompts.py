@@ -82,7 +82,7 @@ class VariablePrompt:
 
 
 @dataclass(frozen=True)
-class _Cells:
+class PromptCells:
     """The rows with a reward, sorted by prompt and step; a cell is one prompt at one step.
 
     Attributes
@@ -135,7 +135,9 @@ def samples_of_prompt(snapshot: Snapshot, row: int) -> SamplesOfPrompt:
     order = np.argsort(step, kind="stable")
     rows, step = rows[order], step[order]
     length = "response_tokens" if snapshot.has_number("response_tokens") else "response_chars"
-    return SamplesOfPrompt(rows, step, _numbers(snapshot, "reward", rows), _numbers(snapshot, length, rows))
+    return SamplesOfPrompt(
+        rows, step, numbers_at(snapshot, "reward", rows), numbers_at(snapshot, length, rows)
+    )
 
 
 def unsolved_prompts(snapshot: Snapshot, least: int) -> list[UnsolvedPrompt]:
@@ -145,18 +147,18 @@ def unsolved_prompts(snapshot: Snapshot, least: int) -> list[UnsolvedPrompt]:
     no later step exceeds the mean reward of the prompt's first step, and that was not the best possible: the
     pass threshold if it was given, else the run's highest reward.
     """
-    cells = _cells(snapshot)
+    cells = prompt_cells(snapshot)
     if cells is None or least < 1:
         return []
-    ref_reward = _numbers(snapshot, "ref_reward", cells.rows)
+    ref_reward = numbers_at(snapshot, "ref_reward", cells.rows)
     has_reference = bool(np.isfinite(ref_reward).any())
     steps, best, samples = cells.steps, cells.best, cells.samples
     if has_reference:
-        target = _cell_means(_cell_means(ref_reward, cells.starts), cells.firsts)
+        target = cell_means(cell_means(ref_reward, cells.starts), cells.firsts)
         unsolved = best < target
     else:
         target = cells.reward[cells.firsts]
-        unsolved = (best <= target) & (target < _best_possible(snapshot, cells.rows) - EQUAL_WITHIN)
+        unsolved = (best <= target) & (target < best_possible(snapshot, cells.rows) - EQUAL_WITHIN)
     unsolved &= steps >= max(least, 1 if has_reference else 2)
     newest, last = cells.rows[cells.ends - 1], cells.last
     chosen = np.flatnonzero(unsolved)
@@ -170,7 +172,7 @@ def variable_prompts(snapshot: Snapshot, least: int = 1) -> list[VariablePrompt]
 
     Prompts with the same spread are sorted by their newest sample, the newest first.
     """
-    cells = _cells(snapshot)
+    cells = prompt_cells(snapshot)
     if cells is None:
         return []
     reward = snapshot.counted("reward", cells.rows)
@@ -188,9 +190,9 @@ def variable_prompts(snapshot: Snapshot, least: int = 1) -> list[VariablePrompt]
     return [VariablePrompt(*values) for values in zip(*columns, strict=True)]
 
 
-def _cells(snapshot: Snapshot) -> _Cells | None:
+def prompt_cells(snapshot: Snapshot) -> PromptCells | None:
     """Return the samples with a reward by prompt and step; None if there are none."""
-    rows = snapshot.alive_rows[np.isfinite(_numbers(snapshot, "reward", snapshot.alive_rows))]
+    rows = snapshot.alive_rows[np.isfinite(numbers_at(snapshot, "reward", snapshot.alive_rows))]
     if not len(rows):
         return None
     step, prompt = snapshot.metadata("step")[rows], snapshot.prompts(rows)
@@ -198,11 +200,11 @@ def _cells(snapshot: Snapshot) -> _Cells | None:
     rows, step, prompt = rows[order], step[order], prompt[order]
     new_prompt = np.r_[True, prompt[1:] != prompt[:-1]]
     starts = np.flatnonzero(new_prompt | np.r_[True, step[1:] != step[:-1]])
-    reward = _cell_means(snapshot.counted("reward", rows), starts)
-    return _Cells(rows, starts, reward, np.flatnonzero(new_prompt[starts]))
+    reward = cell_means(snapshot.counted("reward", rows), starts)
+    return PromptCells(rows, starts, reward, np.flatnonzero(new_prompt[starts]))
 
 
-def _best_possible(snapshot: Snapshot, rows: np.ndarray) -> float:
+def best_possible(snapshot: Snapshot, rows: np.ndarray) -> float:
     """Return the reward that no mean can exceed, or from which on a prompt counts as solved."""
     rewards = snapshot.counted("reward", rows)
     solved = snapshot.constants.by_name["pass_reward"]
@@ -212,12 +214,12 @@ def _best_possible(snapshot: Snapshot, rows: np.ndarray) -> float:
     return float(solved.value)
 
 
-def _numbers(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:
+def numbers_at(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:
     """Return a number column at rows; NaN if the run does not have it."""
     return snapshot.counted(name, rows) if name in snapshot.numbers else np.full(len(rows), np.nan)
 
 
-def _cell_means(values: np.ndarray, cells: np.ndarray) -> np.ndarray:
+def cell_means(values: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Return the mean of finite values of each cell; NaN if there are none."""
     finite = np.isfinite(values)
     count = np.add.reduceat(finite.astype(float), cells)

@@ -63,3 +63,28 @@ def test_findings_of_two_ranks_or_categories_stay_alone() -> None:
 def test_every_rule_has_a_place_between_causes_and_symptoms() -> None:
     clock = {rule.name for rule in RULES.values() if rule.clock}
     assert {each.partition(":")[0] for each in CAUSES} == set(RULES) - clock
+
+
+def test_a_likely_cause_that_begins_later_is_a_symptom() -> None:
+    found = [finding("special_tokens", 44), finding("sustained_change", 40, subject="reward")]
+    assert names(merged(found, STEPS)) == [("special_tokens", ["sustained_change"])]
+    found = [finding("special_tokens", 46), finding("sustained_change", 40, subject="reward")]
+    assert names(merged(found, STEPS)) == [("sustained_change", ["special_tokens"])]
+
+
+def test_groups_without_variance_do_not_lead_a_fallen_reward() -> None:
+    found = [finding("zero_variance", 40), finding("sustained_change", 40, subject="reward")]
+    assert names(merged(found, STEPS)) == [("sustained_change", ["zero_variance"])]
+
+
+def test_the_first_outlying_steps_of_a_change_are_not_told_again() -> None:
+    change = finding("sustained_change", 40, column="reward", sort="reward")
+    after = finding("outlier", 45, 47, column="reward", sort="reward")
+    assert names(merged([change, after], STEPS)) == [("sustained_change", [])]
+    for other in (
+        finding("outlier", 45, 47, column="reward", sort="-reward"),
+        finding("outlier", 45, 47, column="kl_k3_mean", sort="reward"),
+        finding("outlier", 70, 71, column="reward", sort="reward"),
+    ):
+        told = merged([change, other], STEPS)
+        assert len(told) + sum(len(lead.symptoms) for lead in told) == 2

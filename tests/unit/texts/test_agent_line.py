@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rlpanel.texts.agent_line import agent_line
+from rlpanel.texts.agent_line import agent_line, ends_of
+from rlpanel.texts.shorten import shorten
 
 HERMES = '<tool_call>\n{"name": "add", "arguments": {"a": 2, "b": 5}}\n</tool_call>'
 
@@ -50,8 +51,29 @@ def test_a_text_without_calls_is_left_as_it_is(text: str) -> None:
     assert agent_line(text) == text
 
 
-def test_the_end_of_a_cut_text_is_not_taken_for_the_last_words() -> None:
-    assert agent_line(f"{HERMES}I see, then", whole=False) == "add(a=2, b=5)"
+def test_the_ends_of_a_long_text_show_its_first_call_and_its_last_words() -> None:
+    long = f"{HERMES}{'I see, then ' * 500}{HERMES}<tool_response>7</tool_response>It is 7."
+    ends = ends_of(long, 400)
+    assert len(ends) < 410
+    assert agent_line(ends) == "add(a=2, b=5), … → It is 7."
+    assert ends_of("word " * 500, 400) == shorten("word " * 500, 400)
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (
+            "<tool_response>\n{'error': 'calculator unavailable'}\n</tool_response>",
+            "{'error': 'calculator unavailable'}",
+        ),
+        ("\n[tool] Traceback (most recent call last): ValueError in line 7 of x\n[assistant] ", None),
+        ("<tool_response>no terrors here</tool_response>", ""),
+    ],
+)
+def test_the_last_error_stands_before_the_last_words(result: str, said: str | None) -> None:
+    line = agent_line(f"{HERMES}{result}It is 4.")
+    middle = line.removeprefix("add(a=2, b=5) → ").removesuffix("It is 4.").removesuffix(" → ")
+    assert middle == (f"✗ {said}" if said else "") if said is not None else middle.startswith("✗ Traceback (")
 
 
 def test_long_arguments_are_shortened() -> None:

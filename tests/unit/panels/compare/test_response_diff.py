@@ -51,9 +51,9 @@ def offered(view: ResponseDiff) -> dict[str, str]:
 def test_only_what_exists_is_offered(tmp_path: Path) -> None:
     assert list(offered(opened(tmp_path, LINES, 2))) == ["Ground truth"]
     assert list(offered(opened(tmp_path / "b", LINES, 0))) == [
+        "Another sample of the group (1)",
         "Reference response",
         "Ground truth",
-        "Another sample of the group (1)",
         "Same prompt at another step (2)",
     ]
 

@@ -94,18 +94,18 @@ def test_no_bar_holds_lost_and_won_prompts() -> None:
     differences = np.linspace(-1.03, 2.17, 100)
     differences[40] = 0.0
     layers = {layer["color"]: layer for layer in difference_plot(differences)["layers"]}
-    for name, won in (("good", True), ("bad", False)):
+    for name, won in (("policy", True), ("reference", False)):
         left, right, count = (np.array(layers[name][key]) for key in ("left", "right", "top"))
         filled = count > 0
         assert (left[filled] >= 0).all() if won else (right[filled] <= 1e-12).all()
-    assert sum(layers["bad"]["top"]) == (differences < 0).sum()
-    assert sum(layers["good"]["top"]) == (differences >= 0).sum()
+    assert sum(layers["reference"]["top"]) == (differences < 0).sum()
+    assert sum(layers["policy"]["top"]) == (differences >= 0).sum()
     assert sum(layers["muted"]["top"]) == 1
 
 
 def test_the_outcome_is_said_with_its_intervals() -> None:
     html = win_rate_html(win_rate_of(np.array([1.0, 1.0, 0.0, -0.5])))
-    assert '<em class="good">won</em> <b>50%</b> (15–85%)' in html
+    assert '<em class="policy">won</em> <b>50%</b> (15–85%)' in html
     assert "mean difference <b>+0.4 ± 1.2</b> <small>(95 %, Student's t over 4 prompts)" in html
     assert "Wilson" in html
 

@@ -117,3 +117,26 @@ def test_each_turn_has_the_versions_that_wrote_its_tokens() -> None:
 def test_images_beside_the_messages_belong_to_the_question() -> None:
     blocks = made(USER, assistant(content="seen"), images=({"url": "a.png"}, {"url": "b.png"}))
     assert blocks[0].images == [(0, 0), (0, 1)]
+
+
+def test_a_call_that_cannot_be_read_keeps_its_text_and_is_marked() -> None:
+    blocks = made(USER, assistant(call("add", arguments='{"a": im}'), call("add", arguments='{"a": 5}')))
+    broken, fine = blocks[1].calls
+    assert (broken.unreadable, broken.text) == (True, '{"a": im}')
+    assert (fine.unreadable, fine.text) == (False, "add(a=5)")
+
+
+def test_a_broken_call_of_a_text_has_the_name_that_it_holds() -> None:
+    blocks = made(
+        USER,
+        {"role": "assistant", "content": '<tool_call>{"name": "add", "arguments": {"a": im}}</tool_call>'},
+    )
+    assert (blocks[1].calls[0].name, blocks[1].calls[0].unreadable) == ("add", True)
+
+
+def test_images_of_a_result_belong_to_the_result() -> None:
+    seen = tool("[image]", images=[{"url": "a.png"}])
+    blocks = made(USER, assistant(call("look")), seen)
+    assert blocks[1].images == []
+    assert blocks[1].calls[0].result is not None
+    assert blocks[1].calls[0].result.images == [(2, 0)]

@@ -176,3 +176,10 @@ def test_markup_that_repeats_is_divided_in_linear_time() -> None:
     unit = "<tool_call>{</tool_call><tool_response>\n<think>"
     found = conversation_of(sample(response=unit * 20_000))
     assert len(re.findall("tool", "".join(message["role"] for message in found.messages))) >= 1
+
+
+def test_a_call_written_by_tags_is_read() -> None:
+    text = "<tool_call>\n<function=run>\n<parameter=code>\nprint(1)\n</parameter>\n</function>\n</tool_call>"
+    sample = Sample(uid="a:0", step=1, prompt="q", response=text)
+    call = conversation_of(sample).messages[1]["tool_calls"][0]
+    assert call == {"name": "run", "arguments": '{"code": "print(1)"}'}

@@ -86,7 +86,7 @@ def test_each_card_of_another_run_is_created_in_a_turn_of_its_own(curves: Curves
 
 def test_all_cards_share_the_cursor_at_the_step(curves: Curves) -> None:
     curves.context.choose_step(1)
-    cursors = [card.plot.figure.select_one(Span) for card in curves.cards.values()]
+    cursors = [card.plot.figure.select_one({"type": Span, "line_dash": []}) for card in curves.cards.values()]
     assert len(cursors) > 1
     assert all(cursor is cursors[0] for cursor in cursors)
     assert (cursors[0].location, cursors[0].visible) == (1.0, True)

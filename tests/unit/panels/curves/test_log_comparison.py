@@ -55,8 +55,8 @@ def only(view: RunView, curve: str) -> LogComparison:
 
 
 def text_of(comparison: LogComparison) -> str:
-    """The label as it is read in a wide card."""
-    (label,) = re.findall('<span class="long">(.*?)</span>', comparison.html)
+    """The label as it is read in a card."""
+    (label,) = re.findall('<span class="unit log".*?>(.*?)</span>', comparison.html)
     return label
 
 

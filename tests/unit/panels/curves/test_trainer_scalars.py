@@ -66,11 +66,13 @@ def test_a_scalar_that_equals_a_column_is_drawn_over_its_curve(tmp_path: Path) -
     assert not [column for key in cards if key != "reward" for column in cards[key] if "log:" in column]
 
 
-def test_a_curve_gives_its_value_and_the_one_before(tmp_path: Path) -> None:
+def test_a_curve_gives_its_values_and_the_place_of_a_step(tmp_path: Path) -> None:
     snapshot, means = run_with_log(tmp_path)
-    assert trainer_scalars.values(RunView(snapshot), "log:loss", 2) == (0.5, 1.0)
-    assert trainer_scalars.values(RunView(snapshot), "reward", 2) == pytest.approx((means[2], means[1]))
-    np.testing.assert_equal(trainer_scalars.values(RunView(snapshot), "log:loss", 9), (np.nan, np.nan))
+    logged, at = trainer_scalars.values(RunView(snapshot), "log:loss", 2)
+    assert (logged[at], logged[at - 1]) == (0.5, 1.0)
+    ours, at = trainer_scalars.values(RunView(snapshot), "reward", 2)
+    assert ours[at] == pytest.approx(means[2])
+    assert trainer_scalars.values(RunView(snapshot), "log:loss", 9)[1] == -1
 
 
 def test_the_menu_offers_every_scalar(tmp_path: Path) -> None:

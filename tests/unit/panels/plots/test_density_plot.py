@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from bokeh.document import Document
 from bokeh.document.events import ColumnDataChangedEvent, ColumnsPatchedEvent, ColumnsStreamedEvent
-from bokeh.events import Tap
 from bokeh.models import ColumnDataSource
+from bokeh.plotting import figure
 
+from rlpanel.panels.curves.curve_plot import CurvePlot, CurveWindow
+from rlpanel.panels.curves.curve_selection import Curve
 from rlpanel.panels.curves.value_distribution import ValueDistribution
-from rlpanel.panels.plots.density_plot import SHADES, DensityPlot, ramp, shades
+from rlpanel.panels.plots.density_plot import SHADES, DensityLayer, ramp, shades
 from rlpanel.panels.plots.plot_elements import RIDGES, ridges
+from rlpanel.panels.plots.quiet_figure import quiet_figure
 from rlpanel.panels.plots.value_axis import ValueRange
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
@@ -23,7 +26,6 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.filter import NUMBER, Filter
 from rlpanel.store.snapshot.value_density import density
 from tests.factories import append, line, write_run
-from tests.page_parts import receive
 
 DATA_EVENTS = (ColumnDataChangedEvent, ColumnsPatchedEvent, ColumnsStreamedEvent)
 NO_POINTS = {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n")}
@@ -40,12 +42,9 @@ def index_of(folder: Path) -> RunIndex:
     return look(RunIndex(folder, "run", Reading()))
 
 
-def plot(picked: list[tuple[float, ValueRange]] | None = None) -> DensityPlot:
-    takes = picked if picked is not None else []
-    source = ColumnDataSource(NO_POINTS)
-    return DensityPlot(
-        "reward", "policy", source, 120, log=False, on_pick=lambda step, within: takes.append((step, within))
-    )
+def layer() -> tuple[DensityLayer, figure]:
+    plot = quiet_figure(height=120)
+    return DensityLayer(plot, "reward", "policy", ColumnDataSource(NO_POINTS)), plot
 
 
 def test_each_step_is_full_where_most_of_it_lies() -> None:
@@ -66,10 +65,10 @@ def test_a_shade_that_means_more_stands_out_more(dark: bool) -> None:
 
 def test_a_sample_more_sends_one_column(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", steps=12, samples=40)
-    index, shown = index_of(folder), plot()
+    index, (shown, plot) = index_of(folder), layer()
     shown.draw(index.snapshot)
     document, events = Document(), []
-    document.add_root(shown.pane.object)
+    document.add_root(plot)
     document.on_change(events.append)
     append(folder / "rollout_data_rank_0.jsonl", line(13, reward=0.0))
     shown.draw(look(index).snapshot)
@@ -79,14 +78,13 @@ def test_a_sample_more_sends_one_column(tmp_path: Path) -> None:
     assert (place[2].start, values.max()) == (12, SHADES - 1)
 
 
-def test_a_click_gives_the_step_and_the_range(tmp_path: Path) -> None:
-    picked: list[tuple[float, ValueRange]] = []
-    shown = plot(picked)
+def test_a_place_gives_the_range_of_its_values(tmp_path: Path) -> None:
+    shown, _ = layer()
+    assert shown.range_at(2.2, 0.5) is None
     shown.draw(index_of(write_run(tmp_path / "run", steps=3, samples=8)).snapshot)
-    assert shown.density is not None
-    receive(shown.pane.object, Tap, x=2.2, y=0.5)
-    ((step, within),) = picked
-    assert (step, within.column, within.low < 0.6, within.high > 0.4) == (2.2, "reward", True, True)
+    within = shown.range_at(2.2, 0.5)
+    assert within is not None
+    assert (within.column, within.low < 0.6, within.high > 0.4) == ("reward", True, True)
 
 
 def test_a_range_is_a_filter() -> None:
@@ -130,12 +128,15 @@ def test_a_distribution_is_drawn_for_any_run(
     index = index_of(write_run(tmp_path / "run", steps=steps, samples=samples))
     context = Context(view=index.view, index=index)
     for column in ("reward", "log_ratio_sum", "response_tokens"):
-        made = ValueDistribution(context, column, ColumnDataSource(NO_POINTS), 120)
-        context.display.param.update(band=band, log_values=log)
-        made.draw(index.snapshot)
+        plot = CurvePlot(Curve(column, column, (column,), log), CurveWindow(), whole_numbers=True)
+        made = ValueDistribution(context, plot)
+        context.display.band = band
+        made.draw(index.view)
         made.move_cursor(1)
         made.restyle(False)
-        assert made.pane is not None
+        assert (made.pane is not None) == (band == "ridge")
+        assert (made.axis(0.0) is not None) == (made.kind == "density")
+        assert made.kind or (log and column == "log_ratio_sum")
         context.display.band = "std"
-        made.draw(index.snapshot)
-        assert made.pane is None
+        made.draw(index.view)
+        assert (made.pane, made.kind, made.axis(0.0)) == (None, "", None)

@@ -103,6 +103,39 @@ def test_a_few_extreme_values_do_not_widen_the_default_band(tmp_path: Path) -> N
     assert (made["lo"].tolist(), made["hi"].tolist()) == ([0.0], [1.0])
 
 
+def view_of(folder: Path, rewards: list[list[float]]) -> RunView:
+    """Return the view of a run with these rewards in each step."""
+    folder.mkdir()
+    lines = [
+        line(step, index=index, reward=reward, tokens=False)
+        for step, of_step in enumerate(rewards, 1)
+        for index, reward in enumerate(of_step)
+    ]
+    append(folder / "rollout_data_rank_0.jsonl", *lines)
+    return rlpanel.open_run(folder, follow=False).view
+
+
+def test_few_values_get_two_standard_errors_and_no_bar_code(tmp_path: Path) -> None:
+    rewards = [[float(index < won) for index in range(16)] for won in (3, 4, 5, 11, 12)]
+    view = view_of(tmp_path / "run", rewards)
+    assert [series.band_of(view, "reward", band) for band in ("auto", "iqr")] == ["se", "se"]
+    made = series.curve(view, "reward", Display(), series.band_of(view, "reward", "auto"))
+    for at, of_step in enumerate(rewards):
+        mean, error = np.mean(of_step), np.std(of_step, ddof=1) / np.sqrt(16)
+        assert made["lo"][at] == pytest.approx(max(0.0, mean - 2 * error))
+        assert made["hi"][at] == pytest.approx(min(1.0, mean + 2 * error))
+
+
+@pytest.mark.parametrize(("samples", "band"), [(63, "iqr"), (64, "density")])
+def test_a_continuous_reward_of_many_samples_is_a_density(tmp_path: Path, samples: int, band: str) -> None:
+    values = np.random.default_rng(0).normal(size=(2, samples)).tolist()
+    view = view_of(tmp_path / "run", values)
+    assert series.band_of(view, "reward", "auto") == band
+    assert series.band_of(view, "response_chars", "auto") in ("iqr", "se"), "only rewards"
+    assert series.band_of(view, "reward", "std") == "std"
+    assert series.band_of(view, "reward", "iqr") == "iqr"
+
+
 @given(st.lists(st.floats(-5, 5), max_size=12), st.lists(st.floats(-5, 5), max_size=12))
 def test_whatever_was_sent_the_source_ends_at_the_points(before: list[float], after: list[float]) -> None:
     source = ColumnDataSource(points([]))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.panels.plots.value_axis import fit_axis
+from rlpanel.panels.plots.value_axis import LEAST_SPAN, fit_axis, widen
 
 RISE = np.linspace(0.2, 0.8, 60)
 
@@ -85,3 +85,35 @@ def test_the_axis_has_a_start_below_its_end(values: list[float]) -> None:
     assert axis is not None
     assert np.isfinite(axis).all()
     assert axis[0] < axis[1]
+
+
+@pytest.mark.parametrize("value", [0.65, -3.0, 1e-8, 5.593, 1e6])
+def test_an_axis_never_shows_the_noise_of_floats(value: float) -> None:
+    noise = value * (1 + 1e-9 * np.arange(8))
+    start, end = fit_axis([line(noise)]) or (0, 0)
+    assert end - start >= 0.01 * abs(value)
+    assert (start + end) / 2 == pytest.approx(value, rel=1e-6)
+
+
+def test_the_least_span_of_a_unit_flattens_rounding() -> None:
+    start, end = fit_axis([line(np.linspace(1e-8, 2.4e-8, 9))], least=LEAST_SPAN["nats"]) or (0, 0)
+    assert end - start >= 1e-4
+    wide = fit_axis([line([0.1, 0.3])], least=LEAST_SPAN["nats"])
+    assert wide == fit_axis([line([0.1, 0.3])]), "a wide range keeps its own axis"
+
+
+def test_a_logarithmic_axis_spans_a_factor_of_two() -> None:
+    start, end = fit_axis([line([1.0, 1.0001])], log=True) or (0, 0)
+    assert end / start > 2
+
+
+@given(st.floats(-1e6, 1e6), st.floats(0, 1e-3))
+def test_ticks_of_four_digits_differ(low: float, span: float) -> None:
+    start, end = widen(low, low + span)
+    if start == end:
+        return
+    power = 10 ** np.floor(np.log10((end - start) / 3))
+    interval = min((power * part for part in (1, 2, 5, 10)), key=lambda each: abs((end - start) / each - 3))
+    ticks = np.arange(np.ceil(start / interval), np.floor(end / interval) + 1) * interval
+    labels = [f"{tick:.4g}" for tick in ticks]
+    assert len(set(labels)) == len(labels)

@@ -117,7 +117,7 @@ def test_a_report_says_that_densities_stand_for_ridges(run: Run) -> None:
 
 def test_a_report_shows_each_curve_once(page: bytes) -> None:
     titles = re.findall(r'<div class="card"><div class="head" title="([^(:]+)', page.decode())
-    assert "reward " in titles
+    assert "reward" in titles
     assert len(titles) == len(set(titles))
 
 

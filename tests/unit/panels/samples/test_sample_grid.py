@@ -189,3 +189,36 @@ def test_a_file_that_is_too_large_is_not_made(grid: SampleGrid, monkeypatch: pyt
     send(bar(grid), {"do": "take", "what": "JSONL"})
     assert "export fewer samples" in bar(grid).error
     assert bar(grid).note == ""
+
+
+def test_filters_of_columns_are_part_of_the_selection(grid: SampleGrid, run: Run) -> None:
+    rewards = run.samples(3).reward
+    send(grid.table, {"filters": {"reward": "1"}})
+    assert grid.context.selection.columns == {"reward": "1"}
+    assert "columns=reward%3A1" in grid.context.query
+    assert bar(grid).chips == [["column:reward", "reward: 1", ""]]
+    send(bar(grid), {"do": "off", "what": "column:reward"})
+    assert grid.table.filters == {}
+    grid.context.selection.columns = {"reward": "1", "gone": "x"}
+    assert len(grid.table.current) == (rewards >= 1).sum()
+    assert grid.context.selection.columns == {"reward": "1", "gone": "x"}
+
+
+def test_a_new_grid_has_the_filters_of_columns_of_a_link(context: Context, run: Run) -> None:
+    context.selection.columns = {"reward": "1"}
+    grid = SampleGrid(context)
+    assert len(grid.table.current) == (run.samples(3).reward >= 1).sum()
+    assert context.selection.columns == {"reward": "1"}
+
+
+def test_conditions_that_no_sample_meets_together_say_what_each_finds(grid: SampleGrid) -> None:
+    grid.context.selection.filter = 'rank = 0 and reward > 99 and response contains "sun"'
+    assert shown(grid) == []
+    assert [chip[1:] for chip in bar(grid).chips] == [
+        ["rank = 0", "8 alone"], ["reward > 99", "0 alone"], ['response contains "sun"', ""],
+    ]  # fmt: skip
+    assert "no sample of step 3 matches" in bar(grid).note
+    assert grid.context.message
+    send(bar(grid), {"do": "off", "what": "filter:1"})
+    assert grid.context.selection.filter == 'rank = 0 and response contains "sun"'
+    assert [chip[2] for chip in bar(grid).chips] == ["", ""]

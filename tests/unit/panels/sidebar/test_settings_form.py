@@ -60,8 +60,8 @@ def test_a_change_elsewhere_is_shown(form: SettingsForm) -> None:
     [
         ["max_samples", "many"],
         ["max_samples", -5],
-        ["band", "no such band"],
-        ["band", ["std"]],
+        ["kl_estimator", "no such estimator"],
+        ["kl_estimator", ["kl_k3"]],
         ["curves", ["no such column"]],
         ["name", "x"],
         ["__class__", "x"],
@@ -84,7 +84,7 @@ def test_a_step_is_no_reason_to_draw_the_form(form: SettingsForm, run: Run) -> N
     show_appended(form, run, line(3), line(3, index=1))
     assert not drawn
     show_appended(form, run, line(4, novelty=0.5))
-    assert ["novelty", "novelty"] in fields(form)["curves"]["options"]
+    assert "novelty" in [name for name, *_ in fields(form)["curves"]["options"]]
 
 
 def test_a_step_changes_the_note_of_an_inferred_constant(tmp_path: Path) -> None:
@@ -103,3 +103,15 @@ def test_a_step_changes_the_note_of_an_inferred_constant(tmp_path: Path) -> None
     assert "in 2 of 3 steps" in before[1]
     assert note != before[1]
     assert not drawn
+
+
+def test_the_menu_of_curves_is_grouped_sorted_and_says_what_each_means(form: SettingsForm) -> None:
+    options = fields(form)["curves"]["options"]
+    headings = list(dict.fromkeys(heading for *_, heading, _ in options))
+    assert headings[0] == "Rewards"
+    assert len(headings) == len({heading for *_, heading, _ in options}), "each heading stands once"
+    for heading in headings:
+        labels = [label.lower() for _, label, of, _ in options if of == heading]
+        assert labels == sorted(labels)
+    [meaning] = [meaning for name, *_, meaning in options if name == "kl_k3_mean"]
+    assert "divergence" in meaning.lower() or "KL" in meaning

@@ -56,6 +56,8 @@ def sent(table: DataTable, name: str) -> list[str | None]:
     """Return the cells of a column that the browser gets."""
     shown = [column["name"] for column in table.shape["columns"]]
     column = json.loads(table.rows)["cells"][shown.index(name)]
+    if column and isinstance(column[0], list):
+        return [column[0][int(digit)] for digit in column[1]]
     return list(column) if len(column) > 1 else list(column) * len(keys(table))
 
 
@@ -170,3 +172,27 @@ def test_sessions_with_the_same_rows_share_their_text() -> None:
     one.draw(frame)
     two.draw(frame)
     assert one.rows is two.rows
+
+
+def test_few_texts_of_a_column_are_sent_once_each() -> None:
+    table = DataTable([DataColumn("state"), DataColumn("one"), DataColumn("all")])
+    states = ["stop", "length", "stop", None, "stop", "stop", "stop", "stop"]
+    table.draw(pd.DataFrame({"state": states, "one": "x", "all": [*"abcdefgh"], "uid": [*"abcdefgh"]}))
+    assert [sent(table, name) for name in ("state", "one", "all")] == [states, ["x"] * 8, [*"abcdefgh"]]
+    assert json.loads(table.rows)["cells"] == [[["stop", "length", None], "01020000"], ["x"], [*"abcdefgh"]]
+
+
+def test_a_page_has_as_many_rows_as_fit_but_not_fewer_than_its_least() -> None:
+    table = DataTable([DataColumn("n")], page_size=4, by_room=True)
+    table.draw(pd.DataFrame({"n": range(30), "uid": [f"u{at}" for at in range(30)]}))
+    table.receive({"page": 3})
+    table.receive({"fits": 6})
+    assert keys(table) == [f"u{at}" for at in range(6, 12)]
+    assert (table.page, table.pages, table.page_size) == (2, 5, 6)
+    table.receive({"fits": 2})
+    assert (table.page_size, keys(table)[0]) == (4, "u4")
+    table.receive({"fits": 10**9})
+    assert len(keys(table)) == 30
+    fixed = DataTable([DataColumn("n")], page_size=4)
+    fixed.receive({"fits": 6})
+    assert fixed.page_size == 4

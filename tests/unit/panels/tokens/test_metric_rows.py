@@ -80,9 +80,10 @@ def test_a_score_at_the_end_of_zeros_keeps_its_colour() -> None:
     assert one_row([0.0, 0.0, 0.0, 1.5]).hi == 1.5
 
 
-def test_a_sequential_scale_runs_from_the_end_nearer_zero() -> None:
+def test_a_sequential_scale_is_pale_where_a_token_was_nearly_certain() -> None:
     logprobs = [-0.001, -0.5, -1.0, -2.0]
-    assert (sequential_row(logprobs, "logprob").flip, sequential_row(logprobs, "prob").flip) == (True, False)
+    flips = {name: sequential_row(logprobs, name).flip for name in ("logprob", "prob", "surprisal")}
+    assert flips == {"logprob": True, "prob": True, "surprisal": False}
 
 
 def test_what_four_digits_do_not_show_gets_no_colour() -> None:

@@ -120,6 +120,7 @@ def test_a_click_selects_sample_and_token_at_once(tmp_path: Path) -> None:
     view.table.receive({"pick": ["0", "token"]})
     selection = view.context.selection
     assert (selection.uid, selection.token, selection.follow, view.picks) == (uid, 0, False, 1)
+    assert selection.metric == "surprisal"  # the sample opens in the colours that it was ranked by
 
 
 def test_samples_that_come_later_are_added_and_none_counts_twice(tmp_path: Path) -> None:

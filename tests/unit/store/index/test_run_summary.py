@@ -10,9 +10,19 @@ import numpy as np
 import pytest
 
 from rlpanel.settings import Reading
+from rlpanel.sources.discovery.directory import discover
 from rlpanel.store.cache.run_cache import save_text
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.index.run_summary import FILE, TREND_POINTS, VERSION, RunSummaries, RunSummary, summarize
+from rlpanel.store.index.run_summary import (
+    FILE,
+    TREND_POINTS,
+    VERSION,
+    RunSummaries,
+    RunSummary,
+    last_prompts,
+    most_shared,
+    summarize,
+)
 from tests.factories import append, line, write_run
 from tests.limits import SAVED
 
@@ -141,6 +151,10 @@ GOOD = {"version": VERSION, **asdict(CHECKED)}
                 "severity": ("red", 1),
                 "finding": (3, None, "x" * 2000),
                 "checked": ("1", None),
+                "onset": ("1", 1.5),
+                "error": (float("inf"), "1"),
+                "alarms": (None, "2"),
+                "config": (None, ["lr"], {"lr": [1]}, {"lr": float("nan")}, {"lr": "x" * 99}),
             }.items()
             for value in values
         ),
@@ -191,3 +205,53 @@ def test_what_the_process_knows_is_not_replaced_by_what_was_saved(tmp_path: Path
     index.summaries.note(index.path, newer)
     list(index.summaries.read_saved([index.path]))
     assert index.summaries.of(index.path) == newer
+
+
+def test_a_summary_has_the_numbers_of_its_step(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    lines = [line(2, index=at, reward=value, tokens=False) for at, value in enumerate((0.0, 1.0, 1.0, 1.0))]
+    append(tmp_path / "run" / LOG, line(1, index=9, reward=5.0), *lines)
+    snapshot = read(tmp_path / "run").snapshot
+    summary = summarize(snapshot, LATER)
+    assert (summary.first, summary.step, summary.reward) == (1, 2, 0.75)
+    assert summary.error == pytest.approx(0.25)
+    rows = snapshot.rows_of(2)
+    expected = snapshot.number("response_chars")[rows].mean()  # step 2 has no tokens
+    assert summary.length == pytest.approx(expected, rel=1e-5)
+    assert summary.kl is None
+
+
+def test_the_configuration_is_that_of_the_run_json(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", steps=2)
+    content = {
+        "learning_rate": 3e-6,
+        "use_vllm": True,
+        "loss": {"type": "dapo"},
+        "weights": [1, 2],
+        "x": "y" * 99,
+    }
+    (folder / "run.json").write_text(json.dumps(content))
+    summary = summarize(read(folder).snapshot, LATER)
+    assert summary.config == {"learning_rate": 3e-6, "use_vllm": True, "loss.type": "dapo"}
+
+
+def test_a_check_of_another_process_gives_an_open_run_its_findings_only(tmp_path: Path) -> None:
+    summaries, found = RunSummaries(), replace(CHECKED, samples=1, onset=2, alarms=1)
+    summaries.note(tmp_path, RunSummary(samples=9, step=4))
+    summaries.note_check(tmp_path, found, is_open=True)
+    known = summaries.of(tmp_path)
+    assert (known.samples, known.step, known.severity, known.onset) == (9, 4, "alarm", 2)
+    summaries.note_check(tmp_path, found, is_open=False)
+    assert summaries.of(tmp_path) == found
+
+
+def test_the_run_whose_last_lines_share_most_prompts_is_found(tmp_path: Path) -> None:
+    for name, prompts in {"own": "abcd", "one": "axyz", "most": "abcz", "none": "uvwx"}.items():
+        (tmp_path / name).mkdir()
+        append(tmp_path / name / LOG, *(line(1, index=at, prompt=text) for at, text in enumerate(prompts)))
+    runs = {run.name: run for run in discover(tmp_path)}
+    own = read(tmp_path / "own").snapshot.prompts()
+    assert sorted(own.tolist()) == last_prompts(runs["own"]).tolist()
+    assert list(most_shared(own, [runs["none"], runs["one"], runs["most"]])) == ["most"]
+    assert list(most_shared(own, [runs["none"]])) == [""]
+    assert list(most_shared(own, [])) == [""]

@@ -9,6 +9,7 @@ import pytest
 
 from rlpanel.errors import FilterError
 from rlpanel.store.query.filter import Filter, FilterInput
+from rlpanel.store.query.filter_syntax import conditions_of
 from rlpanel.store.query.text_predicate import TextPredicate
 
 KINDS = {
@@ -55,6 +56,7 @@ def found(text: str) -> list[int]:
         ("NOT reward >= 0 AND kl_k3_mean > 1", [0]),
         ("reward > 0 or reward < 0 and kl_k3_mean > 9", [2, 3]),
         ("0 <= reward < 2", [1, 2]),
+        ("reward = 1", [2]),
         ("reward in [-1, 2]", [0, 3]),
         ("reward not in [-1, 2]", [1, 2, 4]),
         ("missing(reward)", [4]),
@@ -99,6 +101,27 @@ def test_what_needs_a_text_is_open_until_it_is_read() -> None:
     assert (np.flatnonzero(sure).tolist(), np.flatnonzero(maybe).tolist()) == ([0], [0, 2, 3])
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", []),
+        ("  ", []),
+        ("reward > 1", ["reward > 1"]),
+        (
+            "reward > 1 and not (a or b = 2) AND c in [1, 2]",
+            ["reward > 1", "not (a or b = 2)", "c in [1, 2]"],
+        ),
+        ('response contains "x and y" and (reward > 1 and reward < 2)', None),
+        ("reward > 1 or a = 2 and b = 3", ["reward > 1 or a = 2 and b = 3"]),
+        ("(reward > 1 and reward < 2)", ["(reward > 1 and reward < 2)"]),
+        ("reward > and", ["reward > and"]),
+    ],
+)
+def test_a_filter_is_taken_apart_at_its_ands(text: str, parts: list[str] | None) -> None:
+    wanted = ['response contains "x and y"', "(reward > 1 and reward < 2)"] if parts is None else parts
+    assert conditions_of(text) == wanted
+
+
 def test_what_needs_a_text_is_settled_once_it_is_read() -> None:
     made = Filter('reward > 0 and not response contains "x" or reward < 0', KINDS)
     texts = {TextPredicate("response", "contains", "x"): np.array([0, 0, 1, 0, 0], bool)}
@@ -113,7 +136,6 @@ def test_what_needs_a_text_is_settled_once_it_is_read() -> None:
         ("reward > 1 and kl_mean > 1", "did you mean kl_k3_mean?", 15),
         ("zzz > 1", "there is no column 'zzz'", 0),
         ("finish_reason == length", 'write a text in quotes: "length"', 17),
-        ("reward = 3", "write == to compare", 7),
         ("reward > 1 & reward < 2", "write and", 11),
         ("reward", "reward is a value: compare it with something", 0),
         ('reward > "x"', "reward holds numbers", 0),

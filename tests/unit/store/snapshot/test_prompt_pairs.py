@@ -11,7 +11,7 @@ import pytest
 from xxhash import xxh3_64_intdigest
 
 import rlpanel
-from rlpanel.board_url import BEST, NEWEST
+from rlpanel.board_url import BEST, FIRST, NEWEST
 from rlpanel.store.snapshot.alignment import ComparedReward
 from rlpanel.store.snapshot.prompt_pairs import (
     Keys,
@@ -80,6 +80,21 @@ def test_a_given_step(here: Snapshot) -> None:
     assert shown(found) == [(1, 1, 0.0), (1, 1, 1.0)]
     assert not found.chose.any()
     assert shown(side_of(here, "7")) == []
+
+
+def test_the_first_step_of_each_prompt_and_all_samples_of_a_range_of_steps(here: Snapshot) -> None:
+    frame = pd.DataFrame(HERE, columns=["prompt", "step", "reward"])
+    first = frame[frame.step == frame.groupby("prompt").step.transform("min")]
+    window = frame[frame.step.between(2, 3)]
+    for at, chosen in ((FIRST, first), ("2..3", window), ("1..3", frame)):
+        wanted = chosen.groupby("prompt").reward.agg(["mean", "size"])
+        side = side_of(here, at)
+        prompts = [HERE[row][0] for row in side.row.tolist()]
+        assert dict(zip(prompts, side.reward.tolist(), strict=True)) == pytest.approx(
+            wanted["mean"].to_dict()
+        )
+        assert dict(zip(prompts, side.samples.tolist(), strict=True)) == wanted["size"].to_dict()
+        assert side.step.tolist() == [HERE[row][1] for row in side.row.tolist()]
 
 
 def test_the_best_step_is_that_of_the_choosing_half(tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
-"""Legend of the selected run and the overlay runs, shared by all curves; a click shows or hides a run."""
+"""The bar above the curves: their band, the zoom, and the legend of the selected run and the overlay runs."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import param
 
 from rlpanel.board_url import STEP
+from rlpanel.display_settings import BANDS
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
@@ -15,32 +18,60 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.snapshot.alignment import AXIS_LABELS, alignment_of, axis_of
 
+#: Ends of a prefix that labels of runs may share without losing a part of a name.
+_ENDS = "/-_. "
 
-class RunLegend(Component):
-    """The row above the curves with one button per run, hidden while there are no overlay runs and no note.
 
-    Its script also scrolls to a card.
+class CurveBar(Component):
+    """The row above the curves: the choice of the band, the zoom, and one button per run.
+
+    Its script also shows the values at the mouse in the cards' heads, and scrolls to a card.
+
+    Parameters
+    ----------
+    context : Context
+    zoom_in : callable
+        Shows the steps around the selected one.
     """
 
+    band = param.String(default="", doc="The chosen band.")
+    bands = param.List(default=[], doc="Pairs of a band and its label.")
+    said = param.String(default="", doc="The bands that the cards show.")
+    drawn = param.Integer(default=0, doc="Number of choices of a band that are drawn.")
+    zoom = param.String(default="", doc="The steps of the zoom; empty if all are shown.")
     runs = param.List(default=[], doc="One plain object per run.")
     note = param.String(default="", doc="Text at the end of the row.")
 
-    _esm = read_assets("panels/ui/dom.js", "panels/curves/run_legend.js")
-    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/curves/run_legend.css")]
+    _esm = read_assets("panels/ui/dom.js", "panels/curves/curve_bar.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/curves/curve_bar.css")]
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, zoom_in: Callable[[], None]) -> None:
         super().__init__(
-            sizing_mode="stretch_width", margin=(0, 0, 6, 0), visible=False, css_classes=["rl-run-legend"]
+            sizing_mode="stretch_width",
+            margin=(0, 0, 4, 0),
+            css_classes=["rl-curve-bar"],
+            bands=[[band, tr(label)] for label, band in BANDS.items()],
         )
-        self.context = context
+        self.context, self._zoom_in = context, zoom_in
         context.param.watch(self._draw, ["overlays", "hidden_runs", "runs", "view"])
         context.selection.param.watch(self._draw, ["run", "align", "dark"])
+        context.display.param.watch(self._draw, ["band"])
         self._draw()
 
     def receive(self, message: Any) -> None:
-        """Show or hide the run whose key the browser sends."""
-        if isinstance(message, str) and any(run["key"] == message for run in self.runs):
-            self.context.hidden_runs = self.context.hidden_runs ^ {message}
+        """Choose a band, zoom, or show or hide a run. The message comes from the browser."""
+        match message:
+            case ["run", str(key)] if any(run["key"] == key for run in self.runs):
+                self.context.hidden_runs = self.context.hidden_runs ^ {key}
+            case ["band", str(band)] if band in BANDS.values():
+                self.context.display.band = band
+                self.drawn += 1
+            case ["zoom", True]:
+                self._zoom_in()
+
+    def zoom_to(self, start: float, end: float) -> None:
+        """Let all curves show a range of their axis."""
+        self.send({"zoom": [start, end]})
 
     def scroll_to(self, position: int, count: int) -> None:
         """Scroll to a card, once the browser has drawn all cards of the row.
@@ -58,8 +89,9 @@ class RunLegend(Component):
         context = self.context
         runs = [self._own_chip(), *map(self._overlay_chip, context.overlays)] if context.overlays else []
         note = self._note()
-        if (runs, note) != (self.runs, self.note):
-            self.param.update(runs=runs, note=note, visible=bool(runs or note))
+        prefix = common_prefix([run["title"] for run in runs])
+        runs = [{**run, "label": run["title"][prefix:]} for run in runs]
+        self.param.update(runs=runs, note=note, band=context.display.band)
 
     def _own_chip(self) -> dict[str, Any]:
         context = self.context
@@ -68,7 +100,7 @@ class RunLegend(Component):
         color = theme.palette(context.selection.dark)["policy"]
         return {
             "key": "",
-            "label": split_label(label, context.snapshot),
+            "title": split_label(label, context.snapshot),
             "color": color,
             "on": "" not in context.hidden_runs,
             "said": "",
@@ -78,7 +110,7 @@ class RunLegend(Component):
         context = self.context
         return {
             "key": other.key,
-            "label": other.label,
+            "title": other.label,
             "color": other.color(context.selection.dark),
             "on": other.key not in context.hidden_runs,
             "said": _status(other, alignment_of(context.snapshot, context.selection.align)),
@@ -101,3 +133,15 @@ def _status(other: OverlayRun, alignment: str) -> str:
     if not snapshot.samples:
         return tr("no samples")
     return "" if axis_of(snapshot, alignment) is not None else tr("no timestamps")
+
+
+def common_prefix(labels: Sequence[str]) -> int:
+    """Return the length of the prefix that all labels share, up to the end of a word or folder.
+
+    What is left of a label is never empty.
+    """
+    if len(labels) < 2:
+        return 0
+    differs = (at for at, letters in enumerate(zip(*labels, strict=False)) if len(set(letters)) > 1)
+    same = min(next(differs, math.inf), min(map(len, labels)) - 1)
+    return next((at for at in range(int(same), 0, -1) if labels[0][at - 1] in _ENDS), 0)

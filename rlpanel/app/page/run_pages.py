@@ -1,0 +1,124 @@
+"""The pages of a run: a bar in the header, and the views that stand in place of the board.
+
+A new page is one view and one line in `PAGES`, and its key in `rlpanel.board_url.PAGES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import panel as pn
+import param
+from panel.viewable import Viewable, Viewer
+
+from rlpanel.board_url import RUNS_PAGE
+from rlpanel.panels.compare.runs_tab import RunsTab
+from rlpanel.panels.explain.explain_tab import ExplainTab
+from rlpanel.panels.inputs.lazy_view import ActiveView, LazyView
+from rlpanel.panels.inputs.tab_bar import Tab, TabBar
+from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.prompts.prompts_page import PromptsPage
+from rlpanel.panels.rollouts.rollouts_page import RolloutsPage
+from rlpanel.panels.session.context import SAMPLE, Context
+from rlpanel.panels.timeline.rollout_spans import has_times
+from rlpanel.panels.timeline.timeline_view import TimelineTab
+from rlpanel.panels.tokens.token_ranking import TokenRanking, has_token_metrics
+from rlpanel.panels.ui import theme
+
+#: Pages that show parts of the board: all of it; grid and sample; the sample alone, which no tab opens.
+OVERVIEW, SAMPLES = "", "samples"
+BOARD = (OVERVIEW, SAMPLES, SAMPLE)
+
+
+def _opens_tokens(make: Callable[[Context], TokenRanking | RolloutsPage], context: Context) -> ActiveView:
+    """Make a view; a click on one of its tokens opens the tokens of the sample that was clicked."""
+    view = make(context)
+    chosen = {"page": SAMPLES, "tab": "tokens"}
+    view.param.watch(lambda _: context.selection.param.update(**chosen), "picks")
+    return view
+
+
+#: All other pages, in the order of the screen.
+PAGES: tuple[Tab, ...] = (
+    Tab("rollouts", marked("Rollouts"), partial(_opens_tokens, RolloutsPage), of_step=True),
+    Tab("timeline", marked("Timeline"), TimelineTab, has_times, of_step=True),
+    Tab(
+        "ranking",
+        marked("Token ranking"),
+        partial(_opens_tokens, TokenRanking),
+        has_token_metrics,
+        of_step=True,
+    ),
+    Tab("prompts", marked("Prompts"), PromptsPage, lambda snapshot: snapshot.has_number("reward")),
+    Tab("compare", marked("Compare"), RunsTab),
+    Tab("explain", marked("Explain"), ExplainTab, of_step=True),
+)
+
+
+def has_step(page: str) -> bool:
+    """Return whether a page shows the selected step; it then has the grid beside it."""
+    return page in (OVERVIEW, SAMPLES) or any(each.of_step for each in PAGES if each.key == page)
+
+
+class RunPages(Viewer):
+    """The views of `PAGES`, each made when it is first opened; all but the open one do nothing.
+
+    They stand in place of the sample; those of the step have the grid beside them.
+
+    Attributes
+    ----------
+    bar : TabBar
+        The pages that the run has something for, for the header.
+    """
+
+    shown = param.String(default=OVERVIEW, doc="Key of the shown page: the selection's, if it applies.")
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self.bar = TabBar(css_classes=["rl-pages"], label=tr("Pages of the run"))
+        self.bar.on_message(self._on_click)
+        self._card = pn.Column(
+            styles=theme.CARD,
+            sizing_mode="stretch_both",
+            margin=0,
+            min_height=420,
+            visible=False,
+            css_classes=["rl-card", "rl-page-view"],
+        )
+        views = [LazyView[Any](partial(page.make, context), self._card) for page in PAGES]
+        self._views = {page.key: view for page, view in zip(PAGES, views, strict=True)}
+        context.param.watch(self._list_pages, "view")
+        context.selection.param.watch(self._open, "page")
+        self._list_pages()
+
+    def __panel__(self) -> Viewable:
+        return self._card
+
+    def _list_pages(self, *_: Any) -> None:
+        """List the pages for which the run logs something."""
+        listed = [{"key": OVERVIEW, "title": tr("Overview")}, {"key": SAMPLES, "title": tr("Samples")}]
+        listed += [
+            {"key": page.key, "title": tr(page.title)}
+            for page in PAGES
+            if page.applies(self.context.snapshot)
+        ]
+        if listed != self.bar.tabs:
+            self.bar.tabs = listed
+            self._open()
+
+    def _open(self, *_: Any) -> None:
+        page = self.context.selection.page
+        shown = page if page in (*BOARD, *(tab["key"] for tab in self.bar.tabs)) else OVERVIEW
+        with pn.io.hold():
+            self.shown = shown
+            self.bar.value = page if page == RUNS_PAGE else SAMPLES if shown == SAMPLE else shown
+            self._card.visible = shown not in BOARD
+            for key, view in self._views.items():
+                view.set_active(key == shown)
+
+    def _on_click(self, key: Any) -> None:
+        if key in {tab["key"] for tab in self.bar.tabs}:
+            self.context.selection.page = key

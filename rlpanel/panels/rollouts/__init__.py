@@ -1,0 +1,1 @@
+"""Rollouts: many responses of a step as lines of coloured tokens."""

@@ -1,0 +1,235 @@
+"""The table of all runs: the page on which one sees which of two hundred is broken."""
+
+from __future__ import annotations
+
+import time
+from itertools import chain
+from typing import Any, ClassVar
+
+import param
+
+from rlpanel.board_url import MAX_OVERLAY_RUNS, RUNS_PAGE
+from rlpanel.panel_fixes.component import Component
+from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.runs.run_order import (
+    CHIPS,
+    FINDING,
+    NAME,
+    Arranged,
+    Choice,
+    arrange,
+    chip_counts,
+    value_of,
+)
+from rlpanel.panels.runs.run_rows import RunRow, run_row, state_at
+from rlpanel.panels.runs.run_settings import differing
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
+from rlpanel.panels.sidebar.run_list import changed_entries, open_run, run_labels
+from rlpanel.panels.sidebar.run_names import places
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.sources.discovery.directory import RunInfo
+from rlpanel.store.index.run_summary import RunSummary
+
+#: Seconds between two updates while the page is open.
+UPDATE_EVERY = 1.0
+#: Most settings in which runs differ that have a column; the filter knows all.
+MAX_SETTINGS = 8
+#: Most characters of a filter.
+MAX_TEXT = 1000
+
+_CHIP_TEXTS = {
+    "with": marked("with a finding"),
+    "without": marked("no finding"),
+    "unchecked": marked("not checked"),
+    "unread": marked("cannot be read"),
+    "live": marked("live"),
+    "quiet": marked("quiet"),
+    "finished": marked("finished"),
+    "stopped": marked("stopped early"),
+}
+#: Columns between the settings and the run's name that can be sorted by: key and head.
+NUMBERS = {
+    "step": marked("step"),
+    "reward": marked("reward ± s.e."),
+    "kl": marked("KL"),
+    "length": marked("length"),
+}
+
+
+class RunsTable(Component):
+    """Table of all runs with their worst findings; a click opens a run, ticked runs are laid over each other.
+
+    Runs are sorted, filtered and put into folders here; the browser draws the lines in sight. Nothing is
+    computed or sent while the page is not open.
+    """
+
+    active = param.Boolean(default=False, doc="Whether the page is open.")
+    rows = param.List(default=[], doc="The cells of each run.")
+    changes = param.List(default=[], doc="Cells that replace those of the same run in `rows`.")
+    lines = param.List(default=[], doc="The lines in their order: names of runs, and dicts about folders.")
+    facts = param.Dict(default={}, doc="Chips, columns, progress and what is wrong with the filter.")
+    ticked = param.List(default=[], doc="Names of the ticked runs.")
+    sort = param.List(default=[FINDING, False], doc="Column that sorts, and whether its values fall.")
+    chips = param.List(default=[], doc="Keys of the chosen chips.")
+    text = param.String(default="", doc="Words of the path, or a filter expression.")
+    folders = param.Boolean(default=True, doc="Whether runs stand in folders.")
+    back = param.Boolean(default=False, doc="Whether a run is open below the table.")
+    toggled = param.List(default=[], doc="Folders that are closed, and + with those shown whole.")
+
+    _esm = read_assets(
+        "panels/ui/dom.js",
+        "panels/ui/svg.js",
+        "panels/runs/runs_rows.js",
+        "panels/runs/runs_table.js",
+    )
+    _stylesheets: ClassVar[list[str]] = [
+        theme.CSS,
+        read_assets("panels/runs/runs_table.css", "panels/sidebar/state_dot.css"),
+    ]
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(css_classes=["rl-runs-table"], visible=False, sizing_mode="stretch_both")
+        self.context = context
+        self._known: dict[str, tuple[tuple[RunInfo, RunSummary, str, str, str, str], RunRow]] = {}
+        self._updated = 0.0
+        self._reading: BackgroundTask[int] = BackgroundTask(self._draw, context.threads.views)
+        context.selection.param.watch(self._activate, "page")
+        context.param.watch(self._on_runs, "runs")
+        context.param.watch(self._on_clock, "now")
+        self.param.watch(self._draw, ["sort", "chips", "text", "folders", "toggled", "ticked"])
+        self._activate()
+
+    def _activate(self, *_: Any) -> None:
+        is_open = self.context.selection.page == RUNS_PAGE
+        self.param.update(active=is_open, visible=is_open, back=bool(self.context.selection.run))
+        self._on_runs()
+
+    def _on_runs(self, *_: Any) -> None:
+        """Read what is saved of the runs, or their last lines, in the background."""
+        self._draw()
+        if self.active:
+            runs, summaries = self.context.runs, self.context.summaries
+            saved = summaries.read_saved([info.path for info in runs])
+            self._reading.start(chain(saved, summaries.read_last_lines(runs)))
+
+    def _on_clock(self, *_: Any) -> None:
+        if self.active and time.monotonic() - self._updated >= UPDATE_EVERY:
+            self._draw()
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def _draw(self, *_: Any) -> None:
+        """Send what changed since the last update."""
+        if not self.active:
+            return
+        self._updated = time.monotonic()
+        rows = self._rows()
+        names = {row.name for row in rows}
+        arranged = arrange(rows, self._choice())
+        cells = [row.cells for row in rows]
+        changes = changed_entries(self.rows, cells)
+        sent: dict[str, Any] = {
+            "lines": arranged.lines,
+            "facts": self._facts(rows, arranged),
+            "ticked": [name for name in self.ticked if name in names],
+        }
+        sent |= {"rows": cells, "changes": []} if changes is None else {"changes": changes}
+        updates = {name: value for name, value in sent.items() if value != getattr(self, name)}
+        if updates:
+            self.param.update(**updates)
+
+    def _choice(self) -> Choice:
+        name, falls = self.sort
+        chips, toggled = frozenset(self.chips), frozenset(self.toggled)
+        return Choice(name, falls, chips, self.text, self.folders, toggled)
+
+    def _rows(self) -> list[RunRow]:
+        """Return the rows of all runs; only those of runs of which more is known are made anew."""
+        context, now = self.context, time.time()
+        labels = run_labels(context.runs)
+        place = places(labels)
+        known, self._known = self._known, {}
+        for listed in context.runs:
+            info = context.infos.get(listed.name, listed)
+            summary, problem = context.summaries.of(info.path), context.failing.get(info.path, "")
+            label, at = labels[info.name], place[info.name]
+            key = (info, summary, label, at, problem, state_at(info, summary, now))
+            before = known.get(info.name)
+            self._known[info.name] = before if before and before[0] == key else (key, run_row(*key))
+        return [row for _, row in self._known.values()]
+
+    def _facts(self, rows: list[RunRow], arranged: Arranged) -> dict[str, Any]:
+        counts = chip_counts(rows)
+        settings = differing(row.settings for row in rows)
+        return {
+            "chips": [
+                [chip, tr(text), counts[chip]]
+                for chip, text in _CHIP_TEXTS.items()
+                if counts[chip] or chip in self.chips or chip in ("with", "without", "unchecked")
+            ],
+            "settings": settings[:MAX_SETTINGS],
+            "further": settings[MAX_SETTINGS:],
+            "numbers": [[name, tr(title)] for name, title in NUMBERS.items()],
+            "checked": len(rows) - counts["unchecked"],
+            "total": len(rows),
+            "shown": arranged.shown,
+            "error": arranged.error,
+            "differ": self._difference(rows),
+        }
+
+    def _difference(self, rows: list[RunRow]) -> list[list[Any]]:
+        """Return the settings in which the ticked runs differ, each with its value in every ticked run."""
+        by_name = {row.name: row for row in rows}
+        ticked = [by_name[name] for name in self.ticked if name in by_name]
+        if len(ticked) < 2:
+            return []
+        return [
+            [name, [row.cells["settings"].get(name, "") for row in ticked]]
+            for name in differing(row.settings for row in ticked)
+        ]
+
+    # -- messages --------------------------------------------------------------------------------
+
+    def receive(self, message: Any) -> None:
+        """Apply what the viewer did. The message comes from the browser; anything unexpected is ignored."""
+        names = set(self._known)
+        match message:
+            case {"open": str(name)} if name in names:
+                open_run(self.context.selection, name, page="")
+            case {"tick": str(name), "on": bool(on)} if name in names:
+                rest = [each for each in self.ticked if each != name]
+                self.ticked = [*rest, name][-MAX_OVERLAY_RUNS - 1 :] if on else rest
+            case {"clear": True}:
+                self.ticked = []
+            case {"sort": str(name)} if self._is_column(name):
+                self.sort = [name, not self.sort[1] if name == self.sort[0] else name in NUMBERS]
+            case {"chip": str(chip)} if chip in CHIPS:
+                on = chip in self.chips
+                self.chips = [each for each in self.chips if each != chip] if on else [*self.chips, chip]
+            case {"text": str(text)}:
+                self.text = text[:MAX_TEXT]
+            case {"folders": bool(folders)}:
+                self.folders = folders
+            case {"toggle": str(folder)} if folder.removeprefix("+") in self._folders():
+                closed = folder in self.toggled
+                self.toggled = (
+                    [each for each in self.toggled if each != folder] if closed else [*self.toggled, folder]
+                )
+            case {"overlay": True} if self.ticked:
+                first, *others = self.ticked
+                open_run(self.context.selection, first, page="", overlay_runs=others)
+            case {"compare": True} if len(self.ticked) == 2:
+                first, other = self.ticked
+                open_run(self.context.selection, first, page="compare", compared_run=other)
+            case {"close": True} if self.context.selection.run:
+                self.context.selection.page = ""
+
+    def _is_column(self, name: str) -> bool:
+        if name in (FINDING, NAME, "onset", *NUMBERS):
+            return True
+        return any(value_of(row, name) is not None for _, row in self._known.values())
+
+    def _folders(self) -> set[str]:
+        return {row.folder for _, row in self._known.values()}
