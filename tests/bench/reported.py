@@ -25,12 +25,13 @@ import numpy as np
 from rlpanel.findings.engine.finding import Finding
 from tests.bench.finding_scores import check_folder
 from tests.bench.harness import Figures, Task, run
+from tests.bench.reported_runs.fresh_kinds import FRESH
 from tests.bench.reported_runs.healthy_kinds import HEALTHY
 from tests.bench.reported_runs.listed_kinds import LISTED
 from tests.bench.reported_runs.simulation import Breakage, Simulation, made_run
 from tests.bench.reported_runs.unlisted_kinds import UNLISTED
 
-ALL: dict[str, type[Breakage]] = LISTED | UNLISTED | HEALTHY
+ALL: dict[str, type[Breakage]] = LISTED | UNLISTED | FRESH | HEALTHY
 #: Steps before the true onset in which a finding may begin.
 _EARLY = 3
 
@@ -129,14 +130,17 @@ def measure(task: Task) -> Figures:
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         listed = list(pool.map(try_kind, [(name, seed) for name in LISTED for seed in range(seeds)]))
         unlisted = list(pool.map(try_kind, [(name, seed) for name in UNLISTED for seed in range(seeds)]))
+        fresh = list(pool.map(try_kind, [(name, seed) for name in FRESH for seed in range(seeds)]))
         names = [list(HEALTHY)[number % len(HEALTHY)] for number in range(healthy)]
         fine = list(pool.map(try_kind, [(name, number) for number, name in enumerate(names)]))
-    return figures_of("listed", listed) | figures_of("kept apart", unlisted) | figures_of_healthy(fine)
+    broken = figures_of("listed", listed) | figures_of("kept apart", unlisted) | figures_of("fresh", fresh)
+    return broken | figures_of_healthy(fine)
 
 
 def each(seeds: int) -> None:
     """Print one line for each kind, and the findings of what was missed."""
-    for title, kinds in (("listed", LISTED), ("kept apart", UNLISTED), ("healthy", HEALTHY)):
+    groups = {"listed": LISTED, "kept apart": UNLISTED, "fresh": FRESH, "healthy": HEALTHY}
+    for title, kinds in groups.items():
         for name in kinds:
             outcomes = [try_kind((name, seed)) for seed in range(seeds)]
             found, named = sum(o.found for o in outcomes), sum(o.named for o in outcomes)
