@@ -8,6 +8,7 @@ phrases with other numbers are the same phrase.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import zlib
 from collections import Counter
@@ -35,6 +36,8 @@ _BEGIN, _END = 24, 12
 _MOST_CHARS = 2000
 #: Samples of a step that share a phrase whose text is kept, and most new ones of a step.
 _SEVERAL, _MOST_WORDS = 3, 4000
+#: Equal calls of a rollout that are a repetition.
+_EQUAL_CALLS = 3
 _DIGITS = re.compile(r"\d+")
 _BOXED = re.compile(r"\\boxed\s*\{")
 
@@ -52,12 +55,24 @@ class StepTexts:
         NaN where a number is not defined, see `numbers_of`.
     phrases : dict of str to Counter
         By kind (response, result, prompt begin, prompt end): how many of the samples have each phrase.
+    moments : dict of str to tuple of float
+        Mean of each number, and the variance of that mean; computed once, since each check needs them.
     """
 
     rows: np.ndarray
     samples: int
     numbers: dict[str, np.ndarray]
     phrases: dict[str, Counter[int]]
+    moments: dict[str, tuple[float, float]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        known = {name: values[np.isfinite(values)] for name, values in self.numbers.items()}
+        moments = {
+            name: (float(values.mean()), float(values.var() + 0.25 / (len(values) + 1) ** 2) / len(values))
+            for name, values in known.items()
+            if len(values)
+        }
+        object.__setattr__(self, "moments", moments)
 
 
 @dataclass
@@ -134,8 +149,11 @@ def steps_to_read(steps: np.ndarray, known: set[int]) -> list[int]:
     newest, older = steps[-_NEWEST:], steps[:-_NEWEST]
     room = MOST_STEPS - _NEWEST
     kept = [step for step in older.tolist() if step in known]
-    if len(kept) > room or len(kept) < room // 2:
+    if len(kept) > 2 * room or len(kept) < room // 2:
         kept = older[np.linspace(0, len(older) - 1, room).astype(int)].tolist()
+    while len(kept) > room:
+        gaps = np.diff(kept)
+        del kept[int((gaps[1:] + gaps[:-1]).argmin()) + 1]
     return [*sorted(kept), *newest.tolist()]
 
 
@@ -189,9 +207,9 @@ def numbers_of(texts: Texts) -> dict[str, float]:
     -------
     dict of str to float
         ``loops``: share of the sequences of four words that occurred before in the response; ``boxes``: boxed
-        answers; ``truth_missing``, ``truth_in_prompt``: 0 or 1; for agents ``empty_results``,
-        ``distinct_results`` and ``distinct_calls`` (shares), ``equal_calls`` (the most equal calls),
-        ``result_chars`` (mean), ``truth_in_results``, and ``trained_results`` (share in the loss mask).
+        answers; ``truth_missing``, ``truth_in_prompt``: 0 or 1; for agents ``empty_results`` (share),
+        ``equal_calls`` (1 if three calls or more are equal), ``result_chars`` (logarithm of the mean),
+        ``truth_in_results``, and ``trained_results`` (share in the loss mask).
     """
     response, prompt, truth = (texts.get(name) or "" for name in ("response", "prompt", "ground_truth"))
     found = {"loops": loop_share(words_of(_ends(response))), "boxes": float(len(_BOXED.findall(response)))}
@@ -203,7 +221,7 @@ def numbers_of(texts: Texts) -> dict[str, float]:
     if results:
         found |= {
             "empty_results": sum(not result.strip() for result in results) / len(results),
-            "result_chars": sum(map(len, results)) / len(results),
+            "result_chars": math.log(max(sum(map(len, results)) / len(results), 1.0)),
         }
         if len(truth.strip()) > 1:
             found["truth_in_results"] = float(any(has_word(result, truth.strip()) for result in results))
@@ -211,8 +229,7 @@ def numbers_of(texts: Texts) -> dict[str, float]:
         if trained is not None:
             found["trained_results"] = trained
     if len(calls) > 1:
-        found["distinct_calls"] = len(set(calls)) / len(calls)
-        found["equal_calls"] = float(Counter(calls).most_common(1)[0][1])
+        found["equal_calls"] = float(Counter(calls).most_common(1)[0][1] >= _EQUAL_CALLS)
     return found
 
 

@@ -44,7 +44,6 @@ CAUSES = (
     "truth_in_prompt",
     "prompt_template",
     "missing_parts",
-    "one_value",
     "mask_on_results",
     "shifted_logprobs",
     "not_finite",
@@ -101,6 +100,7 @@ CAUSES = (
     "negative_kl",
     "sustained_change:rewards/",
     "sustained_change",
+    "one_value",
     "zero_variance",
     "outlier",
 )

@@ -85,19 +85,15 @@ def reward_jumps(context: RuleContext) -> Iterator[Finding]:
         context,
         change,
         f"{since(context.steps, change)}, the mean reward{at_place(change)} jumps from "
-        f"{number(change.before)} "
-        f"to {number(change.after)}.",
+        f"{number(change.before)} to {number(change.after)}.",
         harmful=False,
         column="reward",
         evidence=[
-            f"A rise of {(change.after - change.before) / spread(context, 'reward'):.1f} standard "
-            "deviations of "
-            f"a step's samples within {_SUDDEN} steps; {standard_errors(change.z)} of the two windows."
+            f"A rise of {(change.after - change.before) / spread(context, 'reward'):.1f} standard deviations "
+            f"of a step's samples within {_SUDDEN} steps; {standard_errors(change.z)} of the two windows."
         ],
         advice="Compare samples before and after: a judge or a parser that accepts more, easier data, a "
-        "truth in "
-        "the "
-        "prompt.",
+        "truth in the prompt.",
         sort="-reward",
         subject="reward",
     )
@@ -134,16 +130,13 @@ def best_falls(context: RuleContext) -> Iterator[Finding]:
         context,
         change,
         f"{since(context.steps, change)}, the best reward of a group{at_place(change)} is "
-        f"{number(change.after)} "
-        f"on average (pass@G); it was {number(change.before)} before, while the mean reward went from "
-        f"{number(before)} to {number(after)}.",
+        f"{number(change.after)} on average (pass@G); it was {number(change.before)} before, while the mean "
+        f"reward went from {number(before)} to {number(after)}.",
         harmful=False,
         column="reward",
         evidence=[f"The fall is {standard_errors(change.z)} of the two windows."],
         advice="The policy becomes surer of fewer prompts: look at entropy, groups without variance, and "
-        "prompts "
-        "that were solved "
-        "before.",
+        "prompts that were solved before.",
         tab="prompt",
         subject="reward",
     )

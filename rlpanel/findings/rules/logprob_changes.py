@@ -70,8 +70,7 @@ def engine_change(context: RuleContext) -> Iterator[Finding]:
             context,
             change,
             f"{percent(change.after)} of the tokens{at_place(change)} have probabilities in engine and "
-            "trainer "
-            f"that differ by more than a factor of 2 ({percent(max(change.before, 0.0))} before)",
+            f"trainer that differ by more than a factor of 2 ({percent(max(change.before, 0.0))} before)",
             "A few tokens with a large gap bias the gradient more than many with a small one.",
         )
         return
@@ -80,8 +79,8 @@ def engine_change(context: RuleContext) -> Iterator[Finding]:
         yield _of_engine(
             context,
             change,
-            f"the gap between engine and trainer{at_place(change)} grows: the mean of exp|difference| − 1 is "
-            f"{number(change.after)}; it was {number(change.before)} before{_doubling(context, change)}",
+            f"the gap between engine and trainer{at_place(change)} grows: the mean of exp|difference| − 1 "
+            f"is {number(change.after)}; it was {number(change.before)} before{_doubling(context, change)}",
             "It may not be harmful yet; the limit of the rule Engine mismatch is a mean of "
             f"{context.thresholds.engine_mismatch:g}.",
         )
@@ -132,9 +131,7 @@ def kl_falls(context: RuleContext) -> Iterator[Finding]:
         column="kl_k3_mean",
         evidence=[f"A factor of {number(change.before / change.after)}; {standard_errors(change.z)}."],
         advice="With a fall of the reward the policy may have older weights again, as from a wrong "
-        "checkpoint. "
-        "Without one the reference may have been replaced by the "
-        "policy.",
+        "checkpoint. Without one the reference may have been replaced by the policy.",
         color="kl_k3",
         tab="tokens",
         subject="kl_k3_mean",
@@ -166,10 +163,8 @@ def ratio_spread(context: RuleContext) -> Iterator[Finding]:
             f"An effective sample size of about {percent(1 / (1 + after))} of the tokens; it was "
             f"{percent(1 / (1 + before))}.",
         ),
-        advice="Look at the tokens with the largest ratio, clip or truncate it, and lower the learning "
-        "rate or "
-        "the "
-        "lag.",
+        advice="Look at the tokens with the largest ratio, clip or truncate it, and lower the learning rate "
+        "or the lag.",
         steps=tuple(context.steps[change.mask].tolist()),
         ongoing=change.ongoing,
         column="ratio_variance",
@@ -199,8 +194,7 @@ def lag_grows(context: RuleContext) -> Iterator[Finding]:
         column="lag",
         evidence=[f"The difference is {standard_errors(change.z)} of the two windows."],
         advice="Check the queue between sampling and training, and a slow engine; state a bound as max_lag "
-        "in "
-        "run.json.",
+        "in run.json.",
         sort="-lag",
         subject="lag",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.rules.texts import mask_of, read_steps
 
 #: Newest read steps that are compared with earlier ones, fewest earlier ones, and steps between that may
-#: belong
-#: to a slow rise.
+#: belong to a slow rise.
 _WINDOW, _FEWEST_BEFORE, _BETWEEN = 5, 6, 24
 #: Share of the newest samples with a new phrase, and the most of the earlier ones.
 _NEW, _OLD = 0.2, 0.02
@@ -47,17 +46,30 @@ def _new_phrases(context: RuleContext, kind: str) -> tuple[dict[int, float], lis
     between = min(_BETWEEN, len(steps) - _WINDOW - _FEWEST_BEFORE)
     newest, before = steps[-_WINDOW:], steps[: len(steps) - _WINDOW - between]
     late, late_samples = _counts(context, newest, kind)
-    early, early_samples = _counts(context, before, kind)
+    assert context.texts is not None
+    early = [context.texts.steps[step].phrases[kind] for step in before]
+    early_samples = sum(len(context.texts.steps[step].rows) for step in before)
     if not late_samples or not early_samples:
         return {}, []
     found = {}
     for key, count in late.items():
-        share, old = count / late_samples, early[key] / early_samples
-        if share >= _NEW and old <= max(_OLD, 0.1 * share):
-            root = likelihood_root(np.array([count]), late_samples, np.array([early[key]]), early_samples)[0]
+        share = count / late_samples
+        most = max(_OLD, 0.1 * share) * early_samples
+        if share >= _NEW and (old := _sum_up_to(early, key, most)) <= most:
+            root = likelihood_root(np.array([count]), late_samples, np.array([old]), early_samples)[0]
             if root >= _ROOT:
                 found[key] = share
     return found, before
+
+
+def _sum_up_to(counters: Sequence[Counter[int]], key: int, most: float) -> int:
+    """Return how often a phrase occurs; counting ends above a number, since most phrases are old."""
+    total = 0
+    for counter in counters:
+        total += counter.get(key, 0)
+        if total > most:
+            break
+    return total
 
 
 def _quote(context: RuleContext, found: dict[int, float]) -> str:
@@ -103,8 +115,7 @@ def _onset(context: RuleContext, kind: str, key: int, share: float) -> int:
 def new_phrase(context: RuleContext) -> Iterator[Finding]:
     """A phrase of three words, with masked digits, is in 20% of the newest responses and was in 2% before.
 
-    Up to 16 responses of each step are read. It is a warning from 50% on, or if responses with it have a
-    higher reward, else an info.
+    Up to 16 responses of each step are read. It is a warning from 50% on, else an info.
     """
     found, before = _new_phrases(context, "response")
     if not found:
@@ -155,8 +166,8 @@ def _finding(
         sentence=f"From step {first:,} on, {percent(share)} {text} “{quote}”.",
         evidence=(
             f"At most {percent(_OLD)} of the samples of "
-            f"{span(np.array(before), np.ones(len(before), bool))} have it. "
-            f"{len(found):,} phrases of three words are new.",
+            f"{span(np.array(before), np.ones(len(before), bool))} have it. {len(found):,} phrases of three "
+            "words are new.",
         ),
         advice="Read responses with it and without it, and compare their rewards within a group."
         if kind == "response"
@@ -207,9 +218,7 @@ def prompt_template(context: RuleContext) -> Iterator[Finding]:
                     f"{percent(left)} of the prompts still {verb} as before.",
                 ),
                 advice="Compare the chat template, the generation prompt, the system prompt and the limit "
-                "of the "
-                "prompt's "
-                "length.",
+                "of the prompt's length.",
                 steps=tuple(context.steps[mask].tolist()),
                 ongoing=True,
                 tab="reference",

@@ -20,7 +20,7 @@ from rlpanel.findings.engine.signal import RowBatch, mark, signal
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Share of the samples in groups with several prompts that is no accident of the log.
+#: Share of the samples in groups with several prompts from which on it is more than an accident of the log.
 _MIXED = 0.05
 #: Fewest prompts of a step, and fewest steps in a row, whose repetition is not chance.
 _FEWEST_PROMPTS, _FEWEST_STEPS = 3, 2
@@ -84,24 +84,24 @@ def _prompts_by_step(context: RuleContext) -> list[np.ndarray]:
 
 
 def _repeats(by_step: list[np.ndarray]) -> np.ndarray:
-    """Return the distance to the earlier step with the same prompts, for each step; 0 without one."""
-    seen: dict[int, list[int]] = {}
+    """Return the distance to the earlier step with the same prompts, for each step; 0 without one.
+
+    Only the latest earlier step of each prompt counts.
+    """
+    counts = np.array([len(prompts) for prompts in by_step])
     lags = np.zeros(len(by_step), int)
-    for at, prompts in enumerate(by_step):
-        if len(prompts) >= _FEWEST_PROMPTS:
-            earlier = [step for prompt in prompts.tolist() for step in seen.get(prompt, [])[-_LATEST:]]
-            if earlier:
-                steps, counts = np.unique(earlier, return_counts=True)
-                best = int(counts.argmax())
-                alike = counts[best] >= _SAME * max(len(prompts), len(by_step[int(steps[best])]))
-                lags[at] = at - int(steps[best]) if alike else 0
-        for prompt in prompts.tolist():
-            seen.setdefault(prompt, []).append(at)
+    if not counts.sum():
+        return lags
+    prompts, steps = np.concatenate(by_step), np.repeat(np.arange(len(by_step)), counts)
+    order = np.lexsort((steps, prompts))
+    again = np.flatnonzero(np.diff(prompts[order]) == 0)
+    later, earlier = steps[order[again + 1]], steps[order[again]]
+    pairs, same = np.unique(later * len(by_step) + earlier, return_counts=True)
+    later, earlier = np.divmod(pairs, len(by_step))
+    size = np.maximum(counts[later], counts[earlier])
+    alike = (same >= _SAME * size) & (counts[later] >= _FEWEST_PROMPTS)
+    lags[later[alike]] = (later - earlier)[alike]
     return lags
-
-
-#: Latest earlier steps of a prompt that are compared.
-_LATEST = 4
 
 
 @rule("Same prompts in the same order")
@@ -131,8 +131,8 @@ def prompts_again(context: RuleContext) -> Iterator[Finding]:
         sentence=f"{span(context.steps, mask).capitalize()} have the same prompts in the same order as the "
         f"steps from {first:,} on.",
         evidence=(
-            f"{int(mask.sum()):,} steps in a row repeat the prompts of the step {lags[start]:,} logged steps "
-            f"earlier.",
+            f"{int(mask.sum()):,} steps in a row repeat the prompts of the step {lags[start]:,} logged "
+            "steps earlier.",
             f"Step {context.steps[start]:,} has {len(by_step[start]):,} prompts; all were seen before.",
         ),
         advice="After a restart the data loader must go on where it stopped. In a new epoch it should "
@@ -168,7 +168,7 @@ def prompts_shared(context: RuleContext) -> Iterator[Finding]:
         f"{number(after)} distinct prompts per group ({number(before)} before).",
         evidence=(
             f"Step {context.steps[onset]:,} has {int(groups[onset]):,} groups and {int(prompts[onset]):,} "
-            f"prompts.",
+            "prompts.",
         ),
         advice="Ranks whose samplers have one seed draw the same prompts. Check the sampler after a resume.",
         steps=tuple(context.steps[change.mask].tolist()),

@@ -90,9 +90,8 @@ def foreign_letters(context: RuleContext) -> Iterator[Finding]:
         context,
         change,
         f"{since(context.steps, change)}, {percent(change.after)} of the letters of "
-        f"responses{at_place(change)} are "
-        f"in a script that the prompt does not use ({percent(max(change.before, 0.0))} before): languages "
-        "mix.",
+        f"responses{at_place(change)} are in a script that the prompt does not use "
+        f"({percent(max(change.before, 0.0))} before): languages mix.",
         harmful=False,
         column="foreign_script",
         evidence=[f"The difference is {standard_errors(change.z)} of the two windows."],
@@ -118,9 +117,8 @@ def wrong_grow(context: RuleContext) -> Iterator[Finding]:
         context,
         change,
         f"{since(context.steps, change)}, wrong answers{at_place(change)} are "
-        f"{percent(float(np.expm1(change.after)))} "
-        f"longer than right ones of the same group ({percent(max(float(np.expm1(change.before)), 0.0))} "
-        "before).",
+        f"{percent(float(np.expm1(change.after)))} longer than right ones of the same group "
+        f"({percent(max(float(np.expm1(change.before)), 0.0))} before).",
         harmful=False,
         column="response_chars",
         evidence=[f"The difference is {standard_errors(change.z)} of the two windows."],

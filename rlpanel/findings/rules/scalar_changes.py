@@ -83,11 +83,10 @@ def scalars_not_finite(context: RuleContext) -> Iterator[Finding]:
         yield _finding(
             context,
             mask,
-            f"{{when}}, {' and '.join(names[:3])} of the trainer {'is' if len(names) == 1 else 'are'} NaN or "
-            "infinite.",
+            f"{{when}}, {' and '.join(names[:3])} of the trainer {'is' if len(names) == 1 else 'are'} NaN "
+            "or infinite.",
             "The updates have no effect or have broken the weights: look at the first such step, the loss "
-            "scale "
-            "and the precision.",
+            "scale and the precision.",
             names[0],
         )
 
@@ -134,8 +133,8 @@ def gradient_grows(context: RuleContext) -> Iterator[Finding]:
             mask,
             f"{{when}}, {name} is {number(float(np.exp(rise.after)))}; it was "
             f"{number(float(np.exp(rise.before)))} before.",
-            "Look at the samples and advantages of the first such step; clip the norm or lower the "
-            "learning rate.",
+            "Look at the samples and advantages of the first such step; clip the norm or lower the learning "
+            "rate.",
             name,
             harmful=False,
         )

@@ -114,8 +114,7 @@ def label_mix(context: RuleContext) -> Iterator[Finding]:
         yield Finding(
             severity=severity_of(context, mask, harmful=False) if is_sudden else "info",
             sentence=f"From step {steps[0]:,} on, {percent(float(after[row]))} of the groups have "
-            f"{places[rows[row]].text} "
-            f"({percent(float(before[row]))} before): the mix of {name} "
+            f"{places[rows[row]].text} ({percent(float(before[row]))} before): the mix of {name} "
             f"{'changed' if is_sudden else 'changes slowly, as in a curriculum'}.",
             evidence=(
                 "Before and after: "
@@ -186,13 +185,7 @@ def one_value(context: RuleContext) -> Iterator[Finding]:
     """
     if not context.snapshot.has_number("reward"):
         return
-    reward, steps = context.column("reward"), context.row_steps
-    common = np.full((2, len(context.steps)), np.nan)
-    known = np.isfinite(reward)
-    for at, values in enumerate(_by_step(reward[known], steps[known], len(context.steps))):
-        if len(values):
-            found, counts = np.unique(np.round(values, 6), return_counts=True)
-            common[:, at] = counts.max() / len(values), found[counts.argmax()]
+    common = _most_common(context.column("reward"), context.row_steps, len(context.steps))
     change = series_rise(context, common[0], 0.1)
     if change is None:
         return
@@ -204,9 +197,7 @@ def one_value(context: RuleContext) -> Iterator[Finding]:
     yield Finding(
         severity=severity_of(context, change.mask, harmful=False),
         sentence=f"{since(context.steps, change)}, {percent(after)} of the rewards of a step are the same "
-        "value, "
-        f"mostly {number(value)} ({percent(before)} "
-        "before).",
+        f"value, mostly {number(value)} ({percent(before)} before).",
         evidence=(
             f"In {int(counts.max()):,} of {int(change.mask.sum()):,} steps it is exactly {number(value)}.",
         ),
@@ -219,7 +210,18 @@ def one_value(context: RuleContext) -> Iterator[Finding]:
     )
 
 
-def _by_step(values: np.ndarray, steps: np.ndarray, count: int) -> list[np.ndarray]:
-    """Return the values of each step."""
-    order = np.argsort(steps, kind="stable")
-    return np.split(values[order], np.searchsorted(steps[order], np.arange(1, count)))
+def _most_common(values: np.ndarray, steps: np.ndarray, count: int) -> np.ndarray:
+    """Return the share of the most frequent value of each step, and that value, shape (2, S)."""
+    known = np.isfinite(values)
+    steps, values = steps[known], np.round(values[known], 6)
+    order = np.lexsort((values, steps))
+    steps, values = steps[order], values[order]
+    common = np.full((2, count), np.nan)
+    if len(steps):
+        first = np.flatnonzero(np.r_[True, (np.diff(steps) != 0) | (np.diff(values) != 0)])
+        size = np.diff(np.r_[first, len(steps)])
+        best = np.lexsort((size, steps[first]))
+        last = best[np.flatnonzero(np.r_[np.diff(steps[first][best]) != 0, True])]
+        at = steps[first[last]]
+        common[:, at] = size[last] / np.bincount(steps, minlength=count)[at], values[first[last]]
+    return common

@@ -41,15 +41,7 @@ def read_steps(context: RuleContext) -> list[int]:
     return [step for step in context.steps.tolist() if context.texts and step in context.texts.steps]
 
 
-def text_change(
-    context: RuleContext,
-    name: str,
-    least: float,
-    *,
-    sign: int = 1,
-    at_least: float | None = None,
-    is_factor: bool = False,
-) -> TextChange | None:
+def text_change(context: RuleContext, name: str, least: float, *, sign: int = 1) -> TextChange | None:
     """Return the sustained change of a number of the texts; None without one.
 
     Parameters
@@ -58,32 +50,17 @@ def text_change(
     name : str
         See `rlpanel.analysis.step_texts.numbers_of`.
     least : float
-        Smallest difference of interest; with ``is_factor`` its logarithm.
+        Smallest difference of interest.
     sign : int
         1 for a rise, -1 for a fall.
-    at_least : float, optional
-        Test the share of the samples whose number is at least this.
-    is_factor : bool
-        Compare logarithms.
     """
     steps, texts = read_steps(context), context.texts
     if texts is None or len(steps) < _FEWEST_STEPS:
         return None
-    values = [texts.steps[step].numbers.get(name, np.empty(0)) for step in steps]
-    if at_least is not None:
-        values = [np.where(np.isfinite(each), each >= at_least, np.nan).astype(float) for each in values]
-    if is_factor:
-        values = [np.log(np.maximum(each, 1.0)) for each in values]
-    count = np.array([np.isfinite(each).sum() for each in values])
-    if not (count > 0).sum() >= _FEWEST_STEPS:
+    unknown = (np.nan, np.nan)
+    mean, variance = np.array([texts.steps[step].moments.get(name, unknown) for step in steps]).T
+    if np.isfinite(mean).sum() < _FEWEST_STEPS:
         return None
-    mean = np.array([np.nanmean(each) if n else np.nan for each, n in zip(values, count, strict=True)])
-    variance = np.array(
-        [
-            (np.nanvar(each) + 0.25 / (n + 1) ** 2) / n if n else np.nan
-            for each, n in zip(values, count, strict=True)
-        ]
-    )
     series, errors = sign * mean[None], step_errors(sign * mean[None], variance[None])
     found = scored(series, errors, least, context.thresholds.change_z)
     if not found.windows:
@@ -91,12 +68,8 @@ def text_change(
     rise = found.rise(0)
     if rise.after - rise.before < least:
         return None
-    before, after = sign * rise.before, sign * rise.after
-    if is_factor:
-        before, after = float(np.exp(before)), float(np.exp(after))
-    return TextChange(
-        rise, mask_of(context, steps[rise.onset], steps[rise.last], ongoing=rise.ongoing), before, after
-    )
+    mask = mask_of(context, steps[rise.onset], steps[rise.last], ongoing=rise.ongoing)
+    return TextChange(rise, mask, sign * rise.before, sign * rise.after)
 
 
 def mask_of(context: RuleContext, first: int, last: int, *, ongoing: bool) -> np.ndarray:
@@ -156,11 +129,9 @@ def loops(context: RuleContext) -> Iterator[Finding]:
             context,
             change,
             f"responses repeat themselves: {percent(change.after)} of their sequences of four words "
-            "occurred before "
-            f"in the same response ({percent(max(change.before, 0))} before)",
+            f"occurred before in the same response ({percent(max(change.before, 0))} before)",
             "Read the longest responses; check the sampling temperature, a repetition in the prompt, and "
-            "whether the "
-            "reward favours length.",
+            "whether the reward favours length.",
             sort="-response_chars",
             column="response_chars",
             name="loops",
@@ -197,8 +168,7 @@ def truth_in_prompt(context: RuleContext) -> Iterator[Finding]:
             context,
             change,
             f"{percent(change.after)} of the prompts hold the answer: their ground truth is a word of the "
-            "prompt "
-            f"({percent(max(change.before, 0))} before)",
+            f"prompt ({percent(max(change.before, 0))} before)",
             "Read a prompt: hints, metadata or the solution may have been added by the template.",
             harmful=change.after > 0.5,
             tab="reference",
@@ -217,8 +187,8 @@ def truth_missing(context: RuleContext) -> Iterator[Finding]:
         yield text_finding(
             context,
             change,
-            f"{percent(change.after)} of the samples have no ground truth "
-            f"({percent(max(change.before, 0))} before)",
+            f"{percent(change.after)} of the samples have no ground truth ({percent(max(change.before, 0))} "
+            "before)",
             "A comparison of two missing values may pay. Compare the rewards of these samples with the "
             "others.",
             harmful=True,
@@ -308,11 +278,11 @@ def tool_results(context: RuleContext) -> Iterator[Finding]:
         )
         return
     for sign, verb in ((-1, "shorter"), (1, "longer")):
-        change = text_change(context, "result_chars", float(np.log(1.7)), sign=sign, is_factor=True)
+        change = text_change(context, "result_chars", float(np.log(1.7)), sign=sign)
         if change is not None:
             text = (
-                f"tool results are {verb}: {number(change.after)} characters on average "
-                f"({number(change.before)} before)"
+                f"tool results are {verb}: {number(float(np.exp(change.after)))} characters on average "
+                f"({number(float(np.exp(change.before)))} before)"
             )
             yield text_finding(
                 context, change, text, _RESULTS, tab="conversation", name="result_chars", subject="length"
@@ -326,7 +296,7 @@ def equal_calls(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 samples of each step.
     """
-    change = text_change(context, "equal_calls", 0.15, at_least=3)
+    change = text_change(context, "equal_calls", 0.15)
     if change is not None:
         yield text_finding(
             context,
