@@ -204,7 +204,6 @@ KEYS = {
     "there_at": UrlKey("samples_there", NEWEST, _samples_at),
     "finding": UrlKey("finding"),
     # The display settings: what a reader of the link must see alike.
-    "log_values": _switch("log_values"),
     "variance_scale": UrlKey("variance_scale", 1.0, _between(float, 0.1, 1), "{:g}".format),
     "zero_shift": _switch("zero_shift"),
     "kl": UrlKey("kl_estimator", "kl_k3", _one_of("kl_k3", "kl_k2", "log_ratio", "kl_rllb")),
