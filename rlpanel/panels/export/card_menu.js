@@ -14,6 +14,11 @@ function exportMenu(model, getPlot) {
       save([message.text], message.file, "text/csv")
       return
     }
+    if (message.kind === "copy") {
+      await copy(message.text)
+      showCopied(chosen.querySelector("summary"))
+      return
+    }
     const plot = getPlot()
     if (!plot) return
     const picture = draw(plot, message)
@@ -22,10 +27,11 @@ function exportMenu(model, getPlot) {
       save([await raster(picture)], message.file, "image/png")
     }
   })
-  return menu(
+  const chosen = menu(
     "⋮",
     t("Export this plot as PNG or SVG, or its data as CSV"),
     () => entries,
     (kind) => model.send_msg(kind),
   )
+  return chosen
 }

@@ -11,6 +11,7 @@ import panel as pn
 from rlpanel.findings.check import cached_findings
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.panels.curves.curve_selection import show_curve
+from rlpanel.panels.export.python_cell import finding_cell
 from rlpanel.panels.findings.finding_landing import StepChoice, show_affected, show_finding
 from rlpanel.panels.findings.findings_popup import (
     CurrentFindings,
@@ -117,6 +118,8 @@ class FindingsBadge:
         with pn.io.hold():
             if choice == "close":
                 self.context.selection.finding = ""
+            elif finding is not None and choice == "python":
+                self.opened.send({"copy": finding_cell(self.context, finding)})
             elif finding is not None and choice == "curve":
                 show_curve(self.context, finding.column)
             elif finding is not None and finding.split and choice == "samples":

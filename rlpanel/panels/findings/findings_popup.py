@@ -58,7 +58,10 @@ class OpenedFinding(Component):
     step = param.Integer(default=None, allow_None=True, doc="The selected step.")
 
     _esm = read_assets(
-        "panels/ui/dom.js", "panels/findings/finding_links.js", "panels/findings/opened_finding.js"
+        "panels/ui/dom.js",
+        "panels/export/download.js",
+        "panels/findings/finding_links.js",
+        "panels/findings/opened_finding.js",
     )
     _stylesheets: ClassVar[list[str]] = [
         theme.CSS,
