@@ -15,7 +15,7 @@ export function render({ model }) {
     close.setAttribute("aria-label", t("Close the finding"))
     chip.append(mark(finding.severity), t("Finding: {title}", { title: finding.title }), close)
     const sentence = link("sentence", finding.sentence, finding.sentence, () => open(finding.key, "curve"))
-    const python = link("step python", t("Python"), t("Copy the notebook cell that loads the finding"), () =>
+    const python = link("step python", "py", t("Copy the notebook cell that loads the finding"), () =>
       open(finding.key, "python"),
     )
     line.replaceChildren(chip, sentence, stepLinks(finding, open, model.step), python)
