@@ -137,7 +137,7 @@ class MessageBlock {
       if (call.result) {
         const { error, inferred, seconds } = call.result
         const answer = element("div", error ? "answer wrong" : "answer")
-        const head = element("h6", "", error ? "error" : "result")
+        const head = element("h6", "", error ? t("error") : t("result"))
         if (error && inferred) head.title = t("The text says so; the log does not mark it as an error.")
         if (seconds) head.append(element("span", "quiet", ` ${seconds}`))
         const { tokens } = call.result

@@ -19,6 +19,7 @@ from rlpanel.panels.findings.findings_popup import (
     OpenedFinding,
     finding_json,
 )
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.session.threads import BackgroundTask
@@ -161,4 +162,6 @@ def _marked_curves(findings: Iterable[Finding]) -> dict[str, MarkedSteps]:
 
 
 def _marked(finding: Finding) -> MarkedSteps:
-    return MarkedSteps(finding.steps, theme.SEVERITY_COLORS[finding.severity], finding.column, finding.title)
+    return MarkedSteps(
+        finding.steps, theme.SEVERITY_COLORS[finding.severity], finding.column, tr(finding.title)
+    )

@@ -9,6 +9,7 @@ import param
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.findings.finding_landing import step_choices
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -74,7 +75,7 @@ def finding_json(finding: Finding, snapshot: Snapshot) -> dict[str, Any]:
     return {
         "key": finding.key,
         "severity": finding.severity,
-        "title": finding.title,
+        "title": tr(finding.title),
         "sentence": finding.sentence,
         "evidence": list(finding.evidence),
         "advice": finding.advice,
