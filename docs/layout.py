@@ -109,7 +109,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/plots": ("texts", "metrics/*", "store/*", "panel_fixes", "panels/language", "panels/ui"),
     "panels/session": ("sources/*", "store/*", "panel_fixes", "panels/language", "panels/ui", "panels/plots"),
     "panels/export": (
-        *("store/*", "panel_fixes", "panels/language", "panels/ui", "panels/plots", "panels/session"),
+        *("metrics/*", "store/*", "findings/engine"),
+        *("panel_fixes", "panels/language", "panels/ui", "panels/plots", "panels/session"),
     ),
     "panels/curves": ("metrics/*", "store/*", *_PARTS),
     "panels/step": ("metrics/*", "store/*", *_PARTS, "panels/curves"),

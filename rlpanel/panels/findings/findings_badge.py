@@ -11,6 +11,7 @@ import panel as pn
 from rlpanel.findings.check import cached_findings
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.panels.curves.curve_selection import show_curve
+<<<<<<< HEAD
 from rlpanel.panels.findings.finding_landing import (
     Landing,
     StepChoice,
@@ -19,12 +20,17 @@ from rlpanel.panels.findings.finding_landing import (
     show_end,
     show_finding,
 )
+=======
+from rlpanel.panels.export.python_cell import finding_cell
+from rlpanel.panels.findings.finding_landing import StepChoice, show_affected, show_finding
+>>>>>>> door
 from rlpanel.panels.findings.findings_popup import (
     CurrentFindings,
     FindingsPopup,
     OpenedFinding,
     finding_json,
 )
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.session.threads import BackgroundTask
@@ -139,6 +145,8 @@ class FindingsBadge:
         with pn.io.hold():
             if choice == "close":
                 self.context.selection.finding = ""
+            elif finding is not None and choice == "python":
+                self.opened.send({"copy": finding_cell(self.context, finding)})
             elif finding is not None and choice == "curve":
                 show_curve(self.context, finding.column)
             elif finding is not None and finding.split and choice == "samples":
@@ -181,10 +189,14 @@ def _marked_curves(findings: Iterable[Finding]) -> dict[str, MarkedSteps]:
 
 def _marked(finding: Finding) -> MarkedSteps:
     return MarkedSteps(
+<<<<<<< HEAD
         finding.steps,
         theme.SEVERITY_COLORS[finding.severity],
         finding.column,
         text=finding.title,
         evidence=finding.evidence,
         tool=finding.tool,
+=======
+        finding.steps, theme.SEVERITY_COLORS[finding.severity], finding.column, tr(finding.title)
+>>>>>>> door
     )
