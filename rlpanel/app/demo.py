@@ -26,8 +26,6 @@ Recording = Literal["grpo_couplets", "ppo_couplets", "grpo_calculator"]
 
 #: Steps that are written before the page opens, so that the first plot shows a curve and not a point.
 FIRST_STEPS = 8
-#: Age of the finished runs' newest lines in seconds: a run whose files are new would count as live.
-FINISHED_AGO = 4 * 3600.0
 ROLLOUTS = "rollout_data_rank_0.jsonl"
 SCALARS = "scalars.jsonl"
 

@@ -11,7 +11,7 @@ import panel as pn
 from rlpanel.findings.check import cached_findings
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.panels.curves.curve_selection import show_curve
-<<<<<<< HEAD
+from rlpanel.panels.export.python_cell import finding_cell
 from rlpanel.panels.findings.finding_landing import (
     Landing,
     StepChoice,
@@ -20,10 +20,6 @@ from rlpanel.panels.findings.finding_landing import (
     show_end,
     show_finding,
 )
-=======
-from rlpanel.panels.export.python_cell import finding_cell
-from rlpanel.panels.findings.finding_landing import StepChoice, show_affected, show_finding
->>>>>>> door
 from rlpanel.panels.findings.findings_popup import (
     CurrentFindings,
     FindingsPopup,
@@ -189,14 +185,10 @@ def _marked_curves(findings: Iterable[Finding]) -> dict[str, MarkedSteps]:
 
 def _marked(finding: Finding) -> MarkedSteps:
     return MarkedSteps(
-<<<<<<< HEAD
         finding.steps,
         theme.SEVERITY_COLORS[finding.severity],
         finding.column,
-        text=finding.title,
+        text=tr(finding.title),
         evidence=finding.evidence,
         tool=finding.tool,
-=======
-        finding.steps, theme.SEVERITY_COLORS[finding.severity], finding.column, tr(finding.title)
->>>>>>> door
     )
