@@ -7,7 +7,11 @@ const plain = (text) => String(text).replace(UNSEEN, "�")
 
 /** Draw a trend on an axis that has 0, with the steps since a finding began shaded. */
 function trendOf(values, from) {
-  const svg = svgElement("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" })
+  const svg = svgElement("svg", {
+    viewBox: "0 0 100 100",
+    preserveAspectRatio: "none",
+    "aria-hidden": "true",
+  })
   svg.classList.add("trend")
   if (values.length > 1) {
     if (from !== undefined) {
@@ -46,7 +50,12 @@ function runLine(run, view) {
   const place = plain(view.grouped ? run.place.slice(run.place.lastIndexOf("/") + 1) : run.place)
   const tick = element("input")
   const isTicked = view.ticked.includes(run.name)
-  Object.assign(tick, { type: "checkbox", tabIndex: -1, checked: isTicked, ariaLabel: t("Tick {run}", { run: place }) })
+  Object.assign(tick, {
+    type: "checkbox",
+    tabIndex: -1,
+    checked: isTicked,
+    ariaLabel: t("Tick {run}", { run: place }),
+  })
   node.setAttribute("aria-selected", isTicked)
   const ticks = cell("tick")
   const label = element("label")
@@ -64,7 +73,9 @@ function runLine(run, view) {
     if (run.error !== undefined) reward.append(element("i", "", ` ± ${run.error}`))
     if (run.doubt) reward.title = run.doubt
   }
-  const span = run.span && t("mean rewards from {low} to {high}; the axis begins at 0", { low: run.span[0], high: run.span[1] })
+  const span =
+    run.span &&
+    t("mean rewards from {low} to {high}; the axis begins at 0", { low: run.span[0], high: run.span[1] })
   const said = cell("said")
   const mark = element("span", `mark ${run.verdict}`, VERDICTS[run.verdict])
   mark.ariaHidden = "true"
@@ -97,7 +108,11 @@ function folderLine(folder) {
   name.append(
     element("span", "arrow", folder.open ? "▾" : "▸"),
     element("bdi", "", folder.folder ? plain(folder.folder) : t("no folder")),
-    element("span", "size", folder.runs === 1 ? t("{count} run", { count: 1 }) : t("{count} runs", { count: folder.runs })),
+    element(
+      "span",
+      "size",
+      folder.runs === 1 ? t("{count} run", { count: 1 }) : t("{count} runs", { count: folder.runs }),
+    ),
   )
   const reward = cell("reward")
   if (folder.mean !== undefined) {
@@ -107,7 +122,11 @@ function folderLine(folder) {
   const said = cell("said")
   for (const verdict of ["alarm", "unread", "warning"]) {
     if (folder[verdict]) {
-      const words = { alarm: t("{count} with an alarm"), unread: t("{count} cannot be read"), warning: t("{count} with a warning") }
+      const words = {
+        alarm: t("{count} with an alarm"),
+        unread: t("{count} cannot be read"),
+        warning: t("{count} with a warning"),
+      }
       const count = element("span", `mark ${verdict}`, `${VERDICTS[verdict]} ${folder[verdict]}`)
       count.title = words[verdict].replace("{count}", folder[verdict])
       said.append(count)

@@ -58,7 +58,14 @@ function factsOf(run, { state, age }) {
     facts.push(t("cannot be read: {reason}", { reason: run.problem }))
   }
   if (state) {
-    facts.push(state === "live" ? t("live") : t("{state}, newest line {age} ago", { state: state === "stopped early" ? t("stopped early") : t(state), age }))
+    facts.push(
+      state === "live"
+        ? t("live")
+        : t("{state}, newest line {age} ago", {
+            state: state === "stopped early" ? t("stopped early") : t(state),
+            age,
+          }),
+    )
   }
   if (run.samples !== undefined) {
     facts.push(

@@ -76,7 +76,12 @@ class RunTree {
 
   entry(run, level, drawn) {
     let entry = this.entries.get(run.name)
-    if (!entry || entry.run.label !== run.label || placeOf(entry.run) !== placeOf(run) || entry.node.getAttribute("aria-level") !== String(level)) {
+    if (
+      !entry ||
+      entry.run.label !== run.label ||
+      placeOf(entry.run) !== placeOf(run) ||
+      entry.node.getAttribute("aria-level") !== String(level)
+    ) {
       const active = entry && entry.node === this.active
       entry = new RunEntry(run, level)
       if (active) {

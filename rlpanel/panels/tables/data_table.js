@@ -181,7 +181,12 @@ function grouped(columns, sortable) {
     const last = heads.at(-1)
     if (!column.group) heads.push(made)
     else if (last?.columns && last.title === column.group) last.columns.push(made)
-    else heads.push({ title: column.group, titleFormatter: () => document.createTextNode(column.group), columns: [made] })
+    else
+      heads.push({
+        title: column.group,
+        titleFormatter: () => document.createTextNode(column.group),
+        columns: [made],
+      })
   }
   return heads
 }
