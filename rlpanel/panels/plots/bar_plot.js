@@ -2,7 +2,7 @@
 // the theme needs no new drawing.
 
 /** Pixels from which on a drag is a brush and no click. */
-const DRAG = 4
+const BRUSH_PIXELS = 4
 const MARGIN = { left: 34, right: 8, top: 5, bottom: 18 }
 
 /** Return round numbers within a range, about `count` of them, and the number of decimals to write them with. */
@@ -157,7 +157,7 @@ function barPlot(height, pick, brush) {
       event.preventDefault() // no text is selected
     })
     node.addEventListener("pointermove", (event) => {
-      if (!drag || (!drag.strip && Math.abs(event.clientX - drag.from) < DRAG)) return
+      if (!drag || (!drag.strip && Math.abs(event.clientX - drag.from) < BRUSH_PIXELS)) return
       drag.strip ??= node.appendChild(element("div", "brush"))
       const left = node.getBoundingClientRect().left
       const [start, end] = [drag.from - left, event.clientX - left].sort((a, b) => a - b)

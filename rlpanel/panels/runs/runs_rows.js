@@ -2,8 +2,8 @@
 const VERDICTS = { alarm: "▲", unread: "✕", warning: "●", unchecked: "…", fine: "·" }
 
 // Control characters, line breaks, and marks that reverse the direction of what follows.
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
-const plain = (text) => String(text).replace(UNSEEN, "�")
+const HIDDEN_STATES = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+const plain = (text) => String(text).replace(HIDDEN_STATES, "�")
 
 /** Draw a trend on an axis that has 0, with the steps since a finding began shaded. */
 function trendOf(values, from) {
