@@ -21,7 +21,7 @@ from rlpanel.url_values import (
     NAMES,
     PAIRS,
     TEXT,
-    Form,
+    ValueForm,
     between,
     one_of,
     run_names,
@@ -109,7 +109,7 @@ class UrlKey:
         Name of the parameter of the selection or of the display settings.
     default : object
         Value that the address leaves out.
-    form : Form
+    form : ValueForm
         How the value is written.
     page : str
         Page that alone shows it; the addresses of all others leave it out. Empty: any.
@@ -117,7 +117,7 @@ class UrlKey:
 
     parameter: str
     default: Any = ""
-    form: Form = TEXT
+    form: ValueForm = TEXT
     page: str = ""
 
 
@@ -131,15 +131,15 @@ KEYS = {
     "sample": UrlKey("uid"),
     "token": UrlKey("token", -1, INTEGER),
     "turn": UrlKey("turn", None, between(int, 0, 10**9)),
-    "page": UrlKey("page", "", Form(_page)),
+    "page": UrlKey("page", "", ValueForm(_page)),
     "tab": UrlKey("tab", "", one_of(*TABS)),
     "mode": UrlKey("mode", "text", one_of(*MODES)),
     "metric": UrlKey("metric", "log_ratio"),
     "scale": UrlKey("scale", "run", one_of(*SCALES)),
     "diff": UrlKey("diff"),
-    "explain": UrlKey("explain", "", Form(_question)),
+    "explain": UrlKey("explain", "", ValueForm(_question)),
     "rank": UrlKey("ranked_by"),
-    "least": UrlKey("ranked_least", 3, Form(_least)),
+    "least": UrlKey("ranked_least", 3, ValueForm(_least)),
     "band": UrlKey("band", "", one_of(*BANDS)),
     "curves": UrlKey("curves", [], NAMES),
     "log": UrlKey("log_curves", [], NAMES),

@@ -9,8 +9,8 @@ from urllib.parse import quote, unquote
 
 
 @dataclass(frozen=True)
-class Form:
-    """Form of a value in a query string.
+class ValueForm:
+    """ValueForm of a value in a query string.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class Form:
     write: Callable[[Any], str] = str
 
 
-def one_of(*allowed: str, also: Callable[[str], str] | None = None) -> Form:
+def one_of(*allowed: str, also: Callable[[str], str] | None = None) -> ValueForm:
     """Return the form of a word; ``also`` reads a text that is none of the words."""
 
     def read(text: str) -> str:
@@ -34,19 +34,19 @@ def one_of(*allowed: str, also: Callable[[str], str] | None = None) -> Form:
             raise ValueError(text)
         return also(text)
 
-    return Form(read)
+    return ValueForm(read)
 
 
-def some_of(*allowed: str) -> Form:
+def some_of(*allowed: str) -> ValueForm:
     """Return the form of a list of words."""
 
     def read(text: str) -> list[str]:
         return [one_of(*allowed).read(word) for word in dict.fromkeys(text.split(",")) if word]
 
-    return Form(read, ",".join)
+    return ValueForm(read, ",".join)
 
 
-def between(kind: type[int] | type[float], low: float, high: float) -> Form:
+def between(kind: type[int] | type[float], low: float, high: float) -> ValueForm:
     """Return the form of a number from ``low`` to ``high``."""
 
     def read(text: str) -> float:
@@ -55,7 +55,7 @@ def between(kind: type[int] | type[float], low: float, high: float) -> Form:
             raise ValueError(text)
         return value
 
-    return Form(read, str if kind is int else "{:g}".format)
+    return ValueForm(read, str if kind is int else "{:g}".format)
 
 
 def _flag(text: str) -> bool:
@@ -78,7 +78,7 @@ def _write_names(names: list[str]) -> str:
     return ",".join(name.replace("%", "%25").replace(",", "%2C") or _EMPTY for name in names)
 
 
-def run_names(most: int) -> Form:
+def run_names(most: int) -> ValueForm:
     """Return the form of a list of runs, joined with commas; special characters in a name are quoted."""
 
     def read(text: str) -> list[str]:
@@ -87,7 +87,7 @@ def run_names(most: int) -> Form:
             raise ValueError(text)
         return list(dict.fromkeys(names))
 
-    return Form(read, lambda names: ",".join(quote(name, safe="/ ", errors="replace") for name in names))
+    return ValueForm(read, lambda names: ",".join(quote(name, safe="/ ", errors="replace") for name in names))
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -102,11 +102,11 @@ def _write_pairs(pairs: Mapping[str, str]) -> str:
     return ",".join(f"{name}:{text}" for name, text in zip(each, each, strict=True))
 
 
-TEXT, INTEGER = Form(str), Form(int)
-FLAG = Form(_flag, lambda value: "1" if value else "0")
+TEXT, INTEGER = ValueForm(str), ValueForm(int)
+FLAG = ValueForm(_flag, lambda value: "1" if value else "0")
 #: A text that may be empty.
-ANY_TEXT = Form(lambda text: "" if text == _EMPTY else text, lambda text: text or _EMPTY)
+ANY_TEXT = ValueForm(lambda text: "" if text == _EMPTY else text, lambda text: text or _EMPTY)
 #: Names of columns, joined with commas; commas and percent signs in a name are quoted.
-NAMES = Form(_names, _write_names)
+NAMES = ValueForm(_names, _write_names)
 #: Names and texts as ``name:text,name:text``; these three characters are quoted in both.
-PAIRS = Form(_pairs, _write_pairs)
+PAIRS = ValueForm(_pairs, _write_pairs)
