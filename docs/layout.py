@@ -12,6 +12,7 @@ FLOOR = (
     "settings",
     "display_settings",
     "board_url",
+    "url_values",
     "regular_files",
     "file_rights",
     "safe_files",

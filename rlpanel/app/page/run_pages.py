@@ -13,6 +13,7 @@ import panel as pn
 import param
 from panel.viewable import Viewable, Viewer
 
+from rlpanel.app.board.board import notify
 from rlpanel.board_url import RUNS_PAGE
 from rlpanel.panels.compare.runs_tab import RunsTab
 from rlpanel.panels.explain.explain_tab import ExplainTab
@@ -78,6 +79,7 @@ class RunPages(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
+        self._said = "", ""  # run and page that were reported as missing
         self.bar = TabBar(css_classes=["rl-pages"], label=tr("Pages of the run"))
         self.bar.on_message(self._on_click)
         self._card = pn.Column(
@@ -108,6 +110,7 @@ class RunPages(Viewer):
         if listed != self.bar.tabs:
             self.bar.tabs = listed
             self._open()
+        self._say_missing()
 
     def _open(self, *_: Any) -> None:
         page = self.context.selection.page
@@ -118,6 +121,24 @@ class RunPages(Viewer):
             self._card.visible = shown not in BOARD
             for key, view in self._views.items():
                 view.set_active(key == shown)
+        self._say_missing()
+
+    def _say_missing(self) -> None:
+        """Say once, when a run is read, that it has nothing for the page of the address."""
+        snapshot, page = self.context.snapshot, self.context.selection.page
+        is_missing = page not in (self.shown, RUNS_PAGE) and snapshot.samples and snapshot.progress.caught_up
+        if not is_missing:
+            self._said = ("", "")
+        elif self._said != (snapshot.name, page):
+            self._said = snapshot.name, page
+            title = next((tr(each.title) for each in PAGES if each.key == page), page)
+            notify(
+                tr(
+                    "{run} logs nothing for the page {page}; the overview is shown",
+                    run=snapshot.name,
+                    page=title,
+                )
+            )
 
     def _on_click(self, key: Any) -> None:
         if key in {tab["key"] for tab in self.bar.tabs}:

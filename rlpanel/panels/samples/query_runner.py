@@ -97,6 +97,8 @@ class QueryRunner:
         self._filter_valid = True
         self._query: Query | None = None
         self.busy, self.total = False, 0
+        #: Columns that should filter in the heads of the grid, which does not have them.
+        self.missing: frozenset[str] = frozenset()
         self.bar = QueryBar(self._on_action)
         whole_board = [[tr("Board as one HTML file"), "board", None]] if board is not None else []
         kinds = [[kind, kind, None] for kind in available_formats()]
@@ -178,7 +180,7 @@ class QueryRunner:
 
     def show_chips(self, *, alone: bool = False) -> None:
         """Show what narrows the grid down; with ``alone``, also what each condition finds by itself."""
-        chips = [[key, label, ""] for key, label in chips_of(self._context.selection)]
+        chips = [[key, label, ""] for key, label in chips_of(self._context.selection, self.missing)]
         for chip in chips:
             if alone and self._filter_valid and self._query is not None and chip[0].startswith("filter:"):
                 count = self._query.count_alone(chip[1])

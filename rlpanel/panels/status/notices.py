@@ -46,6 +46,7 @@ _NAMES = {
     "sort": marked("sort"),
     "overlay_runs": marked("runs over the curves"),
     "compared_run": marked("compared run"),
+    "runs_filter": marked("filter of runs"),
 }
 #: Most characters of a value that are shown.
 _LONGEST = 200
