@@ -40,8 +40,8 @@ def test_what_is_no_range_gets_a_message(text: str) -> None:
 def test_a_finding_is_compared_with_the_steps_before(
     tmp_path: Path, affected: tuple[int, ...], ranges: tuple[tuple[int, int], tuple[int, int]] | None
 ) -> None:
-    folder = write_run(tmp_path / "run", steps=5, tokens=False)
-    assert ranges_of(MarkedSteps(affected, "alarm"), rlpanel.open_run(folder, follow=False).snapshot) == ranges
+    run = rlpanel.open_run(write_run(tmp_path / "run", steps=5, tokens=False), follow=False)
+    assert ranges_of(MarkedSteps(affected, "alarm"), run.snapshot) == ranges
 
 
 def test_a_run_that_was_not_read_yet_has_no_steps_to_compare() -> None:
