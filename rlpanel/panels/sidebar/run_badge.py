@@ -163,7 +163,7 @@ def _sample_count(snapshot: Snapshot) -> str:
             all_samples=snapshot.all_samples,
         )
     else:
-        count = tr_html("{samples:,} samples", samples=snapshot.samples)
+        count = trn("{count:,} sample", "{count:,} samples", snapshot.samples)
     if not snapshot.has_episodes:
         return count
     return count + tr(", {episodes:,} episodes", episodes=snapshot.episodes)

@@ -194,7 +194,7 @@ function definition(column, sortable) {
     titleFormatter: () => document.createTextNode(title),
     headerTooltip: tip && (() => element("span", "", tip)),
     formatter: image ? imageOf : (cell) => document.createTextNode(cell.getValue() ?? ""),
-    ...(width && { width }),
+    ...(width ? { width } : { minWidth: 150 }), // one that shares the room stays readable on a phone
     hozAlign: align,
     headerHozAlign: align === "right" ? "right" : "left",
     headerSort: sortable,
