@@ -47,6 +47,7 @@ export function render({ model }) {
         }),
     )
     then(reveal)
+    if (model.shape.byRoom) then(measure) // its holder had its size before it was built
     widths.textContent = growing(model.shape.columns)
   }
   const fill = async () => {
@@ -85,12 +86,13 @@ export function render({ model }) {
     if (row) table.scrollToRow(row, "nearest", false).catch(() => {})
   }
   let fits = 0
-  const room = new ResizeObserver(() => {
+  const measure = () => {
     const rows = holder.querySelector(".tabulator-tableholder")?.clientHeight ?? 0
     const fitting = Math.floor(rows / model.shape.rowHeight)
     if (fitting > 0 && fitting !== fits) model.send_msg({ fits: fitting })
     fits = fitting || fits
-  })
+  }
+  const room = new ResizeObserver(measure)
   const showPages = () => drawPager(pager, model)
 
   model.on("shape", build)
@@ -199,7 +201,7 @@ function definition(column, sortable) {
     titleFormatter: () => document.createTextNode(title),
     headerTooltip: tip && (() => element("span", "", tip)),
     formatter: image ? imageOf : (cell) => document.createTextNode(cell.getValue() ?? ""),
-    ...(width && { width }),
+    ...(width ? { width } : { minWidth: 150 }), // one that shares the room stays readable on a phone
     hozAlign: align,
     headerHozAlign: align === "right" ? "right" : "left",
     headerSort: sortable,
