@@ -30,6 +30,7 @@ class Rollouts {
     this.axis = element("div", "axis quiet")
     head.append(this.column, this.axis)
     this.list = element("div", "lines")
+    this.list.tabIndex = 0 // a part that scrolls
     this.labels = element("div", "labels")
     this.plot = element("div", "plot")
     this.canvas = element("canvas")
