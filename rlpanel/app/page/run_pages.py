@@ -58,6 +58,9 @@ PAGES: tuple[Tab, ...] = (
 )
 
 
+_KEYS = tuple(page.key for page in PAGES)
+
+
 def has_step(page: str) -> bool:
     """Return whether a page shows the selected step; it then has the grid beside it."""
     return page in (OVERVIEW, SAMPLES) or any(each.of_step for each in PAGES if each.key == page)
@@ -107,14 +110,25 @@ class RunPages(Viewer):
             for page in PAGES
             if page.applies(self.context.snapshot)
         ]
-        if listed != self.bar.tabs:
+        is_new = listed != self.bar.tabs
+        if is_new:
             self.bar.tabs = listed
+        if is_new or self._applying() != self.shown:
             self._open()
         self._say_missing()
 
-    def _open(self, *_: Any) -> None:
+    def _applying(self) -> str:
+        """Return the page of the selection if the run has something for it, else the overview.
+
+        Until the run is read the page is taken as it is: it is then part of the document, which a browser
+        builds at once, and the overview does not flash up.
+        """
         page = self.context.selection.page
-        shown = page if page in (*BOARD, *(tab["key"] for tab in self.bar.tabs)) else OVERVIEW
+        listed = (tab["key"] for tab in self.bar.tabs) if self.context.snapshot.version else _KEYS
+        return page if page in (*BOARD, *listed) else OVERVIEW
+
+    def _open(self, *_: Any) -> None:
+        page, shown = self.context.selection.page, self._applying()
         with pn.io.hold():
             self.shown = shown
             self.bar.value = page if page == RUNS_PAGE else SAMPLES if shown == SAMPLE else shown

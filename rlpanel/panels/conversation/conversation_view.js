@@ -279,7 +279,7 @@ class ConversationView {
     this.resting = setTimeout(() => {
       if (turn === this.reported) return
       this.reported = turn
-      this.sent.add(turn)
+      if (turn !== this.model.turn) this.sent.add(turn) // else no answer comes
       this.ask({ want: "turn", turn, chosen: this.chosen })
       this.chosen = false
     }, RESTING)

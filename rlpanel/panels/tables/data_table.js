@@ -49,6 +49,7 @@ export function render({ model }) {
     then(reveal)
     if (model.shape.byRoom) then(measure) // its holder had its size before it was built
     widths.textContent = growing(model.shape.columns)
+    then(clear)
   }
   const fill = async () => {
     const data = dataOf(model)
@@ -85,6 +86,20 @@ export function render({ model }) {
     const row = table.getRows().find((each) => each.getData().key === model.chosen)
     if (row) table.scrollToRow(row, "nearest", false).catch(() => {})
   }
+  // A number that the edge cuts looks like another number: the texts take its room, so that it is out of view.
+  const clear = () => {
+    const growers = model.shape.columns.filter(({ grow }) => grow).length
+    if (!growers) return
+    holder.style.setProperty("--rl-spare", "0px")
+    const edge = holder.getBoundingClientRect().right
+    const cut = model.shape.columns.find(({ field, align }) => {
+      const head = holder.querySelector(`.tabulator-col[tabulator-field="${field}"]`)?.getBoundingClientRect()
+      return align === "right" && head && head.left < edge - 1 && head.right > edge + 1
+    })
+    const head = cut && holder.querySelector(`.tabulator-col[tabulator-field="${cut.field}"]`)
+    const spare = head ? (edge - head.getBoundingClientRect().left) / growers : 0
+    holder.style.setProperty("--rl-spare", `${Math.ceil(spare)}px`)
+  }
   let fits = 0
   const measure = () => {
     const rows = holder.querySelector(".tabulator-tableholder")?.clientHeight ?? 0
@@ -105,6 +120,7 @@ export function render({ model }) {
   let width = 0
   const shown = new ResizeObserver(() => {
     if (!width && holder.clientWidth) then(() => table.redraw(true))
+    if (width !== holder.clientWidth) then(clear)
     width = holder.clientWidth
   })
   shown.observe(holder)
@@ -145,7 +161,7 @@ function growing(columns) {
       const rest = `(100cqw - ${taken}px${before}) / ${growers.length - at}`
       const size = `clamp(${width}px, max(${rest}, 24cqw), ${grow}px)`
       before += ` - ${size}`
-      return `[tabulator-field="${field}"][style*="width: ${width}px"] { min-width: ${size} !important; }`
+      return `[tabulator-field="${field}"][style*="width: ${width}px"] { min-width: calc(${size} + var(--rl-spare, 0px)) !important; }`
     })
     .join("\n")
 }
