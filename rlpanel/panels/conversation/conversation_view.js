@@ -110,6 +110,7 @@ class ConversationView {
     this.notes.replaceChildren(...(data.notes ?? []).map((note) => element("div", "", note)))
     if (!this.messages.length)
       this.content.append(element("div", "quiet", t("Choose a sample to read its conversation.")))
+    clearTimeout(this.resting) // the place was one of the sample before
     this.untouched = true
     this.chosen = false // whether the reader went to a turn, and did not just scroll
     this.pinned = -1
@@ -170,6 +171,7 @@ class ConversationView {
   showTurn() {
     const { turn } = this.model
     if (this.sent.delete(turn)) return // the answer to what the reader did
+    clearTimeout(this.resting)
     this.reported = turn
     if (turn) {
       this.#goTurn(turn, true)
