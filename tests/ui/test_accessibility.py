@@ -120,7 +120,7 @@ def test_an_opened_finding_keeps_the_rules_of_accessibility(
 
 
 def test_settings_keep_the_rules_of_accessibility(board: BoardPage) -> None:
-    board.settled()
+    board.go(run="ppo").settled()
     for group in board.page.locator(".rl-settings summary").all():
         group.click()
     expect(board.page.locator(".rl-settings details:not([open])")).to_have_count(0)

@@ -31,7 +31,14 @@ export function render({ model }) {
           known.order = JSON.stringify(model.order)
           known.filters = JSON.stringify(model.filters)
           table = new globalThis.Tabulator(holder, options(model))
-          table.on("tableBuilt", done)
+          table.on("tableBuilt", () => {
+            // Tabulator's role of a group's head does not exist, and a group is not sorted.
+            for (const head of holder.querySelectorAll("[role=columngroup]")) {
+              for (const name of ["aria-sort", "aria-title"]) head.removeAttribute(name)
+              head.setAttribute("role", "none")
+            }
+            done(undefined)
+          })
           table.on("cellClick", (_, cell) => {
             model.send_msg({ pick: [cell.getData().key, named(cell.getField())] })
           })
