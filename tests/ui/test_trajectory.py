@@ -164,7 +164,10 @@ def test_the_reader_finds_words_in_this_conversation(repair: Trajectory) -> None
     expect(repair.root.locator("mark")).to_have_count(0)
 
 
-def test_long_results_are_folded_and_calls_are_one_line(repair: Trajectory) -> None:
+def test_long_results_are_folded_and_calls_are_one_line(board: BoardPage) -> None:
+    board.open(run="repair", tab="conversation").settled(1)  # a search unfolds what it finds
+    repair = Trajectory(board)
+    expect(repair.stop("error")).to_have_text("error 7")
     repair.board.press("e")
     turn = repair.turn(24)
     expect(turn.locator(".asked")).to_have_text(f'search(query="{LOOKED_FOR}")')
