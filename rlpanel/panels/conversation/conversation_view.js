@@ -29,14 +29,7 @@ class ConversationView {
     this.modes = element("div", "modes")
     this.folds = button("fold-all", "", "", () => this.unfold(!this.unfolded))
     const bar = element("div", "rl-bar")
-    this.bar = new MetricBar(bar, {
-      choose: (name) => {
-        this.model.metric = name
-      },
-      chooseScale: (name) => {
-        this.model.scale = name
-      },
-    })
+    this.bar = new MetricBar(bar, this.model)
     this.metrics = bar
     this.outline = new TurnOutline({ go: (turn) => this.#goTurn(turn) })
     this.stops = new TurnStops({ go: (stop) => this.#goStop(stop), current: () => this.#start() })

@@ -16,14 +16,7 @@ class Rollouts {
     this.root.setAttribute("role", "group")
     this.root.setAttribute("aria-label", t("Responses, one line each"))
     const bar = element("div", "rl-bar")
-    this.bar = new MetricBar(bar, {
-      choose: (name) => {
-        this.model.metric = name
-      },
-      chooseScale: (name) => {
-        this.model.scale = name
-      },
-    })
+    this.bar = new MetricBar(bar, this.model)
     this.words = element("div", "words")
     const head = element("div", "over")
     this.column = element("span", "column quiet")

@@ -1,10 +1,6 @@
 // The lines of the table of runs: heads of folders, and runs. Names and sentences are inserted as text only.
 const VERDICTS = { alarm: "▲", unread: "✕", warning: "●", unchecked: "…", fine: "·" }
 
-// Control characters, line breaks, and marks that reverse the direction of what follows.
-const HIDDEN_STATES = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
-const plain = (text) => String(text).replace(HIDDEN_STATES, "�")
-
 /** Draw a trend on an axis that has 0, with the steps since a finding began shaded. */
 function trendOf(values, from) {
   const svg = svgElement("svg", {
@@ -47,7 +43,7 @@ function cell(className, content, title) {
 function runLine(run, view) {
   const node = element("div", `line run ${run.verdict}`)
   node.setAttribute("role", "row")
-  const place = plain(view.grouped ? run.place.slice(run.place.lastIndexOf("/") + 1) : run.place)
+  const place = shownText(view.grouped ? run.place.slice(run.place.lastIndexOf("/") + 1) : run.place)
   const tick = element("input")
   const isTicked = view.ticked.includes(run.name)
   Object.assign(tick, {
@@ -79,23 +75,23 @@ function runLine(run, view) {
   const said = cell("said")
   const mark = element("span", `mark ${run.verdict}`, VERDICTS[run.verdict])
   mark.ariaHidden = "true"
-  said.append(mark, element("span", "sentence", plain(run.said)))
+  said.append(mark, element("span", "sentence", shownText(run.said)))
   if (run.others) said.append(element("span", "others", run.others))
-  said.title = plain(run.said)
-  const all = Object.entries(run.settings).map(([key, value]) => `${plain(key)} = ${plain(value)}`)
+  said.title = shownText(run.said)
+  const all = Object.entries(run.settings).map(([key, value]) => `${shownText(key)} = ${shownText(value)}`)
   node.append(
     ticks,
     cell("state", dot, run.state_text),
-    cell("name", name, [plain(run.label), ...all].join("\n")),
+    cell("name", name, [shownText(run.label), ...all].join("\n")),
     cell("num col-step", run.step ?? ""),
     cell("graph", trendOf(run.trend, run.from), span),
     reward,
     ...view.means.map((key) => cell("num col-mean", run[key] ?? "")),
-    ...view.settings.map((key) => cell("num col-setting", plain(run.settings[key] ?? ""))),
+    ...view.settings.map((key) => cell("num col-setting", shownText(run.settings[key] ?? ""))),
     said,
     cell("num col-onset", run.onset ?? ""),
   )
-  node.ariaLabel = [plain(run.label), run.state_text, plain(run.said)].join(", ")
+  node.ariaLabel = [shownText(run.label), run.state_text, shownText(run.said)].join(", ")
   return node
 }
 
@@ -107,7 +103,7 @@ function folderLine(folder) {
   const name = cell("name")
   name.append(
     element("span", "arrow", folder.open ? "▾" : "▸"),
-    element("bdi", "", folder.folder ? plain(folder.folder) : t("no folder")),
+    element("bdi", "", folder.folder ? shownText(folder.folder) : t("no folder")),
     element(
       "span",
       "size",

@@ -233,7 +233,7 @@ export function render({ model, el }) {
       column("graph", "", t("trend, from 0")),
       column("reward", "reward", titles.get("reward") ?? ""),
       ...means.map((key) => column("num col-mean", key, titles.get(key) ?? "", TIPS[key])),
-      ...columns.map((key) => column("num col-setting", key, plain(key))),
+      ...columns.map((key) => column("num col-setting", key, shownText(key))),
       column("said", "finding", t("worst finding")),
       column("num col-onset", "onset", t("from step")),
     )
@@ -296,7 +296,7 @@ export function render({ model, el }) {
     const names = element("div", "names")
     ticked.forEach((name, at) => {
       const run = runs.get(name)
-      const shown = element("span", "", plain((run?.place ?? name).replace(/^.*\//, "")))
+      const shown = element("span", "", shownText((run?.place ?? name).replace(/^.*\//, "")))
       const swatch = element("span", "swatch")
       swatch.style.background = `var(${COLORS[at % COLORS.length]})`
       names.append(swatch, shown)
@@ -304,7 +304,10 @@ export function render({ model, el }) {
     const differ = model.facts.differ ?? []
     const words = differ
       .slice(0, 6)
-      .map(([name, values]) => `${plain(name)} (${values.map((value) => plain(value) || "–").join(", ")})`)
+      .map(
+        ([name, values]) =>
+          `${shownText(name)} (${values.map((value) => shownText(value) || "–").join(", ")})`,
+      )
       .join(", ")
     const about = element(
       "div",

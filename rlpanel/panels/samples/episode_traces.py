@@ -32,7 +32,7 @@ def trace_column(snapshot: Snapshot, rows: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def traces_of(snapshot: Snapshot, uid: str) -> list[tuple[str, str]]:
-    """Return uid and name of all traces of a sample's episode, in the order of the log; empty if it has none.
+    """Return uid and name of each trace of a sample's episode, in the order of the log.
 
     The name is the agent's, or the trace's number. A sample that the snapshot does not have, because another
     run was opened or its file was rewritten, has no traces.

@@ -101,8 +101,8 @@ class RunTree {
     item.setAttribute("aria-expanded", open)
     item.dataset.folder = folder
     item.tabIndex = -1
-    item.ariaLabel = `${shownName(folder)}, ${runs.length} ${runs.length === 1 ? "run" : "runs"}`
-    item.title = shownName(folder)
+    item.ariaLabel = `${shownText(folder)}, ${runs.length} ${runs.length === 1 ? "run" : "runs"}`
+    item.title = shownText(folder)
     const head = element("div", "head")
     head.append(
       element("span", "arrow", open ? "▾" : "▸"),

@@ -99,12 +99,12 @@ export function render({ model }) {
     if (!growers) return
     holder.style.setProperty("--rl-spare", "0px")
     const edge = holder.getBoundingClientRect().right
-    const cut = model.shape.columns.find(({ field, align }) => {
-      const head = holder.querySelector(`.tabulator-col[tabulator-field="${field}"]`)?.getBoundingClientRect()
-      return align === "right" && head && head.left < edge - 1 && head.right > edge + 1
-    })
-    const head = cut && holder.querySelector(`.tabulator-col[tabulator-field="${cut.field}"]`)
-    const spare = head ? (edge - head.getBoundingClientRect().left) / growers : 0
+    const cut = model.shape.columns
+      .filter(({ align }) => align === "right")
+      .map(({ field }) => holder.querySelector(`.tabulator-col[tabulator-field="${field}"]`))
+      .map((head) => head?.getBoundingClientRect())
+      .find((head) => head && head.left < edge - 1 && head.right > edge + 1)
+    const spare = cut ? (edge - cut.left) / growers : 0
     holder.style.setProperty("--rl-spare", `${Math.ceil(spare)}px`)
   }
   let fits = 0
@@ -114,7 +114,6 @@ export function render({ model }) {
     if (fitting > 0 && fitting !== fits) model.send_msg({ fits: fitting })
     fits = fitting || fits
   }
-  const room = new ResizeObserver(measure)
   const showPages = () => drawPager(pager, model)
 
   model.on("shape", build)
@@ -125,16 +124,15 @@ export function render({ model }) {
   model.on("after_render", build)
   // A table that was built while it was hidden has heads of no height: it is drawn again once it has a width.
   let width = 0
-  const shown = new ResizeObserver(() => {
+  const sized = new ResizeObserver(() => {
     if (!width && holder.clientWidth) then(() => table.redraw(true))
     if (width !== holder.clientWidth) then(clear)
     width = holder.clientWidth
+    if (model.shape.byRoom) measure()
   })
-  shown.observe(holder)
-  if (model.shape.byRoom) room.observe(holder)
+  sized.observe(holder)
   model.on("remove", () => {
-    shown.disconnect()
-    room.disconnect()
+    sized.disconnect()
     table?.destroy()
     table = null
   })

@@ -306,7 +306,7 @@ class DataTable(Component):
 
 
 def _packed(column: Sequence[str | None]) -> Sequence[Any]:
-    """Return cells as they are sent: one text of all rows, few texts and the digit of each row's, or all."""
+    """Return cells in the shortest form: one text, few texts with a digit per row, or all texts."""
     texts = [*dict.fromkeys(column)]
     if len(texts) == 1:
         return texts
