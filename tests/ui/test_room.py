@@ -176,6 +176,7 @@ def test_the_sample_takes_the_whole_page_and_gives_it_back(board: BoardPage) -> 
     expect(grid).to_be_hidden()
     board.page.get_by_role("button", name="Back to the board (Esc)").click()
     expect(grid).to_be_visible()
+    expect(board.page).not_to_have_url(re.compile("page=sample"))  # the address follows a moment later
     board.page.go_back()
     expect(grid).to_be_hidden()
     board.press("m")
