@@ -12,6 +12,7 @@ FLOOR = (
     "settings",
     "display_settings",
     "board_url",
+    "url_values",
     "regular_files",
     "file_rights",
     "safe_files",
@@ -109,7 +110,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/plots": ("texts", "metrics/*", "store/*", "panel_fixes", "panels/language", "panels/ui"),
     "panels/session": ("sources/*", "store/*", "panel_fixes", "panels/language", "panels/ui", "panels/plots"),
     "panels/export": (
-        *("store/*", "panel_fixes", "panels/language", "panels/ui", "panels/plots", "panels/session"),
+        *("metrics/*", "store/*", "findings/engine"),
+        *("panel_fixes", "panels/language", "panels/ui", "panels/plots", "panels/session"),
     ),
     "panels/curves": ("metrics/*", "store/*", *_PARTS),
     "panels/step": ("metrics/*", "store/*", *_PARTS, "panels/curves"),

@@ -13,8 +13,11 @@ from babel.messages.extract import extract_from_file
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+import rlpanel.findings.check  # noqa: F401 - declares the rules
 from rlpanel.analysis.run_comparison import BY_WORDS, EXACT, TOO_MANY
 from rlpanel.display_settings import Display
+from rlpanel.findings.engine.finding import SEVERITIES
+from rlpanel.findings.engine.rule import RULES
 from rlpanel.panels.language.labels import BROWSER, CATALOGUES, FOLDER, SERVER
 from rlpanel.panels.session.context import Selection
 
@@ -43,6 +46,8 @@ def extracted(domain: str) -> Catalog:
 def _declared() -> Iterator[str]:
     """Yield texts of other packages that the panels translate: labels and help of settings, and notes."""
     yield from (EXACT, BY_WORDS, TOO_MANY)
+    yield from (rule.label for rule in RULES.values())
+    yield from SEVERITIES
     shown = [Display.param[name] for name in Display.param if name != "name"]
     for parameter in (*shown, Selection.param["align"], Selection.param["smooth"]):
         yield from filter(None, (parameter.label, parameter.doc))

@@ -1,8 +1,7 @@
 """The board's address: each key of its query string, and the address of a run, step, sample or filter.
 
 The board reads and writes it for its selection (`rlpanel.panels.session.context.Selection`); commands,
-agents and alerts write it for people. It imports the standard library alone, so that a command writes a link
-at once.
+agents and alerts write it for people. It imports no third party, so that a command writes a link at once.
 
 Keys are read one by one: a value that cannot be read is ignored and reported, the others are applied. The
 name of a run is always text, even if it looks like a number.
@@ -10,10 +9,24 @@ name of a run is always text, even if it looks like a number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import parse_qsl, urlencode
+
+from rlpanel.url_values import (
+    ANY_TEXT,
+    FLAG,
+    INTEGER,
+    NAMES,
+    PAIRS,
+    TEXT,
+    ValueForm,
+    between,
+    one_of,
+    run_names,
+    some_of,
+)
 
 #: Port and address of a board that was started without options.
 USUAL_PORT = 5006
@@ -47,79 +60,23 @@ SCALES = ("run", "step", "sample")
 BANDS = ("auto", "se", "iqr", "std", "range", "density", "ridge", "none")
 #: Questions of the page *Explain*; what a question needs besides stands behind a colon.
 QUESTIONS = ("shares", "contrast", "repeats", "scatter")
-_TRUE, _FALSE = {"1", "true", "dark"}, {"0", "false", "light"}
-#: Encodes the empty name in a list, and the empty text; a quoted name is never equal to it.
-_EMPTY = "%"
-
-
-def _flag(text: str) -> bool:
-    if text.lower() in _TRUE:
-        return True
-    if text.lower() in _FALSE:
-        return False
-    raise ValueError(text)
-
-
-def _one_of(*allowed: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(text)
-        return text
-
-    return read
-
-
-def _names(text: str) -> list[str]:
-    return ["" if name == _EMPTY else unquote(name) for name in text.split(",") if name]
-
-
-def _write_names(names: list[str]) -> str:
-    """Join names of columns with commas; commas and percent signs in a name are quoted."""
-    return ",".join(name.replace("%", "%25").replace(",", "%2C") or _EMPTY for name in names)
-
-
-def _runs(text: str) -> list[str]:
-    names = [unquote(name, errors="strict") for name in text.split(",") if name]
-    if len(names) > MAX_OVERLAY_RUNS:
-        raise ValueError(text)
-    return list(dict.fromkeys(names))
-
-
-def _write_runs(names: list[str]) -> str:
-    """Join names of runs with commas; special characters in a name are quoted."""
-    return ",".join(quote(name, safe="/ ", errors="replace") for name in names)
-
-
-def _between(kind: type[int] | type[float], low: float, high: float) -> Callable[[str], Any]:
-    def read(text: str) -> float:
-        value = kind(text)
-        if not low <= value <= high:
-            raise ValueError(text)
-        return value
-
-    return read
-
-
-def _pairs(text: str) -> dict[str, str]:
-    parted = [pair.partition(":") for pair in text.split(",") if pair]
-    if not all(colon for _, colon, _ in parted):
-        raise ValueError(text)
-    return {unquote(name): unquote(value) for name, _, value in parted}
-
-
-def _write_pairs(pairs: Mapping[str, str]) -> str:
-    """Join names and texts as ``name:text,name:text``; these three characters are quoted in both."""
-    each = (quote(part, safe="/ <>=", errors="replace") for pair in pairs.items() for part in pair)
-    return ",".join(f"{name}:{text}" for name, text in zip(each, each, strict=True))
+#: Chips of the table of runs: by their findings, and by their state.
+RUN_CHIPS = ("with", "without", "unchecked", "unread", "live", "quiet", "finished", "stopped")
+#: Choices of a ranked token's minimum count: means of few occurrences are noise.
+LEAST = (1, 3, 10, 30, 100, 300, 1000)
 
 
 def _page(text: str) -> str:
-    return "" if text == OVERVIEW else _one_of(*PAGES)(text)
+    return "" if text == OVERVIEW else one_of(*PAGES).read(text)
 
 
 def _question(text: str) -> str:
-    _one_of(*QUESTIONS)(text.partition(":")[0])
+    one_of(*QUESTIONS).read(text.partition(":")[0])
     return text
+
+
+def _least(text: str) -> int:
+    return LEAST[LEAST.index(int(text))]
 
 
 def steps_at(text: str) -> tuple[int, int]:
@@ -137,9 +94,7 @@ def steps_at(text: str) -> tuple[int, int]:
     return steps
 
 
-def _samples_at(text: str) -> str:
-    if text in (NEWEST, FIRST, BEST):
-        return text
+def _steps(text: str) -> str:
     first, last = steps_at(text)
     return str(first) if first == last else f"{first}..{last}"
 
@@ -154,76 +109,76 @@ class UrlKey:
         Name of the parameter of the selection or of the display settings.
     default : object
         Value that the address leaves out.
-    read : callable
-        Returns the value of a text, or raises `ValueError`.
-    write : callable
-        Returns the text of a value.
+    form : ValueForm
+        How the value is written.
+    page : str
+        Page that alone shows it; the addresses of all others leave it out. Empty: any.
     """
 
     parameter: str
     default: Any = ""
-    read: Callable[[str], Any] = str
-    write: Callable[[Any], str] = str
+    form: ValueForm = TEXT
+    page: str = ""
 
 
-def _write_flag(value: bool) -> str:
-    return "1" if value else "0"
-
-
-def _switch(parameter: str) -> UrlKey:
-    return UrlKey(parameter, False, _flag, _write_flag)
-
-
+_SAMPLES_AT = one_of(NEWEST, FIRST, BEST, also=_steps)
+#: Key → what it stands for, in the order of the address. A new one is a line here, a parameter of the
+#: selection or the display settings, and a step in the round trip of `tests/ui/test_address.py`.
 KEYS = {
     "run": UrlKey("run"),
     "split": UrlKey("split"),
-    "step": UrlKey("step", None, int),
+    "step": UrlKey("step", None, INTEGER),
     "sample": UrlKey("uid"),
-    "token": UrlKey("token", -1, int),
-    "turn": UrlKey("turn", None, _between(int, 0, 10**9)),
-    "page": UrlKey("page", "", _page),
-    "tab": UrlKey("tab", "", _one_of(*TABS)),
-    "mode": UrlKey("mode", "text", _one_of(*MODES)),
+    "token": UrlKey("token", -1, INTEGER),
+    "turn": UrlKey("turn", None, between(int, 0, 10**9)),
+    "page": UrlKey("page", "", ValueForm(_page)),
+    "tab": UrlKey("tab", "", one_of(*TABS)),
+    "mode": UrlKey("mode", "text", one_of(*MODES)),
     "metric": UrlKey("metric", "log_ratio"),
-    "scale": UrlKey("scale", "run", _one_of(*SCALES)),
-    "explain": UrlKey("explain", "", _question),
-    "band": UrlKey("band", "", _one_of(*BANDS)),
-    "curves": UrlKey("curves", [], _names, _write_names),
-    "log": UrlKey("log_curves", [], _names, _write_names),
+    "scale": UrlKey("scale", "run", one_of(*SCALES)),
+    "diff": UrlKey("diff"),
+    "explain": UrlKey("explain", "", ValueForm(_question)),
+    "rank": UrlKey("ranked_by"),
+    "least": UrlKey("ranked_least", 3, ValueForm(_least)),
+    "band": UrlKey("band", "", one_of(*BANDS)),
+    "curves": UrlKey("curves", [], NAMES),
+    "log": UrlKey("log_curves", [], NAMES),
     "search": UrlKey("search"),
     "filter": UrlKey("filter"),
-    "columns": UrlKey("columns", {}, _pairs, _write_pairs),
-    "scope": UrlKey("scope", "step", _one_of("step", "run")),
+    "columns": UrlKey("columns", {}, PAIRS),
+    "scope": UrlKey("scope", "step", one_of("step", "run")),
     "sort": UrlKey("sort"),
-    "over": UrlKey("overlay_runs", [], _runs, _write_runs),
-    "beside": UrlKey("overlay_splits", [], _runs, _write_runs),
-    "align": UrlKey("align", STEP, _one_of(STEP, SAMPLES, TIME)),
-    "smooth": UrlKey("smooth", 0.0, _between(float, 0, MAX_SMOOTHING), "{:g}".format),
+    "over": UrlKey("overlay_runs", [], run_names(MAX_OVERLAY_RUNS)),
+    "beside": UrlKey("overlay_splits", [], run_names(MAX_OVERLAY_RUNS)),
+    "align": UrlKey("align", STEP, one_of(STEP, SAMPLES, TIME)),
+    "smooth": UrlKey("smooth", 0.0, between(float, 0, MAX_SMOOTHING)),
     "against": UrlKey("compared_run"),
-    "here_at": UrlKey("samples_here", NEWEST, _samples_at),
-    "there_at": UrlKey("samples_there", NEWEST, _samples_at),
+    "here_at": UrlKey("samples_here", NEWEST, _SAMPLES_AT),
+    "there_at": UrlKey("samples_there", NEWEST, _SAMPLES_AT),
     "finding": UrlKey("finding"),
+    # The table of runs.
+    "runs": UrlKey("runs_filter", page=RUNS_PAGE),
+    "runs_by": UrlKey("runs_sort", page=RUNS_PAGE),
+    "runs_only": UrlKey("runs_chips", [], some_of(*RUN_CHIPS), page=RUNS_PAGE),
+    "folders": UrlKey("runs_folders", True, FLAG, page=RUNS_PAGE),
     # The display settings: what a reader of the link must see alike.
-    "log_values": _switch("log_values"),
-    "variance_scale": UrlKey("variance_scale", 1.0, _between(float, 0.1, 1), "{:g}".format),
-    "zero_shift": _switch("zero_shift"),
-    "kl": UrlKey("kl_estimator", "kl_k3", _one_of("kl_k3", "kl_k2", "log_ratio", "kl_rllb")),
-    "per_sequence": _switch("per_sequence"),
-    "fold_templates": UrlKey("fold_templates", True, _flag, _write_flag),
-    "pad_token": UrlKey(
-        "pad_token", "<|pad|>", lambda text: "" if text == _EMPTY else text, lambda text: text or _EMPTY
-    ),
+    "variance_scale": UrlKey("variance_scale", 1.0, between(float, 0.1, 1)),
+    "zero_shift": UrlKey("zero_shift", False, FLAG),
+    "kl": UrlKey("kl_estimator", "kl_k3", one_of("kl_k3", "kl_k2", "log_ratio", "kl_rllb")),
+    "per_sequence": UrlKey("per_sequence", False, FLAG),
+    "fold_templates": UrlKey("fold_templates", True, FLAG),
+    "pad_token": UrlKey("pad_token", "<|pad|>", ANY_TEXT),
     "system_end": UrlKey("system_end"),
-    "max_samples": UrlKey("max_samples", 2048, _between(int, 8, 20_000)),
-    "older_attempts": _switch("older_attempts"),
-    "count_by": UrlKey("count_rewards", "episodes", _one_of("episodes", "rows")),
-    "fold_episodes": _switch("fold_episodes"),
+    "max_samples": UrlKey("max_samples", 2048, between(int, 8, 20_000)),
+    "older_attempts": UrlKey("older_attempts", False, FLAG),
+    "count_by": UrlKey("count_rewards", "episodes", one_of("episodes", "rows")),
+    "fold_episodes": UrlKey("fold_episodes", False, FLAG),
     "answer": UrlKey(
-        "answer_rule", "auto", _one_of("auto", "boxed", "tag", "hash", "choice", "number", "line")
+        "answer_rule", "auto", one_of("auto", "boxed", "tag", "hash", "choice", "number", "line")
     ),
-    "stuck_steps": UrlKey("stuck_steps", 3, _between(int, 1, 10_000)),
+    "stuck_steps": UrlKey("stuck_steps", 3, between(int, 1, 10_000)),
     # Read from old links, never written: the theme is the reader's own.
-    "theme": UrlKey("dark", DARK_DEFAULT, _flag),
+    "theme": UrlKey("dark", DARK_DEFAULT, FLAG),
 }
 
 
@@ -260,7 +215,7 @@ def read_query(query: str) -> tuple[dict[str, Any], list[LinkProblem]]:
         if key is None:
             continue
         try:
-            values[key.parameter] = key.read(text)
+            values[key.parameter] = key.form.read(text)
         except ValueError:
             problems.append(LinkProblem(name, text[:40]))
     if "step" in values or "uid" in values:
@@ -282,9 +237,9 @@ def write_query(values: Mapping[str, Any]) -> str:
     unnamed = ("dark", *(("step", "uid", "token", "turn") if values.get("follow", True) else ()))
     pairs = []
     for name, key in KEYS.items():
-        value = values.get(key.parameter, key.default)
-        if value is not None and value != key.default and key.parameter not in unnamed:
-            pairs.append((name, key.write(value)))
+        value, applies = values.get(key.parameter, key.default), key.page in ("", values.get("page"))
+        if value is not None and value != key.default and key.parameter not in unnamed and applies:
+            pairs.append((name, key.form.write(value)))
     if values.get("compared_run") and not values.get("page"):
         pairs.append(("page", OVERVIEW))
     return f"?{urlencode(pairs, errors='replace')}" if pairs else ""

@@ -1,4 +1,4 @@
-"""Made-up runs that go wrong at a known step: a shifted ground truth, an engine that drifts, a bad tool."""
+"""Made-up runs that go wrong at a known step: truth, engine, reward or tool."""
 
 from __future__ import annotations
 
@@ -77,6 +77,27 @@ def write_engine_drift(folder: Path) -> Path:
                         ],
                     }
                 )
+    return _write(folder, rows)
+
+
+def write_hacked_reward(folder: Path) -> Path:
+    """Write sums of which half are right; from `TURN` on most responses are empty, with full reward."""
+    rows = []
+    for step in range(1, STEPS + 1):
+        for index in range(16):
+            chance = random.Random(f"{step}-{index}")
+            first, second = random.Random(f"{step}-{index // 8}").choices(range(100, 500), k=2)
+            is_empty = step >= TURN and chance.random() < 0.7
+            is_right = chance.random() < 0.5
+            rows.append(
+                {
+                    "step": step,
+                    "prompt": f"What is {first} + {second}?",
+                    "response": "" if is_empty else f"I add them. It is {first + second + (not is_right)}.",
+                    "group": str(index // 8),
+                    "reward": float(is_empty or is_right),
+                }
+            )
     return _write(folder, rows)
 
 

@@ -360,9 +360,13 @@ def _few_sentence(change: StepChange, few: ChangePart, label: str) -> str:
     )
 
 
+#: Share from which on a part is more than the whole change, and not just by rounding.
+_WHOLE = 1.005
+
+
 def _carried(part: ChangePart, change: StepChange) -> str:
     """Return a part's share of the change; above 1, where other parts lower it again, as amounts."""
-    if part.share <= 1:
+    if part.share < _WHOLE:
         return f"{part.share:.0%} of the change"
     added, left = (number(value, sign=True) for value in (part.contribution, change.change))
     return f"more than the whole change ({added}, which others take back to {left})"

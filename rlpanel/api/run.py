@@ -370,23 +370,50 @@ class Run:
         """
         return self.snapshot.scalars.frame()
 
-    def samples(self, step: int | None = None, *, text: bool = False, older: bool = False) -> pd.DataFrame:
+    def samples(
+        self,
+        step: int | None = None,
+        *,
+        filter: str = "",
+        search: str = "",
+        sort: str = "",
+        text: bool = False,
+        older: bool = False,
+    ) -> pd.DataFrame:
         """Return one row per sample: ``uid``, ``step``, ``rank``, ``group``, ``reward``, ``kl_k3_mean``, ...
 
         Parameters
         ----------
         step : int, optional
             Only this step; all by default.
+        filter, search : str
+            Only samples that pass, as on the board: ``filter="reward < 0"``; see docs/find.md.
+        sort : str
+            Number column, with ``-`` in front for descending order; by default the order of arrival.
         text : bool
             Add the texts (``prompt``, ``response``, ...), which are read from the files, and how repetitive
             the responses are (``zlib_ratio``, ``distinct_4``).
         older : bool
             Add the samples of older attempts, which a restart of the job replaced, and the column ``older``
             that marks them.
+
+        Raises
+        ------
+        FilterError
+            If filter, search or sort order are not valid.
         """
         from rlpanel.queries.samples import samples
 
-        table = samples(self.data, step=step, text=text, older=older, every=True)
+        table = samples(
+            self.data,
+            filter=filter,
+            search=search,
+            step=step,
+            sort=sort,
+            text=text,
+            older=older,
+            every=True,
+        )
         return table.without("tag", "note", "cut").frame()
 
     def sql(

@@ -26,8 +26,6 @@ Recording = Literal["grpo_couplets", "ppo_couplets", "grpo_calculator"]
 
 #: Steps that are written before the page opens, so that the first plot shows a curve and not a point.
 FIRST_STEPS = 8
-#: Age of the finished runs' newest lines in seconds: a run whose files are new would count as live.
-FINISHED_AGO = 4 * 3600.0
 ROLLOUTS = "rollout_data_rank_0.jsonl"
 SCALARS = "scalars.jsonl"
 
@@ -79,13 +77,12 @@ class Demo:
             daemon=True,
         )
         self._finalizer = weakref.finalize(self, _stop_and_remove, self._stop, self._thread, self.root)
-        finished = time.time() - FINISHED_AGO
-        for run in (
-            write_recording("ppo_couplets", self.root / "couplets-ppo"),
-            write_recording("grpo_calculator", self.root / "calculator-grpo"),
-        ):
-            for path in run.iterdir():
-                os.utime(path, (finished, finished))
+        finished: list[tuple[Recording, str]] = [
+            ("ppo_couplets", "couplets-ppo"),
+            ("grpo_calculator", "calculator-grpo"),
+        ]
+        for hours, (name, run) in zip((3, 2), finished, strict=True):
+            _age(write_recording(name, self.root / run), hours * 3600)
         growing.mkdir()
         with SafeFolder.open(growing) as folder:
             for step in steps[:FIRST_STEPS]:
@@ -107,6 +104,13 @@ class Demo:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _age(folder: Path, seconds: float) -> None:
+    """Date the files of a folder back, so that a run that grows no more is not called live."""
+    then = time.time() - seconds
+    for file in folder.iterdir():
+        os.utime(file, (then, then))
 
 
 def _by_step(content: dict[str, bytes]) -> list[dict[str, list[bytes]]]:

@@ -11,7 +11,9 @@ import os
 import signal
 import socket
 import sys
+import threading
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -38,7 +40,7 @@ from rlpanel.cli.shared_options import (
     Tokenizer,
     Watch,
 )
-from rlpanel.cli.terminal_messages import say
+from rlpanel.cli.terminal_messages import printable, say
 from rlpanel.errors import RunNotFound, SettingError
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from rlpanel.sources.files.file_access import AnyPath
 
 
+#: Seconds that the search for runs may delay the start of the server.
+FOUND_WAIT = 0.5
 _CANNOT_LISTEN = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
 
 
@@ -92,6 +96,36 @@ def warn_without_runs(root: AnyPath, command: str = "serve") -> None:
             say(line, typer.colors.YELLOW)
 
 
+def tell_found(root: AnyPath) -> threading.Thread:
+    """Print how many runs a folder holds, at once or when the search ends; return the thread that searches.
+
+    A large or remote folder takes long, which must not delay the board.
+    """
+    from rlpanel.number_text import size_text
+    from rlpanel.sources.discovery.directory import Directory
+    from rlpanel.sources.files.file_access import RemotePath
+
+    place = printable(str(root if isinstance(root, RemotePath) else root.resolve()))
+
+    def search() -> None:
+        try:
+            runs = Directory(root).runs()
+        except OSError as error:
+            typer.echo(f"rlpanel: {place} cannot be searched: {error.strerror}")
+            return
+        files, size = sum(run.files for run in runs), size_text(sum(run.bytes for run in runs))
+        many = f"{len(runs):,} run{'' if len(runs) == 1 else 's'}"
+        what = f"{many}, {files:,} file{'' if files == 1 else 's'}, {size}" if runs else "no runs yet"
+        typer.echo(f"rlpanel: {what} in {place}")
+
+    searching = threading.Thread(target=search, name="rlpanel-found", daemon=True)
+    searching.start()
+    searching.join(FOUND_WAIT)
+    if searching.is_alive():
+        typer.echo(f"rlpanel: looking for runs in {place}")
+    return searching
+
+
 def serve_board(root: AnyPath | None, at: Access, token: str | None = None, *, alerts: bool = False) -> None:
     """Serve the board until SIGINT or SIGTERM, with a random token by default if others can connect.
 
@@ -119,20 +153,25 @@ def serve_board(root: AnyPath | None, at: Access, token: str | None = None, *, a
         sys.stdout.reconfigure(line_buffering=True)
     if at.read_only:
         set_environment({"CACHE": "0"})
+    if root is not None:
+        tell_found(root)
     if token:
         # A token that was given stays where it was: the output may be kept, as in the journal of a service.
         urls, of = (at.login_urls, "the given token") if is_given else (at.printed_urls, "its token")
         say(f"rlpanel: open the board with {of}: {' or '.join(urls)}", typer.colors.GREEN)
-    elif not is_loopback(host):
+    else:
+        typer.echo(f"rlpanel: starting the board at {' or '.join(at.printed_urls)}")
+    if not token and not is_loopback(host):
         say(
             f"rlpanel: WARNING: {host} is not a loopback address and the board requires no token: whoever "
             "reaches this port can read every prompt and response. An ssh tunnel (ssh -L) is safer.",
             typer.colors.RED,
         )
+    ready = f"rlpanel: ready at {at.url}/ (Ctrl-C stops it)"
     from rlpanel.app.server.server import serve  # imports Panel, which takes two seconds
 
     try:
-        serve(root, at, alerts=alerts)
+        serve(root, at, alerts=alerts, on_ready=partial(typer.echo, ready))
     except OSError as error:
         if isinstance(error, socket.gaierror) or error.errno in _CANNOT_LISTEN:
             raise SettingError(
@@ -154,7 +193,7 @@ def demo(
     max_pages: MaxPages = 0,
     embed_in: EmbedIn = None,
 ) -> None:
-    """Open the board on two recorded runs: a finished one, and one that grows like a live training run.
+    """Open the board on three recorded runs: two finished ones, and one that grows like a live training.
 
     A browser is opened if there is a screen; --no-show prevents it.
     """

@@ -50,7 +50,8 @@ class RunPlots:
         column : str
             A number column of the samples, a step metric (``pass_at_1``) or a statistic (``reward:std``).
         band : str
-            ``iqr`` (25–75% of the values), ``std`` (within the step's values), ``range`` or ``none``.
+            ``iqr`` (25–75% of the values), ``std`` (within the step's values), ``se`` (± 2 standard errors of
+            the mean), ``range`` or ``none``.
         dark : bool, optional
         **options
             Options of the frame, and of the line.

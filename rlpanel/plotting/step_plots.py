@@ -26,7 +26,12 @@ from rlpanel.store.snapshot.run_view import step_name
 from rlpanel.store.snapshot.value_density import Density, density
 
 #: Name of each band in the title.
-BANDS = {"iqr": "mean and quartiles (25–75%)", "std": "mean ± standard deviation", "range": "mean and range"}
+BANDS = {
+    "iqr": "mean and quartiles (25–75%)",
+    "std": "mean ± standard deviation",
+    "se": "mean ± 2 standard errors",
+    "range": "mean and range",
+}
 
 
 def step_curve(
@@ -83,8 +88,8 @@ def _points_of(samples: pd.DataFrame, column: str, whole: Points, band: str) -> 
     point = np.searchsorted(whole["x"], step[finite], side="right") - 1
     grouped = pd.Series(values[finite]).groupby(point)
     mean, low, high = grouped.mean(), grouped.min(), grouped.max()
-    if band == "std":
-        spread = grouped.std()
+    if band in ("std", "se"):
+        spread = grouped.std() if band == "std" else 2 * grouped.sem()
         low, high = np.maximum(mean - spread, low), np.minimum(mean + spread, high)
     elif band == "iqr":
         low, high = grouped.quantile(0.25), grouped.quantile(0.75)

@@ -254,7 +254,8 @@ def choose_rule(texts: Iterable[tuple[str, str]]) -> ChosenRule | None:
     """Return the rule whose answers equal the ground truths most often; None without ground truths.
 
     Of rules that do so nearly as often, the first of `RULES` is chosen: the last number of a text without a
-    box may be right by chance. If none ever does, the rule with most answers that can be compared is chosen.
+    box may be right by chance. If none ever does, the rule with most answers that can be compared is chosen;
+    not the last line, which every text has, nor the last number unless most ground truths are numbers.
 
     Parameters
     ----------
@@ -273,5 +274,9 @@ def choose_rule(texts: Iterable[tuple[str, str]]) -> ChosenRule | None:
     if most:
         best = next(key for key in RULES if equal[key] >= _NEARLY * most)
     else:
-        best = max(RULES, key=lambda key: found[key].count(DIFFERENT))
+        numbers = sum(_quantity(_plain(truth)) is not None for _, truth in pairs)
+        without = {"line"} if 2 * numbers > len(pairs) else {"line", "number"}
+        best = max((key for key in RULES if key not in without), key=lambda key: found[key].count(DIFFERENT))
+        if not found[best].count(DIFFERENT):
+            return None
     return ChosenRule(RULES[best], equal, len(pairs))

@@ -27,6 +27,7 @@ from rlpanel.findings.engine.rule import RULES, Rule, RuleContext
 from tests.factories import append, line, sample, write_run
 from tests.integration.cli.command_line import Done, run_in
 from tests.integration.forked import Forked, run_module, start_module
+from tests.integration.server_process import ServerProcess
 from tests.waiting import wait_until
 
 COMMAND = [sys.executable, "-c", "from rlpanel.cli import main; main()"]
@@ -517,3 +518,16 @@ def test_a_demo_that_is_ended_before_it_serves_leaves_nothing(tmp_path: Path, fr
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_served_folder_is_described_before_the_board_is_ready(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_truncated_run(tmp_path / "runs" / name)
+    with ServerProcess(tmp_path / "runs") as server:
+        address = f"http://127.0.0.1:{server.port}/"
+        wait_until(lambda: any("Ctrl-C" in line for line in server.output), message="the address")
+        said = list(server.output)
+    found, starting, ready = said
+    assert re.fullmatch(r"rlpanel: 2 runs, 2 files, [\d.]+ kB in .*/runs", found)
+    assert starting == f"rlpanel: starting the board at {address}"
+    assert ready == f"rlpanel: ready at {address} (Ctrl-C stops it)"

@@ -19,6 +19,8 @@ from tests.conftest import VIEWPORT, watch_for_trouble
 from tests.ui.board import BoardPage, Served, ServerLog
 from tests.ui.token_page import TokenPage, TokenTab
 
+#: Closes the hint of the first visit.
+NO_HINT = 'try { localStorage.setItem("rlpanel-visited", "1") } catch {}'
 OpenBoard = Callable[..., BoardPage]
 OpenTokens = Callable[..., TokenPage]
 
@@ -81,6 +83,7 @@ def served(root: Path, server_log: ServerLog) -> Iterator[Served]:
 def profile(browser: Browser) -> Iterator[Profile]:
     """The module's browser profile: later pages find scripts and styles in its cache."""
     context = browser.new_context(viewport=VIEWPORT, color_scheme="dark", locale="en-US")
+    context.add_init_script(NO_HINT)
     yield Profile(context, watch_for_trouble(context))
     context.close()
 

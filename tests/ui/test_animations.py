@@ -18,6 +18,7 @@ from tests.conftest import watch_for_trouble
 from tests.factories import append
 from tests.ui.animation import SCALE, VIEW, Animation
 from tests.ui.board import BoardPage, Served, ServerLog
+from tests.ui.conftest import NO_HINT
 
 pytestmark = pytest.mark.slow
 
@@ -35,6 +36,7 @@ def wide_board(browser: Browser, served: Served, server_log: ServerLog) -> Itera
     context = browser.new_context(
         viewport=VIEW, device_scale_factor=SCALE, color_scheme="dark", reduced_motion="reduce", locale="en-US"
     )
+    context.add_init_script(NO_HINT)
     trouble = watch_for_trouble(context)
     yield BoardPage(context.new_page(), served.url)
     context.close()
@@ -110,3 +112,29 @@ def test_a_finding_leads_to_a_token(wide_board: BoardPage, root: Path, tmp_path:
     expect(board.page.locator(".rl-pin .rl-tip-head")).to_contain_text("#")
     animation.take(3000)
     assert saved(animation, "finding.gif", tmp_path) == len(animation.frames)
+
+
+def test_the_cause_of_a_collapse_is_found_in_three_clicks(
+    wide_board: BoardPage, root: Path, tmp_path: Path
+) -> None:
+    """The first picture of the README: the finding, the conversation, and a sample with the same error."""
+    if not (root / "calculator-grpo").exists():
+        write_recording("grpo_calculator", root / "calculator-grpo")
+    board = wide_board.open(run="calculator-grpo", step=40, theme="dark").settled(40)
+    animation = Animation(board.page)
+    current = board.page.locator(".rl-current-findings .sentence")
+    expect(current).to_contain_text("rollouts that call add have an error")
+    animation.take(2500)
+    current.click()
+    expect(board.page.locator(".rl-opened-finding")).to_contain_text("A tool fails")
+    board.settled()
+    animation.take(2000)
+    board.page.get_by_role("tab", name="Conversation", exact=True).click()
+    failed = board.page.locator(".rl-conversation .answer.wrong").first
+    expect(failed).to_contain_text("calculator unavailable")
+    animation.take(3000)
+    board.rows.nth(2).locator(".tabulator-cell").first.click()
+    expect(failed).to_contain_text("calculator unavailable")
+    board.settled()
+    animation.take(3000)
+    assert saved(animation, "cause.gif", tmp_path) == 4

@@ -258,8 +258,8 @@ def test_a_run_with_a_reference_shows_both_and_the_gap(
     last = frame[frame.step == 2]
     gap = np.sort(last.reward - last.ref_reward)
     gaps = board.bars("rl-gap")
-    np.testing.assert_allclose(gaps["good"]["top"], np.maximum(gap, 0), rtol=1e-5)
-    np.testing.assert_allclose(gaps["bad"]["bottom"], np.minimum(gap, 0), rtol=1e-5)
+    np.testing.assert_allclose(gaps["policy"]["top"], np.maximum(gap, 0), rtol=1e-5)
+    np.testing.assert_allclose(gaps["reference"]["bottom"], np.minimum(gap, 0), rtol=1e-5)
     won, lost = f"{np.mean(gap > 0):.0%}", f"{np.mean(gap < 0):.0%}"
     expect(board.page.locator(".rl-gap")).to_contain_text(f"sorted, {won} win, {lost} lose")
     both = board.bars("rl-distribution")

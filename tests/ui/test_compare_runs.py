@@ -169,8 +169,8 @@ def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
     expect(pairs.locator(cells_of("prompt"))).to_have_text(["c", "b", "a"])
     expect(pairs.locator(cells_of("difference"))).to_have_text(["−0.5", "0", "0.5"])
     layers = board.bars("rl-difference")
-    bars = {name: layers[name]["top"].tolist() for name in ("bad", "muted", "good")}
-    assert bars == {"bad": [1, 0, 0], "muted": [0, 1, 0], "good": [0, 1, 1]}
+    bars = {name: layers[name]["top"].tolist() for name in ("reference", "muted", "policy")}
+    assert bars == {"reference": [1, 0, 0], "muted": [0, 1, 0], "policy": [0, 1, 1]}
     pairs.nth(2).locator(cells_of("prompt")).click()
     pair = board.page.locator(".rl-run-pair")
     expect(pair.locator(".sides ins")).to_have_text(["the cat sat"])
@@ -203,7 +203,7 @@ def test_shared_reward_functions_and_the_other_half_of_the_prompts(board: BoardP
     said = words.locator(".basis").last.inner_text()
     chosen, compared = re.findall(r"on (\d+) prompts; compared on the other (\d+)", said)[0]
     assert int(chosen) + int(compared) == 16
-    assert sum(board.bars("rl-difference")["good"]["top"]) == int(compared)
+    assert sum(board.bars("rl-difference")["policy"]["top"]) == int(compared)
 
 
 def heads(board: BoardPage) -> list[float]:

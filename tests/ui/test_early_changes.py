@@ -45,7 +45,7 @@ def test_rows_and_sort_that_come_before_the_table_are_shown(board: BoardPage) ->
       const {{ data, data: {{ shape, rows }} }} = view.model
       const {{ cells, keys }} = JSON.parse(rows)
       const at = shape.columns.findIndex((column) => column.name === "prompt")
-      cells[at] = cells[at].map((_, row) => `prompt ${{row}}`)
+      cells[at] = keys.map((_, row) => `prompt ${{row}}`)
       data.setv({{ rows: JSON.stringify({{ cells, keys }}), pages: 7 }}, {{ sync: false }})
       data.setv({{ order: [["reward", false]] }}, {{ sync: false }})
     }}""")

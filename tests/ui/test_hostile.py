@@ -193,6 +193,7 @@ def look_at_tokens(board: BoardPage) -> None:
 
 def look_at_pairs(board: BoardPage) -> None:
     """The pair with the line's further keys, and every side of the comparison."""
+    board.tab("Samples")
     board.tab("Text")
     board.pair.locator("details.extra summary").click()
     expect(board.pair.locator("details.extra")).to_contain_text(f"z{NAMED}")
@@ -233,8 +234,11 @@ def test_nothing_that_a_link_says_is_run(open_board: OpenBoard) -> None:
         expect(board.notice.first).to_contain_text(f"{key}=<img class=evil")
     board.settled()
     nothing_ran(board.page)
-    board.go(run="plain", step=1, sample=link, search=link)
+    board.go(run="plain", step=1, search=link)
     expect(board.count).to_contain_text("0 of 1 match")
+    expect(board.page.locator(".rl-query")).to_contain_text("<img class=evil")
+    nothing_ran(board.page)
+    board.go(run="plain", step=1, sample=link)
     expect(board.sample_head).to_contain_text("<img class=evil")
     nothing_ran(board.page)
     board.go(run="plain", step=1, sort=link)

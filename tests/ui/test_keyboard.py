@@ -94,7 +94,7 @@ def test_a_menu_moves_by_arrows_and_returns_the_focus(board: BoardPage, name: st
 def test_escape_closes_help_and_findings(board: BoardPage) -> None:
     board.settled()
     for summary, content in (
-        (board.page.locator(".rl-help summary"), board.page.locator(".rl-help table")),
+        (board.page.locator(".rl-guide > summary"), board.page.locator(".rl-guide > .panel")),
         (board.page.locator(".rl-finding-list > summary"), board.page.locator(".rl-finding-list > .list")),
     ):
         summary.focus()

@@ -55,8 +55,8 @@ def test_the_trainers_log_is_drawn_and_lies_over_what_it_equals(board: BoardPage
         np.testing.assert_array_equal(shown["x"], wanted.index)
         np.testing.assert_allclose(shown["y"], wanted)
     board.head_says("loss/policy_avg", number(logged(root / PPO, "loss/policy_avg")[9]))
-    same = board.curve("Log-ratio").locator(".log")
-    expect(same.locator("span:visible")).to_have_text("matches trainer log")
+    same = board.curve("Log-ratio").locator(".log:visible")
+    expect(same).to_have_text("matches trainer log")
     assert "objective/kl. Both are equal at 60 points." in (same.get_attribute("title") or "")
 
 

@@ -100,7 +100,7 @@ def test_a_picture_holds_names_of_a_log_as_text(board: BoardPage) -> None:
 
 
 def test_a_plot_within_a_card_has_a_menu_of_its_own(board: BoardPage, root: Path) -> None:
-    board.go(run=HOSTILE, step=1, against=PPO).settled(1)
+    board.go(run=HOSTILE, step=1, against=PPO, page="samples").settled(1)
     board.tab("History")
     reward, length = (board.page.locator(".rl-over-time .rl-plot").nth(at) for at in range(2))
     for plot, title in ((reward, "Reward"), (length, "Length")):
@@ -108,7 +108,7 @@ def test_a_plot_within_a_card_has_a_menu_of_its_own(board: BoardPage, root: Path
         assert texts(svg)[0] == f"{title} of one prompt over steps"
         assert "<img class=evil" in " ".join(texts(svg))
     nothing_ran(board.page)
-    board.go(run=PPO, step=60).settled(60)
+    board.go(run=PPO, step=60, tab="prompt").settled(60)
     raw = raw_frame(root / PPO)
     [prompt] = raw.prompt[raw.uid == board.uid()]
     raw = raw[raw.prompt == prompt]

@@ -52,6 +52,7 @@ class Trajectory:
 
 @pytest.fixture
 def repair(board: BoardPage) -> Trajectory:
+    board.go(run="broken", tab="conversation").settled(1)  # so that each test begins at the beginning
     board.go(run="repair", tab="conversation").settled(1)
     found = Trajectory(board)
     expect(found.stop("error")).to_have_text("error 7")
@@ -163,11 +164,15 @@ def test_the_reader_finds_words_in_this_conversation(repair: Trajectory) -> None
     expect(repair.root.locator("mark")).to_have_count(0)
 
 
-def test_long_results_are_folded_and_calls_are_one_line(repair: Trajectory) -> None:
+def test_long_results_are_folded_and_calls_are_one_line(board: BoardPage) -> None:
+    board.open(run="repair", tab="conversation").settled(1)  # a search unfolds what it finds
+    repair = Trajectory(board)
+    expect(repair.stop("error")).to_have_text("error 7")
     repair.board.press("e")
     turn = repair.turn(24)
     expect(turn.locator(".asked")).to_have_text(f'search(query="{LOOKED_FOR}")')
-    assert turn.locator(".answer .code").inner_text().count("\n") == 7
+    code = turn.locator(".answer .code")
+    repair.board.until(lambda: code.inner_text().count("\n") == 7, "eight lines are shown")
     turn.get_by_role("button", name="▸ 33 more lines").click()
     expect(turn.locator(".answer .code")).to_contain_text("shard 39 of 40")
     turn.get_by_role("button", name="▾ fewer lines").click()

@@ -52,10 +52,12 @@ _CUT_NUMBERS = """(row) => {
   }).map((cell) => cell.textContent)
 }"""
 _TOPS = "(nodes) => nodes.map((node) => node.getBoundingClientRect().top)"
-#: The parts of each curve's subtitle that are in view: those on the first line.
-_SHOWN_PARTS = """(nodes) => nodes.map((node) => [...node.querySelectorAll("span")]
-  .filter((part) => part.offsetTop < node.offsetTop + node.clientHeight)
-  .map((part) => part.textContent).join("").trimEnd())"""
+#: Units and values of curves that do not stand whole within their card.
+_CUT_HEADS = """(cards) => cards.flatMap((card) =>
+  [...card.querySelectorAll(".head .unit.fixed, .head .number")].filter((part) => {
+    const box = part.getBoundingClientRect(), around = card.getBoundingClientRect()
+    return box.width === 0 || box.right > around.right || part.scrollWidth > part.clientWidth + 1
+  }).map((part) => part.textContent))"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -205,13 +207,13 @@ def test_no_curve_stands_alone_in_its_line(board: BoardPage, run: str, width: in
 
 
 @pytest.mark.parametrize("width", [800, 1024, 1440])
-def test_the_head_of_a_curve_does_not_end_in_a_comma(board: BoardPage, width: int) -> None:
+def test_unit_and_value_of_a_curve_are_whole(board: BoardPage, width: int) -> None:
     resize(board, width, 900)
     board.go(run="grpo").settled(60)
-    parts = board.page.locator(".rl-curve .parts")
-    expect(parts).to_have_count(4)
-    ending = [shown for shown in parts.evaluate_all(_SHOWN_PARTS) if shown.endswith(",")]
-    assert ending == []
+    cards = board.page.locator(".rl-curve")
+    expect(cards.locator(".head .number")).to_have_count(4)
+    expect(cards.locator(".head .unit.fixed")).not_to_have_count(0)
+    board.until(lambda: cards.evaluate_all(_CUT_HEADS) == [], "units and values are whole")
 
 
 def test_the_controls_are_at_the_right_end_without_a_run(open_board: OpenBoard, tmp_path: Path) -> None:

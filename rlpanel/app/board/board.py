@@ -43,7 +43,7 @@ _DEFAULTS = {
 #: Parameters that Back and Forward leave as they are if the URL does not contain them.
 _KEPT = ("run", "metric", "dark")
 #: Parameters that read logs or open runs, and those that belong to them.
-_COSTLY = ("page", "search", "filter", "columns", "sort", "overlay_runs", "compared_run")
+_COSTLY = ("page", "search", "filter", "columns", "sort", "overlay_runs", "compared_run", "runs_filter")
 _COMPANIONS = ("scope", "samples_here", "samples_there")
 
 

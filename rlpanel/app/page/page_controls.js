@@ -1,21 +1,61 @@
-// Theme switch and keyboard help. Once the board is drawn, it removes the static first view.
+// Theme switch and help. Once the board is drawn, it removes the static first view.
 
 const COOKIE = "rlpanel-theme"
 
-function help(keys) {
-  const details = element("details", "rl-help")
-  const summary = element("summary", "pill", "?")
-  summary.title = t("Keyboard shortcuts")
-  summary.setAttribute("aria-label", t("Keyboard shortcuts"))
-  const table = element("table")
-  for (const [key, text] of Object.entries(keys)) {
-    const row = element("tr")
-    row.append(element("td", "", key), element("td", "", text))
-    table.append(row)
+/** Key of the browser's storage: the hint of the first visit was closed, or the help was opened. */
+const VISITED = "rlpanel-visited"
+
+function visited(set) {
+  try {
+    if (set) localStorage.setItem(VISITED, "1")
+    return localStorage.getItem(VISITED) !== null
+  } catch {
+    return true // without storage the hint would come back at each visit
   }
-  details.append(summary, table)
+}
+
+/** Help in place: what the parts of the page show, words, shortcuts, and pages of the documentation. */
+function help(model) {
+  const details = element("details", "rl-help rl-guide")
+  const summary = element("summary", "pill", "?")
+  summary.title = t("What am I seeing? Words and keyboard shortcuts")
+  summary.setAttribute("aria-label", summary.title)
+  const panel = element("div", "panel")
+  const table = (title, rows, open) => {
+    const part = element("details", "part")
+    part.open = open
+    const list = element("table")
+    for (const [name, text] of Object.entries(rows)) {
+      const row = element("tr")
+      row.append(element("td", "", name), element("td", "", text))
+      list.append(row)
+    }
+    part.append(element("summary", "", title), list)
+    panel.append(part)
+  }
+  table(t("What am I seeing?"), model.parts, true)
+  table(t("Words"), model.words, false)
+  table(t("Keyboard shortcuts"), model.keys, true)
+  table(t("More in the documentation"), model.more, false)
+  details.append(summary, panel)
   closeOnEscape(details, summary)
-  return details
+  const box = element("div", "guide")
+  box.append(details)
+  if (model.owns_window && !visited(false)) box.append(firstVisit(model, details))
+  return box
+}
+
+/** The hint of the first visit; it goes for good when it is closed or the help is opened. */
+function firstVisit(model, details) {
+  const hint = element("div", "hint")
+  hint.setAttribute("role", "note")
+  const close = button("close", "×", t("Close the hint; it does not come back"), () => {
+    visited(true)
+    hint.remove()
+  })
+  hint.append(element("span", "", model.hint), close)
+  details.addEventListener("toggle", () => details.open && close.click())
+  return hint
 }
 
 /** Button that copies the address of what is shown, and says what it holds. */
@@ -122,6 +162,6 @@ export function render({ model, view }) {
   }
   model.on(["after_render", "whole"], remove)
   if (model.owns_window) box.append(share(model))
-  box.append(toggle, help(model.keys))
+  box.append(toggle, help(model))
   return box
 }

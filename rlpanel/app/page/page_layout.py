@@ -197,7 +197,7 @@ class Layout:
             self._hide_empty()
 
     def _order_columns(self, *_: Any) -> None:
-        """Where columns are below each other, a page or the sample of a finding stands above the grid."""
+        """Put a page, or the sample of a finding, above the grid where the columns are below each other."""
         leads = self.board.context.shaded_steps is not None or self._pages.shown not in BOARD
         self._right.css_classes = ["rl-right", "rl-landed"] if leads else ["rl-right"]
 

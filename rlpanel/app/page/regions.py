@@ -6,11 +6,13 @@ curves, and the cards of the selected step.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import param
 
 from rlpanel.app.board.browser_window import KEYS
+from rlpanel.app.page.help_texts import FIRST_VISIT, MORE, PARTS, WORDS
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.findings.findings_popup import CurrentFindings, FindingsPopup, OpenedFinding
 from rlpanel.panels.groups.group_strip import GroupStrip
@@ -36,6 +38,13 @@ _CSS: list[str] = [
 ]
 
 
+_HELP = {"keys": KEYS, "parts": PARTS, "words": WORDS, "more": MORE}
+
+
+def _translated(texts: Mapping[str, str]) -> dict[str, str]:
+    return {tr(key): tr(text) for key, text in texts.items()}
+
+
 class SideToggle(Component):
     """Button that shows and hides the side panel, and the logo; both are handled in the browser."""
 
@@ -57,7 +66,7 @@ class Splitter(Component):
 
 
 class PageControls(Component):
-    """Share button, theme switch and keyboard help.
+    """Share button, theme switch, and help with the hint of the first visit.
 
     A message is ``["theme", dark]``: when the user switches the theme, and with the browser's preference when
     the page was opened without a theme in its URL; or ``["share", true]``, which answers with the address.
@@ -74,6 +83,10 @@ class PageControls(Component):
     owns_window = param.Boolean(default=False, doc="Whether the board owns the browser's window.")
     whole = param.Boolean(default=False, doc="Whether the page has all its views; the first view goes then.")
     keys = param.Dict(default=KEYS, doc="Keyboard shortcuts and their meaning.")
+    parts = param.Dict(default=PARTS, doc="Parts of the page and what they show.")
+    words = param.Dict(default=WORDS, doc="Words and their meaning.")
+    more = param.Dict(default=MORE, doc="Pages of the documentation and what they hold.")
+    hint = param.String(default=FIRST_VISIT, doc="What a first visit says until it is closed.")
 
     _esm = read_assets(
         "panels/ui/dom.js",
@@ -88,7 +101,8 @@ class PageControls(Component):
         selection = context.selection
         super().__init__(
             dark=selection.dark,
-            keys={tr(key): tr(text) for key, text in KEYS.items()},
+            **{name: _translated(texts) for name, texts in _HELP.items()},
+            hint=tr(FIRST_VISIT),
             owns_window=owns_window,
             css_classes=["rl-page-controls"],
         )

@@ -13,6 +13,7 @@ import panel as pn
 import param
 from panel.viewable import Viewable, Viewer
 
+from rlpanel.app.board.board import notify
 from rlpanel.board_url import RUNS_PAGE
 from rlpanel.panels.compare.runs_tab import RunsTab
 from rlpanel.panels.explain.explain_tab import ExplainTab
@@ -57,6 +58,9 @@ PAGES: tuple[Tab, ...] = (
 )
 
 
+_KEYS = tuple(page.key for page in PAGES)
+
+
 def has_step(page: str) -> bool:
     """Return whether a page shows the selected step; it then has the grid beside it."""
     return page in (OVERVIEW, SAMPLES) or any(each.of_step for each in PAGES if each.key == page)
@@ -78,6 +82,7 @@ class RunPages(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
+        self._said = "", ""  # run and page that were reported as missing
         self.bar = TabBar(css_classes=["rl-pages"], label=tr("Pages of the run"))
         self.bar.on_message(self._on_click)
         self._card = pn.Column(
@@ -105,19 +110,49 @@ class RunPages(Viewer):
             for page in PAGES
             if page.applies(self.context.snapshot)
         ]
-        if listed != self.bar.tabs:
+        is_new = listed != self.bar.tabs
+        if is_new:
             self.bar.tabs = listed
+        if is_new or self._applying() != self.shown:
             self._open()
+        self._say_missing()
+
+    def _applying(self) -> str:
+        """Return the page of the selection if the run has something for it, else the overview.
+
+        Until the run is read the page is taken as it is: it is then part of the document, which a browser
+        builds at once, and the overview does not flash up.
+        """
+        page = self.context.selection.page
+        listed = (tab["key"] for tab in self.bar.tabs) if self.context.snapshot.version else _KEYS
+        return page if page in (*BOARD, *listed) else OVERVIEW
 
     def _open(self, *_: Any) -> None:
-        page = self.context.selection.page
-        shown = page if page in (*BOARD, *(tab["key"] for tab in self.bar.tabs)) else OVERVIEW
+        page, shown = self.context.selection.page, self._applying()
         with pn.io.hold():
             self.shown = shown
             self.bar.value = page if page == RUNS_PAGE else SAMPLES if shown == SAMPLE else shown
             self._card.visible = shown not in BOARD
             for key, view in self._views.items():
                 view.set_active(key == shown)
+        self._say_missing()
+
+    def _say_missing(self) -> None:
+        """Say once, when a run is read, that it has nothing for the page of the address."""
+        snapshot, page = self.context.snapshot, self.context.selection.page
+        is_missing = page not in (self.shown, RUNS_PAGE) and snapshot.samples and snapshot.progress.caught_up
+        if not is_missing:
+            self._said = ("", "")
+        elif self._said != (snapshot.name, page):
+            self._said = snapshot.name, page
+            title = next((tr(each.title) for each in PAGES if each.key == page), page)
+            notify(
+                tr(
+                    "{run} logs nothing for the page {page}; the overview is shown",
+                    run=snapshot.name,
+                    page=title,
+                )
+            )
 
     def _on_click(self, key: Any) -> None:
         if key in {tab["key"] for tab in self.bar.tabs}:

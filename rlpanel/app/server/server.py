@@ -8,6 +8,7 @@ import secrets
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -50,7 +51,9 @@ SWITCH = 0.0005
 _LIMITS = {"max_body_size": 64 << 10, "body_timeout": 30.0, "idle_connection_timeout": 30.0}
 
 
-def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
+def serve(
+    root: AnyPath | None, at: Access, *, alerts: bool = False, on_ready: Callable[[], object] | None = None
+) -> None:
     """Serve until SIGINT or SIGTERM.
 
     Parameters
@@ -60,6 +63,8 @@ def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
     at : Access
     alerts : bool
         Whether to follow live runs and send findings, as far as the settings ask for it.
+    on_ready : callable, optional
+        Called when browsers can connect.
     """
     raise_descriptor_limit()
     folder = resolve_root(root) or Path(DEFAULT_ROOT)  # it may be created later
@@ -68,7 +73,10 @@ def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
         forced_end(),
         service(runtime, folder, at.url) if alerts else nullcontext(Service()) as running,
     ):
-        _run(start(root, at, runtime, running), runtime)
+        server = start(root, at, runtime, running)
+        if on_ready is not None:
+            server.io_loop.add_callback(on_ready)
+        _run(server, runtime)
 
 
 def _run(server: Any, runtime: Runtime) -> None:
@@ -131,7 +139,7 @@ def start(
             start=False,
             extra_patterns=routes,
             threaded=False,
-            verbose=True,
+            verbose=False,
             unused_session_lifetime_milliseconds=int(at.linger * 1000),
             check_unused_sessions_milliseconds=int(at.linger * 1000),
             use_xheaders=bool(at.origins),  # a proxy reports whether the viewer uses https

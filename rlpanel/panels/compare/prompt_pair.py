@@ -186,7 +186,7 @@ def _html(name: str) -> Html:
     )
 
 
-PAGE = 5
+PAGE = 8
 _NUMBERS = ("here", "there", "difference", "n here", "n there", "step here", "step there")
 #: Column that marks the prompts of the win rate; shown if a best step was chosen by the other prompts.
 _USED = "used"

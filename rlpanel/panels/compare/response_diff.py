@@ -43,7 +43,6 @@ class ResponseDiff(Viewer):
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
         self.context = context
-        self._preferred_kind = ""
         self._updating = False
         self._drawn: tuple[object, ...] | None = None
         self._default, self._why = "", ""  # uid of the proposed sample, and why it is proposed
@@ -67,6 +66,7 @@ class ResponseDiff(Viewer):
         self._kind.param.watch(self._on_kind, "value")
         self._other.param.watch(self._on_other, "value")
         context.param.watch(self._update_kinds, "sample")
+        context.selection.param.watch(self._update_kinds, "diff")
         context.display.param.watch(self._update_kinds, [*STYLE_SETTINGS])
         self.param.watch(self._update_kinds, "active")
 
@@ -76,14 +76,14 @@ class ResponseDiff(Viewer):
     # -- choosing --------------------------------------------------------------------------------
 
     def _update_kinds(self, *_: Any) -> None:
-        """List the kinds of text to compare with; the viewer's last choice is kept if available."""
+        """List the kinds of text to compare with; that of the address is chosen if available."""
         sample = self.context.sample
         if not self.active:
             return
         kinds = self._kinds(sample) if sample is not None else {}
         keys = list(kinds.values())
-        chosen = self._preferred_kind if self._preferred_kind in keys else keys[0] if keys else None
-        self._set(self._kind, kinds, chosen)
+        wanted = self.context.selection.diff.partition(":")[0]
+        self._set(self._kind, kinds, wanted if wanted in keys else keys[0] if keys else None)
         self._update_others()
 
     def _kinds(self, sample: Sample) -> dict[str, str]:
@@ -114,8 +114,9 @@ class ResponseDiff(Viewer):
             options = self._labels(np.array([by_step[step][0] for step in near]), "step")
             before = max((i for i, step in enumerate(near) if step < sample.step), default=0)
             chosen = list(options.values())[before]
-        previous = self._other.value
-        self._set(self._other, options, previous if previous in options.values() else chosen)
+        wanted_kind, _, wanted = self.context.selection.diff.partition(":")
+        named = wanted_kind == kind and wanted in options.values()
+        self._set(self._other, options, wanted if named else chosen)
         self._other.visible = self._open_button.visible = bool(options)
         self._draw()
 
@@ -141,12 +142,11 @@ class ResponseDiff(Viewer):
 
     def _on_kind(self, event: Any) -> None:
         if not self._updating:
-            self._preferred_kind = event.new
-            self._update_others()
+            self.context.selection.diff = event.new or ""
 
-    def _on_other(self, _: Any) -> None:
-        if not self._updating:
-            self._draw()
+    def _on_other(self, event: Any) -> None:
+        if not self._updating and event.new:
+            self.context.selection.diff = f"{self._kind.value}:{event.new}"
 
     def _open(self, *_: Any) -> None:
         """Select the other sample in the board, with its step."""

@@ -34,7 +34,7 @@ from rlpanel.panels.step.reward_distribution import Bins, bins_of
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.region import Html
+from rlpanel.panels.ui.region import Html, ReportingHtml
 from rlpanel.panels.ui.theme import note_html
 from rlpanel.store.index.run_summary import most_shared
 
@@ -65,7 +65,8 @@ class RunsTab(Viewer):
         self._looking: BackgroundTask[str] = BackgroundTask(self._propose, context.threads.views)
         self._against = select_field("against-run", tr("Other run"), 190)
         self._steps = {name: StepChoice(context, name) for name in ("samples_here", "samples_there")}
-        self._summary = Html(
+        self._is_drawn = False  # a browser that still builds the fields fails at a change of them
+        self._summary = ReportingHtml(
             stylesheets=[theme.CSS, read_assets("panels/compare/runs_tab.css")],
             sizing_mode="stretch_width",
             margin=(6, 14, 0, 14),
@@ -96,6 +97,7 @@ class RunsTab(Viewer):
             scroll="y-auto",
             margin=0,
         )
+        self._summary.on_message(self._on_drawn)
         self._against.param.watch(self._on_run_choice, "value")
         context.param.watch(self._update_runs, "runs")
         context.selection.param.watch(self._update_runs, ["run", "overlay_runs", "compared_run"])
@@ -137,13 +139,23 @@ class RunsTab(Viewer):
             self._looking.start(most_shared(context.snapshot.prompts(context.snapshot.alive_rows), runs))
 
     def _propose(self, run: str) -> None:
-        """Compare with the run that shares most prompts; with this one where none does, at the next tick.
+        """Compare with the run that shares most prompts; with this one where none does.
 
-        That one changes a field as well, which the browser may still build.
+        This one changes a field as well, so it waits until the browser has drawn the fields.
         """
         self._proposed = run or self.context.selection.run
-        if run and not self.context.selection.compared_run:
-            self._compare_with(run)
+        if run or self._is_drawn:
+            self._accept()
+
+    def _on_drawn(self, _: Any) -> None:
+        """Note that the browser has drawn the fields. The message comes from the browser."""
+        self._is_drawn = True
+        self._accept()
+
+    def _accept(self) -> None:
+        """Compare with the proposed run, unless a run is compared already."""
+        if self.active and self._proposed and not self.context.selection.compared_run:
+            self._compare_with(self._proposed)
 
     def _compare_with(self, run: str) -> None:
         """Compare with a run; this one is compared with the first step of each prompt."""
@@ -194,8 +206,6 @@ class RunsTab(Viewer):
 
     def _draw_again(self, *_: Any) -> None:
         """Repeat the comparison while the runs grow, limited to a share of the time."""
-        if self.active and self._proposed and not self.context.selection.compared_run:
-            self._compare_with(self._proposed)
         runs = self._runs() if self.active else None
         due = time.monotonic() - self._started > self._duration / _SHARE
         if runs is not None and due and self._key_of(*runs) != self._key:

@@ -29,14 +29,7 @@ class ConversationView {
     this.modes = element("div", "modes")
     this.folds = button("fold-all", "", "", () => this.unfold(!this.unfolded))
     const bar = element("div", "rl-bar")
-    this.bar = new MetricBar(bar, {
-      choose: (name) => {
-        this.model.metric = name
-      },
-      chooseScale: (name) => {
-        this.model.scale = name
-      },
-    })
+    this.bar = new MetricBar(bar, this.model)
     this.metrics = bar
     this.outline = new TurnOutline({ go: (turn) => this.#goTurn(turn) })
     this.stops = new TurnStops({ go: (stop) => this.#goStop(stop), current: () => this.#start() })
@@ -110,6 +103,7 @@ class ConversationView {
     this.notes.replaceChildren(...(data.notes ?? []).map((note) => element("div", "", note)))
     if (!this.messages.length)
       this.content.append(element("div", "quiet", t("Choose a sample to read its conversation.")))
+    clearTimeout(this.resting) // the place was one of the sample before
     this.untouched = true
     this.chosen = false // whether the reader went to a turn, and did not just scroll
     this.pinned = -1
@@ -170,6 +164,7 @@ class ConversationView {
   showTurn() {
     const { turn } = this.model
     if (this.sent.delete(turn)) return // the answer to what the reader did
+    clearTimeout(this.resting)
     this.reported = turn
     if (turn) {
       this.#goTurn(turn, true)
@@ -279,7 +274,7 @@ class ConversationView {
     this.resting = setTimeout(() => {
       if (turn === this.reported) return
       this.reported = turn
-      this.sent.add(turn)
+      if (turn !== this.model.turn) this.sent.add(turn) // else no answer comes
       this.ask({ want: "turn", turn, chosen: this.chosen })
       this.chosen = false
     }, RESTING)

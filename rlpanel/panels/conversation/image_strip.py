@@ -1,4 +1,4 @@
-"""The images of a sample in one row, for views of its texts and for the prompt that a group shares."""
+"""Row of the images of a sample, for views that show its texts."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class MessageImages {
     const at = this.places.findIndex(([m, p]) => m === message && p === position)
     if (!full) for (const place of this.waiting.get(key) ?? []) this.#fill(place, image, at)
     this.waiting.delete(key)
-    if (full && at === this.at) this.#show(image)
+    if (full && at === this.at && this.dialog.open) this.#show(image) // not after the reader closed it
   }
 
   /** Show an image in full size, if there is one with this number. */

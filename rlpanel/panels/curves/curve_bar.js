@@ -121,7 +121,14 @@ function followMouse(el) {
     for (const each of cardsOf(el)) position === null ? restore(each) : showValue(each, position)
   }
   const moved = (event) => {
-    last = event && { x: event.clientX, y: event.clientY, composedPath: ((path) => () => path)(event.composedPath()) }
+    last = event && {
+      x: event.clientX,
+      y: event.clientY,
+      composedPath: (
+        (path) => () =>
+          path
+      )(event.composedPath()),
+    }
     due ||= requestAnimationFrame(update)
   }
   row.addEventListener("pointermove", moved)
@@ -161,8 +168,11 @@ export function render({ model, el }) {
     said.textContent = t("drawing …")
     model.send_msg(["band", select.value])
   })
-  const around = button("zoom", t("Zoom"), t("Show the steps around the selected one; a drag over a curve chooses any"), () =>
-    model.send_msg(["zoom", true]),
+  const around = button(
+    "zoom",
+    t("Zoom"),
+    t("Show the steps around the selected one; a drag over a curve chooses any"),
+    () => model.send_msg(["zoom", true]),
   )
   const whole = button("zoomed", "", t("Show all steps again (or double click a curve)"), () => showAll(el))
   const runs = element("div", "runs")

@@ -24,6 +24,7 @@ from rlpanel.panels.curves.recent_change import recent_change
 from rlpanel.panels.curves.value_distribution import ValueDistribution
 from rlpanel.panels.export.card_export import CardExport, PlotLine, file_name, lines_frame
 from rlpanel.panels.export.card_head import CardHead
+from rlpanel.panels.export.python_cell import curve_cell
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.value_axis import LEAST_SPAN, fit_axis
@@ -223,7 +224,7 @@ class CurveCard:
         self.head = CardHead(
             context,
             self.export,
-            [(scale, self._change_scale)],
+            [(scale, self._change_scale), (tr("Copy as Python"), self._copy_python)],
             stylesheets=[read_assets("panels/curves/curve_head.css")],
         )
         self.card = pn.Column(
@@ -401,6 +402,10 @@ class CurveCard:
     def _on_double_tap(self, _: Any) -> None:
         """Take back the step that the first click selected: a double click only shows all steps again."""
         self.context.selection.param.update(**self._before_tap)
+
+    def _copy_python(self) -> None:
+        cell = curve_cell(self.context, self.curve.columns, self.band, log=self.curve.log)
+        self.head.send({"kind": "copy", "text": cell})
 
     def _change_scale(self) -> None:
         selection, key = self.context.selection, self.curve.key

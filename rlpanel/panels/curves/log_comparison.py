@@ -158,7 +158,8 @@ class LogComparison:
             "differs": tr("differs from trainer log by {largest}", largest=number(self.largest)),
             "not comparable": tr("trainer log: not comparable"),
         }[self.verdict]
-        return f'<span class="unit log" title="{safe_text(self.tip)}">{label}</span>'
+        attributes = f'data-verdict="{self.verdict}" title="{safe_text(self.tip)}"'
+        return f'<span class="unit log" {attributes}>{label}</span>'
 
     @property
     def tip(self) -> str:

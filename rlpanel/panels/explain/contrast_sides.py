@@ -86,13 +86,15 @@ class FindingRanges(NamedTuple):
 
 
 def ranges_of(found: MarkedSteps, snapshot: Snapshot) -> FindingRanges | None:
-    """Return the steps after the onset of a finding and those before it; None if there are none before."""
+    """Return the steps after the onset of a finding and those before it; None if either is missing."""
     steps = snapshot.steps.values
-    if not found.steps or steps[0] >= found.steps[0]:
+    if not found.steps:
         return None
     onset = int(np.searchsorted(steps, found.steps[0]))
     affected = int(np.searchsorted(steps, found.steps[-1], side="right")) - onset
-    count = max(min(FINDING_STEPS, onset, affected), 1)
+    count = min(FINDING_STEPS, onset, affected)
+    if not count:  # also where the steps are those of another run, or not read yet
+        return None
     after, before = steps[onset : onset + count], steps[onset - count : onset]
     return FindingRanges((int(after[0]), int(after[-1])), (int(before[0]), int(before[-1])))
 

@@ -275,7 +275,7 @@ _NOTABLE = 0.1
 
 
 def _stands_out(part: ChangePart, change: StepChange) -> bool:
-    """Return whether a part has a notable share of a change that is no noise, and more than by its size."""
+    """Return True if a part has a notable share of the change, larger than its share of the samples."""
     if change.is_noise or abs(part.share) < _NOTABLE:
         return False
     if part.kind in ("samples", "token", "position"):

@@ -10,6 +10,14 @@ async function copy(text) {
   area.remove()
 }
 
+/** Show for a moment that something was copied, in place of a button's text. */
+function showCopied(node) {
+  const text = node.dataset.text ?? node.textContent
+  node.dataset.text = text
+  node.textContent = "✓"
+  setTimeout(() => (node.textContent = text), 1500)
+}
+
 function save(parts, name, kind) {
   const link = element("a")
   link.href = URL.createObjectURL(new Blob(parts, { type: kind }))

@@ -217,7 +217,7 @@ def _first_uid(context: Context, spec: QuerySpec) -> str:
 
 
 def _rows(context: Context, spec: QuerySpec) -> np.ndarray | None:
-    """Return the rows of a query; none if it is not valid, and None if it would have to read texts."""
+    """Return the rows of a query; an empty array if it is not valid, None if it needs texts."""
     if context.index is None:
         return np.empty(0, np.int64)
     try:

@@ -1,9 +1,9 @@
 // Buttons that lead to a finding's steps. A click sends the finding's key and the choice of the step.
 const SEVERITY_MARKS = { alarm: "▲", warning: "●", info: "○" }
 const STEP_LINKS = [
-  ["before", "before", t("The last step before the onset")],
-  ["onset", "onset", t("The first affected step")],
-  ["worst", "worst", t("The most affected step")],
+  ["before", t("before"), t("The last step before the onset")],
+  ["onset", t("onset"), t("The first affected step")],
+  ["worst", t("worst"), t("The most affected step")],
 ]
 
 function link(className, text, title, click) {
@@ -34,7 +34,7 @@ function stepLinks(finding, open, shown) {
     const title = t("Show the samples of the split {split} at the first affected step", {
       split: finding.split,
     })
-    row.append(link("step", "samples", title, () => open(finding.key, "samples")))
+    row.append(link("step", t("samples"), title, () => open(finding.key, "samples")))
   }
   return row
 }

@@ -11,6 +11,7 @@ import panel as pn
 from rlpanel.findings.check import cached_findings
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.panels.curves.curve_selection import show_curve
+from rlpanel.panels.export.python_cell import finding_cell
 from rlpanel.panels.findings.finding_landing import (
     Landing,
     StepChoice,
@@ -25,6 +26,7 @@ from rlpanel.panels.findings.findings_popup import (
     OpenedFinding,
     finding_json,
 )
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.session.threads import BackgroundTask
@@ -139,6 +141,8 @@ class FindingsBadge:
         with pn.io.hold():
             if choice == "close":
                 self.context.selection.finding = ""
+            elif finding is not None and choice == "python":
+                self.opened.send({"copy": finding_cell(self.context, finding)})
             elif finding is not None and choice == "curve":
                 show_curve(self.context, finding.column)
             elif finding is not None and finding.split and choice == "samples":
@@ -184,7 +188,7 @@ def _marked(finding: Finding) -> MarkedSteps:
         finding.steps,
         theme.SEVERITY_COLORS[finding.severity],
         finding.column,
-        text=finding.title,
+        text=tr(finding.title),
         evidence=finding.evidence,
         tool=finding.tool,
     )

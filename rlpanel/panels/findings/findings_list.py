@@ -74,9 +74,10 @@ def _finding_html(finding: Finding) -> str:
     symptoms = "".join(
         f"<li>{_mark(symptom)} {safe_text(symptom.sentence)}</li>" for symptom in finding.symptoms
     )
-    also = f'<div class="symptoms"><p>Also seen</p><ul>{symptoms}</ul></div>' if symptoms else ""
+    seen = tr("Also seen")
+    also = f'<div class="symptoms"><p>{seen}</p><ul>{symptoms}</ul></div>' if symptoms else ""
     return (
-        f"<li>{_mark(finding)} <span>{safe_text(finding.title)}</span>"
+        f"<li>{_mark(finding)} <span>{safe_text(tr(finding.title))}</span>"
         f"<strong>{safe_text(finding.sentence)}</strong>{evidence}{advice}{also}</li>"
     )
 
@@ -84,4 +85,5 @@ def _finding_html(finding: Finding) -> str:
 def _mark(finding: Finding) -> str:
     """Return the sign of a severity, which is read aloud as its name."""
     severity = finding.severity
-    return f'<span class="mark {severity}" role="img" aria-label="{severity}">{_MARKS[severity]}</span>'
+    name = tr(severity)
+    return f'<span class="mark {severity}" role="img" aria-label="{name}">{_MARKS[severity]}</span>'

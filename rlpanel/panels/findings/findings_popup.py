@@ -9,6 +9,7 @@ import param
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.findings.finding_landing import step_choices
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -58,7 +59,10 @@ class OpenedFinding(Component):
     step = param.Integer(default=None, allow_None=True, doc="The selected step.")
 
     _esm = read_assets(
-        "panels/ui/dom.js", "panels/findings/finding_links.js", "panels/findings/opened_finding.js"
+        "panels/ui/dom.js",
+        "panels/export/download.js",
+        "panels/findings/finding_links.js",
+        "panels/findings/opened_finding.js",
     )
     _stylesheets: ClassVar[list[str]] = [
         theme.CSS,
@@ -71,7 +75,7 @@ def finding_json(finding: Finding, snapshot: Snapshot) -> dict[str, Any]:
     return {
         "key": finding.key,
         "severity": finding.severity,
-        "title": finding.title,
+        "title": tr(finding.title),
         "sentence": finding.sentence,
         "evidence": list(finding.evidence),
         "advice": finding.advice,

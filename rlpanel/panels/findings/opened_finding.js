@@ -15,8 +15,15 @@ export function render({ model }) {
     close.setAttribute("aria-label", t("Close the finding"))
     chip.append(mark(finding.severity), t("Finding: {title}", { title: finding.title }), close)
     const sentence = link("sentence", finding.sentence, finding.sentence, () => open(finding.key, "curve"))
-    line.replaceChildren(chip, sentence, stepLinks(finding, open, model.step))
+    const python = link("step python", "py", t("Copy the notebook cell that loads the finding"), () =>
+      open(finding.key, "python"),
+    )
+    line.replaceChildren(chip, sentence, stepLinks(finding, open, model.step), python)
   }
+  model.on("msg:custom", async (message) => {
+    await copy(message.copy)
+    showCopied(line.querySelector(".python"))
+  })
   model.on(["finding", "step"], draw)
   draw()
   return line

@@ -1,7 +1,8 @@
 // Cards of a group's samples, side by side. Texts of a log are set through textContent, never as HTML.
 function colorOf(name, value) {
   if (name === "reward") return "policy"
-  const isBad = (name === "tool_errors" && value !== "0") || (name === "status" && !["ok", "–"].includes(value))
+  const isBad =
+    (name === "tool_errors" && value !== "0") || (name === "status" && !["ok", "–"].includes(value))
   return isBad ? "bad" : ""
 }
 
@@ -53,7 +54,10 @@ export function render({ model }) {
     }
   }
   const draw = () => {
-    box.classList.toggle("rows", model.cards.some((card) => card.lines))
+    box.classList.toggle(
+      "rows",
+      model.cards.some((card) => card.lines),
+    )
     box.replaceChildren(...model.cards.map((card) => makeCard(model, card)))
     markChosen()
   }

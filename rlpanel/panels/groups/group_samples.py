@@ -98,7 +98,11 @@ class GroupSamples(Component):
             self._drawn = ()
             self.param.update(fit="", cards=[])
             self._show_note(
-                tr("This sample is in no group") if sample is not None else tr("No sample selected")
+                tr("No sample selected")
+                if sample is None
+                else tr("Group {group} has no other sample at this step", group=sample.group)
+                if sample.group
+                else tr("This sample is in no group")
             )
             return
         self.chosen = sample.uid

@@ -2,7 +2,13 @@
 // the theme needs no new drawing.
 
 /** Pixels from which on a drag is a brush and no click. */
-const DRAG = 4
+const BRUSH_PIXELS = 4
+/** @type {[number, string][]} */
+const UNITS = [
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+]
 const MARGIN = { left: 34, right: 8, top: 5, bottom: 18 }
 
 /** Return round numbers within a range, about `count` of them, and the number of decimals to write them with. */
@@ -21,7 +27,7 @@ function ticks([low, high], count) {
 function label(value, decimals, trailing = 0) {
   const size = Math.abs(value)
   // Thousands and millions in few characters, and in as many digits as tell a label from its neighbours.
-  const [unit, name] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([least]) => size >= 100 * least) ?? [1, ""]
+  const [unit, name] = UNITS.find(([least]) => size >= 100 * least) ?? [1, ""]
   const more = Math.max(0, Math.round(Math.log10(unit)) - trailing)
   const text = unit > 1 ? `${Number((size / unit).toFixed(more))}${name}` : size.toFixed(decimals)
   return value < 0 && Number(text) !== 0 ? `−${text}` : text
@@ -153,7 +159,7 @@ function barPlot(height, pick, brush) {
       event.preventDefault() // no text is selected
     })
     node.addEventListener("pointermove", (event) => {
-      if (!drag || (!drag.strip && Math.abs(event.clientX - drag.from) < DRAG)) return
+      if (!drag || (!drag.strip && Math.abs(event.clientX - drag.from) < BRUSH_PIXELS)) return
       drag.strip ??= node.appendChild(element("div", "brush"))
       const left = node.getBoundingClientRect().left
       const [start, end] = [drag.from - left, event.clientX - left].sort((a, b) => a - b)

@@ -16,20 +16,14 @@ class Rollouts {
     this.root.setAttribute("role", "group")
     this.root.setAttribute("aria-label", t("Responses, one line each"))
     const bar = element("div", "rl-bar")
-    this.bar = new MetricBar(bar, {
-      choose: (name) => {
-        this.model.metric = name
-      },
-      chooseScale: (name) => {
-        this.model.scale = name
-      },
-    })
+    this.bar = new MetricBar(bar, this.model)
     this.words = element("div", "words")
     const head = element("div", "over")
     this.column = element("span", "column quiet")
     this.axis = element("div", "axis quiet")
     head.append(this.column, this.axis)
     this.list = element("div", "lines")
+    this.list.tabIndex = 0 // a part that scrolls
     this.labels = element("div", "labels")
     this.plot = element("div", "plot")
     this.canvas = element("canvas")

@@ -1,4 +1,4 @@
-"""Which runs the table shows, and in which order: chips, a filter, sorted, in folders."""
+"""Filters, sorts and groups the lines of the table of runs."""
 
 from __future__ import annotations
 

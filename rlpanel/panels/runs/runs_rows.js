@@ -1,13 +1,13 @@
 // The lines of the table of runs: heads of folders, and runs. Names and sentences are inserted as text only.
 const VERDICTS = { alarm: "▲", unread: "✕", warning: "●", unchecked: "…", fine: "·" }
 
-// Control characters, line breaks, and marks that reverse the direction of what follows.
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
-const plain = (text) => String(text).replace(UNSEEN, "�")
-
 /** Draw a trend on an axis that has 0, with the steps since a finding began shaded. */
 function trendOf(values, from) {
-  const svg = svgElement("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" })
+  const svg = svgElement("svg", {
+    viewBox: "0 0 100 100",
+    preserveAspectRatio: "none",
+    "aria-hidden": "true",
+  })
   svg.classList.add("trend")
   if (values.length > 1) {
     if (from !== undefined) {
@@ -43,10 +43,15 @@ function cell(className, content, title) {
 function runLine(run, view) {
   const node = element("div", `line run ${run.verdict}`)
   node.setAttribute("role", "row")
-  const place = plain(view.grouped ? run.place.slice(run.place.lastIndexOf("/") + 1) : run.place)
+  const place = shownText(view.grouped ? run.place.slice(run.place.lastIndexOf("/") + 1) : run.place)
   const tick = element("input")
   const isTicked = view.ticked.includes(run.name)
-  Object.assign(tick, { type: "checkbox", tabIndex: -1, checked: isTicked, ariaLabel: t("Tick {run}", { run: place }) })
+  Object.assign(tick, {
+    type: "checkbox",
+    tabIndex: -1,
+    checked: isTicked,
+    ariaLabel: t("Tick {run}", { run: place }),
+  })
   node.setAttribute("aria-selected", isTicked)
   const ticks = cell("tick")
   const label = element("label")
@@ -64,27 +69,29 @@ function runLine(run, view) {
     if (run.error !== undefined) reward.append(element("i", "", ` ± ${run.error}`))
     if (run.doubt) reward.title = run.doubt
   }
-  const span = run.span && t("mean rewards from {low} to {high}; the axis begins at 0", { low: run.span[0], high: run.span[1] })
+  const span =
+    run.span &&
+    t("mean rewards from {low} to {high}; the axis begins at 0", { low: run.span[0], high: run.span[1] })
   const said = cell("said")
   const mark = element("span", `mark ${run.verdict}`, VERDICTS[run.verdict])
   mark.ariaHidden = "true"
-  said.append(mark, element("span", "sentence", plain(run.said)))
+  said.append(mark, element("span", "sentence", shownText(run.said)))
   if (run.others) said.append(element("span", "others", run.others))
-  said.title = plain(run.said)
-  const all = Object.entries(run.settings).map(([key, value]) => `${plain(key)} = ${plain(value)}`)
+  said.title = shownText(run.said)
+  const all = Object.entries(run.settings).map(([key, value]) => `${shownText(key)} = ${shownText(value)}`)
   node.append(
     ticks,
     cell("state", dot, run.state_text),
-    cell("name", name, [plain(run.label), ...all].join("\n")),
+    cell("name", name, [shownText(run.label), ...all].join("\n")),
     cell("num col-step", run.step ?? ""),
     cell("graph", trendOf(run.trend, run.from), span),
     reward,
     ...view.means.map((key) => cell("num col-mean", run[key] ?? "")),
-    ...view.settings.map((key) => cell("num col-setting", plain(run.settings[key] ?? ""))),
+    ...view.settings.map((key) => cell("num col-setting", shownText(run.settings[key] ?? ""))),
     said,
     cell("num col-onset", run.onset ?? ""),
   )
-  node.ariaLabel = [plain(run.label), run.state_text, plain(run.said)].join(", ")
+  node.ariaLabel = [shownText(run.label), run.state_text, shownText(run.said)].join(", ")
   return node
 }
 
@@ -96,8 +103,12 @@ function folderLine(folder) {
   const name = cell("name")
   name.append(
     element("span", "arrow", folder.open ? "▾" : "▸"),
-    element("bdi", "", folder.folder ? plain(folder.folder) : t("no folder")),
-    element("span", "size", folder.runs === 1 ? t("{count} run", { count: 1 }) : t("{count} runs", { count: folder.runs })),
+    element("bdi", "", folder.folder ? shownText(folder.folder) : t("no folder")),
+    element(
+      "span",
+      "size",
+      folder.runs === 1 ? t("{count} run", { count: 1 }) : t("{count} runs", { count: folder.runs }),
+    ),
   )
   const reward = cell("reward")
   if (folder.mean !== undefined) {
@@ -107,7 +118,11 @@ function folderLine(folder) {
   const said = cell("said")
   for (const verdict of ["alarm", "unread", "warning"]) {
     if (folder[verdict]) {
-      const words = { alarm: t("{count} with an alarm"), unread: t("{count} cannot be read"), warning: t("{count} with a warning") }
+      const words = {
+        alarm: t("{count} with an alarm"),
+        unread: t("{count} cannot be read"),
+        warning: t("{count} with a warning"),
+      }
       const count = element("span", `mark ${verdict}`, `${VERDICTS[verdict]} ${folder[verdict]}`)
       count.title = words[verdict].replace("{count}", folder[verdict])
       said.append(count)

@@ -5,7 +5,17 @@ const SPARE = 8
 const HOLD = 2000
 // Milliseconds after the last letter until a filter is sent.
 const PAUSE = 200
-const COLORS = ["--rl-policy", "--rl-reference", "--rl-kl", "--rl-length", "--rl-entropy", "--rl-bad", "--rl-good", "--rl-text", "--rl-muted"]
+const COLORS = [
+  "--rl-policy",
+  "--rl-reference",
+  "--rl-kl",
+  "--rl-length",
+  "--rl-entropy",
+  "--rl-bad",
+  "--rl-good",
+  "--rl-text",
+  "--rl-muted",
+]
 
 const TIPS = {
   kl: t("Mean KL k3 per token at the last step"),
@@ -27,7 +37,9 @@ export function render({ model, el }) {
     type: "search",
     placeholder: t("words, or lr > 1e-6 and kl < 0.1"),
     ariaLabel: t("Filter runs"),
-    title: t("Words of the path, or conditions on run, state, finding, step, reward, kl, length, onset and settings"),
+    title: t(
+      "Words of the path, or conditions on run, state, finding, step, reward, kl, length, onset and settings",
+    ),
     spellcheck: false,
   })
   const chips = element("div", "chips")
@@ -35,7 +47,9 @@ export function render({ model, el }) {
   chips.ariaLabel = t("Show only runs")
   const count = element("span", "count")
   count.setAttribute("role", "status")
-  const folders = button("switch", t("folders"), t("Group runs by folder"), () => send({ folders: !model.folders }))
+  const folders = button("switch", t("folders"), t("Group runs by folder"), () =>
+    send({ folders: !model.folders }),
+  )
   const close = button("switch back", t("back to the run"), "", () => send({ close: true }))
   const progress = element("span", "progress")
   progress.title = t("Runs are checked while the server is idle, the newest first")
@@ -66,7 +80,11 @@ export function render({ model, el }) {
   let tops = [0] // of each line, and the height of all
 
   const keyOf = (line) =>
-    typeof line === "string" ? `run ${line}` : line.rest !== undefined ? `rest ${line.rest}` : `folder ${line.folder}`
+    typeof line === "string"
+      ? `run ${line}`
+      : line.rest !== undefined
+        ? `rest ${line.rest}`
+        : `folder ${line.folder}`
   const grouped = () => lines.some((line) => typeof line !== "string")
 
   /** Return the position of the line at a height. */
@@ -91,10 +109,21 @@ export function render({ model, el }) {
       const key = keyOf(line)
       const content = typeof line === "string" ? runs.get(line) : line
       if (!content) continue
-      const shape = JSON.stringify([columns, means, view.grouped, view.ticked.includes(line), typeof line === "string" || line])
+      const shape = JSON.stringify([
+        columns,
+        means,
+        view.grouped,
+        view.ticked.includes(line),
+        typeof line === "string" || line,
+      ])
       let entry = drawn.get(key)
       if (!entry || entry.content !== content || entry.shape !== shape) {
-        const made = typeof line === "string" ? runLine(line && content, view) : line.rest !== undefined ? restLine(line) : folderLine(line)
+        const made =
+          typeof line === "string"
+            ? runLine(line && content, view)
+            : line.rest !== undefined
+              ? restLine(line)
+              : folderLine(line)
         entry?.node.remove()
         entry = { node: made, content, shape }
         canvas.append(made)
@@ -132,7 +161,9 @@ export function render({ model, el }) {
       longest = Math.max(longest, shown.length)
     }
     const name = Math.min(isWide ? 340 : 220, Math.max(130, 7.8 * longest + 18))
-    means = isWide ? ["kl", "length"].filter((key) => [...runs.values()].some((run) => run[key] !== undefined)) : []
+    means = isWide
+      ? ["kl", "length"].filter((key) => [...runs.values()].some((run) => run[key] !== undefined))
+      : []
     let room = isWide ? width - 784 - name - 70 * means.length : 0
     columns = []
     const widths = []
@@ -146,7 +177,14 @@ export function render({ model, el }) {
     const grids = {
       narrow: "34px 22px minmax(90px, 1fr) 64px 104px",
       medium: `34px 22px ${name}px 58px 84px 108px minmax(120px, 1fr) 70px`,
-      wide: ["34px 22px", `${name}px`, "62px 112px 118px", ...means.map(() => "70px"), ...widths, "minmax(200px, 1fr) 78px"].join(" "),
+      wide: [
+        "34px 22px",
+        `${name}px`,
+        "62px 112px 118px",
+        ...means.map(() => "70px"),
+        ...widths,
+        "minmax(200px, 1fr) 78px",
+      ].join(" "),
     }
     box.style.setProperty("--grid", grids[box.dataset.size])
     const tall = box.dataset.size === "narrow" ? 58 : 30
@@ -168,7 +206,11 @@ export function render({ model, el }) {
     const isSorted = sorted === key
     node.setAttribute("aria-sort", isSorted ? (falls ? "descending" : "ascending") : "none")
     const mark = isSorted ? (falls ? " ▾" : " ▴") : ""
-    node.append(button("sort", title + mark, tip ?? t("Sort by {column}", { column: title }), () => send({ sort: key })))
+    node.append(
+      button("sort", title + mark, tip ?? t("Sort by {column}", { column: title }), () =>
+        send({ sort: key }),
+      ),
+    )
     return node
   }
   const drawHead = () => {
@@ -178,7 +220,9 @@ export function render({ model, el }) {
     const name = column("name", "run", t("run"))
     if (hidden.length) {
       const more = element("span", "more", ` +${hidden.length}`)
-      more.title = t("They also differ in {settings}: in each name's tooltip, and for the filter", { settings: hidden.join(", ") })
+      more.title = t("They also differ in {settings}: in each name's tooltip, and for the filter", {
+        settings: hidden.join(", "),
+      })
       name.append(more)
     }
     head.replaceChildren(
@@ -189,7 +233,7 @@ export function render({ model, el }) {
       column("graph", "", t("trend, from 0")),
       column("reward", "reward", titles.get("reward") ?? ""),
       ...means.map((key) => column("num col-mean", key, titles.get(key) ?? "", TIPS[key])),
-      ...columns.map((key) => column("num col-setting", key, plain(key))),
+      ...columns.map((key) => column("num col-setting", key, shownText(key))),
       column("said", "finding", t("worst finding")),
       column("num col-onset", "onset", t("from step")),
     )
@@ -252,7 +296,7 @@ export function render({ model, el }) {
     const names = element("div", "names")
     ticked.forEach((name, at) => {
       const run = runs.get(name)
-      const shown = element("span", "", plain((run?.place ?? name).replace(/^.*\//, "")))
+      const shown = element("span", "", shownText((run?.place ?? name).replace(/^.*\//, "")))
       const swatch = element("span", "swatch")
       swatch.style.background = `var(${COLORS[at % COLORS.length]})`
       names.append(swatch, shown)
@@ -260,26 +304,56 @@ export function render({ model, el }) {
     const differ = model.facts.differ ?? []
     const words = differ
       .slice(0, 6)
-      .map(([name, values]) => `${plain(name)} (${values.map((value) => plain(value) || "–").join(", ")})`)
+      .map(
+        ([name, values]) =>
+          `${shownText(name)} (${values.map((value) => shownText(value) || "–").join(", ")})`,
+      )
       .join(", ")
-    const about = element("div", "about", ticked.length < 2 ? t("Tick further runs to compare them") : words ? t("differ in {settings}", { settings: words }) : t("No setting is known in which they differ"))
+    const about = element(
+      "div",
+      "about",
+      ticked.length < 2
+        ? t("Tick further runs to compare them")
+        : words
+          ? t("differ in {settings}", { settings: words })
+          : t("No setting is known in which they differ"),
+    )
     const texts = element("div", "texts")
     texts.append(names, about)
-    const overlay = button("act first", ticked.length > 1 ? t("Overlay curves") : t("Open"), "", () => send({ overlay: true }))
-    const compare = button("act", t("Compare prompts"), t("The same prompts in two runs"), () => send({ compare: true }))
+    const overlay = button("act first", ticked.length > 1 ? t("Overlay curves") : t("Open"), "", () =>
+      send({ overlay: true }),
+    )
+    const compare = button("act", t("Compare prompts"), t("The same prompts in two runs"), () =>
+      send({ compare: true }),
+    )
     compare.disabled = ticked.length !== 2
     if (compare.disabled) compare.title = t("Tick two runs")
     const clear = button("act", t("clear"), t("Untick all runs"), () => send({ clear: true }))
-    foot.replaceChildren(overlaid(ticked.map((name) => runs.get(name)).filter(Boolean)), texts, overlay, compare, clear)
+    foot.replaceChildren(
+      overlaid(ticked.map((name) => runs.get(name)).filter(Boolean)),
+      texts,
+      overlay,
+      compare,
+      clear,
+    )
   }
   const overlaid = (shown) => {
-    const svg = svgElement("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" })
+    const svg = svgElement("svg", {
+      viewBox: "0 0 100 100",
+      preserveAspectRatio: "none",
+      "aria-hidden": "true",
+    })
     svg.classList.add("overlaid")
     const all = shown.flatMap((run) => run.trend)
     const most = Math.max(...shown.map((run) => run.last ?? 1), 1)
     shown.forEach((run, at) => {
       if (run.trend.length < 2) return
-      const points = pointsOf(run.trend, all, (100 * (run.first ?? 0)) / most, (100 * (run.last ?? most)) / most)
+      const points = pointsOf(
+        run.trend,
+        all,
+        (100 * (run.first ?? 0)) / most,
+        (100 * (run.last ?? most)) / most,
+      )
       const line = svgElement("polyline", { points })
       line.style.stroke = `var(${COLORS[at % COLORS.length]})`
       svg.append(line)
@@ -322,7 +396,16 @@ export function render({ model, el }) {
   const press = (key) => {
     box.classList.add("keys")
     const page = Math.max(1, Math.floor(scroller.clientHeight / 30) - 2)
-    const moves = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1, PageDown: page, PageUp: -page, Home: -1e9, End: 1e9 }
+    const moves = {
+      ArrowDown: 1,
+      ArrowUp: -1,
+      j: 1,
+      k: -1,
+      PageDown: page,
+      PageUp: -page,
+      Home: -1e9,
+      End: 1e9,
+    }
     const line = lines[active]
     if (key in moves) go(active + moves[key])
     else if (line === undefined) return false
@@ -335,7 +418,8 @@ export function render({ model, el }) {
     return true
   }
   scroller.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target !== scroller || !press(event.key)) return
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target !== scroller || !press(event.key))
+      return
     event.preventDefault()
     event.stopPropagation() // the page has shortcuts of its own for some of these keys
   })
@@ -398,7 +482,8 @@ export function render({ model, el }) {
   })
   model.on("sort", drawHead)
   model.on("text", () => {
-    if (document.activeElement !== filter && box.getRootNode().activeElement !== filter) filter.value = model.text
+    if (document.activeElement !== filter && box.getRootNode().activeElement !== filter)
+      filter.value = model.text
   })
   model.on("active", makeRoom)
   model.on("after_render", makeRoom)

@@ -31,6 +31,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.index.run_summary import RunSummary
+from rlpanel.store.query.query import Order, parse_order
 
 #: Seconds between two updates while the page is open.
 UPDATE_EVERY = 1.0
@@ -71,6 +72,7 @@ class RunsTable(Component):
     lines = param.List(default=[], doc="The lines in their order: names of runs, and dicts about folders.")
     facts = param.Dict(default={}, doc="Chips, columns, progress and what is wrong with the filter.")
     ticked = param.List(default=[], doc="Names of the ticked runs.")
+    #: Those of the selection.
     sort = param.List(default=[FINDING, False], doc="Column that sorts, and whether its values fall.")
     chips = param.List(default=[], doc="Keys of the chosen chips.")
     text = param.String(default="", doc="Words of the path, or a filter expression.")
@@ -98,13 +100,28 @@ class RunsTable(Component):
         context.selection.param.watch(self._activate, "page")
         context.param.watch(self._on_runs, "runs")
         context.param.watch(self._on_clock, "now")
+        context.selection.param.watch(
+            self._choose, ["runs_filter", "runs_sort", "runs_chips", "runs_folders"]
+        )
         self.param.watch(self._draw, ["sort", "chips", "text", "folders", "toggled", "ticked"])
+        self._choose()
         self._activate()
 
     def _activate(self, *_: Any) -> None:
         is_open = self.context.selection.page == RUNS_PAGE
         self.param.update(active=is_open, visible=is_open, back=bool(self.context.selection.run))
         self._on_runs()
+
+    def _choose(self, *_: Any) -> None:
+        """Sort and filter as the address says."""
+        selection = self.context.selection
+        order = parse_order(selection.runs_sort)
+        self.param.update(
+            sort=[order.name, order.falling] if order else [FINDING, False],
+            chips=selection.runs_chips,
+            text=selection.runs_filter,
+            folders=selection.runs_folders,
+        )
 
     def _on_runs(self, *_: Any) -> None:
         """Read what is saved of the runs, or their last lines, in the background."""
@@ -175,9 +192,14 @@ class RunsTable(Component):
             "checked": len(rows) - counts["unchecked"],
             "total": len(rows),
             "shown": arranged.shown,
-            "error": arranged.error,
+            "error": arranged.error or self._sort_error(),
             "differ": self._difference(rows),
         }
+
+    def _sort_error(self) -> str:
+        """Return why the table is not sorted as the address says; empty if it is."""
+        name = self.sort[0]
+        return "" if self._is_column(name) else tr("no run has “{column}”, which should sort", column=name)
 
     def _difference(self, rows: list[RunRow]) -> list[list[Any]]:
         """Return the settings in which the ticked runs differ, each with its value in every ticked run."""
@@ -194,24 +216,25 @@ class RunsTable(Component):
 
     def receive(self, message: Any) -> None:
         """Apply what the viewer did. The message comes from the browser; anything unexpected is ignored."""
-        names = set(self._known)
+        names, selection = set(self._known), self.context.selection
         match message:
             case {"open": str(name)} if name in names:
-                open_run(self.context.selection, name, page="")
+                open_run(selection, name, page="")
             case {"tick": str(name), "on": bool(on)} if name in names:
                 rest = [each for each in self.ticked if each != name]
                 self.ticked = [*rest, name][-MAX_OVERLAY_RUNS - 1 :] if on else rest
             case {"clear": True}:
                 self.ticked = []
             case {"sort": str(name)} if self._is_column(name):
-                self.sort = [name, not self.sort[1] if name == self.sort[0] else name in NUMBERS]
+                falls = not self.sort[1] if name == self.sort[0] else name in NUMBERS
+                selection.runs_sort = "" if [name, falls] == [FINDING, False] else Order(name, falls).text
             case {"chip": str(chip)} if chip in CHIPS:
-                on = chip in self.chips
-                self.chips = [each for each in self.chips if each != chip] if on else [*self.chips, chip]
+                rest = [each for each in self.chips if each != chip]
+                selection.runs_chips = rest if chip in self.chips else [*rest, chip]
             case {"text": str(text)}:
-                self.text = text[:MAX_TEXT]
+                selection.runs_filter = text[:MAX_TEXT]
             case {"folders": bool(folders)}:
-                self.folders = folders
+                selection.runs_folders = folders
             case {"toggle": str(folder)} if folder.removeprefix("+") in self._folders():
                 closed = folder in self.toggled
                 self.toggled = (
@@ -219,12 +242,12 @@ class RunsTable(Component):
                 )
             case {"overlay": True} if self.ticked:
                 first, *others = self.ticked
-                open_run(self.context.selection, first, page="", overlay_runs=others)
+                open_run(selection, first, page="", overlay_runs=others)
             case {"compare": True} if len(self.ticked) == 2:
                 first, other = self.ticked
-                open_run(self.context.selection, first, page="compare", compared_run=other)
-            case {"close": True} if self.context.selection.run:
-                self.context.selection.page = ""
+                open_run(selection, first, page="compare", compared_run=other)
+            case {"close": True} if selection.run:
+                selection.page = ""
 
     def _is_column(self, name: str) -> bool:
         if name in (FINDING, NAME, "onset", *NUMBERS):

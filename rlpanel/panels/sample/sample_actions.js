@@ -52,6 +52,11 @@ export function render({ model, el }) {
       }),
     )
   }
+  copying.append(
+    button("Python", t("Copy the notebook cell that loads the sample"), () => {
+      model.send_msg({ do: "copy", what: "Python" })
+    }),
+  )
   const saving = element("span", "copying", t("save as"))
   const saveButton = button("JSON", t("Save the sample as a JSON line: texts, tokens, numbers"), () =>
     model.send_msg({ do: "save" }),

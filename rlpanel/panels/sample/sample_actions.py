@@ -10,6 +10,7 @@ import param
 
 from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.panel_fixes.component import Component
+from rlpanel.panels.export.python_cell import sample_cell
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.report.report import frozen, sample_html
 from rlpanel.panels.session.context import SAMPLE, Context
@@ -92,7 +93,9 @@ class SampleActions(Component):
 
     def _copy(self, field: Any) -> None:
         sample = self._context.sample
-        if sample is not None and field in ("uid", "prompt", "response"):
+        if sample is not None and field == "Python":
+            self.send({"text": sample_cell(self._context, sample.uid)})
+        elif sample is not None and field in ("uid", "prompt", "response"):
             self.send({"text": getattr(sample, field) or ""})
 
     def _save(self) -> None:

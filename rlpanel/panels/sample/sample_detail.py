@@ -132,14 +132,14 @@ class SampleDetail(Viewer):
         estimator = self.context.display.kl_estimator
         label = f"{describe(estimator).label} sum"
         shown = [
-            ("reward", sample.reward, "policy", False),
+            (tr("reward"), sample.reward, "policy", False),
             ("ref", sample.ref_reward, "reference", False),
             ("gap", sample.columns.get("reward_gap", math.nan), "muted", True),
             (label, sample.columns.get(f"{estimator}_sum", math.nan), "kl", True),
-            ("advantage", sample.advantage, "muted", True),
+            (tr("advantage"), sample.advantage, "muted", True),
             ("tokens", sample.columns.get("response_tokens", math.nan), "length", False),
             (tr("tool calls"), sample.columns.get("tool_calls", math.nan), "entropy", False),
-            ("failed", sample.columns.get("tool_errors", math.nan) or math.nan, "bad", False),
+            (tr("failed"), sample.columns.get("tool_errors", math.nan) or math.nan, "bad", False),
             ("lag", sample.columns.get("lag", math.nan), "muted", False),
         ]
         return "".join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlpanel.errors import SampleNotFound
+from rlpanel.store.columns.related_rows import PLACES, TURN, counters
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -31,7 +32,7 @@ def trace_column(snapshot: Snapshot, rows: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def traces_of(snapshot: Snapshot, uid: str) -> list[tuple[str, str]]:
-    """Return uid and name of all traces of a sample's episode, in the order of the log; empty if it has none.
+    """Return uid and name of each trace of a sample's episode, in the order of the log.
 
     The name is the agent's, or the trace's number. A sample that the snapshot does not have, because another
     run was opened or its file was rewritten, has no traces.
@@ -57,7 +58,11 @@ def _episode_keys(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray | None:
     """
     if "episode" not in snapshot.labels:
         return None
-    codes, names = snapshot.label_codes("episode")
+    every, names = snapshot.label_codes("episode")
+    codes = every[rows]
+    labels = [snapshot.label_codes(name)[0][rows] for name in PLACES if name in snapshot.labels]
+    turns = snapshot.number(TURN)[rows] if snapshot.has_number(TURN) else None
+    codes = np.where(counters(codes, names, labels, turns), -1, codes)
     step = snapshot.metadata("step")[rows].astype(np.int64)
-    keys: np.ndarray = step * len(names) + codes[rows]
-    return np.where(codes[rows] < 0, -1 - np.arange(len(rows)), keys)
+    keys: np.ndarray = step * len(names) + codes
+    return np.where(codes < 0, -1 - np.arange(len(rows)), keys)

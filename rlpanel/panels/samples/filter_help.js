@@ -41,7 +41,11 @@ function filterHelp(model, write) {
       element("h4", "", t("Examples")),
       ...fitting.map(([text, about]) => entry(text, about, true)),
       element("h4", "", t("Words")),
-      element("p", "", "and  or  not  ( )  = != < <= > >=  + - * /  in [ ]  contains  matches  missing( )  p1 … p99"),
+      element(
+        "p",
+        "",
+        "and  or  not  ( )  = != < <= > >=  + - * /  in [ ]  contains  matches  missing( )  p1 … p99",
+      ),
       element("h4", "", t("Columns")),
       ...model.names.map(([name, about]) => entry(name, about, false)),
     )

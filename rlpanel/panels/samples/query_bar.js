@@ -214,7 +214,11 @@ function statusLine(model) {
 // Return a message handler that collects the parts of a file. The last message holds its name and saves it.
 function fileReceiver() {
   let parts = []
-  return ({ piece, name, kind }) => {
+  return ({ piece, name, kind, cell }) => {
+    if (cell !== undefined) {
+      copy(cell)
+      return
+    }
     if (piece !== undefined) {
       parts.push(piece)
       return

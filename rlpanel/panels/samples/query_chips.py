@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from rlpanel.panels.language.labels import tr
@@ -13,16 +14,18 @@ from rlpanel.store.query.query import parse_order
 ALL = "all"
 
 
-def chips_of(selection: Selection) -> list[list[str]]:
+def chips_of(selection: Selection, missing: Collection[str] = ()) -> list[list[str]]:
     """Return a chip for each condition of the filter, the search, the filters of columns, and the sort.
 
-    Each is its key for `without`, and its label.
+    Each is its key for `without`, and its label. Filters of ``missing`` columns say that they do nothing.
     """
     chips = [[f"filter:{at}", text] for at, text in enumerate(conditions_of(selection.filter))]
     if selection.search.strip():
         chips.append(["search", tr("contains “{search}”", search=selection.search.strip())])
     for name, text in selection.columns.items():
-        chips.append([f"column:{name}", f"{name}: {text}"])
+        label = f"{name}: {text}"
+        idle = tr("{condition} does not filter: there is no such column here", condition=label)
+        chips.append([f"column:{name}", idle if name in missing else label])
     order = parse_order(selection.sort)
     if order:
         way = tr("highest {column} first") if order.falling else tr("lowest {column} first")

@@ -11,6 +11,7 @@ import numpy as np
 from rlpanel.errors import FilterError, RLPanelError
 from rlpanel.number_text import number, size_text
 from rlpanel.panels.export.card_export import file_name
+from rlpanel.panels.export.python_cell import samples_cell
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.samples.query_bar import PRESETS, QueryBar, names_of, presets_of
 from rlpanel.panels.samples.query_chips import chips_of, without
@@ -96,10 +97,13 @@ class QueryRunner:
         self._filter_valid = True
         self._query: Query | None = None
         self.busy, self.total = False, 0
+        #: Columns that should filter in the heads of the grid, which does not have them.
+        self.missing: frozenset[str] = frozenset()
         self.bar = QueryBar(self._on_action)
         whole_board = [[tr("Board as one HTML file"), "board", None]] if board is not None else []
         kinds = [[kind, kind, None] for kind in available_formats()]
-        self.bar.takes = [*kinds, *whole_board, [tr("Copy link"), "link", None]]
+        copies = [[tr("Copy link"), "link", None], [tr("Copy as Python"), "python", None]]
+        self.bar.takes = [*kinds, *whole_board, *copies]
         self.bar.param.watch(self._on_edit, ["filter", "scope"])
 
     def run(self) -> None:
@@ -176,7 +180,7 @@ class QueryRunner:
 
     def show_chips(self, *, alone: bool = False) -> None:
         """Show what narrows the grid down; with ``alone``, also what each condition finds by itself."""
-        chips = [[key, label, ""] for key, label in chips_of(self._context.selection)]
+        chips = [[key, label, ""] for key, label in chips_of(self._context.selection, self.missing)]
         for chip in chips:
             if alone and self._filter_valid and self._query is not None and chip[0].startswith("filter:"):
                 count = self._query.count_alone(chip[1])
@@ -243,6 +247,16 @@ class QueryRunner:
             self._export_samples(argument)
         elif action == "take" and argument == "board":
             self._export_board()
+        elif action == "take" and argument == "python" and self._context.index is not None:
+            self._copy_python()
+
+    def _copy_python(self) -> None:
+        uids = None
+        if self._context.selection.columns:
+            view, rows = self._rows_to_export()
+            uids = [str(uid) for uid in view.snapshot.uids(rows)]
+        self.bar.send({"cell": samples_cell(self._context, uids)})
+        self.bar.note = tr("copied")
 
     def _cancel(self) -> None:
         self._query_task.stop()

@@ -290,21 +290,33 @@ class SampleGrid(Viewer):
             frame = self.table.frame.iloc[:0]
         self.table.draw(frame, self._order(frame), self._column_filters(frame))
         self._filling = False
+        if self._missing() != self._query.missing:
+            self._query.missing = self._missing()
+            self._query.show_chips()
 
     def _column_filters(self, frame: pd.DataFrame) -> dict[str, str]:
         """Return the filters of the selection whose columns are there."""
         wanted = self.context.selection.columns
         return {name: text for name, text in wanted.items() if name in frame}
 
+    def _missing(self) -> frozenset[str]:
+        """Return the columns that should filter and are not there; none are known to be while none is."""
+        frame = self.table.frame
+        return (
+            frozenset(self.context.selection.columns).difference(frame) if len(frame.columns) else frozenset()
+        )
+
     def _on_columns(self, _: Any) -> None:
         self._filling = True
         self.table.filters = self._column_filters(self.table.frame)
         self._filling = False
+        self._query.missing = self._missing()
         self._query.show_chips()
 
     def _show_head_filters(self, *_: Any) -> None:
         """Show or hide the filters of single columns; those that filter now are not hidden."""
         shown = self._query.bar.heads or bool(self.table.filters)
+        self._query.bar.heads = shown
         self.table.css_classes = ["rl-grid", *(["rl-head-filters"] if shown else [])]
 
     def _order(self, frame: pd.DataFrame) -> list[tuple[str, bool]]:

@@ -169,7 +169,7 @@ def column_width(name: str, values: pd.Series, *, arrow: bool = False) -> int:
             longest = max(longest, 6)
         return _fitting(max(longest, len(title)), _WIDEST)
     longest = max((len(str(value)) for value in {*values.dropna().tolist()}), default=0) + _SIGN
-    return _fitting(max(longest, min(len(title), 8)), _WIDTHS[-1])
+    return _fitting(max(longest, min(len(title), 8) + 1), _WIDTHS[-1])
 
 
 def _fitting(characters: float, most: int) -> int:

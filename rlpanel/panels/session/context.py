@@ -15,9 +15,11 @@ import param
 from rlpanel.board_url import (
     BANDS,
     DARK_DEFAULT,
+    LEAST,
     MAX_SMOOTHING,
     MODES,
     NEWEST,
+    RUN_CHIPS,
     SCALES,
     STEP,
     write_query,
@@ -67,8 +69,15 @@ class Selection(param.Parameterized):
     scale = param.Selector(
         default="run", objects=list(SCALES), doc="What the colour scale of token metrics is taken from."
     )
+    diff = param.String(
+        default="", doc="Kind of text that Diff shows beside the response, and its uid behind a colon."
+    )
     explain = param.String(
         default="", doc="Question of the page Explain, and what it needs behind a colon; empty: by the page."
+    )
+    ranked_by = param.String(default="", doc="Measure of the token ranking; empty: the first of the run.")
+    ranked_least = param.Selector(
+        default=3, objects=list(LEAST), doc="How often a token must be seen at least to be ranked."
     )
     band = param.Selector(
         default="",
@@ -108,6 +117,15 @@ class Selection(param.Parameterized):
     )
     samples_there = param.String(default=NEWEST, doc="Compared samples of the other run, as `samples_here`.")
     finding = param.String(default="", doc="Key of the opened finding; empty for none.")
+    runs_filter = param.String(
+        default="", doc="Filter of the table of runs: words of the path, or an expression."
+    )
+    runs_sort = param.String(
+        default="",
+        doc="Column that sorts the table of runs; a leading - sorts descending; empty: worst finding first.",
+    )
+    runs_chips = param.ListSelector(default=[], objects=list(RUN_CHIPS), doc="Chosen chips of that table.")
+    runs_folders = param.Boolean(default=True, doc="Whether runs of that table stand in folders.")
     dark = param.Boolean(default=DARK_DEFAULT, doc="Whether the theme is dark.")
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from rlpanel.panels.language.labels import marked, tr, tr_html, trn
 from rlpanel.panels.samples.visible_rows import excluded_html
@@ -163,7 +163,7 @@ def _sample_count(snapshot: Snapshot) -> str:
             all_samples=snapshot.all_samples,
         )
     else:
-        count = tr_html("{samples:,} samples", samples=snapshot.samples)
+        count = escape(trn("{count:,} sample", "{count:,} samples", snapshot.samples))
     if not snapshot.has_episodes:
         return count
     return count + tr(", {episodes:,} episodes", episodes=snapshot.episodes)

@@ -4,12 +4,6 @@ const MARKS = { alarm: "▲", warning: "●" }
 // Characters at the end of a name that stay visible when it is cut: names often differ there only.
 const TAIL = 9
 
-// Control characters, line breaks, and marks that reverse the direction of what follows.
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
-
-/** Return the name of a run or folder as text on one line, in the order of its characters. */
-const shownName = (name) => name.replace(UNSEEN, "�")
-
 const AGES = [
   { bound: 60, size: 1, unit: "s" },
   { bound: 3600, size: 60, unit: "min" },
@@ -58,7 +52,14 @@ function factsOf(run, { state, age }) {
     facts.push(t("cannot be read: {reason}", { reason: run.problem }))
   }
   if (state) {
-    facts.push(state === "live" ? t("live") : t("{state}, newest line {age} ago", { state: state === "stopped early" ? t("stopped early") : t(state), age }))
+    facts.push(
+      state === "live"
+        ? t("live")
+        : t("{state}, newest line {age} ago", {
+            state: state === "stopped early" ? t("stopped early") : t(state),
+            age,
+          }),
+    )
   }
   if (run.samples !== undefined) {
     facts.push(
@@ -93,7 +94,7 @@ function factsOf(run, { state, age }) {
 
 /** Create a name that is cut in the middle if it is too long; bidirectional text stays within it. */
 function cutName(name) {
-  const characters = [...shownName(name)]
+  const characters = [...shownText(name)]
   const label = element("bdi", "label")
   const at = characters.length > 2 * TAIL ? characters.length - TAIL : characters.length
   label.append(element("span", "front", characters.slice(0, at).join("")))
@@ -127,7 +128,7 @@ class RunEntry {
     Object.assign(this.tick, {
       type: "checkbox",
       tabIndex: -1,
-      ariaLabel: t("Compare {run}", { run: shownName(run.label) }),
+      ariaLabel: t("Compare {run}", { run: shownText(run.label) }),
     })
     this.first = element("div", "first")
     this.second = element("div", "second")
@@ -175,7 +176,7 @@ class RunEntry {
 
   refresh({ now, ages }) {
     const found = stateOf(this.run, now, ages)
-    const path = shownName(this.run.label),
+    const path = shownText(this.run.label),
       facts = factsOf(this.run, found)
     const said = [path, ...facts].join("\n")
     if (said === this.said) return

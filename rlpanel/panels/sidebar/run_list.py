@@ -158,7 +158,7 @@ class RunList(Component):
 
 
 def open_run(selection: Selection, name: str, **chosen: Any) -> None:
-    """Show a run from its newest step on; the page of the last run stays open, but not the table of all runs.
+    """Show a run from its newest step on, on the page that is open; from the table of runs on the overview.
 
     Parameters
     ----------

@@ -76,7 +76,12 @@ class RunTree {
 
   entry(run, level, drawn) {
     let entry = this.entries.get(run.name)
-    if (!entry || entry.run.label !== run.label || placeOf(entry.run) !== placeOf(run) || entry.node.getAttribute("aria-level") !== String(level)) {
+    if (
+      !entry ||
+      entry.run.label !== run.label ||
+      placeOf(entry.run) !== placeOf(run) ||
+      entry.node.getAttribute("aria-level") !== String(level)
+    ) {
       const active = entry && entry.node === this.active
       entry = new RunEntry(run, level)
       if (active) {
@@ -96,8 +101,8 @@ class RunTree {
     item.setAttribute("aria-expanded", open)
     item.dataset.folder = folder
     item.tabIndex = -1
-    item.ariaLabel = `${shownName(folder)}, ${runs.length} ${runs.length === 1 ? "run" : "runs"}`
-    item.title = shownName(folder)
+    item.ariaLabel = `${shownText(folder)}, ${runs.length} ${runs.length === 1 ? "run" : "runs"}`
+    item.title = shownText(folder)
     const head = element("div", "head")
     head.append(
       element("span", "arrow", open ? "▾" : "▸"),

@@ -224,7 +224,7 @@ class SettingsForm(Form):
                 "help": tr("Split whose samples are used in all curves, lists and findings."),
             },
             {
-                "name": "beside",
+                "name": "overlay_splits",
                 "label": tr("Overlay splits"),
                 "kind": "choices",
                 "options": [[name, name] for name in others],

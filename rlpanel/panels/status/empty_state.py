@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, ClassVar
 
-from markupsafe import Markup
-
-from rlpanel.panels.language.labels import tr, tr_html, trn
+from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import problems_html
 from rlpanel.panels.status.notices import Notice, bar_html
@@ -17,6 +16,7 @@ from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.discovery.diagnose import Diagnosis
 from rlpanel.sources.discovery.file_names import is_rollout_name
+from rlpanel.sources.files.file_access import RemotePath, path_of
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -26,21 +26,28 @@ def getting_started_html(root: str, diagnosis: Diagnosis | None) -> str:
     Parameters
     ----------
     root : str
-        The root, as it was given; empty if none was.
+        The root that is named; empty if none was given.
     diagnosis : Diagnosis or None
         Content of the root; None before the first scan.
     """
     if not root or diagnosis is None:
         reason = tr("Nothing to show yet") if root else tr("No folder was given")
         title = tr("No runs yet")
-        command = Markup("<code>rlpanel serve FOLDER</code>")
-        text = tr_html("{reason}: {command}.", reason=reason, command=command)
-        return f"<h2>{title}</h2><p>{text}</p>{_LINE}{_formats()}"
+        return f"<h2>{title}</h2><p>{safe_text(reason)}:</p>{_commands()}{_LINE}{_formats()}"
     head = (
         f"<h2>{safe_text(diagnosis.title)}</h2><p><code>{safe_text(root)}</code></p>"
         f"<p>{safe_text(diagnosis.sentence)}</p>"
     )
     return f"{head}{_seen(diagnosis)}{_hints(diagnosis)}{_LINE}{_formats()}"
+
+
+def _commands() -> str:
+    """Return the commands that serve a folder."""
+    other = tr("With Panel's own server:")
+    return (
+        f"<pre>rlpanel serve FOLDER</pre><p>{other}</p>"
+        "<pre>RLPANEL_ROOT=FOLDER panel serve dashboards/board.py --show</pre>"
+    )
 
 
 def _seen(diagnosis: Diagnosis) -> str:
@@ -114,7 +121,10 @@ class EmptyState(Notice):
         elif context.runs:
             self.param.update(html=_waiting(context.snapshot), buttons={"map": "", "demo": ""}, visible=True)
         else:
-            html = getting_started_html(context.root, context.root_diagnosis)
+            root = context.root
+            if root and not context.read_only and not isinstance(path_of(root), RemotePath):
+                root = os.path.abspath(root)
+            html = getting_started_html(root, context.root_diagnosis)
             writes = not context.read_only
             maps = writes and context.root_diagnosis is not None and _has_records(context.root_diagnosis)
             buttons = {"map": tr("Map the fields of a file") if maps else ""}

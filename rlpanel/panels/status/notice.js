@@ -5,6 +5,14 @@ export function render({ model }) {
   const buttons = Object.keys(model.buttons).map((name) => button(name, "", "", () => model.send_msg(name)))
   const drawText = () => {
     text.innerHTML = model.html
+    for (const code of text.querySelectorAll("pre")) {
+      const said = code.textContent
+      const node = button("copy", t("copy"), t("Copy this"), async () => {
+        await copy(said)
+        showCopied(node)
+      })
+      code.append(node)
+    }
   }
   const drawButtons = () => {
     for (const node of buttons) {

@@ -32,7 +32,7 @@ class Notice(Component):
         default={}, doc="Name of each button, which is its CSS class → its label; empty while it is hidden."
     )
 
-    _esm = read_assets("panels/ui/dom.js", "panels/status/notice.js")
+    _esm = read_assets("panels/ui/dom.js", "panels/export/download.js", "panels/status/notice.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/status/notice.css")]
 
     def __init__(self, **params: Any) -> None:
@@ -46,6 +46,7 @@ _NAMES = {
     "sort": marked("sort"),
     "overlay_runs": marked("runs over the curves"),
     "compared_run": marked("compared run"),
+    "runs_filter": marked("filter of runs"),
 }
 #: Most characters of a value that are shown.
 _LONGEST = 200

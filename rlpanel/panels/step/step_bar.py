@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import param
 
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panels.language.labels import tr
+from rlpanel.panels.language.labels import tr, trn
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.remark_labels import step_doubts
 from rlpanel.panels.ui import theme
@@ -82,7 +82,11 @@ class StepBar(Component):
         if step is None or not len(steps.values):
             return {"label": "", "note": tr("no steps yet"), "doubts": ""}
         position = steps.position(step)
-        count = tr(", {position:,} samples", position=int(steps.samples[position])) if position >= 0 else ""
+        count = (
+            trn(", {count:,} sample", ", {count:,} samples", int(steps.samples[position]))
+            if position >= 0
+            else ""
+        )
         if position >= 0 and steps.episodes[position] != steps.samples[position]:
             count += tr(", {episodes:,} episodes", episodes=int(steps.episodes[position]))
         return {

@@ -31,7 +31,14 @@ export function render({ model }) {
           known.order = JSON.stringify(model.order)
           known.filters = JSON.stringify(model.filters)
           table = new globalThis.Tabulator(holder, options(model))
-          table.on("tableBuilt", done)
+          table.on("tableBuilt", () => {
+            // Tabulator's role of a group's head does not exist, and a group is not sorted.
+            for (const head of holder.querySelectorAll("[role=columngroup]")) {
+              for (const name of ["aria-sort", "aria-title"]) head.removeAttribute(name)
+              head.setAttribute("role", "none")
+            }
+            done(undefined)
+          })
           table.on("cellClick", (_, cell) => {
             model.send_msg({ pick: [cell.getData().key, named(cell.getField())] })
           })
@@ -47,7 +54,9 @@ export function render({ model }) {
         }),
     )
     then(reveal)
+    if (model.shape.byRoom) then(measure) // its holder had its size before it was built
     widths.textContent = growing(model.shape.columns)
+    then(clear)
   }
   const fill = async () => {
     const data = dataOf(model)
@@ -84,13 +93,27 @@ export function render({ model }) {
     const row = table.getRows().find((each) => each.getData().key === model.chosen)
     if (row) table.scrollToRow(row, "nearest", false).catch(() => {})
   }
+  // A number that the edge cuts looks like another number: the texts take its room, so that it is out of view.
+  const clear = () => {
+    const growers = model.shape.columns.filter(({ grow }) => grow).length
+    if (!growers) return
+    holder.style.setProperty("--rl-spare", "0px")
+    const edge = holder.getBoundingClientRect().right
+    const cut = model.shape.columns
+      .filter(({ align }) => align === "right")
+      .map(({ field }) => holder.querySelector(`.tabulator-col[tabulator-field="${field}"]`))
+      .map((head) => head?.getBoundingClientRect())
+      .find((head) => head && head.left < edge - 1 && head.right > edge + 1)
+    const spare = cut ? (edge - cut.left) / growers : 0
+    holder.style.setProperty("--rl-spare", `${Math.ceil(spare)}px`)
+  }
   let fits = 0
-  const room = new ResizeObserver(() => {
+  const measure = () => {
     const rows = holder.querySelector(".tabulator-tableholder")?.clientHeight ?? 0
     const fitting = Math.floor(rows / model.shape.rowHeight)
     if (fitting > 0 && fitting !== fits) model.send_msg({ fits: fitting })
     fits = fitting || fits
-  })
+  }
   const showPages = () => drawPager(pager, model)
 
   model.on("shape", build)
@@ -101,15 +124,15 @@ export function render({ model }) {
   model.on("after_render", build)
   // A table that was built while it was hidden has heads of no height: it is drawn again once it has a width.
   let width = 0
-  const shown = new ResizeObserver(() => {
+  const sized = new ResizeObserver(() => {
     if (!width && holder.clientWidth) then(() => table.redraw(true))
+    if (width !== holder.clientWidth) then(clear)
     width = holder.clientWidth
+    if (model.shape.byRoom) measure()
   })
-  shown.observe(holder)
-  if (model.shape.byRoom) room.observe(holder)
+  sized.observe(holder)
   model.on("remove", () => {
-    shown.disconnect()
-    room.disconnect()
+    sized.disconnect()
     table?.destroy()
     table = null
   })
@@ -143,7 +166,7 @@ function growing(columns) {
       const rest = `(100cqw - ${taken}px${before}) / ${growers.length - at}`
       const size = `clamp(${width}px, max(${rest}, 24cqw), ${grow}px)`
       before += ` - ${size}`
-      return `[tabulator-field="${field}"][style*="width: ${width}px"] { min-width: ${size} !important; }`
+      return `[tabulator-field="${field}"][style*="width: ${width}px"] { min-width: calc(${size} + var(--rl-spare, 0px)) !important; }`
     })
     .join("\n")
 }
@@ -181,7 +204,12 @@ function grouped(columns, sortable) {
     const last = heads.at(-1)
     if (!column.group) heads.push(made)
     else if (last?.columns && last.title === column.group) last.columns.push(made)
-    else heads.push({ title: column.group, titleFormatter: () => document.createTextNode(column.group), columns: [made] })
+    else
+      heads.push({
+        title: column.group,
+        titleFormatter: () => document.createTextNode(column.group),
+        columns: [made],
+      })
   }
   return heads
 }
@@ -194,7 +222,7 @@ function definition(column, sortable) {
     titleFormatter: () => document.createTextNode(title),
     headerTooltip: tip && (() => element("span", "", tip)),
     formatter: image ? imageOf : (cell) => document.createTextNode(cell.getValue() ?? ""),
-    ...(width && { width }),
+    ...(width ? { width } : { minWidth: 150 }), // one that shares the room stays readable on a phone
     hozAlign: align,
     headerHozAlign: align === "right" ? "right" : "left",
     headerSort: sortable,

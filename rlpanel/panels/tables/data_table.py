@@ -171,7 +171,6 @@ class DataTable(Component):
             self._options["rowHeight"] = row_height
         if tuple(columns) == self._columns and self.shape.get("rowHeight") == self._options["rowHeight"]:
             return
-        self._columns = tuple(columns)
         names = {column.name for column in columns}
         with param.parameterized.batch_call_watchers(self):
             self.order = [(name, falls) for name, falls in self.order if name in names]
@@ -179,7 +178,9 @@ class DataTable(Component):
             shown = [asdict(each) | {"field": field_of(each.name)} for each in columns if not each.hidden]
             self.shape = {"columns": shown, **self._options}
             if names <= {*self._frame.columns}:
+                self._columns = tuple(columns)
                 self._arrange()
+        self._columns = tuple(columns)  # the rows of new ones follow: a new order above arranges the old ones
 
     def hide(self, name: str, hidden: bool = True) -> None:
         """Hide a column, or show it again."""
@@ -305,7 +306,7 @@ class DataTable(Component):
 
 
 def _packed(column: Sequence[str | None]) -> Sequence[Any]:
-    """Return cells as they are sent: one text of all rows, few texts and the digit of each row's, or all."""
+    """Return cells in the shortest form: one text, few texts with a digit per row, or all texts."""
     texts = [*dict.fromkeys(column)]
     if len(texts) == 1:
         return texts

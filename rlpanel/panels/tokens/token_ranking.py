@@ -14,6 +14,7 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
+from rlpanel.board_url import LEAST
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
 from rlpanel.number_text import number
@@ -38,8 +39,6 @@ from rlpanel.texts.display_text import Encoding, detect, read_piece
 #: Samples of up to this many bytes are read on the event loop, more on a thread.
 READ_NOW = 1 << 18
 MAX_TOKENS = 50
-#: Choices of a token's minimum count: means of few occurrences are noise.
-LEAST = (1, 3, 10, 30, 100, 300, 1000)
 #: Columns with the positions of the largest values, in descending order.
 _POSITIONS = ("at", "second", "third")
 _TITLES = {"largest": "max", "at": marked("max at"), "second": marked("2nd at"), "third": marked("3rd at")}
@@ -74,7 +73,7 @@ class TokenRanking(Viewer):
             tr("Minimum count"),
             170,
             options={_count_label(count): count for count in LEAST},
-            value=3,
+            value=context.selection.ranked_least,
         )
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-stop"])
         self._note = Html(
@@ -104,8 +103,10 @@ class TokenRanking(Viewer):
             sizing_mode="stretch_both",
             margin=0,
         )
+        self._listing = False
         self._measure.param.watch(self._on_choice, "value")
         self._least.param.watch(self._on_choice, "value")
+        context.selection.param.watch(self._choose, ["ranked_by", "ranked_least"])
         watch_step(context, self._load)
         context.param.watch(self._load, ["index", "filtered_uids"])
         context.display.param.watch(self._load, ["kl_estimator", "max_samples", "pad_token"])
@@ -175,9 +176,9 @@ class TokenRanking(Viewer):
         self._shown = progress
         options = {_label(name): name for name in progress.tally.measures}
         if options:
-            chosen = self._measure.value
-            value = chosen if chosen in options.values() else next(iter(options.values()))
-            self._measure.param.update(options=options, value=value)
+            self._listing = True
+            self._measure.param.update(options=options, value=self._chosen(options))
+            self._listing = False
         self._draw()
         self._show_note(self._summary())
 
@@ -186,8 +187,23 @@ class TokenRanking(Viewer):
         if not frame.equals(self.table.frame):
             self.table.draw(frame)
 
+    def _chosen(self, options: dict[str, str]) -> str:
+        """Return the measure of the address if the step has it, else the first one."""
+        wanted, names = self.context.selection.ranked_by, list(options.values())
+        return wanted if wanted in names else names[0]
+
+    def _choose(self, *_: Any) -> None:
+        """Choose what the address names."""
+        self._least.value = self.context.selection.ranked_least
+        if self._measure.options:
+            self._measure.value = self._chosen(self._measure.options)
+
     def _on_choice(self, *_: Any) -> None:
-        """Draw the table for the chosen measure and minimum count."""
+        """Draw the table for the chosen measure and minimum count, and let the address name them."""
+        if not self._listing:
+            first = next(iter(self._measure.options.values()), "")
+            by = "" if self._measure.value in (first, None) else self._measure.value
+            self.context.selection.param.update(ranked_by=by, ranked_least=self._least.value)
         self._draw()
         if not self._stop.visible:
             self._show_note(self._summary())

@@ -11,9 +11,6 @@ class TokenView {
     const choose = (name) => {
       this.model.metric = name
     }
-    const chooseScale = (name) => {
-      this.model.scale = name
-    }
     const pin = (i) => {
       if (i === this.model.token) this.text.reveal(i)
       else this.model.token = i
@@ -29,7 +26,7 @@ class TokenView {
     this.notes = element("div", "rl-notes quiet")
     this.pinned = element("div", "rl-pin")
     this.root.append(bar, this.textBox)
-    this.bar = new MetricBar(bar, { choose, chooseScale })
+    this.bar = new MetricBar(bar, this.model)
     this.text = new RunningText(this.textBox, { onScroll: (range) => this.strip.showTextRange(range) })
     this.tools = element("div", "rl-tools")
     this.outliers = new Outliers(this.tools, { pin })

@@ -13,7 +13,7 @@ const SCALE_TIPS = {
 }
 
 class MetricBar {
-  constructor(root, { choose, chooseScale }) {
+  constructor(root, model) {
     this.chips = element("div", "rl-chips")
     this.legend = element("div", "rl-legend")
     this.low = element("span")
@@ -22,7 +22,9 @@ class MetricBar {
     this.scales = new Map(
       SCALES.map((name) => [
         name,
-        button("rl-scale", SCALE_NAMES[name], SCALE_TIPS[name], () => chooseScale(name)),
+        button("rl-scale", SCALE_NAMES[name], SCALE_TIPS[name], () => {
+          model.scale = name
+        }),
       ]),
     )
     const choice = element("span", "rl-scales")
@@ -32,7 +34,9 @@ class MetricBar {
     this.legend.append(choice, this.low, this.gradient, this.high)
     this.fallback = element("div", "rl-fallback quiet")
     root.append(this.chips, this.legend, this.fallback)
-    this.choose = choose
+    this.choose = (name) => {
+      model.metric = name
+    }
   }
 
   show(rows) {

@@ -6,6 +6,12 @@ function t(text, values = {}) {
   return shown.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole))
 }
 
+// Control characters, line breaks, and marks that reverse the direction of what follows.
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+
+/** Return a text of a log on one line, in the order of its characters. */
+const shownText = (text) => String(text).replace(UNSEEN, "�")
+
 function element(tag, className, text) {
   const node = document.createElement(tag)
   if (className) node.className = className

@@ -8,5 +8,6 @@ export function render({ model }) {
   }
   model.on("html", draw)
   draw()
+  if (model.reports) model.send_msg("drawn")
   return box
 }

@@ -87,6 +87,12 @@ class Html(Component):
     _esm = read_assets("panels/ui/html.js")
 
 
+class ReportingHtml(Html):
+    """HTML that sends ``"drawn"`` when the browser has built it and what was sent with it."""
+
+    reports = param.Boolean(default=True)
+
+
 def region_script(**parts: type[Component]) -> str:
     """Return the script of a region that draws parts of these classes, in this order."""
     drawn: dict[str, str] = {}

@@ -126,7 +126,7 @@ def _result(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _add_shown(found: MessageContent, part: Mapping[str, Any]) -> None:
-    """Add a part that is a text or a medium; any other as JSON, or its type if it is a long medium."""
+    """Add a part: a text or a medium as such, any other as JSON; of a long medium only the type."""
     keys = (*_TEXTS, "content") if part.get("type") == "text" else _TEXTS  # OpenTelemetry
     text = next((part[key] for key in keys if isinstance(part.get(key), str)), None)
     if text is not None:

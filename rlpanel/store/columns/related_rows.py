@@ -194,6 +194,8 @@ def repeated_rows(place: Mapping[str, np.ndarray], key: np.ndarray) -> np.ndarra
 
 
 EPISODE, GROUP, AGENT, TRAJECTORY, TURN = "episode", "group", "agent", "trajectory", "turn"
+#: Labels that tell the traces of an episode apart.
+PLACES = (GROUP, AGENT, TRAJECTORY)
 _FEWEST = 1024
 
 
@@ -344,12 +346,33 @@ def _unit_keys(columns: Columns, where: RowSelector) -> tuple[np.ndarray, np.nda
 
 def _counters(columns: Columns, where: RowSelector, codes: np.ndarray, names: list[str]) -> np.ndarray:
     """Return a mask of the rows whose episode is a counter that all samples of a step may share."""
+    labels = [
+        columns.labels[name].codes.view(columns.rows)[where] for name in PLACES if name in columns.labels
+    ]
+    turns = columns.numbers[TURN].view(columns.rows)[where] if TURN in columns.numbers else None
+    return counters(codes, names, labels, turns)
+
+
+def counters(
+    codes: np.ndarray, names: list[str], labels: Sequence[np.ndarray], turns: np.ndarray | None
+) -> np.ndarray:
+    """Return a mask of the rows whose episode is a counter that all samples of a step may share.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (N,)
+        Code of each row's episode; negative for none.
+    names : list of str
+        Text of each code.
+    labels : sequence of ndarray of int, shape (N,)
+        Codes of those of `PLACES` that the run has.
+    turns : ndarray of float, shape (N,), optional
+    """
     alone = codes >= 0
-    for name in (GROUP, AGENT, TRAJECTORY):
-        if name in columns.labels:
-            alone &= columns.labels[name].codes.view(columns.rows)[where] < 0
-    if TURN in columns.numbers:
-        alone &= np.isnan(columns.numbers[TURN].view(columns.rows)[where])
+    for places in labels:
+        alone &= places < 0
+    if turns is not None:
+        alone &= np.isnan(turns)
     if alone.any():
         used, index = np.unique(codes[alone], return_inverse=True)
         alone[alone] = np.array([names[code].isdecimal() for code in used.tolist()])[index]

@@ -126,7 +126,7 @@ _Run = TypeVar("_Run")
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a list says about a run.
+    """Numbers, state and worst finding of a run, for the list and the table of runs.
 
     Attributes
     ----------

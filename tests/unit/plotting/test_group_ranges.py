@@ -39,7 +39,7 @@ def test_groups_without_signal_have_the_colours_of_the_board(tmp_path: Path) -> 
     marks = rlpanel.open_run(tmp_path, follow=False).plot.groups(1, dark=True).get(1)
     colors = dict(zip(marks["name"], marks["color"], strict=True))
     assert colors == {
-        "low": theme.DARK["bad"],
+        "low": theme.DARK["reference"],
         "high": theme.DARK["good"],
         "mixed": theme.DARK["policy"],
     }

@@ -84,5 +84,5 @@ def test_an_unknown_column_is_an_error_that_lists_the_others(run: rlpanel.Run) -
 
 
 def test_an_unknown_band_is_an_error(run: rlpanel.Run) -> None:
-    with pytest.raises(SettingError, match="no band 'sigma'; available: iqr, std, range, none"):
+    with pytest.raises(SettingError, match="no band 'sigma'; available: iqr, std, se, range, none"):
         run.plot.curve("reward", band="sigma")

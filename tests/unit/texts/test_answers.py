@@ -144,3 +144,9 @@ def test_hostile_texts_are_read_in_time(piece: str) -> None:
 
 def test_the_settings_offer_each_rule() -> None:
     assert [*ANSWER_RULES.values()] == [AUTO, *RULES]
+
+
+def test_texts_without_an_answer_have_no_rule() -> None:
+    poems = [(f"the river sings of night {n}\nand of the moon", "my heart goes drifting") for n in range(6)]
+    assert choose_rule(poems) is None
+    assert choose_rule([*poems, ("and so\nmy heart goes drifting", "my heart goes drifting")]) is not None

@@ -115,7 +115,7 @@ def test_a_logarithmic_card_draws_only_values_above_zero(tmp_path: Path) -> None
 def test_the_menu_switches_the_scale(tmp_path: Path) -> None:
     shown = card(write_run(tmp_path / "run", tokens=False), "reward")
     menu = part_of(shown.card, CardHead)
-    assert menu.entries == ["Log scale"]
+    assert menu.entries == ["Log scale", "Copy as Python"]
     send(menu, "Log scale")
     assert shown.context.selection.log_curves == ["reward"]
     logarithmic = CurveCard(shown.context, Curve("reward", "Reward", ("reward",), log=True))

@@ -11,7 +11,7 @@ import pytest
 from panel.widgets import Button, Select
 
 from rlpanel import open_run
-from rlpanel.panels.rollouts.rollouts_page import MOST, RolloutLines, RolloutsPage
+from rlpanel.panels.rollouts.rollouts_page import MOST, RolloutsPage
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_view import metric_declarations
 from tests.factories import append, sample
@@ -137,12 +137,10 @@ def test_a_click_opens_the_token_of_the_sample(tmp_path: Path) -> None:
     assert page.view.chosen == [selection.uid, 2]
 
 
-def test_texts_are_sent_for_one_response_when_they_are_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_are_sent_for_one_response_when_they_are_asked_for(tmp_path: Path) -> None:
     page = opened(tmp_path, *(logged(1, index) for index in range(4)))
     sent: list[dict[str, Any]] = []
-    monkeypatch.setattr(RolloutLines, "send", lambda _, message: sent.append(message))
+    object.__setattr__(page.view, "send", sent.append)  # what the browser would get
     page.view.receive({"want": "texts", "row": 0})
     assert sent == [{"uid": data(page)["rows"][0]["uid"], "texts": b"w0\xffw1\xffw2\xff"}]
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rlpanel.panels.runs.run_order import Choice, arrange, chip_counts
+from rlpanel.board_url import RUN_CHIPS
+from rlpanel.panels.runs.run_order import CHIPS, Choice, arrange, chip_counts
 from rlpanel.panels.runs.run_rows import RunRow, run_row, state_at
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.index.run_summary import RunSummary
@@ -134,3 +135,7 @@ def test_a_row_says_what_is_known() -> None:
     assert "too long" in row("a", RunSummary(unchecked="too long")).cells["said"]
     assert row("a", FINE, problem="no rights").cells["said"] == "cannot be read: no rights"
     assert "reward" not in row("a", replace(FINE, bytes=99)).numbers  # its files were replaced
+
+
+def test_the_address_knows_all_chips() -> None:
+    assert list(CHIPS) == list(RUN_CHIPS)

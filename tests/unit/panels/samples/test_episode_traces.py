@@ -46,6 +46,16 @@ def test_the_traces_of_an_episode_are_named_by_their_agents(tmp_path: Path) -> N
     assert traces_of(found, "gone.jsonl:0") == []
 
 
+def test_a_counter_of_episodes_is_not_an_episode(tmp_path: Path) -> None:
+    """TRL's PPO logs the number of episodes so far, which all samples of a step share."""
+    drop = ["group"]
+    lines = [line(1, index=index, episode=64, drop=drop) for index in range(4)]
+    (tmp_path / "rank_0.jsonl").write_bytes(b"".join(lines))
+    found = read(tmp_path)
+    assert fold_episodes(found, found.alive_rows).tolist() == [0, 1, 2, 3]
+    assert traces_of(found, found.uid(0)) == []
+
+
 def test_a_run_without_episodes_is_not_folded(tmp_path: Path) -> None:
     found = read(write_run(tmp_path))
     rows = found.alive_rows

@@ -166,6 +166,14 @@ def test_columns_that_are_gone_neither_sort_nor_filter(table: DataTable) -> None
     assert [column["field"] for column in table.shape["columns"]] == ["c_foo"]
 
 
+def test_columns_of_other_rows_replace_a_sorted_one(table: DataTable) -> None:
+    table.receive({"order": [["Foo", True]]})
+    table.define([DataColumn("other")])
+    table.draw(pd.DataFrame({"uid": ["u0"], "other": ["new"]}))
+    assert table.order == []
+    assert (keys(table), sent(table, "other")) == (["u0"], ["new"])
+
+
 def test_sessions_with_the_same_rows_share_their_text() -> None:
     one, two = (DataTable([DataColumn("text")], page_size=4) for _ in range(2))
     frame = FRAME.copy()
