@@ -84,12 +84,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "texts": (),
     # Explanations and rules.
     "analysis": ("texts", "metrics/*", "store/*"),
+    "drift": ("sources/records", "metrics/*", "store/*"),
     "findings/engine": ("metrics/*", "store/*", "analysis"),
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),
-    "queries": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql"),
+    "queries": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "findings/*", "sql"),
     "checks": ("sources/discovery", "store/*", "findings", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),
     "plotting": (
@@ -153,6 +154,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         ),
         *("panels/samples", "panels/findings", "panels/groups"),
     ),
+    "panels/drift": ("drift", "metrics/*", "store/*", *_PARTS, "panels/explain"),
     "panels/sample": (
         "sources/records",
         "metrics/*",

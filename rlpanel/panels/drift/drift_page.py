@@ -1,0 +1,340 @@
+"""Page *Drift* of the run: the cause of the gap between trainer and engine, its places, and corrections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import panel as pn
+import param
+from panel.viewable import Viewer
+
+from rlpanel.drift.corrections import CORRECTIONS, corrected
+from rlpanel.drift.gap_causes import CAUSES, Verdict, verdict
+from rlpanel.drift.gap_levels import Level, carried, gap_levels
+from rlpanel.drift.gap_tokens import GapTokens, chosen_rows, read_gap_tokens
+from rlpanel.number_text import number
+from rlpanel.panels.explain.link_rows import LinkRows, link_row, show_samples
+from rlpanel.panels.inputs.input_fields import button
+from rlpanel.panels.inputs.tab_bar import TabBar
+from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.threads import BackgroundTask
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.region import Html
+from rlpanel.panels.ui.theme import safe_text
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.filter_syntax import quote
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+#: The dimension that shows a cause.
+_SHOWN = {
+    "template": "position in the response",
+    "place": "rank",
+    "stale": "age of the weights",
+    "sync": "step",
+    "position": "position in the response",
+    "temperature": "surprisal",
+    "support": "surprisal",
+    "routing": "entropy",
+    "precision": "surprisal",
+    "mask": "position in the response",
+    "shift": "position in the response",
+}
+_TITLES = {
+    "step": marked("step"),
+    "rank": marked("rank"),
+    "turn": marked("turn"),
+    "age of the weights": marked("age of the weights"),
+    "position in the response": marked("position in the response"),
+    "position in the turn": marked("position in the turn"),
+    "surprisal": marked("surprisal"),
+    "entropy": marked("entropy"),
+    "response length": marked("response length"),
+    "loss": marked("loss"),
+}
+_CAUSES = {
+    "shift": marked("logprobs shifted by one token"),
+    "mask": marked("wrong loss mask"),
+    "template": marked("another prompt or template"),
+    "place": marked("one rank, engine or data source"),
+    "stale": marked("stale weights"),
+    "sync": marked("failed weight sync"),
+    "position": marked("grows with the position"),
+    "temperature": marked("another temperature"),
+    "support": marked("top-p or top-k in the engine"),
+    "routing": marked("few tokens, as by MoE routing"),
+    "precision": marked("precision or quantisation"),
+}
+assert _CAUSES.keys() == CAUSES.keys()
+_CSS = """
+h3 { margin: 0 0 6px; font: 600 17px/1.35 var(--rl-font); color: var(--rl-text); }
+p { margin: 0 0 6px; max-width: 90ch; color: var(--rl-text); font-size: 13px; overflow-wrap: anywhere; }
+p.note { color: var(--rl-muted); font-size: 12px; }
+h4 { margin: 14px 0 2px; font: 600 13px var(--rl-font); color: var(--rl-text); }
+"""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was computed from the tokens that were read, or how many samples have been read so far."""
+
+    read: int
+    tokens: GapTokens | None = None
+    verdict: Verdict | None = None
+    levels: tuple[Level, ...] = ()
+
+
+class DriftPage(Viewer):
+    """Verdict, shares of the causes, levels by one dimension, and what corrections do.
+
+    Parameters
+    ----------
+    context : Context
+    """
+
+    active = param.Boolean(default=False, doc="Whether the page is open; nothing is read before.")
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(**params)
+        self.context = context
+        self._found = _Found(0)
+        self._trained: GapTokens | None = None
+        self._read_of, self._read_steps = ("", ""), np.empty(0, int)
+        self._dimension, self._correction = "", "tis"
+        self._work: BackgroundTask[_Found] = BackgroundTask(self._show, context.threads.views)
+        self.head = self._text("rl-drift-head", (14, 16, 4, 16))
+        self._again = button(tr("Read again"), self._restart, visible=False, css_classes=["rl-drift-again"])
+        self.causes = LinkRows(self._open_cause, "rl-drift-causes")
+        self.bar = TabBar(
+            css_classes=["rl-drift-bar"], label=tr("Dimensions of the gap"), margin=(6, 8, 0, 8)
+        )
+        self.bar.on_message(self._choose)
+        self.levels = LinkRows(self._open_level, "rl-drift-levels")
+        self._words = self._text("rl-drift-words", (0, 16))
+        self.corrections = LinkRows(self._choose_correction, "rl-drift-corrections")
+        self.bound = pn.widgets.FloatSlider(
+            label=tr("Upper bound of the ratio"),
+            start=1.0,
+            end=10.0,
+            step=0.05,
+            value=CORRECTIONS["tis"].high,
+            width=320,
+            margin=(6, 16, 12, 16),
+            css_classes=["rl-drift-bound"],
+        )
+        self.bound.param.watch(self._show_corrections, "value")
+        self._parts = [self.causes, self.bar, self.levels, self._words, self.corrections, self.bound]
+        self._column = pn.Column(
+            self.head,
+            self._again,
+            *self._parts,
+            sizing_mode="stretch_both",
+            scroll="y-auto",
+            margin=0,
+            css_classes=["rl-drift"],
+        )
+        context.param.watch(self._on_view, "view")
+        self.param.watch(self._draw, "active")
+        self._show_parts(False)
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    @staticmethod
+    def _text(name: str, margin: tuple[int, ...]) -> Html:
+        return Html(
+            stylesheets=[theme.CSS, _CSS], sizing_mode="stretch_width", margin=margin, css_classes=[name]
+        )
+
+    def _show_parts(self, shown: bool) -> None:
+        for part in self._parts:
+            part.visible = shown
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def _on_view(self, event: Any) -> None:
+        """Read another run; offer to read again when the run has new steps."""
+        new, old = event.new.snapshot, event.old.snapshot
+        if new.name != old.name or new.split != old.split or self._read_of != (new.name, new.split):
+            self._draw()
+        elif self.active and self._found.tokens is not None:
+            self._again.visible = not np.array_equal(new.steps.values, self._read_steps)
+
+    def _draw(self, *_: Any) -> None:
+        snapshot = self.context.snapshot
+        is_known = self._read_of == (snapshot.name, snapshot.split)
+        if self.active and not is_known:
+            self._restart()
+        elif not self.active and self._found.tokens is None:
+            self._work.stop()
+            self._read_of = "", ""
+
+    def _restart(self, *_: Any) -> None:
+        context, snapshot = self.context, self.context.snapshot
+        if context.index is None or not snapshot.samples:
+            self.head.html = f"<p>{safe_text(tr('No samples yet'))}</p>"
+            return
+        self._read_of, self._read_steps = (snapshot.name, snapshot.split), snapshot.steps.values
+        self._again.visible, self._found = False, _Found(0)
+        self._work.start(_compute(context.index, snapshot))
+
+    def _show(self, found: _Found) -> None:
+        if found.tokens is None or found.verdict is None:
+            self.head.html = f"<p>{safe_text(tr('Reading samples: {read:,} …', read=found.read))}</p>"
+            return
+        self._found, self._trained = found, found.tokens.only(found.tokens.trained)
+        tokens, result = found.tokens, found.verdict
+        self._show_parts(bool(len(self._trained.trainer)))
+        self._show_head(tokens, result)
+        self.causes.param.update(
+            titles=["", tr("explains"), tr("causes that fit"), tr("nats")],
+            rows=[
+                link_row(
+                    each.key,
+                    f"{tr(_CAUSES[each.key])}: {each.sentence}",
+                    f"{each.share:.0%}",
+                    each.share,
+                    [number(each.share * result.size)],
+                    tip=each.sentence,
+                )
+                for each in result.causes
+            ],
+        )
+        names = list(dict.fromkeys(level.dimension for level in found.levels))
+        wanted = (self._dimension, _SHOWN.get(result.cause, ""), "step", *names)
+        self._dimension = next((name for name in wanted if name in names), "")
+        self.bar.tabs = [{"key": name, "title": tr(_TITLES.get(name, name))} for name in names]
+        self._show_levels()
+        self._show_corrections()
+
+    def _show_head(self, tokens: GapTokens, result: Verdict) -> None:
+        title = tr(_CAUSES[result.cause]) if result.cause else ""
+        parts = [f"<h3>{safe_text(title[:1].upper() + title[1:])}</h3>"] if title else []
+        parts += [f"<p>{safe_text(result.sentence)}</p>", f"<p>{safe_text(result.advice)}</p>"]
+        if len(tokens.trainer):
+            most = carried(tokens.only(tokens.trained))
+            words = tr(
+                "Median {median} nats, signed mean {signed} nats. The largest 1, 10 and 100 tokens carry "
+                "{one:.1%}, {ten:.1%} and {hundred:.1%} of the gap.",
+                median=number(result.median),
+                signed=number(result.signed, sign=True),
+                one=most[1],
+                ten=most[10],
+                hundred=most[100],
+            )
+            parts.append(f'<p class="note">{safe_text(words)}</p>')
+        if result.unchecked:
+            words = tr("Not checkable: {tests}.", tests="; ".join(result.unchecked))
+            parts.append(f'<p class="note">{safe_text(words)}</p>')
+        words = tr(
+            "{read:,} of {total:,} samples were read, {tokens:,} tokens.",
+            read=tokens.read,
+            total=tokens.total,
+            tokens=len(tokens.trainer),
+        )
+        if tokens.without:
+            words += " " + tr("{count:,} samples lack one of the two arrays.", count=tokens.without)
+        if tokens.unequal:
+            words += " " + tr("{count:,} samples have arrays of two lengths.", count=tokens.unequal)
+        if tokens.unscored:
+            count = tokens.unscored
+            words += " " + tr("{count:,} tokens lack a finite logprob on one side.", count=count)
+        self.head.html = "".join([*parts, f'<p class="note">{safe_text(words)}</p>'])
+
+    # -- dimensions ------------------------------------------------------------------------------
+
+    def _choose(self, key: Any) -> None:
+        if key in {tab["key"] for tab in self.bar.tabs}:
+            self._dimension = key
+            self._show_levels()
+
+    def _open_cause(self, key: str) -> None:
+        self._choose(_SHOWN.get(key, ""))
+
+    def _show_levels(self) -> None:
+        self.bar.value = self._dimension
+        levels = [level for level in self._found.levels if level.dimension == self._dimension]
+        largest = max((level.relative for level in levels if np.isfinite(level.relative)), default=1.0) or 1.0
+        rows = [
+            link_row(
+                level.value,
+                level.value,
+                f"{number(level.relative)}×" if np.isfinite(level.relative) else "–",
+                level.relative / largest if np.isfinite(level.relative) else 0.0,
+                [
+                    number(level.mean),
+                    number(level.median),
+                    number(level.signed, sign=True),
+                    f"{level.share:.0%}",
+                    f"{level.tokens:,}",
+                ],
+                tip=tr("{relative} ± {error}, relative to tokens that are as likely; {samples:,} samples",
+                    relative=number(level.relative), error=number(2 * level.error), samples=level.samples),
+            )
+            for level in levels
+        ]  # fmt: skip
+        titles = ["", tr("gap"), tr(_TITLES.get(self._dimension, self._dimension))]
+        titles += [tr("mean"), tr("median"), tr("signed"), tr("share"), tr("tokens")]
+        self.levels.param.update(titles=titles, rows=rows, chosen="")
+
+    def _open_level(self, value: str) -> None:
+        """Show the samples of a step, a rank or a label."""
+        if self._dimension == "step":
+            show_samples(self.context, "", [], int(float(value)))
+            self.context.selection.param.update(page="samples", tab="tokens", metric="engine_log_ratio")
+        elif self._dimension == "rank":
+            show_samples(self.context, f"rank == {value}", [])
+        elif self._dimension not in _TITLES:
+            show_samples(self.context, f"{self._dimension} == {quote(value)}", [])
+
+    # -- corrections -----------------------------------------------------------------------------
+
+    def _choose_correction(self, key: str) -> None:
+        if key in CORRECTIONS:
+            self._correction = key
+            high = CORRECTIONS[key].high
+            small = high < 1.01
+            self.bound.param.update(
+                start=1.0, end=1.02 if small else 10.0, step=0.0001 if small else 0.05, value=high
+            )
+            self._show_corrections()
+
+    def _show_corrections(self, *_: Any) -> None:
+        tokens = self._trained
+        if tokens is None or not len(tokens.trainer):
+            return
+        words = tr("What corrections for the gap do")
+        note = tr(
+            "Recomputed for each token from the logprobs, with the usual bounds. A click chooses a "
+            "correction, and the slider moves its upper bound."
+        )
+        self._words.html = f'<h4>{safe_text(words)}</h4><p class="note">{safe_text(note)}</p>'
+        rows = []
+        for key, rule in CORRECTIONS.items():
+            high = float(self.bound.value or 0.0) if key == self._correction else rule.high
+            if high <= rule.low:
+                continue
+            result = corrected(tokens, key, rule.low, high)
+            changed = float(result.changed.mean())
+            numbers = [f"{result.kept:.1%}", f"{result.effective:.1%}", number(float(result.weight.mean()))]
+            label = f"{rule.title}, {rule.low:g} to {high:g}"
+            rows.append(link_row(key, label, f"{changed:.1%}", changed, numbers))
+        titles = ["", tr("changes"), tr("correction and bounds of the ratio")]
+        titles += [tr("kept"), tr("effective"), tr("weight")]
+        self.corrections.param.update(titles=titles, rows=rows, chosen=self._correction)
+
+
+def has_both_logprobs(snapshot: Snapshot) -> bool:
+    """Return whether a run logs logprobs of trainer and engine."""
+    return snapshot.has_number("engine_log_ratio_mean")
+
+
+def _compute(index: RunIndex, snapshot: Snapshot) -> Iterator[_Found]:
+    for result in read_gap_tokens(index, snapshot, chosen_rows(snapshot)):
+        if isinstance(result, GapTokens):
+            yield _Found(result.read, result, verdict(result), tuple(gap_levels(result)))
+        else:
+            yield _Found(result)

@@ -1,0 +1,189 @@
+"""The questions for the gap between trainer and engine: its places and cause, and what corrections do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from rlpanel.queries.question import question
+from rlpanel.queries.question_options import Option
+from rlpanel.queries.run_data import RunData
+from rlpanel.queries.table import RUN, SPLIT, Table, TableColumn
+
+if TYPE_CHECKING:
+    from rlpanel.drift.gap_tokens import GapTokens
+
+Samples = Annotated[int, Option("Number of samples to read, spread over the run.", metavar="N")]
+Name = Annotated[str, Option("Only this correction.", chars=40, metavar="NAME")]
+Low = Annotated[float | None, Option("Lower bound of the ratio.", shown_default="that of the correction")]
+High = Annotated[float | None, Option("Upper bound of the ratio.", shown_default="that of the correction")]
+
+_READ = (
+    TableColumn("samples_read", "integer", "Number of samples that were read."),
+    TableColumn("samples", "integer", "Number of samples of the run."),
+    TableColumn("tokens", "integer", "Number of tokens with a logprob of both sides."),
+    TableColumn("without", "integer", "Samples that were read but lack one of the two arrays."),
+    TableColumn("unequal", "integer", "Samples whose two arrays differ in length."),
+    TableColumn("unscored", "integer", "Tokens without a finite logprob on one side."),
+)
+
+
+@question(
+    description="The gap between the logprobs of trainer and engine, by step, place, position and age.",
+    columns=(
+        TableColumn("dimension", "text", "Such as step, rank, turn, age of the weights or entropy."),
+        TableColumn("value", "text", "Value of the dimension."),
+        TableColumn("tokens", "integer", "Number of tokens."),
+        TableColumn("samples", "integer", "Number of samples."),
+        TableColumn("mean", "number", "Mean of the absolute gap; larger ones count as 3.", "nats"),
+        TableColumn("median", "number", "Median of the absolute gap.", "nats"),
+        TableColumn("signed", "number", "Mean of the trainer's minus the engine's logprob.", "nats"),
+        TableColumn("relative", "number", "Mean gap relative to that of tokens that are as likely."),
+        TableColumn("error", "number", "Standard error of the relative gap, by samples."),
+        TableColumn("share", "number", "Share of these tokens in the sum of absolute gaps."),
+    ),
+    about=(
+        RUN,
+        SPLIT,
+        TableColumn("cause", "text", "Title of the cause; null if the data do not show one."),
+        TableColumn("sentence", "text", "The verdict."),
+        TableColumn("advice", "text", "What to do, or the experiment that shows the cause."),
+        TableColumn("causes", "objects", "All causes that fit, with their shares and sentences."),
+        TableColumn("unchecked", "texts", "Tests that need a field that is not logged."),
+        TableColumn("carried", "object", "Share of the gap that the largest 1, 10 and 100 tokens carry."),
+        *_READ,
+    ),
+    has_relation=False,  # it reads the lines of the run
+    example="rlpanel drift runs/exp1",
+    agents="Name the cause of the gap between the logprobs of trainer and engine, and show where the gap is.",
+)
+def drift(run: RunData, *, samples: Samples = 768) -> Table:
+    """Return the gap between trainer and engine by dimension, and the cause that the data show.
+
+    The lines of some samples are read.
+
+    Parameters
+    ----------
+    run : RunData
+    samples : int
+        Number of samples to read, spread over the run.
+    """
+    from rlpanel.drift.gap_causes import CAUSES, verdict
+    from rlpanel.drift.gap_levels import carried, gap_levels
+
+    tokens = _tokens(run, samples)
+    found = verdict(tokens)
+    trained = tokens.only(tokens.trained)
+    rows = [vars(level) for level in gap_levels(tokens)]
+    about = {
+        "cause": CAUSES.get(found.cause),
+        "sentence": found.sentence,
+        "advice": found.advice,
+        "causes": [
+            {"cause": each.title, "share": each.share, "sentence": each.sentence} for each in found.causes
+        ],
+        "unchecked": list(found.unchecked),
+        "carried": {str(count): share for count, share in carried(trained).items()},
+    }
+    return drift.table(rows, total=len(rows), offset=0, about=_about(run, tokens) | about)
+
+
+@question(
+    description="What corrections for the gap between trainer and engine do to the trained tokens.",
+    columns=(
+        TableColumn("correction", "text", "Name of the correction."),
+        TableColumn("title", "text", "What it does."),
+        TableColumn("low", "number", "Lower bound of the ratio."),
+        TableColumn("high", "number", "Upper bound of the ratio."),
+        TableColumn("changed", "number", "Share of the tokens whose ratio lies outside of the bounds."),
+        TableColumn("kept", "number", "Share of the tokens with a weight above 0."),
+        TableColumn("effective", "number", "Effective sample size of the weights, as a share of the tokens."),
+        TableColumn("mean_weight", "number", "Mean weight of a token."),
+        TableColumn("samples_changed", "number", "Share of the samples with a changed token."),
+        TableColumn("reward_changed", "number", "Mean reward of these samples."),
+        TableColumn("reward_others", "number", "Mean reward of the other samples."),
+        TableColumn("most", "texts", "Tokens that are changed most often."),
+    ),
+    about=(RUN, SPLIT, *_READ),
+    has_relation=False,  # it reads the lines of the run
+    example="rlpanel corrections runs/exp1 --name icepop --high 3",
+    agents="Recompute the weights of TIS, MIS, IcePop, GSPO and others per token: what they mask or cut.",
+)
+def corrections(
+    run: RunData, *, name: Name = "", low: Low = None, high: High = None, samples: Samples = 768
+) -> Table:
+    """Return what each correction for the gap between trainer and engine does to the trained tokens.
+
+    The lines of some samples are read.
+
+    Parameters
+    ----------
+    run : RunData
+    name : str
+        Only this correction; all by default.
+    low, high : float, optional
+        Bounds of the ratio.
+    samples : int
+        Number of samples to read, spread over the run.
+
+    Raises
+    ------
+    SettingError
+        If there is no such correction, or the bounds are not in order.
+    """
+    from rlpanel.drift.corrections import CORRECTIONS
+
+    tokens = _tokens(run, samples)
+    trained = tokens.only(tokens.trained)
+    rows = [_corrected(run, trained, each, low, high) for each in ([name] if name else CORRECTIONS)]
+    rows = rows if len(trained.trainer) else []
+    return corrections.table(rows, total=len(rows), offset=0, about=_about(run, tokens))
+
+
+def _corrected(
+    run: RunData, tokens: GapTokens, name: str, low: float | None, high: float | None
+) -> dict[str, object]:
+    import numpy as np
+
+    from rlpanel.drift.corrections import CORRECTIONS, corrected
+
+    result = corrected(tokens, name, low, high)
+    rule = CORRECTIONS[name]
+    inside = np.bincount(tokens.sample, result.changed, len(tokens.rows)) > 0
+    reward = run.snapshot.number("reward")[tokens.rows] if run.snapshot.has_number("reward") else None
+    count = np.bincount(tokens.token[result.changed & (tokens.token >= 0)], minlength=len(tokens.tokens))
+    most = [tokens.tokens[at] for at in np.argsort(-count, kind="stable")[:8].tolist() if count[at]]
+    return {
+        "correction": name,
+        "title": rule.title,
+        "low": rule.low if low is None else low,
+        "high": rule.high if high is None else high,
+        "changed": float(result.changed.mean()) if len(result.changed) else None,
+        "kept": result.kept,
+        "effective": result.effective,
+        "mean_weight": float(result.weight.mean()) if len(result.weight) else None,
+        "samples_changed": float(inside.mean()) if len(inside) else None,
+        "reward_changed": None if reward is None or not inside.any() else float(np.nanmean(reward[inside])),
+        "reward_others": None if reward is None or inside.all() else float(np.nanmean(reward[~inside])),
+        "most": most,
+    }
+
+
+def _tokens(run: RunData, samples: int) -> GapTokens:
+    from rlpanel.drift.gap_tokens import GapTokens, chosen_rows, read_gap_tokens
+
+    *_, last = read_gap_tokens(run.index, run.snapshot, chosen_rows(run.snapshot, samples))
+    assert isinstance(last, GapTokens)
+    return last
+
+
+def _about(run: RunData, tokens: GapTokens) -> dict[str, object]:
+    return {
+        "run": run.name,
+        "split": run.snapshot.split,
+        "samples_read": tokens.read,
+        "samples": tokens.total,
+        "tokens": len(tokens.trainer),
+        "without": tokens.without,
+        "unequal": tokens.unequal,
+        "unscored": tokens.unscored,
+    }
