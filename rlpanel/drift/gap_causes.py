@@ -62,10 +62,10 @@ NO_GAP, USUAL = 1e-4, 0.05
 _BEGIN, _END = 16, 0.5
 #: Share of one-sided gaps, of a support that is cut off.
 _ONE_SIDED = 0.97
-#: Share of the relative gap beyond its body from which the gap lies in few tokens, and its fourth moment.
-_TAIL, _HEAVY = 0.35, 40.0
-#: Median of |x| divided by its mean for a Laplace distribution; of a normal one it is higher.
-_LAPLACE = float(np.log(2))
+#: Multiple of the median from which a relative gap belongs to the tail: 1.6% of a Laplace distribution do.
+_BODY = 6.0
+#: Share of the gap in the tail that few tokens must carry, and the most tokens that are few.
+_TAIL, _FEW = 0.15, 0.05
 
 
 @dataclass(frozen=True)
@@ -475,12 +475,13 @@ def _tail(tokens: GapTokens, relative: np.ndarray) -> Cause | None:
     """Test whether few tokens carry the gap, given how likely they are."""
     if not relative.mean():
         return None
-    share = float(1 - np.median(relative) / _LAPLACE / relative.mean())
-    moment = float((relative**4).mean() / (relative**2).mean() ** 2)
-    if share < _TAIL or moment < _HEAVY:
+    body = _BODY * float(np.median(relative))
+    tail = relative > body
+    share = float((relative[tail] - body).sum() / relative.sum())
+    if share < _TAIL or tail.mean() > _FEW:
         return None
-    top = float(np.sort(relative)[-max(len(relative) // 50, 1) :].sum() / relative.sum())
-    return Cause("routing", share, f"2% of the tokens carry {top:.0%} of it, and the others hardly any")
+    text = f"{tail.mean():.1%} of the tokens carry {relative[tail].sum() / relative.sum():.0%} of it"
+    return Cause("routing", share, text, clear=share >= _CLEAR_SHARE)
 
 
 def _flat(tokens: GapTokens, rest: float, causes: list[Cause]) -> Iterator[Cause]:

@@ -181,16 +181,12 @@ def perturbed(model: Model, seed: int) -> Model:
     return changed
 
 
-def router_noise(model: Model, seed: int) -> Model:
-    """Return the mixture with routers of little precision: now and then another expert is chosen."""
-    changed = half(model)
-    generator = torch.Generator().manual_seed(seed)
+def rounded_router(model: Model) -> Model:
+    """Return the mixture whose routers read rounded states: now and then another expert is chosen."""
+    changed = copy.deepcopy(model)
 
     def hook(module: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        (hidden,) = args
-        return (
-            hidden + torch.randn(hidden.shape, generator=generator).to(hidden.dtype) * hidden.std() * 0.02,
-        )
+        return (args[0].to(torch.bfloat16).to(args[0].dtype), *args[1:])
 
     for layer in changed.model.layers:
         block = getattr(layer, "block_sparse_moe", None) or layer.mlp
@@ -259,7 +255,8 @@ CAUSES: dict[str, Cause] = {
     "sync_layer": Cause(_broken_layer),
     "rank": Cause(_stuck_rank),
     "position": Cause(of_step(half), window=56),
-    "moe": Cause(of_step(lambda model: router_noise(model, 5)), moe=True),
+    "routing": Cause(of_step(rounded_router), moe=True),
+    "precision_moe": Cause(of_step(half), moe=True),
     "mixed_stale_int8": Cause(_stale_and_quantised),
     "mixed_temperature_position": Cause(of_step(half), window=56, temperature=0.95),
     "healthy_tool": Cause(of_step(half), tool=True),

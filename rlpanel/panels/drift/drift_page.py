@@ -257,13 +257,15 @@ class DriftPage(Viewer):
     def _show_levels(self) -> None:
         self.bar.value = self._dimension
         levels = [level for level in self._found.levels if level.dimension == self._dimension]
-        largest = max((level.relative for level in levels if np.isfinite(level.relative)), default=1.0) or 1.0
+        # Relative to tokens that are as likely, all surprisals have the same gap.
+        sizes = [level.mean if self._dimension == "surprisal" else level.relative for level in levels]
+        largest = max((size for size in sizes if np.isfinite(size)), default=1.0) or 1.0
         rows = [
             link_row(
                 level.value,
                 level.value,
                 f"{number(level.relative)}×" if np.isfinite(level.relative) else "–",
-                level.relative / largest if np.isfinite(level.relative) else 0.0,
+                size / largest,
                 [
                     number(level.mean),
                     number(level.median),
@@ -274,7 +276,7 @@ class DriftPage(Viewer):
                 tip=tr("{relative} ± {error}, relative to tokens that are as likely; {samples:,} samples",
                     relative=number(level.relative), error=number(2 * level.error), samples=level.samples),
             )
-            for level in levels
+            for level, size in zip(levels, sizes, strict=True)
         ]  # fmt: skip
         titles = ["", tr("gap"), tr(_TITLES.get(self._dimension, self._dimension))]
         titles += [tr("mean"), tr("median"), tr("signed"), tr("share"), tr("tokens")]
