@@ -65,7 +65,7 @@ _ONE_SIDED = 0.97
 #: Multiple of the median from which a relative gap belongs to the tail: 1.6% of a Laplace distribution do.
 _BODY = 6.0
 #: Share of the gap in the tail that few tokens must carry, and the most tokens that are few.
-_TAIL, _FEW = 0.15, 0.05
+_TAIL, _FEW = 0.15, 0.12
 
 
 @dataclass(frozen=True)

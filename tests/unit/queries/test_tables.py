@@ -16,6 +16,7 @@ from rlpanel.errors import FilterError, RunNotFound, SampleNotFound, SettingErro
 from rlpanel.queries.catalogue import QUESTIONS, document_schema, question_of, row_schema
 from rlpanel.queries.compare import compare
 from rlpanel.queries.differences import contrast
+from rlpanel.queries.drift import corrections, drift
 from rlpanel.queries.explain import clusters, explain
 from rlpanel.queries.findings import findings
 from rlpanel.queries.groups import groups
@@ -32,6 +33,7 @@ from rlpanel.queries.table import Table
 from rlpanel.queries.tokens import tokens
 from rlpanel.texts.shorten import TextLimit
 from tests.factories import write_run
+from tests.unit.drift import bigrams
 
 
 @pytest.fixture
@@ -42,7 +44,13 @@ def noted(tmp_path: Path) -> Iterator[Run]:
         yield run
 
 
-def all_tables(grpo: Run, ppo: Run, noted: Run) -> Iterator[Table]:
+@pytest.fixture
+def drifting(tmp_path: Path) -> Iterator[Run]:
+    with rlpanel.open_run(bigrams.write(tmp_path / "drifting", bigrams.stuck(4)), follow=False) as run:
+        yield run
+
+
+def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table]:
     uid = samples(grpo.data, step=10, limit=1).rows[0]["uid"]
     yield runs(grpo.path.parent)
     yield steps(grpo.data, columns=["*"])
@@ -63,6 +71,9 @@ def all_tables(grpo: Run, ppo: Run, noted: Run) -> Iterator[Table]:
     yield sql(grpo.data, "select step, null as nothing, true as yes, [1, 2] as items from samples limit 5")
     yield notes(grpo.data)
     yield notes(noted.data)
+    yield drift(drifting.data)
+    yield corrections(drifting.data)
+    yield corrections(grpo.data)
 
 
 def types_in(value: Any) -> set[type]:
@@ -71,9 +82,11 @@ def types_in(value: Any) -> set[type]:
     return {t for item in value for t in types_in(item)} if type(value) is list else {type(value)}
 
 
-def test_every_table_keeps_to_its_schema_and_has_plain_values(grpo: Run, ppo: Run, noted: Run) -> None:
+def test_every_table_keeps_to_its_schema_and_has_plain_values(
+    grpo: Run, ppo: Run, noted: Run, drifting: Run
+) -> None:
     seen = set()
-    for table in all_tables(grpo, ppo, noted):
+    for table in all_tables(grpo, ppo, noted, drifting):
         document = table.document()
         json.dumps(document, allow_nan=False)
         assert types_in(document) <= {str, int, float, bool, type(None)}, table.name
