@@ -26,6 +26,9 @@ POSITIONS = (0, 1, 4, 16, 64, 256, 1024, 4096, 16384)
 #: Lower ends of the ranges of entropy and surprisal, in nats.
 NATS = (0.0, 0.01, 0.1, 0.3, 1.0, 2.0, 4.0)
 
+#: Classes of tokens: special tokens such as ``<|im_end|>``, white space, and what the text consists of.
+_CLASSES = ("special", "white space", "digits", "Latin letters", "other letters", "punctuation", "mixed")
+
 
 @dataclass(frozen=True)
 class Level:
@@ -128,6 +131,20 @@ def _range_names(ends: Sequence[float], unit: str = "") -> list[str]:
     return [*names, f"{ends[-1]:g}{unit} and more"]
 
 
+def _class_of(token: str) -> int:
+    """Return the index of the first class in `_CLASSES` that a token belongs to."""
+    text = token.strip("ĠĊ▁ \t\n\r")
+    if not text:
+        return 1
+    if text.startswith("<") and text.endswith(">") and len(text) > 2:
+        return 0
+    if text.isdigit():
+        return 2
+    if text.isalpha():
+        return 3 if text.isascii() else 4
+    return 5 if not any(map(str.isalnum, text)) else 6
+
+
 def _position_names() -> list[str]:
     names = [
         f"{low + 1:,}" if low + 1 == high else f"{low + 1:,} to {high:,}" for low, high in pairwise(POSITIONS)
@@ -159,6 +176,9 @@ def dimensions(tokens: GapTokens) -> dict[str, tuple[np.ndarray, list[str]]]:
     found["entropy"] = _ranges(tokens.entropy, NATS), _range_names(NATS, " nats")
     lengths = np.bincount(tokens.sample, minlength=len(tokens.rows))
     found["response length"] = _ranges(lengths[tokens.sample].astype(float), POSITIONS), _position_names()
+    if tokens.tokens:
+        classes = np.array([*(_class_of(token) for token in tokens.tokens), -1])
+        found["token class"] = classes[tokens.token], list(_CLASSES)
     if not tokens.trained.all():
         found["loss"] = tokens.trained.astype(int), ["masked", "trained"]
     return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -102,9 +102,7 @@ class GapTokens:
         """Return the tokens of a mask, shape (T,)."""
         names = ("trainer", "engine", "entropy", "trained", "position", "turn", "in_turn", "age", "token")
         columns = {name: getattr(self, name)[keep] for name in (*names, "sample")}
-        values = {**self.__dict__, **columns}
-        values.pop("gap", None)
-        return GapTokens(**values)
+        return replace(self, **columns)
 
 
 @dataclass

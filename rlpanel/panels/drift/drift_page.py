@@ -54,6 +54,7 @@ _TITLES = {
     "entropy": marked("entropy"),
     "response length": marked("response length"),
     "loss": marked("loss"),
+    "token class": marked("token class"),
 }
 _CAUSES = {
     "shift": marked("logprobs shifted by one token"),
