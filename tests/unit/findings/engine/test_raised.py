@@ -25,7 +25,8 @@ def finding(severity: str = "warning", subject: str = "reward") -> Finding:
 
 def shown(*checks: str, state: RaisedFindings | None = None) -> tuple[RaisedFindings, list[str]]:
     """The state after a check of each step from 11 on, and the severity that each shows, ``-`` for none."""
-    state, words = state or RaisedFindings(), []
+    state = state or RaisedFindings()
+    words: list[str] = []
     for at, severity in enumerate(checks):
         found = [finding(severity)] if severity else []
         state, held = state.update(found, np.arange(1, 12 + at), settled=False)
