@@ -8,6 +8,7 @@ RLPanelError
 ├── SourceUnready     (OSError)            a file that is incomplete, too large, or needs a missing package
 ├── RemoteError       (OSError)            files of another machine that cannot be fetched
 ├── UnsafePath        (OSError)            a link or another user's file in the place of a file to write
+├── NotYetRead        (TimeoutError)       lines on disk that were not read in time
 ├── LineError         (ValueError)         a line of a log that is not a valid sample
 ├── FilterError       (ValueError)         a filter or search with a syntax error or unknown name
 ├── OutputError       (OSError)            output of a command that cannot be written, as on a full disk
@@ -69,6 +70,10 @@ class SampleNotFound(RLPanelError, KeyError):
 
     def __str__(self) -> str:  # KeyError would put the message in quotes
         return str(self.args[0]) if self.args else ""
+
+
+class NotYetRead(RLPanelError, TimeoutError):
+    """Lines that were on disk are not read yet; the message names files and bytes."""
 
 
 class SourceChanged(RLPanelError, RuntimeError):

@@ -511,7 +511,9 @@ class Run:
         return stats_of(self.snapshot, split=bool(self._split))
 
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> bool:
-        """Wait until everything on disk is indexed; False if the timeout expires first.
+        """Wait until all lines that are on disk now are indexed; returns True.
+
+        Lines that are appended after the call are not waited for, nor is an incomplete last line.
 
         Parameters
         ----------
@@ -522,11 +524,15 @@ class Run:
 
         Raises
         ------
+        NotYetRead
+            If the timeout expires first; the message names the files and the number of bytes.
         RLPanelError
             If the reader failed or was stopped.
         """
         service = self._reader
-        return service is None or wait_until_read(self._index, service, timeout, progress=progress)
+        if service is not None:
+            wait_until_read(self._index, service, timeout, progress=progress)
+        return True
 
     def close(self) -> None:
         """Stop following the run; its tables keep their last state."""

@@ -14,14 +14,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import xxhash
 
 from rlpanel.analysis.step_texts import RunTexts
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.findings.engine.places import PlaceSeries
+from rlpanel.findings.engine.raised import RaisedFindings, parse_raised
 from rlpanel.findings.engine.rule import RULES, Rule, RuleContext
 from rlpanel.findings.engine.signal import BLOCK_ROWS, WINDOW
 from rlpanel.settings import FindingSettings
+from rlpanel.store.cache.run_cache import read_saved_text, save_text
 from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.remarks import steps_text
@@ -194,6 +197,8 @@ def _first(finding: Finding, steps: np.ndarray) -> int:
 
 #: Name in the place of the rule's in the finding of a rule that failed; its subject is the rule.
 FAILED = "rule_failed"
+#: Most times of arrival that are kept.
+_ARRIVALS = 20
 #: Most characters of an error, which may quote a value of the log.
 _LONGEST_REASON = 200
 
@@ -209,21 +214,27 @@ class CheckResult:
     findings : list of Finding
         All findings, alarms first, then by newest step.
     data_version : tuple of int
-        Versions of the snapshot and of its scalars, and number of complete steps. While both stay the same,
-        `steady` is reused.
+        Versions of the snapshot and of its scalars, number of complete steps, and whether the next line is
+        overdue. While all stay the same, `steady` is reused.
     steady : list of Finding
         The findings of rules that do not depend on the clock.
     place_series : PlaceSeries, optional
         Means by place and step, which the next check reuses for steps that do not change.
     texts : RunTexts, optional
         Texts of some samples of each step, which the next check reuses likewise.
+    raised : RaisedFindings, optional
+        What was raised in the checks so far; None if that is not followed.
+    arrivals : tuple of (float, int)
+        See `RuleContext`.
     """
 
     findings: list[Finding]
-    data_version: tuple[int, int, int]
+    data_version: tuple[int, int, int, bool]
     steady: list[Finding]
     place_series: PlaceSeries | None = None
     texts: RunTexts | None = None
+    raised: RaisedFindings | None = None
+    arrivals: tuple[tuple[float, int], ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -237,6 +248,7 @@ def check(
     now: float,
     previous: CheckResult | None = None,
     index: RunIndex | None = None,
+    raised: RaisedFindings | None = None,
 ) -> CheckResult:
     """Run the rules; findings that do not depend on the clock are reused from a previous result.
 
@@ -250,6 +262,9 @@ def check(
         An earlier result for the same run and thresholds. Reused if no row or complete step was added.
     index : RunIndex, optional
         Index through which the rules on texts read some samples of each step; without it they find nothing.
+    raised : RaisedFindings, optional
+        What was raised before the first check that is followed. Without it, and without that of ``previous``,
+        the findings only depend on the data.
 
     Returns
     -------
@@ -257,20 +272,30 @@ def check(
         Alarms come first, then the newest. A rule that raises an error has a finding that says so, see
         `failure`; the other rules still run.
     """
-    context = RuleContext(view, thresholds, now, previous.place_series if previous is not None else None)
-    data_version = view.snapshot.version, len(context.steps), view.snapshot.scalars.version
+    arrivals = previous.arrivals if previous is not None else ()
+    context = RuleContext(
+        view, thresholds, now, previous.place_series if previous is not None else None, arrivals=arrivals
+    )
+    snapshot, state = view.snapshot, previous.raised if previous is not None else raised
+    data_version = snapshot.version, len(context.steps), snapshot.scalars.version, context.is_overdue
     if previous is not None and previous.data_version == data_version:
         steady, series, texts = previous.steady, previous.place_series, previous.texts
     else:
         texts = _texts(context, previous, index)
         context = replace(context, texts=texts)
-        steady = merged(_run_rules(context, clock=False), context.steps)
-        steady = [_with_doubts(finding, view.snapshot) for finding in steady]
+        found = _run_rules(context, clock=False)
+        if state is not None:
+            state, found = state.update(found, context.steps, settled=context.is_overdue)
+        steady = merged(found, context.steps)
+        steady += state.records(steady) if state is not None else []
+        steady = [_with_doubts(finding, snapshot) for finding in steady]
         steady += _failed_metrics(view)
         series = context.place_series.release() if len(context.steps) else None
     results = sorted([*steady, *_run_rules(context, clock=True)], key=_urgency)
     _log_failures(view.snapshot.name, results, previous)
-    return CheckResult(results, data_version, steady, series, texts)
+    if not arrivals or arrivals[-1][1] < len(context.steps):
+        arrivals = (*arrivals[-_ARRIVALS:], (snapshot.newest_line, len(context.steps)))
+    return CheckResult(results, data_version, steady, series, texts, state, arrivals)
 
 
 def _texts(context: RuleContext, previous: CheckResult | None, index: RunIndex | None) -> RunTexts | None:
@@ -389,14 +414,41 @@ def cached_findings(
     name = view.snapshot.split
     with _lock:
         previous = _cache.setdefault(index, {}).get(name)
-    result = check(view, thresholds, now, previous, index)
+    raised = _saved_raised(index, name) if previous is None else None
+    result = check(view, thresholds, now, previous, index, raised)
     if previous is None:
         trim_heap()  # the first check computes all steps and frees as much as it used
     with _lock:
         _cache[index][name] = result
     if name == index.view.in_split("").snapshot.split:
         _note_worst(index, result.findings, now)
+    _save_raised(index, name, previous, result)
     return result.findings
+
+
+def raised_findings(index: RunIndex, split: str = "") -> RaisedFindings:
+    """Return what was raised in the checks of a run's split so far; its default split if empty."""
+    with _lock:
+        last = _cache.get(index, {}).get(split or index.view.in_split("").snapshot.split)
+    return last.raised if last is not None and last.raised is not None else RaisedFindings()
+
+
+def _raised_file(split: str) -> str:
+    """Return the name of the file for a split's state beside the saved columns."""
+    return f"raised-{xxhash.xxh3_64_hexdigest(split.encode())}"
+
+
+def _saved_raised(index: RunIndex, split: str) -> RaisedFindings:
+    return parse_raised(read_saved_text(index.path, _raised_file(split)) if index.reading.cache else "")
+
+
+def _save_raised(index: RunIndex, split: str, previous: CheckResult | None, result: CheckResult) -> None:
+    """Save the state if a finding was raised, confirmed or ended, or came back."""
+    before = previous.raised if previous is not None else None
+    if result.raised is None or not index.reading.cache or not index.snapshot.progress.caught_up:
+        return
+    if result.raised.milestones != (before.milestones if before is not None else {}):
+        save_text(index.path, _raised_file(split), result.raised.text())
 
 
 def known_findings(index: RunIndex, split: str = "") -> list[Finding]:

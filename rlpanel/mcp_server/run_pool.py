@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 
 from rlpanel.api.open_run import open_listed
 from rlpanel.api.run import Run
-from rlpanel.errors import RunNotFound
+from rlpanel.errors import NotYetRead, RunNotFound
 from rlpanel.sources.discovery.directory import RunInfo, discover
 from rlpanel.sources.files.file_access import AnyPath
 
@@ -64,7 +65,8 @@ class RunPool:
             self._open[found.name] = run
             if len(self._open) > _MAX_OPEN:
                 self._open.popitem(last=False)[1].close()
-        run.wait(_WAIT)
+        with suppress(NotYetRead):  # the answer is about what was read
+            run.wait(_WAIT)
         return run.split(split) if split else run
 
     def close(self) -> None:

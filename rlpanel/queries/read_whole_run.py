@@ -5,16 +5,18 @@ A run that is read in the calling thread is not followed.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rlpanel.errors import RLPanelError
+from rlpanel.errors import NotYetRead, RLPanelError
 from rlpanel.settings import Reading, StoreLimits
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.backlog.workers import WorkerPool, Workers
+from rlpanel.store.index.barrier import Barrier
 from rlpanel.store.index.faults import Faults
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.index.run_summary import RunSummaries
@@ -101,25 +103,38 @@ def read_once(
     return index
 
 
-def wait_until_read(index: RunIndex, service: Reader, timeout: float | None, *, progress: bool) -> bool:
-    """Wait as `Run.wait` does; False if the timeout expires first."""
-    changed = threading.Event()
-    unsubscribe = service.listen(lambda _: changed.set())
-    deadline = None if timeout is None else time.monotonic() + timeout
+def wait_until_read(index: RunIndex, service: Reader, timeout: float | None, *, progress: bool) -> None:
+    """Wait as `Run.wait` does."""
+    barrier = service.barrier(index)
+    deadline = math.inf if timeout is None else time.monotonic() + timeout
     terminal = TerminalProgress(index.name) if progress else None
     try:
-        while not (index.snapshot.version and index.snapshot.progress.caught_up):
-            if deadline is not None and time.monotonic() > deadline:
-                return False
+        while not barrier.reached.wait(max(0.0, min(_PROGRESS_INTERVAL, deadline - time.monotonic()))):
             if service.failure or service.stopped:
                 reason = service.failure or "the reader was stopped"
                 raise RLPanelError(f"{index.name} cannot be read: {reason}")
+            if time.monotonic() > deadline:
+                raise NotYetRead(f"{index.name} was not read within {timeout:g} s: {_behind(index, barrier)}")
             if terminal:
                 terminal(index.snapshot.progress)
-            changed.wait(0.1)
-            changed.clear()
-        return True
     finally:
-        unsubscribe()
+        barrier.reached.set()
         if terminal:
             terminal.end()
+
+
+#: Most files that are named.
+_NAMED = 5
+
+
+def _behind(index: RunIndex, barrier: Barrier) -> str:
+    """Return which files are how far behind, the most first."""
+    if not barrier.is_armed:
+        return "the reader has not come to it yet, it reads other runs; wait for longer"
+    files = sorted(barrier.behind.items(), key=lambda item: -item[1])
+    named = [f"{name} is {count:,} bytes behind" for name, count in files[:_NAMED]]
+    if len(files) > _NAMED:
+        named.append(f"{len(files) - _NAMED:,} further files are behind")
+    if not named:
+        named = [f"older lines are read, {index.snapshot.progress.waiting:,} bytes are left"]
+    return f"{', '.join(named)}; wait for longer"

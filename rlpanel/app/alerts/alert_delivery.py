@@ -229,13 +229,16 @@ class AlertQueue:
         """True if the last attempt failed."""
         return self._failures > 0
 
-    def offer(self, alert: Alert) -> None:
-        """Queue an alert, unless it was delivered, is already queued or the queue is full; never blocks."""
+    def offer(self, alert: Alert) -> bool:
+        """Queue an alert unless it was delivered or is queued; False if the queue is full. Never blocks."""
         with self._changed:
-            known = alert.id in self._waiting or alert.id in self._delivered
-            if not known and len(self._waiting) < self._room:
-                self._waiting[alert.id] = alert
-                self._changed.notify()
+            if alert.id in self._waiting or alert.id in self._delivered:
+                return True
+            if len(self._waiting) >= self._room:
+                return False
+            self._waiting[alert.id] = alert
+            self._changed.notify()
+            return True
 
     def stop(self) -> None:
         """Stop the thread; queued alerts are offered again when the board is restarted."""

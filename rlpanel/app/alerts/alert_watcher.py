@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import xxhash
@@ -15,10 +16,15 @@ import xxhash
 from rlpanel.app.alerts.alert_delivery import PAUSE, Alert, AlertQueue, Recipient
 from rlpanel.app.live_runs import LiveRun, LiveRuns
 from rlpanel.board_url import write_query
-from rlpanel.findings.check import cached_findings
+from rlpanel.findings.check import cached_findings, raised_findings
 from rlpanel.findings.engine.finding import Finding, finding_dict
+from rlpanel.findings.engine.raised import RaisedFinding, keys_of
 from rlpanel.settings import Alerts, FindingSettings
 from rlpanel.sources.discovery.directory import RunInfo
+from rlpanel.sources.files.file_access import AnyPath
+
+#: Most symptoms that the text of an alert names.
+_SYMPTOMS = 2
 
 
 class LiveChecks:
@@ -32,11 +38,11 @@ class LiveChecks:
         for run in runs:
             self.findings_of(run, now)
 
-    def findings_of(self, run: LiveRun, now: float) -> list[Finding]:
-        """Return the findings of a run; none while its backlog is read, because a part would mislead."""
+    def findings_of(self, run: LiveRun, now: float) -> list[Finding] | None:
+        """Return the findings of a run; None while its backlog is read, because a part would mislead."""
         snapshot = run.index.snapshot
         if not snapshot.version or not snapshot.progress.caught_up:
-            return []
+            return None
         return cached_findings(run.index, self._thresholds, now)
 
 
@@ -69,6 +75,7 @@ class AlertWatcher:
         self._board = (settings.alert_board or board).rstrip("/")
         self._checks = LiveChecks()
         self._stopping = threading.Event()
+        self._lasting: dict[AnyPath, dict[str, Finding]] = {}  # what was sent and has not ended, by key
         live.listen(self._check_runs)
 
     def stop(self) -> None:
@@ -94,31 +101,81 @@ class AlertWatcher:
 
     def _check_runs(self, runs: Sequence[LiveRun], now: float) -> None:
         for run in runs:
-            if not self._stopping.is_set():
-                findings = self._checks.findings_of(run, now)
-                self._send(run.info, [each for each in findings if each.severity in self._severities], now)
+            if self._stopping.is_set():
+                return
+            findings = self._checks.findings_of(run, now)
+            if findings is not None:
+                self._send(run.info, findings, raised_findings(run.index).by_key, now)
+        for path in self._lasting.keys() - {run.info.path for run in runs}:
+            del self._lasting[path]  # it is not written any more
 
-    def _send(self, run: RunInfo, to_send: Sequence[Finding], now: float) -> None:
-        for finding in to_send:
-            alert = Alert(alert_id(run, finding), self._body(run, finding, now))
-            for queue in self._queues:
-                queue.offer(alert)
+    def _send(
+        self, run: RunInfo, findings: Sequence[Finding], raised: Mapping[str, RaisedFinding], now: float
+    ) -> None:
+        """Queue the findings that are confirmed, and those that were sent and have ended."""
+        lasting = self._lasting.setdefault(run.path, {})
+        for finding in filter(None, (sure(each, raised) for each in findings)):
+            if finding.key in lasting and lasting[finding.key].severity == "alarm":
+                finding = replace(finding, severity="alarm")  # that it calms down is not sent, its end is
+            if finding.severity in self._severities:
+                lasting[finding.key] = finding
+                self._offer(run, finding, raised, now)
+        listed = {key for each in findings for key in keys_of(each)}
+        for key, finding in list(lasting.items()):
+            is_over = raised[key].ended is not None if key in raised else key not in listed
+            if is_over and self._offer(run, finding, raised, now, ended=True):
+                del lasting[key]
 
-    def _body(self, run: RunInfo, finding: Finding, now: float) -> bytes:
-        return json.dumps(alert_json(run, finding, now, self._board)).encode()
+    def _offer(
+        self,
+        run: RunInfo,
+        finding: Finding,
+        raised: Mapping[str, RaisedFinding],
+        now: float,
+        *,
+        ended: bool = False,
+    ) -> bool:
+        """Queue an alert for all recipients; False if a queue is full, so that it is offered again."""
+        returns = raised[finding.key].returns if finding.key in raised else 0
+        content = alert_json(run, finding, now, self._board, ended=ended, returns=returns)
+        alert = Alert(content["id"], json.dumps(content).encode())
+        offered = [queue.offer(alert) for queue in self._queues]
+        return all(offered)
 
 
-def alert_id(run: RunInfo, finding: Finding) -> str:
-    """Return an id that stays the same while a finding of a run persists, and changes with its severity."""
-    return xxhash.xxh3_128_hexdigest(json.dumps([str(run.path), finding.key, finding.severity]).encode())
+def sure(finding: Finding, raised: Mapping[str, RaisedFinding]) -> Finding | None:
+    """Return a leading finding as severe as it is for sure; None until it is confirmed.
+
+    What depends on the clock only, or is about rlpanel itself, has no entry and is sure at once.
+    """
+    own = raised.get(finding.key)
+    if own is None or finding.severity != "alarm":
+        return finding if own is None or own.confirmed else None
+    if any(raised[key].alarm_confirmed for key in keys_of(finding) & raised.keys()):
+        return finding
+    return replace(finding, severity="warning") if own.confirmed else None
 
 
-def alert_json(run: RunInfo, finding: Finding, now: float, board: str) -> dict[str, Any]:
-    """Return the JSON object that recipients get for a finding, as a dict."""
-    finding_json = finding_dict(finding)
+def alert_id(run: RunInfo, finding: Finding, *, ended: bool = False, returns: int = 0) -> str:
+    """Return an id that stays the same while a finding of a run persists, and changes with its severity.
+
+    Its end has another id, and so has a finding that came back ``returns`` times after its end.
+    """
+    parts: list[Any] = [str(run.path), finding.key, finding.severity]
+    parts += [returns] * (returns > 0) + ["ended"] * ended
+    return xxhash.xxh3_128_hexdigest(json.dumps(parts).encode())
+
+
+def alert_json(
+    run: RunInfo, finding: Finding, now: float, board: str, *, ended: bool = False, returns: int = 0
+) -> dict[str, Any]:
+    """Return the JSON object that recipients get for a finding or for its end, as a dict."""
+    finding_json = finding_dict(finding) | ({"ongoing": False} if ended else {})
+    symptoms = "".join(f" Also: {each.sentence}" for each in finding.symptoms[:_SYMPTOMS])
     return {
-        "id": alert_id(run, finding),
-        "text": f"{finding.severity} in {run.label}: {finding.sentence}",
+        "id": alert_id(run, finding, ended=ended, returns=returns),
+        "text": f"{'ended' if ended else finding.severity} in {run.label}: {finding.sentence}{symptoms}",
+        "ended": ended,
         "run": run.name,
         "path": str(run.path),
         **finding_json,

@@ -19,8 +19,14 @@ from rlpanel.findings.engine.places import RANK, PlaceSeries
 from rlpanel.findings.engine.signal import RowBatch, Signal, StepBlocks
 from rlpanel.metrics.engine.column_info import describe, step_names
 from rlpanel.settings import FindingSettings
+from rlpanel.store.columns.step_stats import MAX
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
+
+#: Steps after which something that is missing is late, also as a time: in median step times.
+PATIENT_STEPS = 3
+#: Seconds of a step whose duration is not known, and the least duration of a step.
+UNKNOWN_STEP, SHORTEST_STEP = 600.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,9 @@ class RuleContext:
         Means by place and step of an earlier check of the same run and split.
     texts : RunTexts, optional
         Numbers and phrases of the texts of some samples; None where only the store is at hand.
+    arrivals : tuple of (float, int)
+        Times of the newest line in earlier checks, and the number of complete steps: how long steps take
+        where samples have no time.
     """
 
     view: RunView
@@ -44,6 +53,7 @@ class RuleContext:
     now: float
     previous: PlaceSeries | None = None
     texts: RunTexts | None = None
+    arrivals: tuple[tuple[float, int], ...] = ()
 
     @property
     def snapshot(self) -> Snapshot:
@@ -56,6 +66,26 @@ class RuleContext:
         newest = newest_complete_step(self.snapshot, self.now)
         values = self.snapshot.steps.values
         return values[values <= newest] if newest is not None else values[:0]
+
+    @cached_property
+    def step_seconds(self) -> float:
+        """Median seconds between the newest lines of two steps; NaN if their times are not known."""
+        steps = self.snapshot.steps
+        if "time" not in steps.columns:
+            return float("nan")
+        durations = np.diff(steps.stat("time", MAX))
+        durations = durations[np.isfinite(durations)]
+        return float(np.median(durations)) if len(durations) else float("nan")
+
+    @cached_property
+    def is_overdue(self) -> bool:
+        """True if the next line is overdue: none has come for `PATIENT_STEPS` median step times."""
+        usual = self.step_seconds
+        if not usual > 0 and len(self.arrivals) > 2:
+            times, counts = np.array(self.arrivals).T
+            usual = float(np.median(np.diff(times) / np.diff(counts)))
+        usual = max(usual, SHORTEST_STEP) if usual > 0 else UNKNOWN_STEP
+        return self.now - self.snapshot.newest_line > PATIENT_STEPS * usual
 
     def series(self, column: str) -> np.ndarray | None:
         """Return a column's value for each complete step, shape (S,); None if the run does not have it."""

@@ -19,6 +19,8 @@ from rlpanel.store.snapshot.run_view import RunView
 
 #: A sudden rise: in standard deviations of a step's samples, and how many steps it takes.
 _JUMP, _SUDDEN = 0.45, 3
+#: First steps in which a sudden rise is learning. A share of the run would grow with it.
+_GRACE = 15
 #: Fall of the best reward of the groups, in standard deviations of a step's samples.
 _BEST = 0.3
 
@@ -74,8 +76,7 @@ def reward_jumps(context: RuleContext) -> Iterator[Finding]:
     if least <= 0:
         return
     change = sustained(context, reward, least)
-    grace = min(20, len(context.steps) // 5)
-    if change is None or not change.sudden or change.onset < grace or not np.isfinite(change.before):
+    if change is None or not change.sudden or change.onset < _GRACE or not np.isfinite(change.before):
         return
     near = change.values[change.onset : change.onset + _SUDDEN]
     gain = change.after - change.before

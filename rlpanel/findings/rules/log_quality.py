@@ -9,7 +9,7 @@ import numpy as np
 from rlpanel.findings.engine.change import span
 from rlpanel.findings.engine.change_finding import finding_of_rows, severity_of
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.rule import RuleContext, rule
+from rlpanel.findings.engine.rule import PATIENT_STEPS, RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_findings
 from rlpanel.findings.engine.signal import RowBatch, mark, signal
 from rlpanel.metrics.engine.ragged import UNSCORED
@@ -125,7 +125,10 @@ def odd_fields(context: RuleContext) -> Iterator[Finding]:
 
 @rule("Missing rank")
 def missing_rank(context: RuleContext) -> Iterator[Finding]:
-    """A rank that wrote samples before has none in a complete step for which other ranks have some."""
+    """A rank that wrote samples before has none in a complete step for which other ranks have some.
+
+    It may write later than the others: three complete steps must follow, or three median step times pass.
+    """
     batches = context.blocks.batches
     ranks = np.unique(np.concatenate([np.unique(rows.metadata("rank")) for rows in batches]))
     if len(ranks) < 2:
@@ -139,6 +142,9 @@ def missing_rank(context: RuleContext) -> Iterator[Finding]:
     until = present.shape[1] - present[:, ::-1].argmax(axis=1)
     regular = taken[:, -1] / until > 0.5
     missing = present.any(axis=0) & ~present & (taken > 0)
+    if not context.is_overdue:  # a rank that is only behind will still write the newest steps
+        first = max(0, missing.shape[1] - PATIENT_STEPS)
+        missing[:, first:] &= missing[:, first - 1 : first] if first else False
     for rank in np.flatnonzero(regular & missing.any(axis=1)).tolist():
         mask = missing[rank]
         yield Finding(
@@ -159,13 +165,10 @@ def missing_rank(context: RuleContext) -> Iterator[Finding]:
 def quiet(context: RuleContext) -> Iterator[Finding]:
     """No line was written for more than this many times the median step time; reported for one hour."""
     newest, steps = context.snapshot.newest_line, context.snapshot.steps
-    if "time" not in steps.columns or len(context.steps) < 5:
+    usual = context.step_seconds
+    if len(context.steps) < 5 or not usual > 0:
         return
-    durations = np.diff(steps.stat("time", MAX))
-    usual = float(np.median(durations[np.isfinite(durations)])) if np.isfinite(durations).any() else 0.0
     silence = context.now - newest
-    if usual <= 0:
-        return
     patience = context.thresholds.quiet_factor * max(usual, 5.0)
     # In a copied or replayed log the times in the lines differ from the time of writing: report nothing.
     own_time = abs(newest - float(np.nanmax(steps.stat("time", MAX)))) < patience

@@ -13,6 +13,7 @@ from rlpanel.settings import Reading, StoreLimits
 from rlpanel.sources.adapters.key_mapping import create_mapping
 from rlpanel.sources.files.file_access import AnyPath, path_of
 from rlpanel.store.backlog.workers import Workers
+from rlpanel.store.index.barrier import Barrier
 from rlpanel.store.index.faults import Faults
 from rlpanel.store.index.folder_watches import FolderWatches, IntervalTimer, RescanTimer, WatchedRoot
 from rlpanel.store.index.run_index import RunIndex
@@ -79,6 +80,7 @@ class Reader:
         self._remapped = False  # whether a folder was opened with a mapping since the last round
         self._dropped: list[RunIndex] = []  # closed runs whose cache is still to be closed
         self._listeners: list[Listener] = []
+        self._barriers: list[tuple[RunIndex, Barrier]] = []
         self._thread: threading.Thread | None = None
         self._watches = FolderWatches(self.reading, self._wake.set)
         self.workers = Workers(self.reading.jobs, self._wake.set)
@@ -179,6 +181,17 @@ class Reader:
 
         return unsubscribe
 
+    def barrier(self, index: RunIndex) -> Barrier:
+        """Return what is reached once all lines that a run's files hold now are in a snapshot.
+
+        It is also reached if the run cannot be read, or is not followed any more. Who gives up sets it.
+        """
+        barrier = Barrier()
+        with self._lock:
+            self._barriers.append((index, barrier))
+        self._wake.set()
+        return barrier
+
     def stop(self) -> None:
         """Stop the thread and the file watches, and wait up to five seconds for them to end."""
         self._stop.set()
@@ -253,6 +266,8 @@ class Reader:
             runs, roots = dict(self._runs), list(self._roots.values())
             new_runs, self._new_runs = self._new_runs, set()
             remapped, self._remapped = self._remapped, False
+            self._barriers = [pair for pair in self._barriers if not pair[1].reached.is_set()]
+            barriers = list(self._barriers)
         self._watches.set_folders({*runs, *(root.path for root in roots)})
         dirty, moved = self._watches.take_changes()
         self._files_moved |= moved
@@ -268,10 +283,14 @@ class Reader:
         self._forget_faults(runs, new_runs)
         failed = {path for path in runs if self._run_faults.reason(path)}
         ready = {path: index for path, index in runs.items() if not self._run_faults.rest(path)}
-        rescanned = [path for path in ready if rescan_runs or path in new_runs or path in failed]
+        anew = new_runs | failed | {index.path for index, barrier in barriers if not barrier.is_armed}
+        rescanned = [path for path in ready if rescan_runs or path in anew]
         for path in rescanned:
             if not self._rescan(ready[path], failed=path in failed):
                 del ready[path]
+        for index, barrier in barriers:
+            if not barrier.is_armed and ready.get(index.path) is index:
+                index.arm(barrier)
         if rescan_runs:
             self._files_moved = False
             self._rescan_timer.record(time.monotonic() - began)
@@ -279,6 +298,10 @@ class Reader:
         versions = [index.version for index in runs.values()]
         for path, index in ready.items():
             waiting |= self._read_safely(index, None if path in rescanned else dirty)
+        for index, barrier in barriers:
+            is_read = ready.get(index.path) is index and index.path not in self.failing
+            if not is_read or index.has_passed(barrier):
+                barrier.reached.set()
         if all(index.needs_no_workers for index in runs.values()):
             self.workers.close()
         self._had_changes = versions != [index.version for index in runs.values()]

@@ -25,6 +25,7 @@ from rlpanel.store.cache.run_cache import RunCache
 from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
+from rlpanel.store.index.barrier import Barrier
 from rlpanel.store.index.older_lines import BacklogRanges, LinesAgain
 from rlpanel.store.index.run_content import RunContent
 from rlpanel.store.index.run_files import RunFile, RunFiles
@@ -173,6 +174,19 @@ class RunIndex:
         if not self._folder.problem:
             self._content.read_ends(all_files=True)
         self._publish_changes()
+
+    def arm(self, barrier: Barrier) -> None:
+        """Note for a barrier how much the files hold, as they were listed last."""
+        barrier.arm(self._files)
+
+    def has_passed(self, barrier: Barrier) -> bool:
+        """Return True if a snapshot has all lines that the files held when a barrier was armed."""
+        if self._folder.problem:  # the snapshot says so
+            return True
+        backfill = self._saved.backfill
+        fills = backfill is not None and not backfill.stuck
+        reads_older = self.has_backlog and not self._backlog.halted
+        return barrier.update(self._files) and not (reads_older or fills or self._scalars.more)
 
     @property
     def snapshot(self) -> Snapshot:

@@ -107,17 +107,23 @@ def reader() -> Iterator[Reader]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run that is being written: two steps of its last ones were cut, which is worth a warning."""
+    """A run that is being written: four steps of its last ones were cut, which is worth a warning."""
     folder = write_run(tmp_path / "root" / "run", steps=8, samples=32, tokens=False, truncated=0)
-    go_on(folder, 9, 10, truncated=1)
-    go_on(folder, 11, 12, truncated=0)
+    go_on(folder, 9, 10, 11, 12, truncated=1)
+    go_on(folder, 13, 14, truncated=0)
     return folder
 
 
-def go_on(run: Path, *steps: int, **fields: Any) -> None:
-    """Append steps; the last one of all is not looked at, as it may be half written."""
+def go_on(run: Path, *steps: int, rests: bool = True, **fields: Any) -> None:
+    """Append steps; where the run ``rests``, so long ago that no further one is waited for."""
     lines = [line(step, index=index, tokens=False, **fields) for step in steps for index in range(32)]
     append(run / "rollout_data_rank_0.jsonl", *lines)
+    if rests:
+        let_rest(run)
+
+
+def let_rest(run: Path) -> None:
+    os.utime(run / "rollout_data_rank_0.jsonl", (time.time() - 3000,) * 2)
 
 
 class watching:
@@ -141,7 +147,7 @@ def test_a_finding_arrives_once_although_the_first_tries_fail(hook: Hook, reader
     hook.answers = [500, 503]
     with watching(reader, run, Webhook(hook.url, f"Authorization: {SECRET}")):
         wait_until(lambda: len(hook.got) == 3)
-        go_on(run, 13, 14, 15, 16, truncated=1)  # what goes on is an alarm
+        go_on(run, 15, 16, 17, 18, truncated=1)  # what goes on is an alarm
         wait_until(lambda: len(hook.got) == 4)
     assert hook.subjects() == [*["truncated warning"] * 3, "truncated alarm"]
     assert {headers["Authorization"] for headers, _ in hook.got} == {SECRET}
@@ -176,21 +182,9 @@ def test_an_alert_says_what_was_found_and_where_to_look(hook: Hook, reader: Read
         wait_until(lambda: hook.got)
     alert = hook.got[0][1]
     assert alert["text"] == f"warning in run: {alert['sentence']}"
-    assert "steps 9–10" in alert["sentence"]
-    assert (alert["run"], alert["path"], alert["steps"], alert["first_step"], alert["last_step"]) == (
-        "run",
-        str(run),
-        2,
-        9,
-        10,
-    )
-    assert (alert["onset"], alert["last"], alert["ongoing"], alert["rank"], alert["category"]) == (
-        9,
-        10,
-        False,
-        None,
-        "",
-    )
+    assert "From step 9 on" in alert["sentence"]
+    assert (alert["run"], alert["path"], alert["first_step"]) == ("run", str(run), 9)
+    assert (alert["onset"], alert["rank"], alert["category"], alert["ended"]) == (9, None, "", False)
     assert alert["evidence"]
     assert alert["advice"].startswith("Read how the longest ones end")
     assert (alert["metric"], alert["filter"], alert["symptoms"]) == ("truncated_share", "ended == 0", [])
@@ -215,9 +209,9 @@ def run_of_uid(run: Path, uid: str) -> dict[str, Any]:
 
 
 def test_what_ended_long_ago_is_not_sent(hook: Hook, reader: Reader, run: Path) -> None:
-    go_on(run, *range(13, 31), truncated=0)
+    go_on(run, *range(15, 31), truncated=0)
     assert rlpanel.open_run(run, follow=False).findings.severity.tolist() == ["info"]
-    write_run(run.parent / "other", steps=30, samples=32, tokens=False, truncated=1)
+    let_rest(write_run(run.parent / "other", steps=30, samples=32, tokens=False, truncated=1))
     with watching(reader, run, Webhook(hook.url)) as (live, alerts):
         wait_until(lambda: [index.snapshot.samples for index in reader.runs] == [30 * 32] * 2)
         assert live is not None
@@ -233,6 +227,36 @@ def test_the_page_on_alerts_names_every_key(hook: Hook, reader: Reader, run: Pat
     _, _, table = (generate.FOLDER / "alerts.md").read_text("utf-8").partition("| key | meaning |")
     cells = re.findall(r"^\| (`.+?) \|", table, re.MULTILINE)
     assert re.findall(r"`(\w+)`", " ".join(cells)) == list(hook.got[0][1])
+
+
+def test_each_finding_is_sent_once_when_it_is_raised_and_once_when_it_has_ended(
+    hook: Hook, reader: Reader, tmp_path: Path
+) -> None:
+    run = write_run(tmp_path / "root" / "run", steps=12, samples=32, tokens=False, truncated=0)
+    with watching(reader, run, Webhook(hook.url)) as (live, alerts):
+        assert live is not None
+        assert alerts is not None
+
+        def step(number: int, truncated: int) -> None:
+            go_on(run, number, truncated=truncated, rests=False)
+            wait_until(lambda: reader.runs and reader.runs[0].snapshot.samples == number * 32)
+            live.check(time.time() + 2)  # the step is complete
+            wait_until(lambda: not alerts.waiting)
+
+        for number in range(13, 15):
+            step(number, truncated=1)
+        assert not hook.got, "two further steps must show it"
+        for number in range(15, 19):
+            step(number, truncated=1)
+        assert hook.subjects() == ["truncated alarm"]
+        for number in range(19, 60):
+            step(number, truncated=0)
+    assert hook.subjects() == ["truncated alarm"] * 2
+    (_, first), (_, last) = hook.got
+    assert (first["ended"], last["ended"], last["ongoing"]) == (False, True, False)
+    assert last["text"].startswith("ended in run: ")
+    assert last["sentence"] in last["text"]
+    assert first["id"] != last["id"]
 
 
 def test_after_a_restart_what_lasts_is_sent_again_with_the_same_id(
@@ -258,10 +282,10 @@ def test_an_undelivered_alert_is_sent_after_a_restart(hook: Hook, reader: Reader
 
 def test_where_only_alarms_are_wanted_no_warning_arrives(hook: Hook, reader: Reader, run: Path) -> None:
     with watching(reader, run, Webhook(hook.url), alert_severity="alarm") as (live, _):
-        wait_until(lambda: reader.runs and reader.runs[0].snapshot.samples == 12 * 32)
+        wait_until(lambda: reader.runs and reader.runs[0].snapshot.samples == 14 * 32)
         assert live is not None
         live.check(time.time())  # at the warning
-        go_on(run, 13, 14, 15, 16, truncated=1)
+        go_on(run, 15, 16, 17, 18, truncated=1)
         wait_until(lambda: hook.got)
     assert hook.subjects() == ["truncated alarm"]
 
@@ -284,8 +308,8 @@ def test_a_hanging_recipient_does_not_delay_reading_or_other_recipients(
     with watching(reader, run, Webhook(hook.url), Command(noting(tmp_path / "noted"))):
         wait_until(lambda: hook.got)
         index = reader.runs[0]
-        go_on(run, 13, 14, 15, 16, truncated=1)
-        wait_until(lambda: index.snapshot.samples == 16 * 32, message="the reader reads on")
+        go_on(run, 15, 16, 17, 18, truncated=1)
+        wait_until(lambda: index.snapshot.samples == 18 * 32, message="the reader reads on")
         wait_until(lambda: len(noted(tmp_path / "noted")) == 2, message="the other recipient is alerted")
         began = time.monotonic()
     assert time.monotonic() - began < 10  # the recipient hangs for 20 s
@@ -305,6 +329,7 @@ def noted(path: Path) -> list[dict[str, Any]]:
 def test_a_command_gets_the_finding_and_nothing_of_it_is_run(reader: Reader, tmp_path: Path) -> None:
     name = "$(touch ran); `touch ran` 🙂"
     run = write_run(tmp_path / "root" / name, steps=8, samples=32, tokens=False, truncated=1)
+    let_rest(run)
     with watching(reader, run, Command(noting(tmp_path / "noted"))):
         found = wait_until(lambda: noted(tmp_path / "noted"))
     assert [alert["run"] for alert in found] == [name]

@@ -457,6 +457,31 @@ def test_each_silence_is_a_finding_of_its_own(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("behind", "seconds", "named"), [(2, 2.0, 0), (3, 2.0, 0), (4, 2.0, 1), (2, 100.0, 1)]
+)
+def test_a_rank_that_writes_some_steps_later_is_missing_only_after_three(
+    tmp_path: Path, behind: int, seconds: float, named: int
+) -> None:
+    def change(step: int, index: int, row: dict[str, Any]) -> None:
+        if step > STEPS - behind and rank_of(index):
+            row.clear()
+
+    found = [each for each in look(tmp_path / "run", change, now=seconds) if each.rule == "missing_rank"]
+    assert len(found) == named
+    assert [len(each.steps) for each in found] == [behind] * named
+
+
+def test_the_first_steps_of_a_critic_do_not_count_however_short_the_run_is_so_far(tmp_path: Path) -> None:
+    def untrained(step: int, index: int, row: dict[str, Any]) -> None:
+        if step > 8:
+            row.clear()
+        else:
+            row["values"] = [1.0 - value for value in row["values"]]
+
+    assert "critic_variance" not in {each.rule for each in look(tmp_path / "run", untrained)}
+
+
 def test_a_copied_log_is_not_taken_for_one_that_fell_silent(tmp_path: Path) -> None:
     def change(step: int, index: int, row: dict[str, Any]) -> None:
         row["time"] -= 86_400
@@ -469,8 +494,13 @@ def test_while_only_time_goes_on_the_rows_are_not_looked_at_again(tmp_path: Path
     with rlpanel.open_run(tmp_path / "run", follow=False) as run:
         snapshot = run.snapshot
     first = check(RunView(snapshot), FindingSettings(), snapshot.newest_line + 5)
-    again = check(RunView(snapshot), FindingSettings(), snapshot.newest_line + 120, first)
+    again = check(RunView(snapshot), FindingSettings(), snapshot.newest_line + 60, first)
     assert again.steady is first.steady
+    late = check(
+        RunView(snapshot), FindingSettings(), snapshot.newest_line + 110, again
+    )  # once: it is overdue
+    again = check(RunView(snapshot), FindingSettings(), snapshot.newest_line + 120, late)
+    assert again.steady is late.steady
     assert [finding.rule for finding in again.findings] == ["truncated", "quiet"]
     assert check(RunView(snapshot), FindingSettings(), snapshot.newest_line + 120).findings == again.findings
 

@@ -1,0 +1,115 @@
+"""A finding that was raised continues, is held while it is not found for some steps, and ends once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.raised import HOLD, PATIENCE, RaisedFindings, parse_raised
+
+KEY = "sustained_change:reward"
+
+
+def finding(severity: str = "warning", subject: str = "reward") -> Finding:
+    return Finding(
+        severity=severity,  # type: ignore[arg-type]
+        sentence="The reward fell.",
+        evidence=("By 0.3.",),
+        steps=(8, 9, 11),
+        ongoing=True,
+        rule="sustained_change",
+        subject=subject,
+    )
+
+
+def shown(*checks: str, state: RaisedFindings | None = None) -> tuple[RaisedFindings, list[str]]:
+    """The state after a check of each step from 11 on, and the severity that each shows, ``-`` for none."""
+    state = state or RaisedFindings()
+    words: list[str] = []
+    for at, severity in enumerate(checks):
+        found = [finding(severity)] if severity else []
+        state, held = state.update(found, np.arange(1, 12 + at), settled=False)
+        words.append(held[0].severity if held else "-")
+    return state, words
+
+
+def test_a_gap_does_not_show_and_an_end_is_an_end() -> None:
+    state, words = shown("warning", "", "", "warning", *[""] * (HOLD + 3))
+    assert words == ["warning"] * (4 + HOLD - 1) + ["-"] * 4
+    assert (state.by_key[KEY].first, state.by_key[KEY].last, state.by_key[KEY].ended) == (11, 14, 14 + HOLD)
+
+
+def test_what_the_rules_call_ended_is_held_as_a_warning_before_it_is_an_info() -> None:
+    _, words = shown("alarm", *["info"] * (HOLD + 1))
+    assert words == ["alarm", *["warning"] * (HOLD - 1), "info", "info"]
+
+
+def test_a_held_finding_says_up_to_which_step_it_was_found() -> None:
+    state, _ = shown("warning")
+    _, held = state.update([], np.arange(1, 13), settled=False)
+    assert held[0].evidence[-1].startswith("It was found up to step 11")
+    assert not held[0].ongoing
+
+
+def test_late_lines_of_the_same_step_end_nothing() -> None:
+    state, _ = shown("warning")
+    for _ in range(20):
+        state, held = state.update([], np.arange(1, 12), settled=False)
+    assert len(held) == 1
+
+
+def test_each_return_doubles_the_hold() -> None:
+    state, words = shown("warning", *[""] * HOLD, "warning", *[""] * 2 * HOLD)
+    assert words.count("-") == 2
+    assert words[-1] == "-"
+    assert state.by_key[KEY].returns == 1
+
+
+def test_a_finding_is_confirmed_when_it_lasts_and_so_is_an_alarm() -> None:
+    states = [shown(*["warning"] * count)[0].by_key[KEY].confirmed for count in range(1, PATIENCE + 2)]
+    assert states == [False] * PATIENCE + [True]
+    entry = shown(*["warning"] * 5, "alarm")[0].by_key[KEY]
+    assert (entry.confirmed, entry.alarm_confirmed) == (True, False)
+    assert shown("warning", *["alarm"] * (PATIENCE + 1))[0].by_key[KEY].alarm_confirmed
+
+
+def test_a_run_without_further_steps_confirms_what_is_found_and_ends_what_is_not() -> None:
+    state, _ = RaisedFindings().update([finding()], np.arange(1, 12), settled=True)
+    assert state.by_key[KEY].confirmed
+    state, held = state.update([], np.arange(1, 12), settled=True)
+    assert (state.by_key[KEY].ended, held) == (11, [])
+
+
+def test_a_restart_from_an_earlier_step_forgets_what_its_steps_showed() -> None:
+    state, _ = shown("warning", "warning")
+    state, held = state.update([], np.arange(1, 6), settled=False)
+    assert (dict(state.by_key), held) == ({}, [])
+
+
+def test_the_record_of_a_confirmed_finding_stays_and_that_of_another_does_not() -> None:
+    long, _ = shown(*["warning"] * 4, *[""] * HOLD)
+    (record,) = long.records([])
+    assert (record.severity, record.ongoing) == ("info", False)
+    assert "Raised in step 11 and found up to step 14" in record.evidence[-1]
+    assert not long.records([finding("info")])
+    assert not shown("warning", *[""] * HOLD)[0].records([])
+
+
+def test_the_state_survives_as_text() -> None:
+    state, _ = shown(*["alarm"] * 4, *[""] * HOLD)
+    state, _ = state.update([finding(subject="accuracy")], np.arange(1, 30), settled=False)
+    assert parse_raised(state.text()) == state
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"version": 1, "raised": [{}]}', '{"version": 0, "raised": []}', "nonsense"]
+)
+def test_other_text_is_an_empty_state(text: str) -> None:
+    assert parse_raised(text) == RaisedFindings()
+
+
+def test_a_saved_value_of_another_type_is_an_empty_state() -> None:
+    text = shown("alarm")[0].text()
+    assert parse_raised(text.replace('"The reward fell."', "7")) == RaisedFindings()
+    assert parse_raised(text.replace('"alarm", "sentence"', '"odd", "sentence"')) == RaisedFindings()
