@@ -24,7 +24,8 @@ from rlpanel.findings.engine.places import (
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, column_signal, signal
 from rlpanel.metrics.engine.column_info import computed_columns, describe
-from rlpanel.store.columns.step_stats import COUNT, MAX, MIN
+from rlpanel.store.columns.step_stats import COUNT, M2, MAX, MIN
+from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
 
 Scale = Literal["factor", "share", "level"]
 
@@ -127,7 +128,9 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
         count, low, high = (steps.stat(column, part)[:size] for part in (COUNT, MIN, MAX))
         if not count.any():
             continue
-        mean, spread = steps.mean(column)[:size], steps.std(column)[:size]
+        mean, squares = (steps.stat(column, part)[:size] for part in (MEAN_OF_STEP, M2))
+        with np.errstate(all="ignore"):
+            spread = np.where(count > 1, np.sqrt(np.where(low == high, 0.0, squares) / (count - 1)), np.nan)
         is_reward = column == "reward" or column.startswith("rewards/")
         label, weight = describe(column).label, PRIMARY if is_reward else USUAL
         expected = np.maximum(steps.expected(column)[:size], 1)
@@ -159,7 +162,7 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
 
 
 #: Columns whose commonest value is compared: each takes time.
-_MOST_COMMONEST = 6
+_MOST_COMMONEST = 4
 
 
 def _is_binary(context: RuleContext, column: str) -> bool:
@@ -296,7 +299,10 @@ def _texts(context: RuleContext) -> Iterator[Stream]:
         return
     unknown = (np.nan, np.nan)
     read = [context.texts.steps.get(step) for step in context.steps.tolist()]
+    names = {name for each in read if each is not None for name in each.moments}
     for name, (text, is_share, tab) in _TEXTS.items():
+        if name not in names:
+            continue
         found = [unknown if each is None else each.moments.get(name, unknown) for each in read]
         mean, variance = np.array(found).T
         known = np.isfinite(mean)

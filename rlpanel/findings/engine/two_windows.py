@@ -135,9 +135,14 @@ def _is_exact(values: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Return the mask of steps that differ from the step before as no step before did, shape (K, T)."""
     rises = np.abs(np.diff(values, axis=1, prepend=np.nan))
     known = np.isfinite(rises)
-    padded = np.concatenate([np.zeros((len(values), BEFORE)), np.where(known, rises, 0.0)], axis=1)
-    largest = np.lib.stride_tricks.sliding_window_view(padded, BEFORE, axis=1).max(axis=2)[:, at]
-    return known[:, at] & (rises[:, at] > _EXACT * largest + 1e-9)
+    # The largest of 16 steps is that of two of 8, and so on; then those of 20.
+    largest, width = np.where(known, rises, 0.0), 1
+    largest = np.concatenate([np.zeros((len(values), BEFORE)), largest], axis=1)
+    while 2 * width <= BEFORE:
+        largest = np.maximum(largest[:, :-width], largest[:, width:])
+        width *= 2
+    largest = np.maximum(largest[:, : -(BEFORE - width)], largest[:, BEFORE - width :])
+    return known[:, at] & (rises[:, at] > _EXACT * largest[:, at] + 1e-9)
 
 
 def jumps(values: np.ndarray, floor: np.ndarray, least: np.ndarray, limit: np.ndarray) -> Iterator[Jump]:
@@ -190,12 +195,13 @@ def _largest(
     error = np.sqrt(np.maximum(variance * (1 / old + 1 / new), 1e-24))
     t_if_unlike = np.maximum(np.abs(difference) - allowed, 0.0) / error
     t = t_if_unlike * np.sqrt((1 - earlier.like) / (1 + earlier.like))
-    free = old + new - 3
-    z = (8 * free + 1) / (8 * free + 3) * np.sqrt(free * np.log1p(t * t / free))
     near = _window(sums.sum, at, at + _NEAR) / _window(sums.count, at, at + _NEAR) - last
     is_large = (np.abs(difference) >= least[:, None]) & (near / difference >= _AT_ONCE)
     is_large &= (old >= FEWEST - 2) & (new >= after - 1) & _is_more_than_before(difference, after)
-    z = np.where(is_large, np.nan_to_num(z), 0.0)
+    is_large &= t > _EXACT_T / 2
+    free = (old + new - 3)[is_large]
+    z = np.zeros_like(t)
+    z[is_large] = (8 * free + 1) / (8 * free + 3) * np.sqrt(free * np.log1p(t[is_large] ** 2 / free))
     z = np.where(is_exact & is_large & (t_if_unlike >= _EXACT_T), np.maximum(z, _EXACT_Z), z)
     for row in np.flatnonzero(z.max(axis=1, initial=0.0) >= limit).tolist():
         best = int(z[row].argmax())
