@@ -40,6 +40,8 @@ _SEVERAL, _MOST_WORDS = 3, 4000
 _EQUAL_CALLS = 3
 #: Samples of a step that share a phrase which counts as new or known, and steps until a phrase is known.
 _SHARED, _KNOWN_AFTER = 2, 8
+#: Kinds of phrases.
+KINDS = ("response", "result", "prompt begin", "prompt end")
 _DIGITS = re.compile(r"\d+")
 _BOXED = re.compile(r"\\boxed\s*\{")
 
@@ -157,10 +159,6 @@ class RunTexts:
                 total += count
                 new += count * (seen.setdefault(key, step) >= since)
         return new / total if total and len(earlier) > _KNOWN_AFTER else None
-
-
-#: Kinds of phrases.
-KINDS = ("response", "result", "prompt begin", "prompt end")
 
 
 def steps_to_read(steps: np.ndarray, known: set[int]) -> list[int]:

@@ -150,7 +150,8 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
             yield Stream(label, mean, "factor", LEAST_FACTOR, floor / mean**2, weight, column)
         else:
             yield Stream(label, mean, "level", LEAST_SPREADS * usual, floor, weight, column)
-        if known.any() and (spread[known] > 0).mean() > 0.5:
+        # The few prompts of a step say little about the spread of their lengths.
+        if column != "prompt_chars" and known.any() and (spread[known] > 0).mean() > 0.5:
             share = 0.5 / np.maximum(np.sqrt(count), 1)
             weight = USUAL if is_reward else SECONDARY
             yield Stream(f"spread of {label}", spread, "factor", 2 * LEAST_FACTOR, share, weight, column)
@@ -240,8 +241,8 @@ def _contents(context: RuleContext) -> Iterator[Stream]:
             yield _share(f"samples with {place.text}", share, groups, where=place.where)
     if context.available(column_signal("reward")):
         yield from _rewards_by_place(context, series, table)
-    for curve, text in _SHARES_OF_A_STEP.items():
-        values = context.series(curve)
+    for metric, text in _SHARES_OF_A_STEP.items():
+        values = context.series(metric)
         if values is not None:
             yield _share(text, values, groups)
     curve = context.series("length_reward_correlation")
