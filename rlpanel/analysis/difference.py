@@ -276,7 +276,7 @@ class Difference:
     ----------
     kind : str
         ``number``, ``label``, ``missing`` (values that were not logged), ``script``, ``word``, ``words`` or
-        ``opening``.
+        ``opening``; the last three of prompts and ground truths as ``prompt word`` and ``truth word``.
     name : str
         Column, ``label = value``, script, or text.
     tested : TestedDifference
@@ -321,8 +321,9 @@ def label_of(difference: Difference) -> str:
         return f"share of {difference.name} letters"
     if difference.kind == "label":
         return difference.name
-    verb = "begins with" if difference.kind == "opening" else "contains"
-    return f"{verb} “{difference.name}”"
+    verb = "begins with" if difference.kind.endswith("opening") else "contains"
+    field = {"prompt": "prompt ", "truth": "ground truth "}.get(difference.kind.split(" ")[0], "")
+    return f"{field}{verb} “{difference.name}”"
 
 
 def ranked(differences: Sequence[Difference]) -> tuple[Difference, ...]:

@@ -30,7 +30,7 @@ from rlpanel.analysis.difference import (
     ranked,
     threshold,
 )
-from rlpanel.analysis.text_features import TextTests, rows_to_read
+from rlpanel.analysis.text_features import read_tests, rows_to_read
 from rlpanel.errors import SettingError
 from rlpanel.store.columns.splits import SPLIT_COLUMN
 from rlpanel.store.query.filter_columns import label_name
@@ -281,11 +281,15 @@ def contrast(
         columns_tried=len(candidates),
     )
     yield started
-    corpus = TextTests(a, b, chosen)
+    corpus = read_tests(a, b, chosen)
     for read in corpus.read():
         yield replace(started, texts_read=read)
-    candidates += corpus.scripts()
-    features, tried = corpus.features()
+    candidates += corpus.of["response"].scripts()
+    features: list[Difference] = []
+    tried = 0
+    for tests in corpus.of.values():
+        found, count = tests.features()
+        features, tried = [*features, *found], tried + count
     yield replace(
         started,
         differences=ranked([*columns.distinct(_passing(candidates)), *features]),

@@ -38,6 +38,10 @@ _MOST_CHARS = 2000
 _SEVERAL, _MOST_WORDS = 3, 4000
 #: Equal calls of a rollout that are a repetition.
 _EQUAL_CALLS = 3
+#: Samples of a step that share a phrase which counts as new or known, and steps until a phrase is known.
+_SHARED, _KNOWN_AFTER = 2, 8
+#: Kinds of phrases.
+KINDS = ("response", "result", "prompt begin", "prompt end")
 _DIGITS = re.compile(r"\d+")
 _BOXED = re.compile(r"\\boxed\s*\{")
 
@@ -87,15 +91,19 @@ class RunTexts:
         Truth of each prompt that was read, by the prompt's hash; the first one.
     words : dict of int to str
         Text of the phrases that several samples of a step have, by their hash.
+    seen : dict of str to dict
+        By kind: the first read step of each phrase that several samples of a step have.
     """
 
     steps: dict[int, StepTexts] = field(default_factory=dict)
     truths: dict[int, str] = field(default_factory=dict)
     words: dict[int, str] = field(default_factory=dict)
+    seen: dict[str, dict[int, int]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
 
     def copy(self) -> RunTexts:
         """Return a copy, so that a check on another thread may go on with the old one."""
-        return RunTexts(dict(self.steps), dict(self.truths), dict(self.words))
+        seen = {kind: dict(steps) for kind, steps in self.seen.items()}
+        return RunTexts(dict(self.steps), dict(self.truths), dict(self.words), seen)
 
     def read(self, index: RunIndex, snapshot: Snapshot, steps: np.ndarray) -> None:
         """Read the texts of the complete steps that are new, or that have more samples than when read."""
@@ -106,9 +114,9 @@ class RunTexts:
             rows = snapshot.rows_of(step)
             known = self.steps.get(step)
             if known is None or known.samples != len(rows):
-                self.steps[step] = self._read_step(index, snapshot, rows)
+                self.steps[step] = self._read_step(index, snapshot, step, rows)
 
-    def _read_step(self, index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> StepTexts:
+    def _read_step(self, index: RunIndex, snapshot: Snapshot, step: int, rows: np.ndarray) -> StepTexts:
         chosen = _of_different_groups(snapshot, rows)
         found = list(_texts_of(index, snapshot, chosen))
         hashes = snapshot.prompts(chosen).tolist()
@@ -128,15 +136,29 @@ class RunTexts:
         for name, shares in _repeated_results(found).items():
             numbers[name] = shares
         for kind, counts in phrases.items():
+            if (share := self._share_of_new(kind, counts, step)) is not None:
+                numbers[f"new {kind}"] = [share] * len(found)
             least = 1 if kind.startswith("prompt") else _SEVERAL
             new = (key for key, count in counts.items() if count >= least)
             self.words.update((key, spelled[key]) for key in itertools.islice(new, _MOST_WORDS))
         columns = {name: np.array(values) for name, values in numbers.items()}
         return StepTexts(chosen, len(rows), columns, phrases)
 
+    def _share_of_new(self, kind: str, counts: Counter[int], step: int) -> float | None:
+        """Return the share of a step's shared phrases that no step before the last few had.
 
-#: Kinds of phrases.
-KINDS = ("response", "result", "prompt begin", "prompt end")
+        A phrase stays new for `_KNOWN_AFTER` read steps, so that a change of texts is seen in several steps.
+        None in the first steps, in which all phrases are new.
+        """
+        least = 1 if kind.startswith("prompt") else _SHARED
+        seen, total, new = self.seen[kind], 0, 0
+        earlier = sorted(known for known in self.steps if known < step)
+        since = earlier[-_KNOWN_AFTER] if len(earlier) >= _KNOWN_AFTER else step
+        for key, count in counts.items():
+            if count >= least:
+                total += count
+                new += count * (seen.setdefault(key, step) >= since)
+        return new / total if total and len(earlier) > _KNOWN_AFTER else None
 
 
 def steps_to_read(steps: np.ndarray, known: set[int]) -> list[int]:
@@ -207,14 +229,15 @@ def numbers_of(texts: Texts) -> dict[str, float]:
     -------
     dict of str to float
         ``loops``: share of the sequences of four words that occurred before in the response; ``boxes``: boxed
-        answers; ``truth_missing``, ``truth_in_prompt``: 0 or 1; for agents ``empty_results`` (share),
-        ``equal_calls`` (1 if three calls or more are equal), ``result_chars`` (logarithm of the mean),
-        ``truth_in_results``, and ``trained_results`` (share in the loss mask).
+        answers; ``truth_missing``, ``truth_in_prompt``: 0 or 1; ``truth_words``; for agents
+        ``empty_results`` (share), ``equal_calls`` (1 if three calls or more are equal), ``result_chars``
+        (logarithm of the mean), ``truth_in_results``, and ``trained_results`` (share in the loss mask).
     """
     response, prompt, truth = (texts.get(name) or "" for name in ("response", "prompt", "ground_truth"))
     found = {"loops": loop_share(words_of(_ends(response))), "boxes": float(len(_BOXED.findall(response)))}
     if "ground_truth" in texts:
         found["truth_missing"] = float(not truth.strip() or truth.strip().lower() in ("none", "nan", "null"))
+        found["truth_words"] = float(max(len(truth.split()), 1))
     if len(truth.strip()) > 1:
         found["truth_in_prompt"] = float(has_word(prompt, truth.strip()))
     calls, results = calls_and_results(texts.get("messages") or ())

@@ -17,7 +17,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -93,9 +93,10 @@ class FeatureFamily:
 
 
 class TextFeatures:
-    """Collects the words of texts, one text after the other."""
+    """Collects the words of texts, one text after the other; with ``masked``, numbers are equal."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, masked: bool = False) -> None:
+        self._masked = masked
         #: Code of each word; a new word has the next number.
         self._codes: defaultdict[str, int] = defaultdict(itertools.count().__next__)
         #: Codes of the words of all texts, and the number of words of each text.
@@ -107,7 +108,7 @@ class TextFeatures:
 
     def add(self, text: str) -> None:
         """Add a text."""
-        words = words_of(text)
+        words = mask_digits(words_of(text)) if self._masked else words_of(text)
         self._words.extend(map(self._codes.__getitem__, words))
         self._sizes.append(len(words))
         self._beginnings.append(text[:MAX_CHARS])
@@ -183,12 +184,24 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text[:MAX_CHARS].lower())
 
 
-def place_of(text: str, key: Sequence[str]) -> tuple[int, int] | None:
-    """Return start and end of the first place of consecutive words in a text; None if there is none."""
+_DIGITS = re.compile(r"\d+")
+
+
+def mask_digits(words: Sequence[str]) -> list[str]:
+    """Return words in which each run of digits is one 0."""
+    return [_DIGITS.sub("0", word) for word in words]
+
+
+def place_of(text: str, key: Sequence[str], *, masked: bool = False) -> tuple[int, int] | None:
+    """Return start and end of the first place of consecutive words in a text; None if there is none.
+
+    With ``masked``, the digits of the text are masked as those of the key are.
+    """
     places = [
         (match.group().lower(), match.start(), match.end()) for match in _WORD.finditer(text[:MAX_CHARS])
     ]
     words, size = [word for word, *_ in places], len(key)
+    words = mask_digits(words) if masked else words
     for at in range(len(words) - size + 1):
         if words[at : at + size] == list(key):
             return places[at][1], places[at + size - 1][2]
@@ -231,31 +244,69 @@ def rows_to_read(side: ContrastSide, most: int) -> np.ndarray:
     return rows[file_order(snapshot, rows)]
 
 
-class TextTests:
-    """The responses of two sets, and the tests of their features."""
+#: Texts whose words are compared; the digits of all but the first are masked, since prompts differ in them.
+FIELDS = ("response", "prompt", "ground_truth")
 
-    def __init__(self, a: ContrastSide, b: ContrastSide, rows: Sequence[np.ndarray]) -> None:
-        self._sides, self._rows = (a, b), rows
-        self._words = TextFeatures()
-        self._read: list[list[int]] = [[], []]
-        self._sets = TwoSets(np.empty(0, bool), np.empty(0, np.int64))
+
+def read_tests(a: ContrastSide, b: ContrastSide, rows: Sequence[np.ndarray]) -> ReadTests:
+    """Return the tests of all texts of some rows of two sets, which are still to be read."""
+    return ReadTests({field: TextTests(a, b, field) for field in FIELDS}, (a, b), rows)
+
+
+@dataclass(frozen=True)
+class ReadTests:
+    """The tests of all texts of two sets; each sample is read once.
+
+    Attributes
+    ----------
+    of : dict of str to TextTests
+        By field.
+    sides : tuple of ContrastSide
+    rows : sequence of ndarray of int
+        Rows to read of each set.
+    """
+
+    of: dict[str, TextTests]
+    sides: tuple[ContrastSide, ContrastSide]
+    rows: Sequence[np.ndarray]
 
     def read(self) -> Iterator[int]:
         """Read the texts, and yield from time to time how many were read."""
         last_yield, done = time.monotonic(), 0
-        for side, rows, read in zip(self._sides, self._rows, self._read, strict=True):
-            responses = _responses(side, rows)
-            for row, response in zip(rows.tolist(), responses, strict=True):
+        for number, (side, rows) in enumerate(zip(self.sides, self.rows, strict=True)):
+            found = fetch_many_texts(side.index, side.view.snapshot, rows)
+            for row, texts in zip(rows.tolist(), found, strict=True):
                 done += 1
-                if response is not None:
-                    self._words.add(response)
-                    read.append(row)
+                for field, tests in self.of.items():
+                    tests.add(number, row, texts.get(field) if texts is not None else None)
                 if time.monotonic() - last_yield > PULSE:
                     last_yield = time.monotonic()
                     yield done
+
+
+#: Fields in plain English.
+_SHORT = {"prompt": "prompt", "ground_truth": "truth"}
+
+
+class TextTests:
+    """The texts of one field of two sets, and the tests of their features."""
+
+    def __init__(self, a: ContrastSide, b: ContrastSide, field: str = "response") -> None:
+        self._sides, self._field, self._masked = (a, b), field, field != "response"
+        self._words = TextFeatures(masked=self._masked)
+        self._read: list[list[int]] = [[], []]
+
+    def add(self, number: int, row: int, text: str | None) -> None:
+        """Add the text of a row of the first (0) or the second set, which follows the first."""
+        if text is not None:
+            self._words.add(text)
+            self._read[number].append(row)
+
+    @cached_property
+    def _sets(self) -> TwoSets:
         parts = [np.array(read, np.int64) for read in self._read]
         in_a = np.repeat([True, False], [len(part) for part in parts])
-        self._sets = TwoSets(in_a, group_codes(*self._sides, parts))
+        return TwoSets(in_a, group_codes(*self._sides, parts))
 
     def scripts(self) -> list[Candidate]:
         """Return the tested differences of the scripts' shares in the letters of a response."""
@@ -280,7 +331,7 @@ class TextTests:
             for family in families
             for feature, root in self._large(family, least)
         ]
-        found.sort(key=lambda item: (-item[0], -item[1].size_of(item[2])))
+        found.sort(key=lambda item: (-item[0], self._has_digit(item[1], item[2]), -item[1].size_of(item[2])))
         return self._distinct([(family, feature) for _, family, feature in found], least), tried
 
     def _large(self, family: FeatureFamily, least: float) -> list[tuple[int, float]]:
@@ -308,7 +359,7 @@ class TextTests:
             mask[texts] = True
             tested = self._sets.test_share(mask)
             if tested is not None and abs(tested.z) >= least and abs(tested.effect) >= MIN_EFFECT:
-                kept.append(self._difference(family.kind, "", tested, texts, family.key(feature)))
+                kept.append(self._difference(self._kind(family), "", tested, texts, family.key(feature)))
             else:
                 mask[:] = False
         return kept
@@ -335,23 +386,29 @@ class TextTests:
         counts, (size_a, size_b) = [len(part) for part in rows], self._sets.sizes
         return Difference(kind, name, tested, counts[0], counts[1], size_a, size_b, where, uids[0], uids[1])
 
+    def _has_digit(self, family: FeatureFamily, feature: int) -> bool:
+        """Return True for a feature with a masked digit, which has no filter."""
+        return self._masked and any("0" in word for word in family.key(feature))
+
+    def _kind(self, family: FeatureFamily) -> str:
+        """Return the kind of a difference, such as ``word`` or ``prompt words``."""
+        return family.kind if self._field == "response" else f"{_SHORT[self._field]} {family.kind}"
+
     def _shown(self, kind: str, key: tuple[str, ...], rows: Sequence[np.ndarray]) -> tuple[str, str]:
         """Return a feature as a response has it, and the filter for it; words joined by spaces otherwise."""
         which = 0 if len(rows[0]) else 1
-        text = next(_responses(self._sides[which], rows[which][:1]))
-        place = place_of(text, key) if text is not None else None
+        side = self._sides[which]
+        texts = next(iter(fetch_many_texts(side.index, side.view.snapshot, rows[which][:1])))
+        text = texts.get(self._field) if texts is not None else None
+        place = place_of(text, key, masked=self._masked) if text is not None else None
         if text is None or place is None:
             return " ".join(key), ""
         start, end = place
-        if kind == "opening":
-            return text[start:end], f"response startswith {quote(text[:end])}"
-        return text[start:end], f"response contains {quote(text[start:end])}"
-
-
-def _responses(side: ContrastSide, rows: np.ndarray) -> Iterator[str | None]:
-    """Yield the responses of rows; None if a row has none or cannot be read."""
-    for texts in fetch_many_texts(side.index, side.view.snapshot, rows):
-        yield None if texts is None else texts.get("response")
+        if self._masked and any("0" in word for word in key):  # a filter would need the same digits
+            return text[start:end], ""
+        if kind.endswith("opening"):
+            return text[start:end], f"{self._field} startswith {quote(text[:end])}"
+        return text[start:end], f"{self._field} contains {quote(text[start:end])}"
 
 
 def _phi(masks: np.ndarray, texts: np.ndarray) -> np.ndarray:

@@ -106,6 +106,7 @@ CAUSES = (
     "one_value",
     "zero_variance",
     "outlier",
+    "something_changed",
 )
 #: Onsets this close belong together: steps, and share of the run.
 _NEAR_STEPS, _NEAR_SHARE = 4, 0.08
@@ -113,6 +114,8 @@ _NEAR_STEPS, _NEAR_SHARE = 4, 0.08
 _OVERLAP = 0.5
 #: Steps, and share of the run, by which a cause may begin after the sustained change of a curve.
 _LATE_STEPS, _LATE_SHARE = 2, 0.04
+#: Rule that says that something changed: a symptom of whatever has a name.
+_UNNAMED = "something_changed"
 
 
 def merged(findings: Sequence[Finding], steps: np.ndarray) -> list[Finding]:
@@ -156,6 +159,8 @@ def _same_cause(cause: Finding, finding: Finding, steps: np.ndarray) -> bool:
     if cause.category and finding.category and cause.category != finding.category:
         return False
     near = max(_NEAR_STEPS, _NEAR_SHARE * len(steps))
+    if finding.rule == _UNNAMED:  # of a ramp, it names the steepest step
+        near *= 2
     first, second = _first(cause, steps), _first(finding, steps)
     shared = len(set(cause.steps) & set(finding.steps))
     return abs(first - second) <= near and shared >= _OVERLAP * min(len(cause.steps), len(finding.steps))

@@ -21,3 +21,4 @@ from rlpanel.findings.rules import held_out  # noqa: F401
 from rlpanel.findings.rules import tools_and_turns  # noqa: F401
 from rlpanel.findings.rules import unused_samples  # noqa: F401
 from rlpanel.findings.rules import curve_changes  # noqa: F401
+from rlpanel.findings.rules import unnamed_changes  # noqa: F401

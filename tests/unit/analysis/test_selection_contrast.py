@@ -277,3 +277,18 @@ def test_the_shown_samples_are_those_with_the_largest_values_in_their_order(valu
     positions = np.sort(rng.choice(3000, count, replace=False))
     ranked = sorted(positions.tolist(), key=lambda position: -order[position])  # stable
     assert selection_contrast.largest_first(positions, order).tolist() == ranked[:MAX_UIDS]
+
+
+def test_words_of_prompts_and_ground_truths_are_compared(tmp_path: Path) -> None:
+    def change(step: int, index: int, made: dict[str, Any]) -> None:
+        made["prompt"] += " Answer in French." if step > 4 else " Answer."
+        made["ground_truth"] = f"{step} apples of {index}" if step > 4 else f"{step} of {index}"
+
+    run = run_of(tmp_path / "run", change)
+    step = run.view.snapshot.metadata("step")
+    found = compared(run, np.flatnonzero(step > 4), np.flatnonzero(step <= 4))
+    labels = {label_of(each): each.where for each in found.differences}
+    assert any(label.startswith("prompt contains") and "nswer in" in label for label in labels), labels
+    assert any(label.startswith("ground truth") and "apples" in label for label in labels), labels
+    (where,) = [where for label, where in labels.items() if label.startswith("prompt") and where][:1]
+    assert len(run.samples(filter=where)) == int((step > 4).sum())

@@ -1,0 +1,335 @@
+"""Streams: one number of each step for all that a run has, so that a rule sees what nobody has named.
+
+Means and spreads of all columns, missing and commonest values, the mix of labels, counts, the reward with
+each label, the texts that were read, and the trainer's scalars. No row of an earlier step is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from rlpanel.findings.engine.places import (
+    GROUPS,
+    MEAN,
+    RANK,
+    SAMPLES,
+    WHOLE,
+    PlaceSeries,
+    rows_by_dimension,
+)
+from rlpanel.findings.engine.rule import RuleContext
+from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, column_signal, signal
+from rlpanel.metrics.engine.column_info import computed_columns, describe
+from rlpanel.store.columns.step_stats import COUNT, M2, MAX, MIN
+from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
+
+Scale = Literal["factor", "share", "level"]
+
+#: Smallest changes of interest: of a factor's logarithm, of the angle of a share (see `Stream.scaled`; about
+#: 12 points around a half, and 4 points from 0), and in standard deviations of the samples.
+LEAST_FACTOR, LEAST_ANGLE, LEAST_SPREADS = 0.2, 0.15, 0.35
+#: Parts of the budget of false alarms: the reward, an usual stream, and one of many that are alike.
+PRIMARY, USUAL, SECONDARY = 10.0, 1.0, 0.2
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A number of each step.
+
+    Attributes
+    ----------
+    name : str
+        What it is, in plain English.
+    values : ndarray of float, shape (S,)
+        As displayed; NaN where it is not defined.
+    scale : str
+        ``factor``: positive, changes are factors; ``share``: from 0 to 1; ``level``: any number.
+    least : float
+        Smallest change of interest, in the scale of the test.
+    floor : ndarray of float, shape (S,), or float
+        Variance in the scale of the test that the number of samples leaves at least.
+    weight : float
+        Part of the budget of false alarms.
+    column, where, tab : str
+        See `rlpanel.findings.engine.finding.Finding`.
+    is_percent : bool
+        True for a share that is shown in percent.
+    fades : bool
+        True if it returns by itself: what is new does not stay new.
+    """
+
+    name: str
+    values: np.ndarray
+    scale: Scale
+    least: float
+    floor: np.ndarray | float = 0.0
+    weight: float = USUAL
+    column: str = ""
+    where: str = ""
+    tab: str = ""
+    is_percent: bool = False
+    fades: bool = False
+
+    @property
+    def scaled(self) -> np.ndarray:
+        """The values in the scale of the test: logarithms of factors, and angles of shares.
+
+        The angle ``arcsin(sqrt(share))`` has the same variance for rare and for frequent features.
+        """
+        with np.errstate(all="ignore"):
+            if self.scale == "factor":
+                return np.where(self.values > 0, np.log(self.values), np.nan)
+            if self.scale == "share":
+                return np.arcsin(np.sqrt(np.clip(self.values, 0, 1)))
+        return np.asarray(self.values, float)
+
+
+def streams_of(context: RuleContext) -> Iterator[Stream]:
+    """Yield the streams of a run."""
+    yield from _columns(context)
+    yield from _contents(context)
+    yield from _texts(context)
+    yield from _scalars(context)
+
+
+def _share(
+    name: str,
+    values: np.ndarray,
+    size: np.ndarray,
+    *,
+    column: str = "",
+    where: str = "",
+    tab: str = "",
+    fades: bool = False,
+) -> Stream:
+    """Return the stream of a share of some independent samples."""
+    floor = 0.25 / np.maximum(size, 1)
+    return Stream(name, values, "share", LEAST_ANGLE, floor, USUAL, column, where, tab, True, fades)
+
+
+#: Columns that other columns determine.
+_FOLLOWS = ("advantage", "engine_shift", "ref_shift")
+
+
+def _columns(context: RuleContext) -> Iterator[Stream]:
+    """Yield missing values, mean, spread and commonest value of each number column."""
+    snapshot, size = context.snapshot, len(context.steps)
+    steps, computed, commonest = snapshot.steps, computed_columns(), 0
+    steps.compute_all()
+    for column in snapshot.numbers:
+        if column in _FOLLOWS or column.endswith("_sum"):
+            continue
+        if column == "response_chars" and snapshot.has_number("response_tokens"):
+            continue  # the same length in another unit
+        count, low, high = (steps.stat(column, part)[:size] for part in (COUNT, MIN, MAX))
+        if not count.any():
+            continue
+        mean, squares = (steps.stat(column, part)[:size] for part in (MEAN_OF_STEP, M2))
+        with np.errstate(all="ignore"):
+            spread = np.where(count > 1, np.sqrt(np.where(low == high, 0.0, squares) / (count - 1)), np.nan)
+        is_reward = column == "reward" or column.startswith("rewards/")
+        label, weight = describe(column).label, PRIMARY if is_reward else USUAL
+        expected = np.maximum(steps.expected(column)[:size], 1)
+        if (count < expected).any():
+            where = f"missing(`{column}`)"
+            yield _share(f"samples without {label}", 1 - count / expected, np.sqrt(expected), where=where)
+        lowest, highest = float(np.nanmin(low[count > 0])), float(np.nanmax(high[count > 0]))
+        if lowest == highest:
+            continue
+        if lowest >= 0 and highest <= 1 and _is_binary(context, column):
+            yield Stream(label, mean, "share", LEAST_ANGLE, 0.25 / np.sqrt(count), weight, column)
+            continue
+        known = np.isfinite(spread)
+        usual = float(spread[known].mean()) if known.any() else 0.0
+        floor = np.where(known, spread, usual) ** 2 / np.maximum(count, 1)
+        if lowest >= 0 and mean[count > 0].min() > 0 and not is_reward:
+            yield Stream(label, mean, "factor", LEAST_FACTOR, floor / mean**2, weight, column)
+        else:
+            yield Stream(label, mean, "level", LEAST_SPREADS * usual, floor, weight, column)
+        # The few prompts of a step say little about the spread of their lengths.
+        if column != "prompt_chars" and known.any() and (spread[known] > 0).mean() > 0.5:
+            share = 0.5 / np.maximum(np.sqrt(count), 1)
+            weight = USUAL if is_reward else SECONDARY
+            yield Stream(f"spread of {label}", spread, "factor", 2 * LEAST_FACTOR, share, weight, column)
+        if column not in computed and commonest < _MOST_COMMONEST:
+            commonest += 1
+            table = context.table(_commonest(column))
+            name = f"samples with the commonest exact value of {label}"
+            yield _share(name, table[MEAN, 0], np.sqrt(count), column=column)
+
+
+#: Columns whose commonest value is compared: each takes time.
+_MOST_COMMONEST = 4
+
+
+def _is_binary(context: RuleContext, column: str) -> bool:
+    """Return True if the newest step has 0 and 1 only."""
+    rows = context.rows[context.row_steps == len(context.steps) - 1]
+    return bool(np.isin(context.snapshot.number(column)[rows], (0, 1)).all())
+
+
+def _commonest(column: str) -> Signal:
+    """Return the signal of samples with the commonest exact value of their step."""
+    name = f"commonest {column}"
+    if name not in SIGNALS:
+        SIGNALS[name] = Signal(name, "share", (column,), lambda rows: _has_commonest(rows, column))
+    return SIGNALS[name]
+
+
+def _has_commonest(rows: RowBatch, column: str) -> np.ndarray:
+    values, step = rows.number(column), rows.position
+    known = np.flatnonzero(np.isfinite(values))
+    found = np.full(len(values), np.nan)
+    if not len(known):
+        return found
+    order = known[np.lexsort((values[known], step[known]))]
+    new = np.r_[True, (np.diff(step[order]) != 0) | (np.diff(values[order]) != 0)]
+    run = np.cumsum(new) - 1
+    size = np.bincount(run)
+    most = np.zeros(len(rows.steps), int)
+    np.maximum.at(most, step[order[new]], size)
+    # Of several values that are equally common, the first is taken.
+    first = np.unique(step[order[new]][size == most[step[order[new]]]], return_index=True)[1]
+    chosen = np.zeros(len(size), bool)
+    chosen[np.flatnonzero(size == most[step[order[new]]])[first]] = True
+    found[order] = chosen[run]
+    return found
+
+
+#: Step metrics that are shares, in plain English.
+_SHARES_OF_A_STEP = {
+    "zero_variance_groups": "groups of equal rewards",
+    "repeated_responses": "responses that equal another one of the step",
+}
+
+
+@signal("distinct_prompts")
+def _distinct_prompts(rows: RowBatch) -> np.ndarray:
+    """Return 1 / n for a prompt that n samples of the step have, so that the sum counts each prompt once."""
+    hashes, step = rows.metadata("prompt_hash"), rows.position
+    order = np.lexsort((hashes, step))
+    new = np.r_[True, (np.diff(step[order]) != 0) | (np.diff(hashes[order]) != 0)][: len(order)]
+    run = np.cumsum(new) - 1
+    found = np.empty(len(order))
+    found[order] = 1 / np.bincount(run)[run]
+    return found
+
+
+@signal("each_sample")
+def _each(rows: RowBatch) -> np.ndarray:
+    return np.ones(len(rows))
+
+
+def _contents(context: RuleContext) -> Iterator[Stream]:
+    """Yield counts, the mix of labels, the reward with each label, and its correlation with the length."""
+    table, series = context.table(_each), context.place_series
+    samples, groups = table[SAMPLES, 0], table[GROUPS, 0]
+    yield Stream("samples per step", samples, "factor", LEAST_FACTOR, 1e-4)
+    if context.view.grouped:
+        yield Stream("groups per step", groups, "factor", LEAST_FACTOR, 1e-4)
+    distinct = context.table(_distinct_prompts)[MEAN, 0]
+    yield Stream("distinct prompts per sample", distinct, "factor", LEAST_FACTOR, 1e-4, tab="group")
+    for name, rows in rows_by_dimension(series.places).items():
+        if name in (WHOLE, RANK) or len(rows) < 2:
+            continue
+        for row in rows.tolist():
+            share, place = table[SAMPLES, row] / np.maximum(samples, 1), series.places[row]
+            yield _share(f"samples with {place.text}", share, groups, where=place.where)
+    if context.available(column_signal("reward")):
+        yield from _rewards_by_place(context, series, table)
+    for metric, text in _SHARES_OF_A_STEP.items():
+        values = context.series(metric)
+        if values is not None:
+            yield _share(text, values, groups)
+    curve = context.series("length_reward_correlation")
+    if curve is not None:
+        label = "correlation of length and reward"
+        yield Stream(label, curve, "level", 0.25, 1 / np.maximum(samples, 1), SECONDARY)
+
+
+def _rewards_by_place(context: RuleContext, series: PlaceSeries, table: np.ndarray) -> Iterator[Stream]:
+    """Yield the mean reward with each label and of each rank, less that of the other samples of the step."""
+    mean, samples = context.table(column_signal("reward"))[MEAN], table[SAMPLES]
+    spread = float(np.nanmedian(context.snapshot.steps.std("reward")))
+    for name, rows in rows_by_dimension(series.places).items():
+        for row in rows.tolist() if name != WHOLE and len(rows) > 1 else ():
+            place, others = series.places[row], samples[0] - samples[row]
+            with np.errstate(all="ignore"):
+                rest = (mean[0] * samples[0] - mean[row] * samples[row]) / others
+            gap = np.where((samples[row] > 0) & (others > 0), mean[row] - rest, np.nan)
+            yield Stream(
+                f"reward {'on' if name == RANK else 'with'} {place.text}, less that of the others",
+                gap,
+                "level",
+                2 * LEAST_SPREADS * spread,
+                spread**2 / np.maximum(table[GROUPS, row], 1),
+                SECONDARY,
+                column="reward",
+                where=place.where,
+            )
+
+
+#: Numbers of the texts in plain English, and whether they are shares; see `step_texts.numbers_of`.
+_TEXTS = {
+    "loops": ("repeated sequences inside a response", True, ""),
+    "boxes": ("boxed answers of a response", False, ""),
+    "truth_missing": ("samples without a ground truth", True, "reference"),
+    "truth_in_prompt": ("prompts with the ground truth", True, "reference"),
+    "truth_changed": ("prompts with another ground truth than before", True, "reference"),
+    "truth_words": ("words of a ground truth", False, "reference"),
+    "empty_results": ("empty tool results", True, "conversation"),
+    "result_chars": ("length of a tool result", False, "conversation"),
+    "repeated_results": ("tool results that another call has, too", True, "conversation"),
+    "truth_in_results": ("tool results with the ground truth", True, "conversation"),
+    "equal_calls": ("rollouts with equal calls", True, "conversation"),
+    "trained_results": ("tool results in the loss", True, "conversation"),
+    "new response": ("new phrases in responses", True, ""),
+    "new result": ("new phrases in tool results", True, "conversation"),
+    "new prompt begin": ("prompts with a new beginning", True, "reference"),
+    "new prompt end": ("prompts with a new end", True, "reference"),
+}
+
+
+def _texts(context: RuleContext) -> Iterator[Stream]:
+    """Yield the numbers of the texts that were read."""
+    if context.texts is None:
+        return
+    unknown = (np.nan, np.nan)
+    read = [context.texts.steps.get(step) for step in context.steps.tolist()]
+    names = {name for each in read if each is not None for name in each.moments}
+    for name, (text, is_share, tab) in _TEXTS.items():
+        if name not in names:
+            continue
+        found = [unknown if each is None else each.moments.get(name, unknown) for each in read]
+        mean, variance = np.array(found).T
+        known = np.isfinite(mean)
+        if not known.any() or np.ptp(mean[known]) == 0:
+            continue
+        if is_share:
+            size = np.array([0 if each is None else len(each.rows) for each in read])
+            yield _share(text, mean, np.sqrt(size), tab=tab, fades=name.startswith("new "))
+        elif name == "result_chars":  # a mean of logarithms
+            yield Stream(text, np.exp(mean), "factor", LEAST_FACTOR, variance, tab=tab)
+        else:
+            least = LEAST_FACTOR * max(float(np.median(mean[known])), 1.0)
+            yield Stream(text, mean, "level", least, variance, tab=tab)
+
+
+def _scalars(context: RuleContext) -> Iterator[Stream]:
+    """Yield the trainer's scalars."""
+    scalars = context.snapshot.scalars
+    for name in scalars.names:
+        series = scalars.series(name)
+        if not len(series.steps) or name == "reward":
+            continue
+        at = np.searchsorted(series.steps, context.steps).clip(max=len(series.steps) - 1)
+        values = np.where(series.steps[at] == context.steps, series.values[at], np.nan)
+        known = values[np.isfinite(values)]
+        if len(known) and np.ptp(known) > 0:
+            is_factor = bool(known.min() > 0)
+            least = 2 * LEAST_FACTOR if is_factor else float(known.std())
+            yield Stream(f"{name} of the trainer", values, "factor" if is_factor else "level", least)

@@ -1,0 +1,224 @@
+"""Statistic of a sudden change of many streams at once: the steps right after each step against those before.
+
+A trend of the steps before is not a change: what it leads to is taken off the difference. The noise is that
+of the steps around their trend, so that a number that always wanders needs a larger difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+#: Steps of the later window, and most and fewest steps of the earlier one.
+AFTER, BEFORE, FEWEST = (4, 8), 20, 12
+#: Steps on both sides of a sudden change, and the share of the difference that must lie between them.
+_NEAR, _AT_ONCE = 3, 0.5
+#: How much of what the trend leads to is taken off: a trend that goes on, and one that turns.
+_ALONG, _AGAINST = 1.3, 0.4
+#: Share of the largest earlier difference of the same stream that a change must have.
+_OF_EARLIER = 0.8
+#: A difference between two steps that is this many times as large as the largest of those before is exact
+#: evidence: it needs few standard errors only, costs nothing, and counts as this z.
+_EXACT, _EXACT_T, _EXACT_Z = 5.0, 3.0, 7.0
+#: Largest correlation of neighbouring steps that is believed.
+_MOST_LIKE = 0.7
+
+
+@dataclass(frozen=True)
+class Jump:
+    """The largest sudden change of a stream.
+
+    Attributes
+    ----------
+    row : int
+    at : int
+        Position of the first step after it.
+    z : float
+        Difference in standard errors, turned into a normal deviate.
+    before, after : float
+        Means of the windows, in the scale of the test.
+    """
+
+    row: int
+    at: int
+    z: float
+    before: float
+    after: float
+
+    @property
+    def size(self) -> float:
+        """Signed difference."""
+        return self.after - self.before
+
+
+def thresholds(weights: np.ndarray, steps_per_alarm: float) -> np.ndarray:
+    """Return the least z of each stream, shape (K,), so that all raise one false alarm in this many steps.
+
+    The chance of a false alarm at a step is shared out by the weights; it is that of independent tests, so
+    that those of overlapping windows raise fewer.
+    """
+    chance = weights / weights.sum() / steps_per_alarm / len(AFTER)
+    limits = {each: NormalDist().inv_cdf(1 - each / 2) for each in set(chance.tolist())}
+    return np.array([limits[each] for each in chance.tolist()])
+
+
+class _Sums:
+    """Sums over the first steps of streams, from which those of every window follow."""
+
+    def __init__(self, values: np.ndarray, floor: np.ndarray) -> None:
+        known = np.isfinite(values)
+        count = np.maximum(known.sum(axis=1, keepdims=True), 1)
+        # Sums of large numbers lose digits, so each stream is counted from its mean.
+        self.middle = np.where(known, values, 0.0).sum(axis=1, keepdims=True) / count
+        centred = np.where(known, values - self.middle, 0.0)
+        self.centred = values - self.middle
+        position = np.arange(values.shape[1], dtype=float)
+        rises = np.zeros_like(centred)
+        rises[:, 1:] = np.where(known[:, 1:] & known[:, :-1], np.diff(centred, axis=1), 0.0) ** 2
+        parts = np.zeros((8, len(values), values.shape[1] + 1))
+        for at, part in enumerate(
+            (
+                known,
+                centred,
+                centred**2,
+                known * position,
+                known * position**2,
+                centred * position,
+                np.where(known, floor, 0.0),
+                rises,
+            )
+        ):
+            np.cumsum(part, axis=1, out=parts[at, :, 1:])
+        (
+            self.count,
+            self.sum,
+            self.square,
+            self.time,
+            self.time_square,
+            self.product,
+            self.floor,
+            self.rise,
+        ) = parts
+
+
+def _window(sums: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
+    return np.take(sums, stop, axis=1) - np.take(sums, start, axis=1)
+
+
+class _Earlier:
+    """The window before each step: its mean, trend and noise."""
+
+    def __init__(self, sums: _Sums, at: np.ndarray) -> None:
+        first = np.maximum(at - BEFORE, 0)
+        self.count, total = _window(sums.count, first, at), _window(sums.sum, first, at)
+        self.mean, self.time = total / self.count, _window(sums.time, first, at) / self.count
+        spread = _window(sums.time_square, first, at) - self.count * self.time**2
+        moved = _window(sums.product, first, at) - self.time * total
+        self.slope = np.where(spread > 0, moved / spread, 0.0)
+        rest = _window(sums.square, first, at) - total * self.mean - self.slope * moved
+        self.rest = np.maximum(rest, 0.0)
+        self.floor = _window(sums.floor, first, at)
+        # Von Neumann's ratio: the correlation of neighbouring steps. Its median is hardly changed by a jump.
+        rough = _window(sums.rise, first + 1, at) / (2 * (self.count - 1))
+        like = 1 - (self.count - 2) * rough / self.rest
+        usual = np.median(np.where(np.isfinite(like), like, 0.0), axis=1) if len(at) else np.zeros(len(like))
+        self.like = np.clip(usual, 0.0, _MOST_LIKE)[:, None]
+        self.is_exact = _is_exact(sums.centred, at)
+        near = np.maximum(at - _NEAR, 0)
+        self.last = _window(sums.sum, near, at) / _window(sums.count, near, at)
+
+
+def _is_exact(values: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Return the mask of steps that differ from the step before as no step before did, shape (K, T)."""
+    rises = np.abs(np.diff(values, axis=1, prepend=np.nan))
+    known = np.isfinite(rises)
+    # The largest of 16 steps is that of two of 8, and so on; then those of 20.
+    largest, width = np.where(known, rises, 0.0), 1
+    largest = np.concatenate([np.zeros((len(values), BEFORE)), largest], axis=1)
+    while 2 * width <= BEFORE:
+        largest = np.maximum(largest[:, :-width], largest[:, width:])
+        width *= 2
+    largest = np.maximum(largest[:, : -(BEFORE - width)], largest[:, BEFORE - width :])
+    return known[:, at] & (rises[:, at] > _EXACT * largest[:, at] + 1e-9)
+
+
+def jumps(values: np.ndarray, floor: np.ndarray, least: np.ndarray, limit: np.ndarray) -> Iterator[Jump]:
+    """Yield the largest sudden change of each stream that is large enough.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (K, S)
+        In the scale of the test; NaN where a stream is not defined.
+    floor : ndarray of float, shape (K, S)
+        Variance of each value that the number of samples leaves at least.
+    least, limit : ndarray of float, shape (K,)
+        Smallest change of interest, and least z.
+    """
+    size = values.shape[1]
+    if size < FEWEST + min(AFTER):
+        return
+    best: dict[int, Jump] = {}
+    with np.errstate(all="ignore"):
+        sums = _Sums(values, floor)
+        earlier = _Earlier(sums, np.arange(FEWEST, size - min(AFTER) + 1))
+        for after in AFTER:
+            if size >= FEWEST + after:
+                for jump in _largest(sums, earlier, after, least, limit):
+                    if jump.row not in best or jump.z > best[jump.row].z:
+                        best[jump.row] = jump
+    yield from best.values()
+
+
+def _largest(
+    sums: _Sums, earlier: _Earlier, after: int, least: np.ndarray, limit: np.ndarray
+) -> Iterator[Jump]:
+    """Yield the largest sudden change of each stream, for one length of the later window."""
+    at = np.arange(FEWEST, sums.count.shape[1] - after)
+    old, mean, time, slope, rest, floor, last, is_exact = (
+        part[:, : len(at)]
+        for part in (
+            *(earlier.count, earlier.mean, earlier.time, earlier.slope),
+            *(earlier.rest, earlier.floor, earlier.last, earlier.is_exact),
+        )
+    )
+    new, total = _window(sums.count, at, at + after), _window(sums.sum, at, at + after)
+    later = total / new
+    difference = later - mean
+    trend = slope * (_window(sums.time, at, at + after) / new - time)
+    allowed = np.where(trend * difference > 0, _ALONG, _AGAINST) * np.abs(trend)
+    rest_later = np.maximum(_window(sums.square, at, at + after) - total * later, 0.0)
+    variance = np.fmax(rest / (old - 2), (rest + rest_later) / (old + new - 3))
+    variance = np.fmax(variance, (floor + _window(sums.floor, at, at + after)) / (old + new))
+    error = np.sqrt(np.maximum(variance * (1 / old + 1 / new), 1e-24))
+    t_if_unlike = np.maximum(np.abs(difference) - allowed, 0.0) / error
+    t = t_if_unlike * np.sqrt((1 - earlier.like) / (1 + earlier.like))
+    near = _window(sums.sum, at, at + _NEAR) / _window(sums.count, at, at + _NEAR) - last
+    is_large = (np.abs(difference) >= least[:, None]) & (near / difference >= _AT_ONCE)
+    is_large &= (old >= FEWEST - 2) & (new >= after - 1) & _is_more_than_before(difference, after)
+    is_large &= t > _EXACT_T / 2
+    free = (old + new - 3)[is_large]
+    z = np.zeros_like(t)
+    z[is_large] = (8 * free + 1) / (8 * free + 3) * np.sqrt(free * np.log1p(t[is_large] ** 2 / free))
+    z = np.where(is_exact & is_large & (t_if_unlike >= _EXACT_T), np.maximum(z, _EXACT_Z), z)
+    for row in np.flatnonzero(z.max(axis=1, initial=0.0) >= limit).tolist():
+        best = int(z[row].argmax())
+        middle = float(sums.middle[row, 0])
+        yield Jump(
+            row,
+            int(at[best]),
+            float(z[row, best]),
+            float(mean[row, best]) + middle,
+            float(later[row, best]) + middle,
+        )
+
+
+def _is_more_than_before(difference: np.ndarray, after: int) -> np.ndarray:
+    """Return the mask of differences that are about as large as those of all windows before, shape (K, T)."""
+    size = np.nan_to_num(np.abs(difference))
+    largest, lag = np.maximum.accumulate(size, axis=1), after + _NEAR
+    before = np.zeros_like(largest)
+    before[:, lag:] = largest[:, :-lag]
+    return size >= _OF_EARLIER * before
