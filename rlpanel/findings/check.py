@@ -10,7 +10,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from rlpanel.findings.engine.finding import SEVERITIES, Finding
 from rlpanel.findings.engine.places import PlaceSeries
 from rlpanel.findings.engine.rule import RULES, Rule, RuleContext
 from rlpanel.findings.engine.signal import BLOCK_ROWS, WINDOW
+from rlpanel.findings.explained import Explanation, Key, explained
 from rlpanel.settings import FindingSettings
 from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.index.run_index import RunIndex
@@ -100,6 +101,7 @@ CAUSES = (
     "negative_kl",
     "sustained_change:rewards/",
     "sustained_change",
+    "kl_spike:lasting",
     "one_value",
     "zero_variance",
     "outlier",
@@ -110,6 +112,13 @@ _NEAR_STEPS, _NEAR_SHARE = 4, 0.08
 _OVERLAP = 0.5
 #: Steps, and share of the run, by which a cause may begin after the sustained change of a curve.
 _LATE_STEPS, _LATE_SHARE = 2, 0.04
+#: Rules that read some samples of each step: their onset is less exact, so they may begin later.
+_READING = frozenset(
+    {
+        *("truth_missing", "truth_changed", "truth_in_prompt", "prompt_template", "mask_on_results"),
+        *("tool_results", "new_result", "equal_calls", "several_answers", "loops", "new_phrase"),
+    }
+)
 
 
 def merged(findings: Sequence[Finding], steps: np.ndarray) -> list[Finding]:
@@ -161,13 +170,17 @@ def _same_cause(cause: Finding, finding: Finding, steps: np.ndarray) -> bool:
 def _lead(family: list[Finding], steps: np.ndarray) -> Finding:
     """Return the likely cause of a family, with the others as its symptoms.
 
-    It is the first finding that does not begin later than the sustained change of a curve.
+    It is the first finding that does not begin later than the sustained change of a curve, as far as its
+    onset is exact.
     """
     if len(family) == 1:
         return family[0]
     changes = [_first(each, steps) for each in family if each.rule == "sustained_change"]
-    latest = min(changes, default=len(steps)) + max(_LATE_STEPS, _LATE_SHARE * len(steps))
-    cause = next(each for each in family if _first(each, steps) <= latest)
+    begin = min(changes, default=len(steps))
+    near, exact = max(_NEAR_STEPS, _NEAR_SHARE * len(steps)), max(_LATE_STEPS, _LATE_SHARE * len(steps))
+    cause = next(
+        each for each in family if _first(each, steps) <= begin + (near if each.rule in _READING else exact)
+    )
     severity = min((each.severity for each in family), key=SEVERITIES.index)
     return replace(cause, severity=severity, symptoms=tuple(each for each in family if each is not cause))
 
@@ -217,6 +230,8 @@ class CheckResult:
         Means by place and step, which the next check reuses for steps that do not change.
     texts : RunTexts, optional
         Texts of some samples of each step, which the next check reuses likewise.
+    explanations : dict
+        What was found out about findings on curves, which the next check reuses likewise.
     """
 
     findings: list[Finding]
@@ -224,6 +239,7 @@ class CheckResult:
     steady: list[Finding]
     place_series: PlaceSeries | None = None
     texts: RunTexts | None = None
+    explanations: dict[Key, Explanation] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -258,6 +274,7 @@ def check(
         `failure`; the other rules still run.
     """
     context = RuleContext(view, thresholds, now, previous.place_series if previous is not None else None)
+    explanations = previous.explanations if previous is not None else {}
     data_version = view.snapshot.version, len(context.steps), view.snapshot.scalars.version
     if previous is not None and previous.data_version == data_version:
         steady, series, texts = previous.steady, previous.place_series, previous.texts
@@ -265,12 +282,13 @@ def check(
         texts = _texts(context, previous, index)
         context = replace(context, texts=texts)
         steady = merged(_run_rules(context, clock=False), context.steps)
+        steady, explanations = explained(steady, view, index, explanations)
         steady = [_with_doubts(finding, view.snapshot) for finding in steady]
         steady += _failed_metrics(view)
         series = context.place_series.release() if len(context.steps) else None
     results = sorted([*steady, *_run_rules(context, clock=True)], key=_urgency)
     _log_failures(view.snapshot.name, results, previous)
-    return CheckResult(results, data_version, steady, series, texts)
+    return CheckResult(results, data_version, steady, series, texts, explanations)
 
 
 def _texts(context: RuleContext, previous: CheckResult | None, index: RunIndex | None) -> RunTexts | None:

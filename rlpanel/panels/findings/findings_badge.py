@@ -190,5 +190,6 @@ def _marked(finding: Finding) -> MarkedSteps:
         finding.column,
         text=tr(finding.title),
         evidence=finding.evidence,
+        compared=finding.compared,
         tool=finding.tool,
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rlpanel.analysis.step_windows import StepWindows
+
 
 @dataclass(frozen=True)
 class MarkedSteps:
@@ -23,6 +25,8 @@ class MarkedSteps:
         Its measured numbers, one sentence each.
     tool : str
         The tool that it is about; empty if it is about none.
+    compared : StepWindows, optional
+        The steps that its evidence compares, and those before.
     """
 
     steps: tuple[int, ...]
@@ -31,3 +35,4 @@ class MarkedSteps:
     text: str = ""
     evidence: tuple[str, ...] = ()
     tool: str = ""
+    compared: StepWindows | None = None
