@@ -70,7 +70,7 @@ def explained(
     Parameters
     ----------
     findings : sequence of Finding
-        After merging: the leading ones are explained.
+        After merging: the leading ones are explained, and the reward among their symptoms.
     view : RunView
         The checked split.
     index : RunIndex, optional
@@ -78,25 +78,22 @@ def explained(
     known : mapping
         Explanations of the check before. Those whose windows have not changed are not computed again.
     """
-    results, kept = [], {}
-    for finding in findings:
-        if finding.rule not in _ON_CURVES | _ON_EQUAL or not finding.steps:
-            results.append(finding)
-            continue
+    kept: dict[Key, Explanation] = {}
+
+    def explain(finding: Finding, *, is_symptom: bool = False) -> Finding:
+        symptoms = tuple(explain(symptom, is_symptom=True) for symptom in finding.symptoms)
+        finding = replace(finding, symptoms=symptoms)
+        wanted = _ON_CURVES if is_symptom else _ON_CURVES | _ON_EQUAL
+        if finding.rule not in wanted or not finding.steps or (is_symptom and finding.column != "reward"):
+            return finding
         found, key, windows = _explanation(finding, view, index, known)
         if found is None or windows is None:
-            results.append(finding)
-            continue
+            return finding
         kept[key] = found
-        results.append(
-            replace(
-                finding,
-                evidence=(*finding.evidence, *found.evidence),
-                advice=found.advice or finding.advice,
-                compared=windows,
-            )
-        )
-    return results, kept
+        evidence = (*finding.evidence, *found.evidence)
+        return replace(finding, evidence=evidence, advice=found.advice or finding.advice, compared=windows)
+
+    return [explain(finding) for finding in findings], kept
 
 
 def _explanation(

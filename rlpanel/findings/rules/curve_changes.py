@@ -71,7 +71,7 @@ def _reward_falls(context: RuleContext) -> Iterator[Finding]:
                 f"two windows{_in_deviations(lost)}.",
                 *([f"The same holds for {', '.join(same)}: a multiple of the reward."] if same else []),
             ],
-            advice="Compare these steps with those before on the page Explain.",
+            advice="Read samples of these steps beside those before.",
             sort=column,
             tab="reference",
             subject=column,

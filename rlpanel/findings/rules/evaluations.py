@@ -92,8 +92,8 @@ def reward_jumps(context: RuleContext) -> Iterator[Finding]:
             f"A rise of {(change.after - change.before) / spread(context, 'reward'):.1f} standard deviations "
             f"of a step's samples within {_SUDDEN} steps; {standard_errors(change.z)} of the two windows."
         ],
-        advice="Compare these steps with those before on the page Explain: a judge or a parser may accept "
-        "more, the data be easier, or the truth be in the prompt.",
+        advice="Read samples of these steps beside those before: a judge or a parser may accept more, the "
+        "data be easier, or the truth be in the prompt.",
         sort="-reward",
         subject="reward",
     )

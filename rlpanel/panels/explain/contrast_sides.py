@@ -13,6 +13,7 @@ from rlpanel.errors import FilterError, SettingError
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
+from rlpanel.panels.ui.theme import SEVERITY_COLORS
 from rlpanel.store.query.filter import Filter
 from rlpanel.store.query.filter_columns import FilterScope
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -68,6 +69,14 @@ def parse_range(text: str) -> tuple[int, int]:
         raise SettingError(tr("{text!r} is not a range of steps: write 7 or 3–9", text=text.strip()[:40]))
     first, last = int(found[1]), int(found[2] or found[1])
     return min(first, last), max(first, last)
+
+
+def marked_of(context: Context) -> MarkedSteps | None:
+    """Return the opened finding; without one, the worst of a curve that goes on, unless a step was chosen."""
+    if context.shaded_steps is not None or not context.selection.follow:
+        return context.shaded_steps
+    current = (found for found in context.shaded_by_column.values() if found.color != SEVERITY_COLORS["info"])
+    return next(current, None)
 
 
 def ranges_of(found: MarkedSteps, snapshot: Snapshot) -> StepWindows | None:

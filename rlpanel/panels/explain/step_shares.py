@@ -21,11 +21,12 @@ from rlpanel.analysis.token_change import TokenChange, explain_tokens, token_met
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import METRICS, describe
 from rlpanel.number_text import number
-from rlpanel.panels.explain.contrast_sides import parse_range, range_text, ranges_of, steps_label
+from rlpanel.panels.explain.contrast_sides import marked_of, parse_range, range_text, ranges_of, steps_label
 from rlpanel.panels.explain.link_rows import LinkRows, both, caption, link_row, note_pane, show_samples
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui.theme import note_html, safe_text
 from rlpanel.store.index.run_index import RunIndex
@@ -69,6 +70,7 @@ class StepShares(Viewer):
         self._since = text_field("explain-since", tr("Compared with steps"), width=110)
         self._others: BackgroundTask[list[str]] = BackgroundTask(self._on_others, context.threads.views)
         self._else: list[str] = []
+        self._marked: MarkedSteps | None = None
         self._read = button(tr("Read tokens"), self._read_tokens, css_classes=["rl-explain-tokens"])
         self._summary = note_pane("rl-explain-summary")
         self._rows = LinkRows(self._pick, "rl-explain-shares")
@@ -96,7 +98,7 @@ class StepShares(Viewer):
             field.param.watch(self._on_choice, "value")
         watch_step(context, self._draw)
         context.param.watch(self._draw, "index")
-        context.param.watch(self._draw, "shaded_steps")
+        context.param.watch(self._on_marked, ["shaded_steps", "shaded_by_column"])
         self.param.watch(self._draw, ["active", "asked"])
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -106,6 +108,10 @@ class StepShares(Viewer):
         if not self._updating:
             asked = [self._metric.value or "", *((f.value or "").strip() for f in (self._since, self._steps))]
             self.asked = tuple(asked if asked[-1] else asked[:-1])
+
+    def _on_marked(self, *_: Any) -> None:
+        if marked_of(self.context) != self._marked:
+            self._draw()
 
     def _draw(self, *_: Any) -> None:
         """Explain the chosen number in the chosen steps, by default the selected one."""
@@ -149,7 +155,8 @@ class StepShares(Viewer):
     def _show_choice(self, view: RunView) -> None:
         """Offer the numbers of the run that have shares; the finding's, else the reward, comes first."""
         options = {describe(name).axis: name for name in metrics_with_shares(view)}
-        found, (metric, since, steps) = self.context.shaded_steps, (*self.asked, "", "", "")[:3]
+        found, (metric, since, steps) = marked_of(self.context), (*self.asked, "", "", "")[:3]
+        self._marked = found
         ranges = ranges_of(found, view.snapshot) if found is not None else None
         if not self.asked and ranges is not None:
             steps, since = map(range_text, ranges)
@@ -195,6 +202,8 @@ class StepShares(Viewer):
             return
         headline = _headline(change)
         texts = [f"{headline[:1].upper()}{headline[1:]}", *sentences(change), *self._else]
+        said = self._marked.evidence if self._marked is not None else ()  # stands above already
+        texts = [text for text in texts if text not in said]
         if reading:
             texts.append(
                 tr(
@@ -315,7 +324,7 @@ def _stands_out(part: ChangePart, change: StepChange) -> bool:
     """Return True if a part has a notable share of the change, larger than its share of the samples."""
     if change.is_noise or abs(part.share) < _NOTABLE:
         return False
-    if part.kind in ("samples", "token", "position"):
+    if part.kind in ("part", "samples", "token", "position"):
         return True
     return abs(part.share) >= STANDS_OUT * part.count / max(change.samples, 1)
 

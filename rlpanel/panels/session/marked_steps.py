@@ -21,6 +21,8 @@ class MarkedSteps:
         Column of the finding's own curve; empty if it has none.
     text : str
         What the finding says, for whoever wonders what is shaded.
+    sentence, advice : str
+        What happened, and what to check next.
     evidence : tuple of str
         Its measured numbers, one sentence each.
     tool : str
@@ -33,6 +35,8 @@ class MarkedSteps:
     color: str
     column: str = ""
     text: str = ""
+    sentence: str = ""
+    advice: str = ""
     evidence: tuple[str, ...] = ()
     tool: str = ""
     compared: StepWindows | None = None
