@@ -127,3 +127,21 @@ def test_equal_responses_are_quoted(tmp_path: Path) -> None:
 
     found = checked(write(tmp_path, same)).findings[0]
     assert "thought process" in " ".join((found.sentence, *found.evidence)).lower()
+
+
+def learning_rate_accident(step: int, group: int, made: dict[str, Any]) -> None:
+    """KL jumps in all samples at the onset, stays for eight steps, and the reward is halved."""
+    high = ONSET <= step < ONSET + 8
+    made["logprobs"] = [-1.0, -1.2, -0.9]
+    made["ref_logprobs"] = [-3.5, -3.7, -3.4] if high else [-1.1, -1.3, -1.0]
+    if step >= ONSET:
+        made["rewards/right"] -= 0.4
+
+
+def test_a_kl_that_jumps_in_many_samples_and_stays_is_no_spike_of_few_tokens(tmp_path: Path) -> None:
+    lead = checked(write(tmp_path, learning_rate_accident)).findings[0]
+    assert lead.rule == "sustained_change"
+    every = [lead, *lead.symptoms]
+    assert not any("masked or clipped" in each.advice for each in every)
+    assert "log-ratio 2.5 after 0.1" in " ".join(lead.evidence)
+    assert "check the learning rate" in lead.advice
