@@ -77,16 +77,9 @@ class StepShares(Viewer):
         self._all = button(
             tr("Show all parts"), self._show_all, visible=False, css_classes=["rl-explain-all"]
         )
+        windows = pn.Row(self._steps, caption(tr("against")), self._since, margin=0)
         self._column = pn.Column(
-            pn.FlexBox(
-                self._metric,
-                self._steps,
-                caption(tr("against")),
-                self._since,
-                self._read,
-                margin=(6, 10, 0, 10),
-                gap="4px",
-            ),
+            pn.FlexBox(self._metric, windows, self._read, margin=(6, 10, 0, 10), gap="4px"),
             self._summary,
             self._rows,
             self._all,
