@@ -20,7 +20,7 @@ _SURE = 3.0
 _NEARLY = 0.03
 #: If fewer samples than this carry the change, their rank and category are a coincidence.
 _MANY = 3
-#: Kinds of parts that are no label of the samples.
+#: Kinds of parts besides the labels of the samples.
 _NO_LABELS = frozenset({"part", "sample", "samples", "group", "rank", "token", "position"})
 #: Values of a label that a sentence names.
 _VALUES = 3

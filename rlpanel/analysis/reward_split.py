@@ -1,4 +1,4 @@
-"""Tells whether a reward is a weighted sum of its logged parts, and with which weights."""
+"""Finds the weights with which a reward is the sum of its logged parts, if it is one."""
 
 from __future__ import annotations
 

@@ -113,6 +113,8 @@ def test_the_bounds_of_both_windows_are_in_sight_and_can_be_changed(board: Board
     steps.press("Enter")
     expect(board.page.locator(".rl-explain-summary")).to_contain_text("Reward in steps 4–5")
     board.until(lambda: "shares:reward::4-5" in unquote(unquote(board.page.url)), "the address has them")
+    board.page.reload()
+    expect(board.page.locator(".rl-explain-summary")).to_contain_text("Reward in steps 4–5")
 
 
 def test_tokens_are_read_on_demand_and_lead_to_the_token_view(board: BoardPage) -> None:

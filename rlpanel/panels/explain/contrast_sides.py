@@ -82,7 +82,7 @@ def marked_of(context: Context) -> MarkedSteps | None:
 def ranges_of(found: MarkedSteps, snapshot: Snapshot) -> StepWindows | None:
     """Return the steps that a finding compares: by default those after its onset, and as many before it."""
     if found.compared is not None:
-        return found.compared
+        return StepWindows(*found.compared)
     return windows_at(snapshot.steps.values, found.steps[0], found.steps[-1]) if found.steps else None
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlpanel.analysis.step_windows import StepWindows
-
 
 @dataclass(frozen=True)
 class MarkedSteps:
@@ -27,8 +25,8 @@ class MarkedSteps:
         Its measured numbers, one sentence each.
     tool : str
         The tool that it is about; empty if it is about none.
-    compared : StepWindows, optional
-        The steps that its evidence compares, and those before.
+    compared : (int, int) and (int, int), optional
+        First and last step of those that its evidence compares, and of those before.
     """
 
     steps: tuple[int, ...]
@@ -39,4 +37,4 @@ class MarkedSteps:
     advice: str = ""
     evidence: tuple[str, ...] = ()
     tool: str = ""
-    compared: StepWindows | None = None
+    compared: tuple[tuple[int, int], tuple[int, int]] | None = None
