@@ -1,6 +1,6 @@
-"""Explains a step: which samples, groups, ranks and categories the change of a curve comes from.
+"""Explains steps: which parts, samples, groups, ranks and categories the change of a curve comes from.
 
-The explanation is also written in sentences.
+Two windows of steps are compared, see `rlpanel.analysis.step_windows`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.analysis.curve_parts import CurveParts, curve_parts
+from rlpanel.analysis.reward_split import reward_weights
+from rlpanel.analysis.step_windows import StepRange, StepWindows, chosen_windows, range_words, rows_in
 from rlpanel.errors import SettingError
-from rlpanel.metrics.engine.column_info import describe
 from rlpanel.metrics.engine.segments import NO_GROUP
-from rlpanel.number_text import number
 from rlpanel.store.columns.splits import SPLIT_COLUMN
 from rlpanel.store.query.filter_columns import label_name, prompt_key
 from rlpanel.store.query.filter_syntax import MAX_CHARS, quote
@@ -67,22 +67,23 @@ class ChangePart:
     Attributes
     ----------
     kind : str
-        ``sample``, ``samples`` (the few with the largest shares), ``group``, ``rank``, ``token``,
-        ``position``, or the name of a label.
+        ``part`` (of the reward), ``sample``, ``samples`` (the few with the largest shares), ``group``,
+        ``rank``, ``token``, ``position``, or the name of a label.
     name : str
-        The element: a uid, a rank's number, a label's value, ...
+        The element: a column, a uid, a rank's number, a label's value, ...
     share : float
         Share of the change, see the module.
     contribution : float
         The same in the curve's unit; ``share`` times the change.
     count, count_before : int
-        Number of its samples at the step and at the other step; of tokens for tokens and positions.
+        Number of its samples in the steps and in the others; of tokens for tokens and positions.
     value, before : float
-        The curve's value over its samples at the step and at the other step; NaN without any.
+        The curve's value over its samples in the steps and in the others; NaN without any. Of a part of the
+        reward, its own mean, where a missing value counts as 0.
     without : float
-        The step's value without it; NaN if nothing is left.
+        The steps' value without it; NaN if nothing is left. Without the change of a part of the reward.
     where : str
-        Filter expression for its samples within the step; empty if only the uids identify them.
+        Filter expression for its samples within the steps; empty if only the uids identify them.
     uids : tuple of str
         Its samples with the largest contributions, at most `MAX_UIDS`.
     """
@@ -102,27 +103,27 @@ class ChangePart:
 
 @dataclass(frozen=True)
 class StepChange:
-    """Change of a curve from one step to another, and its parts.
+    """Change of a curve from some steps to others, and its parts.
 
     Attributes
     ----------
     column : str
-    step, since : int
-        The explained step and the one that it is compared with.
+    steps, since : (int, int)
+        The explained steps and those that they are compared with.
     value, before : float
-        Values at these steps.
+        Values over these steps.
     samples, samples_before : int
-        Number of samples of the two steps that have a value.
+        Number of samples of the two windows that have a value.
     error : float
-        Standard error of the change if the step's samples were like those of the other step. The spread of
-        the step itself is not used: one outlier raises its mean and its standard error alike.
+        Standard error of the change if the samples were like those of the other steps. The spread of
+        the steps themselves is not used: one outlier raises their mean and its standard error alike.
     parts : tuple of ChangePart
         By kind, in descending order of share; at most `MAX_PARTS` of each.
     """
 
     column: str
-    step: int
-    since: int
+    steps: StepRange
+    since: StepRange
     value: float
     before: float
     samples: int
@@ -132,7 +133,7 @@ class StepChange:
 
     @property
     def change(self) -> float:
-        """Value at the step minus value at the other step."""
+        """Value of the steps minus that of the others."""
         return self.value - self.before
 
     @property
@@ -150,64 +151,63 @@ class StepChange:
         return [part for part in self.parts if part.kind == kind]
 
 
-def explain_step(view: RunView, column: str, step: int, since: int | None = None) -> StepChange:
-    """Explain the change of a curve by samples, groups, ranks and categories; no file is read.
+def explain_step(
+    view: RunView, column: str, steps: int | StepRange, since: int | StepRange | None = None
+) -> StepChange:
+    """Explain the change of a curve by parts, samples, groups, ranks and categories; no file is read.
 
     Parameters
     ----------
     view : RunView
     column : str
         A number column, or a step metric that is a mean over samples or tokens.
-    step : int
-    since : int, optional
-        The step to compare with; by default the one before.
+    steps : int or (int, int)
+        A step, or the first and the last one.
+    since : int or (int, int), optional
+        The steps to compare with; by default up to five right before.
 
     Raises
     ------
     SettingError
         If the run does not have the steps or the curve, or the curve cannot be split into shares.
     """
-    since = compared_step(view.snapshot, step, since)
-    now = curve_parts(view, column, view.snapshot.rows_of(step))
-    before = curve_parts(view, column, view.snapshot.rows_of(since))
-    if not len(now) or not len(before):
-        raise SettingError(f"{column!r} has no value at step {step if not len(now) else since}")
-    split = _Split(view, now, before)
+    windows = chosen_windows(view.snapshot, steps, since)
+    after, before = (rows_in(view.snapshot, bounds) for bounds in windows)
+    return explain_rows(view, column, after, before, windows)
+
+
+def explain_rows(
+    view: RunView, column: str, after: np.ndarray, before: np.ndarray, windows: StepWindows
+) -> StepChange:
+    """Explain the change of a curve between two sets of rows, which are those of two windows or of a part.
+
+    Raises
+    ------
+    SettingError
+        As `explain_step`.
+    """
+    now, earlier = (curve_parts(view, column, rows) for rows in (after, before))
+    if not len(now) or not len(earlier):
+        empty = windows.before if len(now) else windows.after
+        raise SettingError(f"{column!r} has no value in {range_words(empty)}")
     return StepChange(
         column=column,
-        step=step,
-        since=since,
+        steps=windows.after,
+        since=windows.before,
         value=now.value,
-        before=before.value,
+        before=earlier.value,
         samples=len(now),
-        samples_before=len(before),
-        error=float(np.sqrt(before.variance * (1 + len(before) / len(now)))),
-        parts=tuple(split.parts()),
+        samples_before=len(earlier),
+        error=float(np.sqrt(earlier.variance * (1 + len(earlier) / len(now)))),
+        parts=tuple(_Split(view, column, now, earlier).parts()),
     )
 
 
-def compared_step(snapshot: Snapshot, step: int, since: int | None) -> int:
-    """Return the step to compare with."""
-    steps = snapshot.steps
-    position = steps.position(step)
-    if position < 0:
-        raise SettingError(f"{snapshot.name} has no step {step}")
-    if since is None:
-        if position == 0:
-            raise SettingError(f"step {step} is the first one of {snapshot.name}: there is none before it")
-        return int(steps.values[position - 1])
-    if steps.position(since) < 0:
-        raise SettingError(f"{snapshot.name} has no step {since}")
-    if since == step:
-        raise SettingError(f"step {step} is compared with itself")
-    return since
-
-
 class _Split:
-    """Splits a change into the parts of the samples of two steps."""
+    """Splits a change into the parts of the samples of two windows."""
 
-    def __init__(self, view: RunView, now: CurveParts, before: CurveParts) -> None:
-        self._view, self._snapshot = view, view.snapshot
+    def __init__(self, view: RunView, column: str, now: CurveParts, before: CurveParts) -> None:
+        self._view, self._snapshot, self._column = view, view.snapshot, column
         self._now, self._before = now, before
         self._change = now.value - before.value
         self._added = now.deviations(before.value)
@@ -218,12 +218,44 @@ class _Split:
         """Yield the parts of all kinds."""
         if not self._change:
             return
+        if self._column == "reward":
+            yield from self._reward_parts()
         yield from self._few()
         for position in self._order[:MAX_PARTS].tolist():
             uid = self._snapshot.uid(int(self._now.rows[position]))
             yield self._part("sample", uid, "", np.array([position]))
         for kind, codes, names, where in self._partitions():
             yield from self._elements(kind, codes, names, where)
+
+    def _reward_parts(self) -> Iterator[ChangePart]:
+        """Yield the parts of the reward, if it is a weighted sum of them, by descending share."""
+        weights = reward_weights(self._view, np.concatenate([self._now.rows, self._before.rows]))
+        found = []
+        for name, weight in weights.items():
+            now, before = (self._view.counted(name, side.rows) for side in (self._now, self._before))
+            missing, missing_before = ~np.isfinite(now), ~np.isfinite(before)
+            value, earlier = (float(np.nan_to_num(each).mean()) for each in (now, before))
+            added = weight * (value - earlier)
+            lacks = missing.mean() > missing_before.mean()
+            order = np.argsort(-np.nan_to_num(now) * np.sign(weight * self._change), kind="stable")
+            if lacks:
+                order = np.concatenate([np.flatnonzero(missing), np.flatnonzero(~missing)])
+            found.append(
+                ChangePart(
+                    kind="part",
+                    name=name,
+                    share=added / self._change,
+                    contribution=added,
+                    count=int(np.count_nonzero(~missing)),
+                    count_before=int(np.count_nonzero(~missing_before)),
+                    value=value,
+                    before=earlier,
+                    without=self._now.value - added,
+                    where=f"missing(`{name}`)" if lacks and "`" not in name else "",
+                    uids=tuple(self._snapshot.uids(self._now.rows[order[:MAX_UIDS]])),
+                )
+            )
+        yield from sorted(found, key=lambda part: -part.share)
 
     def _few(self) -> Iterator[ChangePart]:
         """Yield the few samples that carry most of the change, if there are such."""
@@ -237,7 +269,7 @@ class _Split:
             yield self._part("samples", f"{len(few):,} of {len(self._now):,}", where, few)
 
     def _partitions(self) -> Iterator[tuple[str, np.ndarray, list[str], list[str]]]:
-        """Yield kind, code of each row (first those of the step), names and filters by code."""
+        """Yield kind, code of each row (first those of the steps), names and filters by code."""
         snapshot, rows = self._snapshot, np.concatenate([self._now.rows, self._before.rows])
         ranks, codes = np.unique(snapshot.metadata("rank")[rows], return_inverse=True)
         if len(ranks) > 1:
@@ -250,11 +282,12 @@ class _Split:
             yield "group", *self._groups()
 
     def _groups(self) -> tuple[np.ndarray, list[str], list[str]]:
-        """Return the groups of the step; those of the other step are others."""
+        """Return the groups of the steps; those of the other steps are others."""
         snapshot, rows = self._snapshot, self._now.rows
-        keys = group_keys(snapshot, rows)
+        keys, steps = group_keys(snapshot, rows), snapshot.metadata("step")[rows]
         logged = "group" in snapshot.labels
-        _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
+        both = np.stack([steps.astype(np.int64), keys.astype(np.int64)])
+        _, first, codes = np.unique(both, axis=1, return_index=True, return_inverse=True)
         labels = snapshot.label("group", rows[first]) if logged else [None] * len(first)
         hashes = snapshot.prompts(rows[first]).tolist()
         names = [
@@ -265,7 +298,11 @@ class _Split:
             f"prompt_key == {quote(name)}" if label is None else f"{column} == {quote(label)}"
             for label, name in zip(labels, names, strict=True)
         ]
-        codes = np.where(keys == NO_GROUP, -1, codes)
+        if len(np.unique(steps)) > 1:  # a group is of one step
+            at = steps[first].tolist()
+            where = [f"step == {step} and {text}" for step, text in zip(at, where, strict=True)]
+            names = [f"{name} of step {step:,}" for step, name in zip(at, names, strict=True)]
+        codes = np.where(keys == NO_GROUP, -1, codes.reshape(-1))
         return np.append(codes, np.full(len(self._before), -1)), names, where
 
     def _elements(
@@ -325,72 +362,3 @@ def category(
         for value in values.tolist()
     ]
     return codes, names, where
-
-
-#: A rank, group or category stands out with at least this share of the change, and this many times its share
-#: of the samples.
-HALF, STANDS_OUT = 0.5, 1.5
-#: If fewer samples than this carry the change, their rank and category are a coincidence.
-_MANY = 3
-
-
-def sentences(change: StepChange) -> list[str]:
-    """Return what the change comes from, in a few sentences; only what stands out is named."""
-    label, steps = describe(change.column).label, f"from step {change.since:,} to {change.step:,}"
-    if not change.change:
-        return [f"{label} did not change {steps}."]
-    few = change.of_kind("samples")
-    if change.is_noise:
-        return [
-            f"The change of {label} {steps} is smaller than {NOISE:g} standard errors: nothing stands out."
-        ]
-    found = [_few_sentence(change, few[0], label)] if few else []
-    if not few or few[0].count >= _MANY:
-        found += [text for kind in change.kinds if (text := _kind_sentence(change, kind, label))]
-    return found or [
-        f"The change of {label} {steps} comes from many samples; no group or category stands out."
-    ]
-
-
-def _few_sentence(change: StepChange, few: ChangePart, label: str) -> str:
-    verb, them = ("carries", "it") if few.count == 1 else ("carry", "them")
-    return (
-        f"{few.name} samples {verb} {_carried(few, change)} of {label} at step {change.step:,}: "
-        f"without {them} it is {number(few.without)}, not {number(change.value)}."
-    )
-
-
-#: Share from which on a part is more than the whole change, and not just by rounding.
-_WHOLE = 1.005
-
-
-def _carried(part: ChangePart, change: StepChange) -> str:
-    """Return a part's share of the change; above 1, where other parts lower it again, as amounts."""
-    if part.share < _WHOLE:
-        return f"{part.share:.0%} of the change"
-    added, left = (number(value, sign=True) for value in (part.contribution, change.change))
-    return f"more than the whole change ({added}, which others take back to {left})"
-
-
-def _kind_sentence(change: StepChange, kind: str, label: str) -> str:
-    """Return a sentence about the first part of a kind; empty if it does not stand out."""
-    first = change.of_kind(kind)[0]
-    size = first.count / change.samples
-    if (
-        kind in ("sample", "samples")
-        or first.share < HALF
-        or first.share < STANDS_OUT * size
-        or first.count < 2
-    ):
-        return ""
-    name = f"{kind} {first.name}" if kind in ("rank", "group") else f"{kind} = {first.name}"
-    text = f"{name} carries {_carried(first, change)} of {label}"
-    if not first.count_before:
-        return f"{text}: its {first.count:,} of {change.samples:,} samples have {number(first.value)}."
-    if abs(size * (first.value - first.before)) < HALF * abs(first.contribution):
-        size_before = first.count_before / change.samples_before
-        return f"{text}: its share of the samples went from {size_before:.0%} to {size:.0%}."
-    return (
-        f"{text}: its {first.count:,} of {change.samples:,} samples have {number(first.value)}, after "
-        f"{number(first.before)} at step {change.since:,}."
-    )

@@ -1,4 +1,4 @@
-"""Explains a step by its tokens: the shares of token strings and positions in the change of a curve.
+"""Explains steps by their tokens: the shares of token strings and positions in the change of a curve.
 
 Only curves that are reductions of a token metric have such shares: its mean or sum over the tokens of a
 sample, and its mean over all tokens of a step. A token with value v adds ``v / (T * N)``, ``v / N`` or
@@ -6,10 +6,10 @@ sample, and its mean over all tokens of a step. A token with value v adds ``v / 
 as the same of 1 in place of v (0 for sums over tokens), the share of a set E of tokens is, as in
 `rlpanel.analysis.step_change` ::
 
-    (sum over E of (v - m0 * w) - the same at the other step) / (m - m0)
+    (sum over E of (v - m0 * w) - the same in the other steps) / (m - m0)
 
 `ChangePart.without` is the weighted mean of the other tokens, each with its weight from before. The lines of
-both steps are read, so this runs in the background.
+both windows are read, so this runs in the background.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rlpanel.analysis.step_change import MAX_PARTS, MAX_UIDS, ChangePart, compared_step
+from rlpanel.analysis.step_change import MAX_PARTS, MAX_UIDS, ChangePart
+from rlpanel.analysis.step_windows import StepRange, chosen_windows, rows_in
 from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.metrics.engine.column_info import ALIASES, METRICS
 from rlpanel.metrics.engine.compute import token_values
@@ -29,7 +30,7 @@ from rlpanel.store.query.fetch_sample import fetch_record
 from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Maximum number of samples to read per step; of a larger step a fixed choice of samples is read.
+#: Maximum number of samples to read per window; of a larger one a fixed choice of samples is read.
 MAX_SAMPLES = 512
 #: Seconds between two progress results.
 PULSE = 0.25
@@ -86,9 +87,15 @@ def token_metric(curve: str) -> tuple[str, str] | None:
 
 
 def explain_tokens(
-    index: RunIndex, snapshot: Snapshot, curve: str, step: int, since: int | None = None
+    index: RunIndex,
+    snapshot: Snapshot,
+    curve: str,
+    steps: int | StepRange,
+    since: int | StepRange | None = None,
 ) -> Iterator[TokenChange]:
-    """Read the tokens of two steps; yield the progress, and last the shares of token strings and positions.
+    """Read the tokens of two windows; yield progress, and last the shares of token strings and positions.
+
+    By default, up to five steps right before are compared with.
 
     Raises
     ------
@@ -98,8 +105,8 @@ def explain_tokens(
     found = token_metric(curve)
     if found is None:
         raise SettingError(f"{curve!r} is not a mean or sum over tokens, so tokens have no shares in it")
-    since = compared_step(snapshot, step, since)
-    sides = [snapshot.sampled_rows(at, MAX_SAMPLES) for at in (step, since)]
+    windows = [rows_in(snapshot, bounds) for bounds in chosen_windows(snapshot, steps, since)]
+    sides = [snapshot.sample_rows(rows, MAX_SAMPLES) for rows in windows]
     total, read = sum(map(len, sides)), 0
     tables = [_Tokens(*found), _Tokens(*found)]
     yield TokenChange(0, total)
@@ -118,7 +125,7 @@ def explain_tokens(
         value=now.value,
         before=before.value,
         samples=len(now.rows) + len(before.rows),
-        all_samples=sum(len(snapshot.rows_of(at)) for at in (step, since)),
+        all_samples=sum(map(len, windows)),
         parts=tuple(_parts(snapshot, now, before)),
     )
 

@@ -183,27 +183,34 @@ class Run:
         return histogram_frame(self.view, column, bins)
 
     def explain(
-        self, metric: str, step: int, since: int | None = None, *, tokens: bool = False
+        self,
+        metric: str,
+        step: int | tuple[int, int],
+        since: int | tuple[int, int] | None = None,
+        *,
+        tokens: bool = False,
     ) -> pd.DataFrame:
-        """Return which samples, groups, ranks and categories the change of a metric at a step comes from.
+        """Return which parts, samples, groups, ranks and categories the change of a metric comes from.
 
-        One row per element, with ``kind`` (``samples``: the few that carry most, ``sample``, ``group``,
-        ``rank``, a label's name, ``token``, ``position``), ``name``, ``share`` of the change,
-        ``contribution`` in the metric's unit, ``count`` and ``count_before`` of samples or tokens at the two
-        steps, ``value`` and ``before`` (the metric over them), ``without`` (the step's value without it),
+        One row per element, with ``kind`` (``part`` of the reward, ``samples``: the few that carry most,
+        ``sample``, ``group``, ``rank``, a label's name, ``token``, ``position``), ``name``, ``share`` of the
+        change, ``contribution`` in the metric's unit, ``count`` and ``count_before`` of samples or tokens in
+        the two windows, ``value`` and ``before`` (the metric over them), ``without`` (the value without it),
         ``filter`` and ``uids``. The shares of all elements of a kind add up to 1, but at most 50 are listed.
-        ``attrs`` holds ``value``, ``before``, ``error`` and ``sentences``. See
-        `rlpanel.analysis.step_change` for the formulas.
+        ``attrs`` holds ``value``, ``before``, ``error`` and ``sentences``: what stands out, whether prompts
+        that were seen before changed too, and what else differs. See `rlpanel.analysis.step_change` for the
+        formulas.
 
         Parameters
         ----------
         metric : str
             A number column, or a step metric that is a mean over samples or tokens.
-        step : int
-        since : int, optional
-            The step to compare with; by default the one before.
+        step : int or (int, int)
+            A step, or the first and the last one.
+        since : int or (int, int), optional
+            The steps to compare with; by default up to five right before.
         tokens : bool
-            Also read the lines of both steps, for the shares of tokens and positions.
+            Also read the lines of these steps, for the shares of tokens and positions.
 
         Raises
         ------

@@ -167,7 +167,7 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
     elif kind in (RunData, Any) or parameter.is_list:
         kind = str
     elif tuple[int, int] in get_args(kind):
-        kind = int | None
+        kind = str if option.read is not None else int | None
     return inspect.Parameter(
         parameter.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default,
         annotation=Annotated[kind, shared_options.declared(option)],

@@ -10,7 +10,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from rlpanel.findings.engine.places import PlaceSeries
 from rlpanel.findings.engine.raised import RaisedFindings, parse_raised
 from rlpanel.findings.engine.rule import RULES, Rule, RuleContext
 from rlpanel.findings.engine.signal import BLOCK_ROWS, WINDOW
+from rlpanel.findings.explained import Explanation, Key, explained
 from rlpanel.settings import FindingSettings
 from rlpanel.store.cache.run_cache import read_saved_text, save_text
 from rlpanel.store.columns.page_memory import trim_heap
@@ -103,6 +104,7 @@ CAUSES = (
     "negative_kl",
     "sustained_change:rewards/",
     "sustained_change",
+    "kl_spike:lasting",
     "one_value",
     "zero_variance",
     "outlier",
@@ -116,6 +118,13 @@ _OVERLAP = 0.5
 _LATE_STEPS, _LATE_SHARE = 2, 0.04
 #: Rule that says that something changed: a symptom of whatever has a name.
 _UNNAMED = "something_changed"
+#: Rules that read some samples of each step: their onset is less exact, so they may begin later.
+_READING = frozenset(
+    {
+        *("truth_missing", "truth_changed", "truth_in_prompt", "prompt_template", "mask_on_results"),
+        *("tool_results", "new_result", "equal_calls", "several_answers", "loops", "new_phrase"),
+    }
+)
 
 
 def merged(findings: Sequence[Finding], steps: np.ndarray) -> list[Finding]:
@@ -169,13 +178,17 @@ def _same_cause(cause: Finding, finding: Finding, steps: np.ndarray) -> bool:
 def _lead(family: list[Finding], steps: np.ndarray) -> Finding:
     """Return the likely cause of a family, with the others as its symptoms.
 
-    It is the first finding that does not begin later than the sustained change of a curve.
+    It is the first finding that does not begin later than the sustained change of a curve, as far as its
+    onset is exact.
     """
     if len(family) == 1:
         return family[0]
     changes = [_first(each, steps) for each in family if each.rule == "sustained_change"]
-    latest = min(changes, default=len(steps)) + max(_LATE_STEPS, _LATE_SHARE * len(steps))
-    cause = next(each for each in family if _first(each, steps) <= latest)
+    begin = min(changes, default=len(steps))
+    near, exact = max(_NEAR_STEPS, _NEAR_SHARE * len(steps)), max(_LATE_STEPS, _LATE_SHARE * len(steps))
+    cause = next(
+        each for each in family if _first(each, steps) <= begin + (near if each.rule in _READING else exact)
+    )
     severity = min((each.severity for each in family), key=SEVERITIES.index)
     return replace(cause, severity=severity, symptoms=tuple(each for each in family if each is not cause))
 
@@ -231,6 +244,8 @@ class CheckResult:
         What was raised in the checks so far; None if that is not followed.
     arrivals : tuple of (float, int)
         See `RuleContext`.
+    explanations : dict
+        What was found out about findings on curves, which the next check reuses likewise.
     """
 
     findings: list[Finding]
@@ -240,6 +255,7 @@ class CheckResult:
     texts: RunTexts | None = None
     raised: RaisedFindings | None = None
     arrivals: tuple[tuple[float, int], ...] = ()
+    explanations: dict[Key, Explanation] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -282,6 +298,7 @@ def check(
         view, thresholds, now, previous.place_series if previous is not None else None, arrivals=arrivals
     )
     snapshot, state = view.snapshot, previous.raised if previous is not None else raised
+    explanations = previous.explanations if previous is not None else {}
     data_version = snapshot.version, len(context.steps), snapshot.scalars.version, context.is_overdue
     if previous is not None and previous.data_version == data_version:
         steady, series, texts = previous.steady, previous.place_series, previous.texts
@@ -291,7 +308,7 @@ def check(
         found = _run_rules(context, clock=False)
         if state is not None:
             state, found = state.update(found, context.steps, settled=context.is_overdue)
-        steady = merged(found, context.steps)
+        steady, explanations = explained(merged(found, context.steps), view, index, explanations)
         steady += state.records(steady) if state is not None else []
         steady = [_with_doubts(finding, snapshot) for finding in steady]
         steady += _failed_metrics(view)
@@ -300,7 +317,7 @@ def check(
     _log_failures(view.snapshot.name, results, previous)
     if not arrivals or arrivals[-1][1] < len(context.steps):
         arrivals = (*arrivals[-_ARRIVALS:], (snapshot.newest_line, len(context.steps)))
-    return CheckResult(results, data_version, steady, series, texts, state, arrivals)
+    return CheckResult(results, data_version, steady, series, texts, state, arrivals, explanations)
 
 
 def _texts(context: RuleContext, previous: CheckResult | None, index: RunIndex | None) -> RunTexts | None:

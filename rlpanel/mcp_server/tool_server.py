@@ -79,7 +79,7 @@ def tool_of(question: Question[...], pool: RunPool, limits: AnswerLimits) -> Cal
         if parameter.type is RunData:
             return pool.run(given).data
         if parameter.option.read is not None:
-            return parameter.option.read(given) if given else None
+            return parameter.option.read(str(given)) if given not in ("", None) else None
         return given
 
     parameters = [] if question.of_root else [_parameter("run", Name)]
@@ -107,7 +107,7 @@ def _tool_parameter(parameter: Parameter) -> inspect.Parameter:
     elif option.none == 0:
         kind = int
     elif tuple[int, int] in get_args(kind):
-        kind = int | None
+        kind = int | str | None if option.read is not None else int | None
     bounds = {} if option.most_rows is None else {"ge": 1, "le": option.most_rows}
     if parameter.default is inspect.Parameter.empty and kind is str and option.metavar == "TEXT":
         bounds["min_length"] = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rlpanel.queries.question import question
-from rlpanel.queries.question_options import Limit, Offset, OneStep, Option
+from rlpanel.queries.question_options import Limit, Offset, Option, steps_of
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import RUN, SPLIT, Table, TableColumn, page
 
@@ -19,12 +19,23 @@ Metric = Annotated[
         metavar="METRIC", complete="sample_columns",
     ),
 ]  # fmt: skip
+Steps = Annotated[
+    int | tuple[int, int] | None,
+    Option(
+        "The step, or steps such as 10..20.", shown_default="the newest complete one", complete="steps",
+        read=steps_of, chars=50,
+    ),
+]  # fmt: skip
 Since = Annotated[
-    int | None, Option("The step to compare with.", shown_default="the one before", complete="steps")
-]
+    int | tuple[int, int] | None,
+    Option(
+        "The step or steps to compare with.", shown_default="up to five before", complete="steps",
+        read=steps_of, chars=50,
+    ),
+]  # fmt: skip
 WithTokens = Annotated[
     bool,
-    Option("Also read the lines of both steps, for the shares of tokens and positions.", flag="--tokens"),
+    Option("Also read the lines of these steps, for the shares of tokens and positions.", flag="--tokens"),
 ]
 First = Annotated[int | None, Option("First step.", shown_default="the first", complete="steps")]
 Last = Annotated[int | None, Option("Last step, included.", shown_default="the last", complete="steps")]
@@ -32,17 +43,17 @@ _NUMBERS = ("kind", "name", "share", "contribution", "count", "count_before", "v
 
 
 @question(
-    description="What a metric's change at a step comes from, the largest shares of a kind first.",
+    description="What a metric's change at some steps comes from, the largest shares of a kind first.",
     columns=(
-        TableColumn("kind", "text", "samples, sample, group, rank, a label's name, token or position."),
+        TableColumn("kind", "text", "part, samples, sample, group, rank, a label's name, token or position."),
         TableColumn("name", "text", "The element."),
         TableColumn("share", "number", "Share of the change; those of all elements of a kind add up to 1."),
         TableColumn("contribution", "number", "The same in the metric's unit."),
-        TableColumn("count", "integer", "Samples or tokens of the element at the step."),
-        TableColumn("count_before", "integer", "The same at the step before."),
-        TableColumn("value", "number", "The metric over the element at the step."),
-        TableColumn("before", "number", "The same at the step before."),
-        TableColumn("without", "number", "The step's value without the element."),
+        TableColumn("count", "integer", "Samples or tokens of the element in the steps."),
+        TableColumn("count_before", "integer", "The same in the steps before."),
+        TableColumn("value", "number", "The metric over the element in the steps."),
+        TableColumn("before", "number", "The same in the steps before."),
+        TableColumn("without", "number", "The value of the steps without the element."),
         TableColumn("filter", "text", "Filter expression for its samples; empty if there is none."),
         TableColumn("uids", "texts", "Its samples.", most=20),
     ),
@@ -50,10 +61,10 @@ _NUMBERS = ("kind", "name", "share", "contribution", "count", "count_before", "v
         RUN,
         SPLIT,
         TableColumn("metric", "text", "The metric."),
-        TableColumn("step", "integer", "The step; null if the run has no complete step."),
-        TableColumn("since", "integer", "The step that it is compared with."),
-        TableColumn("value", "number", "The metric at the step."),
-        TableColumn("before", "number", "The metric at the step before."),
+        TableColumn("step", "text", "The steps, such as 43..47; null if the run has no complete step."),
+        TableColumn("since", "text", "The steps that they are compared with."),
+        TableColumn("value", "number", "The metric over the steps."),
+        TableColumn("before", "number", "The metric over the steps before."),
         TableColumn("error", "number", "Standard error of the change."),
         TableColumn("sentences", "texts", "What explains the change."),
     ),
@@ -62,26 +73,26 @@ _NUMBERS = ("kind", "name", "share", "contribution", "count", "count_before", "v
 def explain(
     run: RunData,
     metric: Metric,
-    step: OneStep = None,
+    step: Steps = None,
     since: Since = None,
     *,
     tokens: WithTokens = False,
     limit: Limit = None,
     offset: Offset = 0,
 ) -> Table:
-    """Return the samples, groups, ranks and categories that a metric's change at a step comes from.
+    """Return the parts, samples, groups, ranks and categories that a metric's change comes from.
 
     Parameters
     ----------
     run : RunData
     metric : str
         A number column, or a step metric that is a mean over samples or tokens.
-    step : int, optional
-        By default the newest complete step.
-    since : int, optional
-        The step to compare with; by default the one before.
+    step : int or (int, int), optional
+        A step, or the first and the last one; by default the newest complete step.
+    since : int or (int, int), optional
+        The steps to compare with; by default up to five right before.
     tokens : bool
-        Also read the lines of both steps, for the shares of tokens and positions.
+        Also read the lines of these steps, for the shares of tokens and positions.
     limit : int, optional
         Maximum number of elements; all by default.
     offset : int
@@ -92,7 +103,9 @@ def explain(
     SettingError
         If the run does not have the steps or the metric, or the metric has no shares.
     """
-    from rlpanel.analysis.step_change import explain_step, sentences
+    from rlpanel.analysis.change_causes import causes_between, other_sentences
+    from rlpanel.analysis.change_sentences import sentences
+    from rlpanel.analysis.step_change import explain_step
     from rlpanel.analysis.token_change import explain_tokens
     from rlpanel.queries.run_columns import step_or_newest
 
@@ -108,9 +121,16 @@ def explain(
     shown = page(parts, offset, limit)
     values: dict[str, Any] = {name: [getattr(part, name) for part in shown] for name in _NUMBERS}
     values |= {"filter": [part.where for part in shown], "uids": [list(part.uids) for part in shown]}
-    attrs = {name: getattr(change, name) for name in ("step", "since", "value", "before", "error")}
-    attrs["sentences"] = sentences(change)
+    attrs = {name: getattr(change, name) for name in ("value", "before", "error")}
+    attrs |= {"step": _text(change.steps), "since": _text(change.since)}
+    causes = causes_between(run.index, run.view, change)
+    attrs["sentences"] = [*sentences(change), *other_sentences(causes)]
     return explain.table(values, total=len(parts), offset=offset, about=facts | attrs, attrs=attrs)
+
+
+def _text(bounds: tuple[int, int]) -> str:
+    """Return steps as `steps_of` reads them."""
+    return str(bounds[0]) if bounds[0] == bounds[1] else f"{bounds[0]}..{bounds[1]}"
 
 
 @question(

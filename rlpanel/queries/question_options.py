@@ -105,6 +105,22 @@ def selection_of(text: str) -> int | slice | str:
     return slice(*ends)
 
 
+def steps_of(text: str) -> int | tuple[int, int]:
+    """Return the step or the steps that a text describes: ``12`` or ``10..20``, both included.
+
+    Raises
+    ------
+    SettingError
+        If it is neither.
+    """
+    match = _STEPS.fullmatch(text)
+    if match is not None and match.group(3) is not None:
+        return int(match.group(3))
+    if match is None or not match.group(1) or not match.group(2):
+        raise SettingError(f"{text!r} is no range of steps: write 12 or 10..20")
+    return int(match.group(1)), int(match.group(2))
+
+
 _LIMIT = Option(
     "Maximum number of rows; 0 for all.", "Most rows.", min=0, most_rows=MAX_ROWS, default=20,
     tool_default=20, none=0,

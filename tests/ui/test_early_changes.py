@@ -68,7 +68,7 @@ def test_a_plot_that_is_ready_before_its_tab_is_drawn(open_board: OpenBoard, lab
     """The last component of the tab takes long to build; its plot is computed meanwhile."""
     board = open_board(run="planted", step=2).settled(2)
     board.tab("Explain")
-    expect(board.page.locator(".rl-explain-summary")).to_contain_text("at step 2")
+    expect(board.page.locator(".rl-explain-summary")).to_contain_text("in step 2")
     board.page.evaluate(f"""() => {{
       {FIND}
       const made = Object.getPrototypeOf(find((view) => view.model.esm !== undefined))

@@ -144,8 +144,8 @@ def test_explain_begins_with_the_finding_and_counts_calls_and_rollouts_of_each_t
 def test_the_choice_in_explain_is_in_the_address(board: BoardPage) -> None:
     board.go(run="engine", page="explain", step=30, explain="shares:surprisal_mean:20", theme="dark")
     summary = board.page.locator(".rl-explain-summary")
-    expect(summary).to_contain_text("Surprisal at step 30")
-    expect(summary).to_contain_text("at step 20")
+    expect(summary).to_contain_text("Surprisal in step 30")
+    expect(summary).to_contain_text("in step 20")
     board.pick(".rl-explain-what", "What is different in two sets")
     board.pick(".rl-contrast-choice", "Steps / other steps")
     board.page.locator(".rl-contrast-a input").fill("4-6")

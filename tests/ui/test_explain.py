@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from playwright.sync_api import Locator, expect
@@ -68,7 +69,7 @@ def rows(board: BoardPage, name: str, text: str | re.Pattern[str]) -> Locator:
 def test_the_rank_that_changed_is_named_and_leads_to_its_samples(board: BoardPage) -> None:
     at(board, "planted", 4)
     at_first = board.page.locator(".rl-explain-summary")
-    expect(at_first).to_contain_text("Reward at step 4")  # the default number of a run
+    expect(at_first).to_contain_text("Reward in step 4")  # the default number of a run
     expect(at_first).to_contain_text("rank 1 carries")
     row = board.page.locator('.rl-explain-shares button[data-key="rank/1"]')
     expect(row).to_contain_text("+")
@@ -94,25 +95,38 @@ def test_another_step_can_be_compared_with(board: BoardPage) -> None:
     field = board.page.locator(".rl-explain-since input")
     field.fill("2")
     field.press("Enter")
-    expect(board.page.locator(".rl-explain-summary")).to_contain_text("at step 2 (")
+    expect(board.page.locator(".rl-explain-summary")).to_contain_text("in step 2 (")
     field.fill("many")
     field.press("Enter")
     expect(board.page.locator(".rl-explain-summary")).to_contain_text("'many' is not a range of steps")
     field.fill("")
     field.press("Enter")
-    expect(board.page.locator(".rl-explain-summary")).to_contain_text("at step 5 (")
+    expect(board.page.locator(".rl-explain-summary")).to_contain_text("in steps 1–5 (")
+
+
+def test_the_bounds_of_both_windows_are_in_sight_and_can_be_changed(board: BoardPage) -> None:
+    at(board, "planted", 4)
+    steps, since = (board.page.locator(f".rl-explain-{name} input") for name in ("steps", "since"))
+    expect(steps).to_have_attribute("placeholder", "4")
+    expect(since).to_have_attribute("placeholder", "1–3")
+    steps.fill("4-5")
+    steps.press("Enter")
+    expect(board.page.locator(".rl-explain-summary")).to_contain_text("Reward in steps 4–5")
+    board.until(lambda: "shares:reward::4-5" in unquote(unquote(board.page.url)), "the address has them")
+    board.page.reload()
+    expect(board.page.locator(".rl-explain-summary")).to_contain_text("Reward in steps 4–5")
 
 
 def test_tokens_are_read_on_demand_and_lead_to_the_token_view(board: BoardPage) -> None:
     at(board, "grpo", STEP)
     choose(board, ".rl-explain-metric", "KL k3, mean per token (nats)")
-    expect(board.page.locator(".rl-explain-summary")).to_contain_text("2 of 64 samples carry 81%")
+    expect(board.page.locator(".rl-explain-summary")).to_contain_text("2 of 64 samples carry 92%")
     expect(rows(board, "rl-explain-shares", "“山”")).to_have_count(0)
     board.page.locator(".rl-explain-tokens button").click()
     row = rows(board, "rl-explain-shares", "“山”")
     expect(row).to_contain_text("+0.")
     expect(board.page.locator(".rl-explain-summary")).to_contain_text(
-        "The token “山” carries 68% of the change"
+        "The token “山” carries 78% of the change"
     )
     row.click()
     expect(board.page.get_by_role("tab", name="Tokens", exact=True)).to_have_attribute(
@@ -198,7 +212,7 @@ def test_a_box_in_the_scatter_plot_filters_the_samples(board: BoardPage) -> None
 
 def test_what_is_missing_is_said(board: BoardPage) -> None:
     at(board, "planted", 1)
-    view(board, "Why a number changed at the step")
+    view(board, "Why a number changed")
     expect(board.page.locator(".rl-explain-summary")).to_contain_text("there is none before it")
     view(board, "What is different in two sets")
     choose(board, ".rl-contrast-choice", "Filtered samples / the rest")

@@ -9,7 +9,7 @@ import numpy as np
 from rlpanel.findings.engine.change import Change, number, span
 from rlpanel.findings.engine.changes import PlaceTable, only_place
 from rlpanel.findings.engine.finding import Finding, Severity
-from rlpanel.findings.engine.places import Place, codes_of
+from rlpanel.findings.engine.places import RANK, Place, codes_of
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import RowBatch, column_signal
 
@@ -130,6 +130,13 @@ def affected_rows(context: RuleContext, change: Change) -> RowBatch:
     return _rows_in(context, change.place, change.mask)
 
 
+def rows_of_finding(context: RuleContext, finding: Finding) -> RowBatch:
+    """Return the rows that a finding speaks of: those of its steps, on its rank or in its category."""
+    label, _, value = finding.category.partition(" = ")
+    place = Place(RANK, str(finding.rank)) if finding.rank is not None else Place(label, value)
+    return _rows_in(context, place, np.isin(context.steps, finding.steps))
+
+
 def _rows_in(context: RuleContext, place: Place, mask: np.ndarray) -> RowBatch:
     rows, steps = context.rows[mask[context.row_steps]], context.steps[mask]
     found = RowBatch(context.view, rows, steps)
@@ -167,7 +174,8 @@ def reward_clause(context: RuleContext, change: Change) -> str:
     after = change.mask.copy()
     after[: max(change.onset, change.last - 4)] = False
     (old, old_error), (new, new_error) = (table.level(row, mask) for mask in (before, after))
-    spread = float(np.nanmedian(context.snapshot.steps.std("reward")[: len(change.mask)]))
+    deviations = context.snapshot.steps.std("reward")[: len(change.mask)]
+    spread = float(np.nanmedian(deviations)) if np.isfinite(deviations).any() else 0.0
     gap = new - old
     if not abs(gap) > max(_REWARD_Z * np.hypot(old_error, new_error), _REWARD_EFFECT * spread):
         return ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rlpanel.analysis.step_windows import StepWindows
+
 Severity = Literal["alarm", "warning", "info"]
 
 #: Severities, the worst first.
@@ -53,6 +55,8 @@ class Finding:
         Tool whose failed call shows the cause; empty if it is not a tool.
     uid : str
         An example sample; may be empty.
+    compared : StepWindows, optional
+        The steps that the evidence compares, and those before; None if it compares none.
     symptoms : tuple of Finding
         Findings with the same cause.
     subject : str
@@ -79,6 +83,7 @@ class Finding:
     tab: str = ""
     tool: str = ""
     uid: str = ""
+    compared: StepWindows | None = None
     symptoms: tuple[Finding, ...] = ()
     subject: str = ""
     rule: str = ""
@@ -104,7 +109,8 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
     """Return a finding as a dict of values that JSON can hold.
 
     ``steps`` is the number of affected steps, ``metric`` the column of the curve that shows the finding, and
-    ``filter`` the expression for its samples. ``symptoms`` is a list of such dicts. For the other keys see
+    ``filter`` the expression for its samples. ``compared`` has first and last step of the two windows that
+    the evidence compares; null for none. ``symptoms`` is a list of such dicts. For the other keys see
     `Finding`.
     """
     return {
@@ -127,6 +133,7 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
         "split": finding.split,
         "sort": finding.sort,
         "uid": finding.uid,
+        "compared": [list(bounds) for bounds in finding.compared] if finding.compared is not None else None,
         "symptoms": [finding_dict(symptom) for symptom in finding.symptoms],
     }
 

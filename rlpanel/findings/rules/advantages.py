@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from rlpanel.findings.engine.change import Change, at_place, compared, number, percent, since
-from rlpanel.findings.engine.change_finding import affected_rows, finding_of
+from rlpanel.findings.engine.change_finding import affected_rows, finding_of, rows_of_finding
 from rlpanel.findings.engine.changes import beyond, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import MEAN, WHOLE_RUN
@@ -69,20 +69,34 @@ def zero_variance(context: RuleContext) -> Iterator[Finding]:
     mask = np.isin(context.steps, found.steps)
     if _only_early(mask):
         return
-    low, high = (context.series(f"zero_variance_{end}") for end in ("low", "high"))
-    evidence = found.evidence
-    solved = False
-    if low is not None and high is not None:
-        failed, passed = (float(np.nan_to_num(np.nanmean(part[mask]))) for part in (low, high))
-        solved = passed > failed
-        evidence += (
-            f"On average, all samples fail (reward below a pass) in {failed:.0%} of the groups, and all "
-            f"pass in {passed:.0%}.",
-        )
+    failed, passed = _failed_and_passed(context, found)
+    evidence = (
+        *found.evidence,
+        f"All samples fail (reward below a pass) in {failed:.0%} of these groups, and all pass in "
+        f"{passed:.0%}.",
+    )
+    solved = passed > failed
     if solved and float(np.nanmean(context.table(zero_variance_signal)[MEAN, 0][mask])) < _SOLVED * limit:
         return
     mild = found.severity == "alarm" and solved
     yield replace(found, evidence=evidence, severity="warning" if mild else found.severity)
+
+
+def _failed_and_passed(context: RuleContext, found: Finding) -> tuple[float, float]:
+    """Return the shares of the groups that a finding speaks of whose samples all fail, and all pass."""
+    rows = rows_of_finding(context, found)
+    reward = rows.number("reward")
+    count = rows.group_counts(reward)
+    several = count >= 2
+    if not several.any():
+        return 0.0, 0.0
+    same = several & (rows.group_sums((np.abs(rows.less_group_mean(reward)) > _SAME).astype(float)) == 0)
+    passes = rows.group_sums(reward) / np.maximum(count, 1) >= _passing(context) - _SAME
+    return float((same & ~passes)[several].mean()), float((same & passes)[several].mean())
+
+
+def _passing(context: RuleContext) -> float:
+    return float(context.snapshot.constants["pass_reward"])
 
 
 def _only_early(mask: np.ndarray) -> bool:

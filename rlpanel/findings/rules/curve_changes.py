@@ -19,6 +19,8 @@ from rlpanel.findings.rules.held_out import spread as spread_of
 #: Loss of reward in standard deviations that is an alarm, and the share of a part and of the reward that is
 #: left then.
 _LOST, _LEFT = 0.7, (0.3, 0.5)
+#: A loss of more standard deviations is that of a part which was constant.
+_MOST_DEVIATIONS = 100.0
 #: Factor of a sudden change of the response length, of one within half of the run so far, and of any.
 _SUDDEN_LENGTH, _FAST_LENGTH, _LENGTH = 1.6, 2.0, 3.0
 #: Factor of a rise of KL, sudden or within half of the run so far, to at least this many nats per token.
@@ -66,15 +68,19 @@ def _reward_falls(context: RuleContext) -> Iterator[Finding]:
             column=column,
             evidence=[
                 f"Difference: {number(change.before - change.after)}, {standard_errors(change.z)} of the "
-                f"two windows; {lost:.1f} standard deviations of a step's samples.",
+                f"two windows{_in_deviations(lost)}.",
                 *([f"The same holds for {', '.join(same)}: a multiple of the reward."] if same else []),
             ],
-            advice="Compare samples before and after the first affected step; then the data, the reward "
-            "function and the learning rate.",
+            advice="Read samples of these steps beside those before.",
             sort=column,
             tab="reference",
             subject=column,
         )
+
+
+def _in_deviations(lost: float) -> str:
+    """Return a loss in standard deviations; empty for a part that was constant, which has none."""
+    return f"; {lost:.1f} standard deviations of a step's samples" if lost < _MOST_DEVIATIONS else ""
 
 
 def _length_changes(context: RuleContext) -> Iterator[Finding]:

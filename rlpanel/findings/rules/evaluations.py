@@ -9,7 +9,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import at_place, number, since, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of
-from rlpanel.findings.engine.changes import sustained
+from rlpanel.findings.engine.changes import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import RowBatch, column_signal, signal
@@ -93,8 +93,8 @@ def reward_jumps(context: RuleContext) -> Iterator[Finding]:
             f"A rise of {(change.after - change.before) / spread(context, 'reward'):.1f} standard deviations "
             f"of a step's samples within {_SUDDEN} steps; {standard_errors(change.z)} of the two windows."
         ],
-        advice="Compare samples before and after: a judge or a parser that accepts more, easier data, a "
-        "truth in the prompt.",
+        advice="Read samples of these steps beside those before: a judge or a parser may accept more, the "
+        "data be easier, or the truth be in the prompt.",
         sort="-reward",
         subject="reward",
     )
@@ -114,7 +114,7 @@ def _best(rows: RowBatch) -> np.ndarray:
 def best_falls(context: RuleContext) -> Iterator[Finding]:
     """The best reward of the groups (pass@G) falls by 0.3 standard deviations while the mean reward does not.
 
-    It is tested by two windows of steps. The mean may fall by a quarter of that.
+    It is tested by two windows of steps. The mean of the same samples may fall by a quarter of that.
     """
     if not context.view.grouped or not context.available(_best):
         return
@@ -122,7 +122,8 @@ def best_falls(context: RuleContext) -> Iterator[Finding]:
     change = sustained(context, _best, _BEST * width, sign=-1) if width > 0 else None
     if change is None or not np.isfinite(change.before):
         return
-    reward = context.table(column_signal("reward"))[0, 0]
+    whole = PlaceTable.of(context, column_signal("reward"))
+    reward = whole.mean[whole.places.index(change.place)]
     before, after = (float(np.nanmean(reward[part])) for part in (slice(*change.base), change.mask))
     lost = change.before - change.after
     if before - after > 0.25 * lost:
@@ -132,7 +133,7 @@ def best_falls(context: RuleContext) -> Iterator[Finding]:
         change,
         f"{since(context.steps, change)}, the best reward of a group{at_place(change)} is "
         f"{number(change.after)} on average (pass@G); it was {number(change.before)} before, while the mean "
-        f"reward went from {number(before)} to {number(after)}.",
+        f"reward{at_place(change)} went from {number(before)} to {number(after)}.",
         harmful=False,
         column="reward",
         evidence=[f"The fall is {standard_errors(change.z)} of the two windows."],

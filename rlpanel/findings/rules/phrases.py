@@ -145,6 +145,10 @@ def new_result(context: RuleContext) -> Iterator[Finding]:
     )
 
 
+def _new(count: int) -> str:
+    return f"{count:,} phrases of three words are new." if count != 1 else "No other phrase is new."
+
+
 def _finding(
     context: RuleContext,
     kind: str,
@@ -160,14 +164,14 @@ def _finding(
     share, first = found[best], _onset(context, kind, best, found[best])
     mask = mask_of(context, first, first, ongoing=True)
     quote = _quote(context, found)
+    before = [step for step in before if step < first] or before
     severity = severity_of(context, mask, harmful=harmful) if share >= _MOST or kind == "result" else "info"
     return Finding(
         severity=severity,
         sentence=f"From step {first:,} on, {percent(share)} {text} “{quote}”.",
         evidence=(
             f"At most {percent(_OLD)} of the samples of "
-            f"{span(np.array(before), np.ones(len(before), bool))} have it. {len(found):,} phrases of three "
-            "words are new.",
+            f"{span(np.array(before), np.ones(len(before), bool))} have it. {_new(len(found))}",
         ),
         advice="Read responses with it and without it, and compare their rewards within a group."
         if kind == "response"

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.analysis.step_change import explain_step, sentences
-from rlpanel.findings.engine.change import at_place, number, percent, since, span, standard_errors
+from rlpanel.analysis.change_sentences import sentences
+from rlpanel.analysis.step_change import explain_step
+from rlpanel.findings.engine.change import Change, at_place, number, percent, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of, reward_clause, severity_of
 from rlpanel.findings.engine.changes import PlaceTable, beyond, sustained
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.places import WHOLE_RUN
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import Kind, column_signal, long_stretches, running_median
 from rlpanel.findings.rules.responses import duplicate_signal
@@ -19,6 +21,8 @@ from rlpanel.findings.rules.responses import duplicate_signal
 _LEAST = 5
 #: KL in nats per token that is too small to report: the policy is still close to the reference.
 _SMALL_KL = 0.3
+#: Steps in which KL stays high, from which on it is more than a spike.
+_LASTING = 5
 #: Rise of the share of duplicate responses that confirms a collapse.
 _MORE_DUPLICATES = 0.1
 #: Numbers that fall when a policy collapses, the best one first.
@@ -42,6 +46,11 @@ def kl_spike(context: RuleContext) -> Iterator[Finding]:
         return
     worst = int(np.nanargmax(np.where(mask, kl / median, np.nan)))
     step = int(context.steps[worst])
+    explained = explain_step(context.view, "kl_k3_mean", step)
+    raised = _raised(kl, mask, context.thresholds.kl_factor * median[int(mask.argmax())])
+    if raised.sum() >= _LASTING and not explained.of_kind("samples"):
+        yield _lasting(context, kl, raised, float(median[int(mask.argmax())]))
+        return
     rows = context.rows[context.row_steps == worst]
     top = rows[np.nanargmax(context.view.values("kl_k3_mean", rows))]
     yield Finding(
@@ -51,7 +60,7 @@ def kl_spike(context: RuleContext) -> Iterator[Finding]:
             f"{kl[worst] / median[worst]:.0f} times the median of the steps before ({number(median[worst])})."
         ),
         evidence=(
-            *sentences(explain_step(context.view, "kl_k3_mean", step)),
+            *sentences(explained),
             "A token that the policy held very unlikely and the reference did not can dominate the mean.",
             *([f"Also in {span(context.steps, mask)}."] if mask.sum() > 1 else []),
         ),
@@ -64,6 +73,42 @@ def kl_spike(context: RuleContext) -> Iterator[Finding]:
         color="kl_k3",
         tab="tokens",
         uid=context.snapshot.uid(int(top)),
+    )
+
+
+def _raised(kl: np.ndarray, mask: np.ndarray, level: float) -> np.ndarray:
+    """Return the mask of the steps from a spike on in which KL stays above a level; one may be below."""
+    first = int(mask.argmax())
+    low = np.flatnonzero(~(kl[first:] > level))
+    pairs = low[1:][np.diff(low) == 1] - 1
+    raised = np.zeros(len(kl), bool)
+    raised[first : first + int(pairs[0]) if len(pairs) else len(kl)] = True
+    return raised
+
+
+def _lasting(context: RuleContext, kl: np.ndarray, mask: np.ndarray, before: float) -> Finding:
+    """Return the finding of a KL that jumps in many samples and stays: no spike of few tokens."""
+    worst = int(np.nanargmax(np.where(mask, kl, np.nan)))
+    last = int(np.flatnonzero(mask)[-1])
+    first = context.steps[int(mask.argmax())]
+    when = f"From step {first:,} on" if mask[-1] else f"In steps {first:,}–{context.steps[last]:,}"
+    change = Change(
+        column_signal("kl_k3_mean"), WHOLE_RUN, mask, bool(mask[-1]), before, float(np.nanmean(kl[mask])), kl
+    )
+    return finding_of(
+        context,
+        change,
+        f"{when}, KL k3 to the reference is {number(change.after)} nats per token on average, in many "
+        f"samples; the median of the steps before was {number(before)}{reward_clause(context, change)}.",
+        harmful=True,
+        column="kl_k3_mean",
+        evidence=[f"Highest in step {context.steps[worst]:,}: {number(float(kl[worst]))}."],
+        advice="The policy moved at once, not a few tokens: check the learning rate, the gradient norm and "
+        f"the batch of step {first:,}.",
+        sort="-kl_k3_mean",
+        color="kl_k3",
+        tab="tokens",
+        subject="lasting",
     )
 
 
@@ -113,7 +158,7 @@ def collapse(context: RuleContext) -> Iterator[Finding]:
     if change is None or not np.isfinite(change.before):
         return
     old, new = (abs(part) for part in (change.before, change.after))
-    repeated = _duplicates(context, change.mask, change.onset)
+    repeated = _duplicates(context, change)
     alike = repeated is not None and repeated[1] - repeated[0] > _MORE_DUPLICATES
     if not alike and new > context.thresholds.surprisal_share * old:
         return
@@ -138,13 +183,14 @@ def collapse(context: RuleContext) -> Iterator[Finding]:
     )
 
 
-def _duplicates(context: RuleContext, mask: np.ndarray, onset: int) -> tuple[float, float] | None:
+def _duplicates(context: RuleContext, change: Change) -> tuple[float, float] | None:
     """Return the share of duplicate responses before the onset and in the newest affected steps."""
-    if not context.available(duplicate_signal) or not onset:
+    if not context.available(duplicate_signal) or not change.onset:
         return None
-    share = PlaceTable.of(context, duplicate_signal).mean[0]
-    late = np.flatnonzero(mask)[-5:]
-    early = share[max(0, onset - 8) : onset]
+    table = PlaceTable.of(context, duplicate_signal)
+    share = table.mean[table.places.index(change.place)]
+    late = np.flatnonzero(change.mask)[-5:]
+    early = share[max(0, change.onset - 8) : change.onset]
     if not (np.isfinite(early).any() and np.isfinite(share[late]).any()):
         return None
     return float(np.nanmean(early)), float(np.nanmean(share[late]))

@@ -134,7 +134,10 @@ def _finding(
     return Finding(
         severity=severity_of(context, mask, harmful=True),
         sentence=sentence,
-        evidence=(f"{percent(float(share[mask].mean()))} of the samples are equal in prompt and response.",),
+        evidence=(
+            f"{percent(float(share[mask].mean()))} of {'its' if rank else 'the'} samples in these steps are "
+            "equal in prompt and response.",
+        ),
         advice=advice,
         steps=tuple(context.steps[mask].tolist()),
         ongoing=bool(mask[-1]),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from rlpanel.findings.engine.change import at_place, number, percent, since
-from rlpanel.findings.engine.change_finding import affected_rows, finding_of, reward_clause
+from rlpanel.findings.engine.change_finding import affected_rows, finding_of, reward_clause, rows_of_finding
 from rlpanel.findings.engine.changes import sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
@@ -89,12 +89,12 @@ def tool_fails(context: RuleContext) -> Iterator[Finding]:
 
 def _of_calls(context: RuleContext, found: Finding, tool: str) -> list[str]:
     """Return the share of the tool's calls that failed in the affected steps, and before; beside rollouts."""
-    calls, errors = (context.column(f"{prefix}{tool}") for prefix in (TOOL_CALLS, TOOL_ERRORS))
-    known = np.isfinite(calls) & np.isfinite(errors)
-    inside = np.isin(context.steps, found.steps)[context.row_steps]
-    early = context.row_steps < int(np.searchsorted(context.steps, found.steps[0]))
+    earlier = tuple(step for step in context.steps.tolist() if step < found.steps[0])
+    both = [rows_of_finding(context, replace(found, steps=steps)) for steps in (found.steps, earlier)]
+    columns = [[rows.number(f"{prefix}{tool}") for rows in both] for prefix in (TOOL_CALLS, TOOL_ERRORS)]
+    known = [np.isfinite(calls) & np.isfinite(errors) for calls, errors in zip(*columns, strict=True)]
     count, failed = (
-        [float(part[known & rows].sum()) for rows in (inside, early)] for part in (calls, errors)
+        [float(part[at].sum()) for part, at in zip(column, known, strict=True)] for column in columns
     )
     if not count[0]:
         return []

@@ -115,7 +115,8 @@ def stale_samples(context: RuleContext) -> Iterator[Finding]:
     stale = np.isfinite(lag) & (lag > bound)
     if not stale.any():
         return
-    share = stale.sum() / np.isfinite(lag).sum()
+    known = np.isfinite(lag) & np.isin(context.row_steps, context.row_steps[stale])
+    share = stale.sum() / known.sum()
     yield finding_of_rows(
         context,
         stale,
@@ -123,7 +124,7 @@ def stale_samples(context: RuleContext) -> Iterator[Finding]:
         f"versions old; the bound is {number(bound)}.",
         harmful=True,
         evidence=[
-            f"{int(stale.sum()):,} samples, {percent(share)} of those whose lag is known.",
+            f"{int(stale.sum()):,} samples, {percent(share)} of those of these steps whose lag is known.",
             f"The bound is {source}.",
         ],
         advice="Off-policy samples bias the update: look at the ratio and its clipping in these steps.",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from rlpanel.analysis.difference import ContrastSide
+from rlpanel.analysis.step_windows import StepWindows, rows_in, windows_at
 from rlpanel.errors import FilterError, SettingError
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
+from rlpanel.panels.ui.theme import SEVERITY_COLORS
 from rlpanel.store.query.filter import Filter
 from rlpanel.store.query.filter_columns import FilterScope
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -27,8 +28,6 @@ CHOICES = {
 }
 #: Number of steps of a range by default.
 USUAL_STEPS = 10
-#: Most steps after the onset of a finding, and before it, that are compared.
-FINDING_STEPS = 5
 
 _RANGE = re.compile(r"\s*(\d+)\s*(?:[-–:]\s*(\d+)\s*)?")
 
@@ -72,31 +71,19 @@ def parse_range(text: str) -> tuple[int, int]:
     return min(first, last), max(first, last)
 
 
-class FindingRanges(NamedTuple):
-    """First and last step of the two sets that a finding compares.
-
-    Attributes
-    ----------
-    after, before : (int, int)
-        The first affected steps, and as many right before them.
-    """
-
-    after: tuple[int, int]
-    before: tuple[int, int]
+def marked_of(context: Context) -> MarkedSteps | None:
+    """Return the opened finding; without one, the worst of a curve that goes on, unless a step was chosen."""
+    if context.shaded_steps is not None or not context.selection.follow:
+        return context.shaded_steps
+    current = (found for found in context.shaded_by_column.values() if found.color != SEVERITY_COLORS["info"])
+    return next(current, None)
 
 
-def ranges_of(found: MarkedSteps, snapshot: Snapshot) -> FindingRanges | None:
-    """Return the steps after the onset of a finding and those before it; None if either is missing."""
-    steps = snapshot.steps.values
-    if not found.steps:
-        return None
-    onset = int(np.searchsorted(steps, found.steps[0]))
-    affected = int(np.searchsorted(steps, found.steps[-1], side="right")) - onset
-    count = min(FINDING_STEPS, onset, affected)
-    if not count:  # also where the steps are those of another run, or not read yet
-        return None
-    after, before = steps[onset : onset + count], steps[onset - count : onset]
-    return FindingRanges((int(after[0]), int(after[-1])), (int(before[0]), int(before[-1])))
+def ranges_of(found: MarkedSteps, snapshot: Snapshot) -> StepWindows | None:
+    """Return the steps that a finding compares: by default those after its onset, and as many before it."""
+    if found.compared is not None:
+        return StepWindows(*found.compared)
+    return windows_at(snapshot.steps.values, found.steps[0], found.steps[-1]) if found.steps else None
 
 
 def range_text(bounds: tuple[int, int]) -> str:
@@ -193,17 +180,18 @@ def _in_range(snapshot: Snapshot, bounds: tuple[int, int] | None) -> tuple[np.nd
     """Return the rows of these steps, and the filter for them."""
     if bounds is None:
         return snapshot.alive_rows, ""
-    step = snapshot.metadata("step")
-    rows = np.flatnonzero(snapshot.alive & (step >= bounds[0]) & (step <= bounds[1]))
-    return rows, f"{bounds[0]} <= step <= {bounds[1]}"
+    return rows_in(snapshot, bounds), f"{bounds[0]} <= step <= {bounds[1]}"
+
+
+def steps_label(bounds: tuple[int, int]) -> str:
+    """Return steps in the language of the page."""
+    if bounds[0] == bounds[1]:
+        return tr("step {step:,}", step=bounds[0])
+    return tr("steps {first:,}–{last:,}", first=bounds[0], last=bounds[1])
 
 
 def _name(run: str, bounds: tuple[int, int] | None) -> str:
     if bounds is None:
         return run
-    steps = (
-        tr("step {step:,}", step=bounds[0])
-        if bounds[0] == bounds[1]
-        else tr("steps {first:,}–{last:,}", first=bounds[0], last=bounds[1])
-    )
+    steps = steps_label(bounds)
     return steps if run == tr("this run") else f"{run}, {steps}"

@@ -21,6 +21,7 @@ from rlpanel.panels.explain.contrast_sides import (
     RUNS,
     STEPS,
     Sides,
+    marked_of,
     range_text,
     ranges_of,
     sides_of,
@@ -131,7 +132,7 @@ class ContrastView(Viewer):
         context, (choice, a, b) = self.context, (*self.asked, "", "", "")[:3]
         if choice in CHOICES.values():
             return choice, a, b
-        found = context.shaded_steps
+        found = marked_of(context)
         ranges = ranges_of(found, context.snapshot) if found is not None else None
         if ranges is None:
             return STEPS, "", ""
@@ -256,7 +257,7 @@ class ContrastView(Viewer):
 
     def _order(self, found: Contrast) -> list[int]:
         """Return the positions of the differences: that of the opened finding's number first."""
-        marked = self.context.shaded_steps
+        marked = marked_of(self.context)
         column = marked.column if marked is not None else ""
         return sorted(
             range(len(found.differences)),

@@ -1,4 +1,4 @@
-"""Page of the run that tells what changed: the evidence of the opened finding, and one of four views."""
+"""Page of the run that says what changed: a finding with its evidence, and one of four views."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.panels.explain.cluster_view import ClusterView
-from rlpanel.panels.explain.contrast_sides import ranges_of
+from rlpanel.panels.explain.contrast_sides import marked_of, ranges_of
 from rlpanel.panels.explain.contrast_view import ContrastView
-from rlpanel.panels.explain.link_rows import note_pane
 from rlpanel.panels.explain.scatter_view import ScatterView
-from rlpanel.panels.explain.step_shares import StepShares
+from rlpanel.panels.explain.step_shares import StepShares, metrics_with_shares
 from rlpanel.panels.explain.tool_rows import ToolRows
 from rlpanel.panels.inputs.input_fields import select_field
 from rlpanel.panels.inputs.lazy_view import LazyView
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.marked_steps import MarkedSteps
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
 
 #: Label and view of each question of `rlpanel.board_url.QUESTIONS`.
 _VIEWS: dict[str, tuple[str, Callable[[Context], Any]]] = {
-    "shares": (marked("Why a number changed at the step"), StepShares),
+    "shares": (marked("Why a number changed"), StepShares),
     "contrast": (marked("What is different in two sets"), ContrastView),
     "repeats": (marked("Responses that repeat"), ClusterView),
     "scatter": (marked("Two numbers of each sample"), ScatterView),
@@ -36,7 +39,9 @@ _VIEWS: dict[str, tuple[str, Callable[[Context], Any]]] = {
 class ExplainTab(Viewer):
     """What the opened finding says, the choice of a question, and its view.
 
-    The address holds the choice. Without one, an opened finding asks what is different since its onset.
+    Without an opened finding it is the worst one of a curve, until the viewer chooses a step. The address
+    holds the choice of the question. Without one, the finding asks why its number changed, or what is
+    different since its onset if that number has no shares.
     """
 
     active = param.Boolean(default=False, doc="Whether the page is open; nothing is computed before.")
@@ -44,7 +49,13 @@ class ExplainTab(Viewer):
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
         self.context = context
-        self._evidence = note_pane("rl-explain-finding")
+        self._evidence = Html(
+            stylesheets=[theme.CSS, read_assets("panels/explain/finding_card.css")],
+            sizing_mode="stretch_width",
+            margin=(8, 12, 4, 12),
+            css_classes=["rl-explain-finding"],
+        )
+        self._found: MarkedSteps | None = None
         self._tools = ToolRows(context)
         self._choice = select_field("explain-what", tr("View"), 260)
         self._choice.param.update(options={tr(label): key for key, (label, _) in _VIEWS.items()})
@@ -62,7 +73,7 @@ class ExplainTab(Viewer):
         }
         self._choice.param.watch(self._on_choice, "value")
         context.selection.param.watch(self._show, "explain")
-        context.param.watch(self._show, "shaded_steps")
+        context.param.watch(self._on_marked, ["shaded_steps", "shaded_by_column"])
         self.param.watch(self._show, "active")
         self._show()
 
@@ -80,21 +91,28 @@ class ExplainTab(Viewer):
         key, *needs = self.context.selection.explain.split(":")
         if key in _VIEWS:
             return key, tuple(unquote(need) for need in needs)
-        found = self.context.shaded_steps
-        return ("contrast", ()) if found and ranges_of(found, self.context.snapshot) else ("shares", ())
+        found, context = self._found, self.context
+        if found is None or ranges_of(found, context.snapshot) is None:
+            return "shares", ()
+        has_shares = found.compared is not None and found.column in metrics_with_shares(context.view)
+        return ("shares" if has_shares else "contrast"), ()
+
+    def _on_marked(self, *_: Any) -> None:
+        if marked_of(self.context) != self._found:
+            self._show()
 
     def _show(self, *_: Any) -> None:
-        """Show the opened finding, and activate the view of the question only."""
+        """Show the finding, and activate the view of the question only."""
+        self._found = marked_of(self.context)
         if not self.active:
             for view in self._views.values():
                 view.set_active(False)
             self._tools.active = False
             return
-        found = self.context.shaded_steps
-        lines = found.evidence if found else ()
-        self._evidence.html = "".join(f"<p>{safe_text(line)}</p>" for line in lines)
-        self._evidence.visible = bool(lines)
-        self._tools.active = bool(found and found.tool)
+        found, opened = self._found, self.context.shaded_steps
+        self._evidence.html = _card(found, is_opened=opened is not None) if found is not None else ""
+        self._evidence.visible = found is not None
+        self._tools.active = bool(opened and opened.tool)
         question, needs = self._question()
         self._choice.value = question
         for key, place in self._views.items():
@@ -110,3 +128,17 @@ class ExplainTab(Viewer):
         """Write what a view was asked into the address; nothing where it is what the view asks by itself."""
         if self.active and (key, event.new) != self._question():
             self.context.selection.explain = ":".join([key, *(quote(need, safe="") for need in event.new)])
+
+
+def _card(found: MarkedSteps, *, is_opened: bool) -> str:
+    """Return a finding as HTML: its title, what it says, its evidence, and what to check next."""
+    kind = found.text if is_opened else tr("{title}, the worst finding now", title=found.text)
+    lines = "".join(f"<li>{safe_text(line)}</li>" for line in found.evidence)
+    advice = f"<b>{tr('Check next:')}</b> {safe_text(found.advice)}"
+    next_ = f'<p class="next">{advice}</p>' if found.advice else ""
+    mark = "▲" if found.color == theme.SEVERITY_COLORS["alarm"] else "●"
+    return (
+        f'<div class="found" style="--mark: var(--rl-{found.color})">'
+        f'<p class="kind"><i aria-hidden="true">{mark}</i> {safe_text(kind)}</p>'
+        f'<p class="claim">{safe_text(found.sentence)}</p><ul>{lines}</ul>{next_}</div>'
+    )

@@ -1,33 +1,35 @@
-"""Shares of the samples, ranks, categories and tokens in the change of a number at the selected step."""
+"""Shares of parts, samples, ranks, categories and tokens in the change of a number between two windows.
+
+A window is a step or some steps. Below the shares stands what else differs between the two.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import panel as pn
 import param
 from panel.viewable import Viewer
 
+from rlpanel.analysis.change_causes import causes_between, other_sentences
+from rlpanel.analysis.change_sentences import HALF, STANDS_OUT, sentences
 from rlpanel.analysis.curve_parts import can_split
-from rlpanel.analysis.step_change import (
-    HALF,
-    STANDS_OUT,
-    ChangePart,
-    StepChange,
-    explain_step,
-    sentences,
-)
+from rlpanel.analysis.step_change import ChangePart, StepChange, explain_step
+from rlpanel.analysis.step_windows import StepWindows, chosen_windows, range_filter
 from rlpanel.analysis.token_change import TokenChange, explain_tokens, token_metric
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import METRICS, describe
 from rlpanel.number_text import number
-from rlpanel.panels.explain.contrast_sides import parse_range, ranges_of
-from rlpanel.panels.explain.link_rows import LinkRows, caption, link_row, note_pane, show_samples
+from rlpanel.panels.explain.contrast_sides import marked_of, parse_range, range_text, ranges_of, steps_label
+from rlpanel.panels.explain.link_rows import LinkRows, both, caption, link_row, note_pane, show_samples
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui.theme import note_html, safe_text
+from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.texts.display_text import Encoding, detect, read_piece
 
@@ -35,6 +37,7 @@ from rlpanel.texts.display_text import Encoding, detect, read_piece
 MAX_ROWS = 8
 #: Names of the kinds; a label's own name stands for itself.
 _KINDS = {
+    "part": marked("Parts of the reward"),
     "samples": marked("Few samples"),
     "sample": marked("Samples"),
     "group": marked("Groups"),
@@ -43,15 +46,15 @@ _KINDS = {
     "position": marked("Positions in the response"),
 }
 #: The order of the kinds; labels come after the ranks.
-_ORDER = ("samples", "token", "position", "rank", "", "group", "sample")
+_ORDER = ("part", "samples", "token", "position", "rank", "", "group", "sample")
 
 
 class StepShares(Viewer):
-    """Choice of the number and of the step to compare with, sentences, and rows of shares."""
+    """Choice of the number and of the two windows, sentences, and rows of shares."""
 
     active = param.Boolean(default=False, doc="Whether the view is visible; nothing is computed before.")
     asked = param.Parameter(
-        default=(), doc="The number, and the step to compare with; empty: by the opened finding."
+        default=(), doc="The number, the steps to compare with, and the steps; empty: by the opened finding."
     )
 
     def __init__(self, context: Context, **params: Any) -> None:
@@ -63,17 +66,20 @@ class StepShares(Viewer):
         self._work: BackgroundTask[TokenChange] = BackgroundTask(self._on_tokens, context.threads.views)
         self._updating = self._is_whole = False
         self._metric = select_field("explain-metric", tr("Metric"), 280)
-        self._since = text_field("explain-since", tr("Compared with step"), tr("the step before"), width=130)
+        self._steps = text_field("explain-steps", tr("Steps"), width=110)
+        self._since = text_field("explain-since", tr("Compared with steps"), width=110)
+        self._others: BackgroundTask[list[str]] = BackgroundTask(self._on_others, context.threads.views)
+        self._else: list[str] = []
+        self._marked: MarkedSteps | None = None
         self._read = button(tr("Read tokens"), self._read_tokens, css_classes=["rl-explain-tokens"])
         self._summary = note_pane("rl-explain-summary")
         self._rows = LinkRows(self._pick, "rl-explain-shares")
         self._all = button(
             tr("Show all parts"), self._show_all, visible=False, css_classes=["rl-explain-all"]
         )
+        windows = pn.Row(self._steps, caption(tr("against")), self._since, margin=0)
         self._column = pn.Column(
-            pn.FlexBox(
-                self._metric, caption(tr("since")), self._since, self._read, margin=(6, 10, 0, 10), gap="4px"
-            ),
+            pn.FlexBox(self._metric, windows, self._read, margin=(6, 10, 0, 10), gap="4px"),
             self._summary,
             self._rows,
             self._all,
@@ -81,10 +87,11 @@ class StepShares(Viewer):
             margin=0,
         )
         self._metric.param.watch(self._on_choice, "value")
-        self._since.param.watch(self._on_choice, "value")
+        for field in (self._steps, self._since):
+            field.param.watch(self._on_choice, "value")
         watch_step(context, self._draw)
         context.param.watch(self._draw, "index")
-        context.param.watch(self._draw, "shaded_steps")
+        context.param.watch(self._on_marked, ["shaded_steps", "shaded_by_column"])
         self.param.watch(self._draw, ["active", "asked"])
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -92,12 +99,19 @@ class StepShares(Viewer):
 
     def _on_choice(self, *_: Any) -> None:
         if not self._updating:
-            self.asked = (self._metric.value or "", (self._since.value or "").strip())
+            asked = [self._metric.value or "", *((f.value or "").strip() for f in (self._since, self._steps))]
+            self.asked = tuple(asked if asked[-1] else asked[:-1])
+
+    def _on_marked(self, *_: Any) -> None:
+        if marked_of(self.context) != self._marked:
+            self._draw()
 
     def _draw(self, *_: Any) -> None:
-        """Explain the chosen number at the selected step."""
+        """Explain the chosen number in the chosen steps, by default the selected one."""
         context, step = self.context, self.context.selection.step
         self._work.stop()
+        self._others.stop()
+        self._else = []
         if not self.active:
             return
         self._tokens = TokenChange(0, 0)
@@ -108,31 +122,44 @@ class StepShares(Viewer):
             self._show(tr("This run has no numbers yet."))
             return
         try:
-            self._change = explain_step(context.view, self._metric.value, step, self._other_step())
+            windows = self._windows(step)
+            self._change = explain_step(context.view, self._metric.value, *windows)
         except SettingError as error:
             self._show(f"{error}.")
             return
         self._show()
+        self._others.start(_other_texts(context.index, context.view, self._change))
 
-    def _other_step(self) -> int | None:
-        """Return the step to compare with; None for the one before."""
-        text = (self._since.value or "").strip()
-        return parse_range(text)[0] if text else None
+    def _windows(self, step: int) -> StepWindows:
+        """Return the windows that are written in the fields, or stand for what is not written."""
+        steps, since = (
+            parse_range(text) if (text := (field.value or "").strip()) else None
+            for field in (self._steps, self._since)
+        )
+        windows = chosen_windows(self.context.snapshot, steps or step, since)
+        for field, bounds in zip((self._steps, self._since), windows, strict=True):
+            field.placeholder = range_text(bounds)
+        return windows
+
+    def _on_others(self, texts: list[str]) -> None:
+        self._else = texts
+        self._show()
 
     def _show_choice(self, view: RunView) -> None:
         """Offer the numbers of the run that have shares; the finding's, else the reward, comes first."""
         options = {describe(name).axis: name for name in metrics_with_shares(view)}
-        found, (metric, since) = self.context.shaded_steps, (*self.asked, "", "")[:2]
+        found, (metric, since, steps) = marked_of(self.context), (*self.asked, "", "", "")[:3]
+        self._marked = found
         ranges = ranges_of(found, view.snapshot) if found is not None else None
-        if not self.asked and found is not None and ranges and self.context.selection.step in found.steps:
-            since = str(ranges.before[1])
+        if not self.asked and ranges is not None:
+            steps, since = map(range_text, ranges)
         kl = f"{self.context.display.kl_estimator}_mean"
         wanted = (metric, found.column if found is not None else "", "reward", kl, *options.values())
         value = next((name for name in wanted if name in options.values()), None)
         self._updating = True
         if options != self._metric.options or value != self._metric.value:
             self._metric.param.update(options=options, value=value)
-        self._since.value = since
+        self._steps.value, self._since.value = steps, since
         self._updating = False
 
     def _show_all(self, *_: Any) -> None:
@@ -140,7 +167,7 @@ class StepShares(Viewer):
         self._show()
 
     def _read_tokens(self, *_: Any) -> None:
-        """Read the tokens of both steps in the background, or stop that."""
+        """Read the tokens of both windows in the background, or stop that."""
         context, change = self.context, self._change
         if self._tokens.total and not self._tokens.complete:
             self._work.stop()
@@ -148,7 +175,7 @@ class StepShares(Viewer):
             self._show()
         elif context.index is not None and change is not None:
             self._work.start(
-                explain_tokens(context.index, context.snapshot, change.column, change.step, change.since)
+                explain_tokens(context.index, context.snapshot, change.column, change.steps, change.since)
             )
 
     def _on_tokens(self, tokens: TokenChange) -> None:
@@ -167,7 +194,9 @@ class StepShares(Viewer):
             self._rows.rows, self._all.visible = [], False
             return
         headline = _headline(change)
-        texts = [f"{headline[:1].upper()}{headline[1:]}", *sentences(change)]
+        texts = [f"{headline[:1].upper()}{headline[1:]}", *sentences(change), *self._else]
+        said = self._marked.evidence if self._marked is not None else ()  # stands above already
+        texts = [text for text in texts if text not in said]
         if reading:
             texts.append(
                 tr(
@@ -218,11 +247,21 @@ class StepShares(Viewer):
         change, part = self._change, self._parts.get(key)
         if change is None or part is None:
             return
-        show_samples(self.context, part.where, part.uids, change.step)
+        first, last = change.steps
+        if first == last:
+            show_samples(self.context, part.where, part.uids, first)
+        else:
+            show_samples(self.context, both(range_filter(change.steps), part.where), part.uids)
         found = token_metric(change.column)
         if part.kind in ("token", "position") and found is not None:
             self.context.selection.metric = found[0]
             self.context.selection.param.update(page="samples", tab="tokens")
+
+
+def _other_texts(index: RunIndex, view: RunView, change: StepChange) -> Iterator[list[str]]:
+    """Yield nothing first, so that the page stays quick, and then what else differs."""
+    yield []
+    yield other_sentences(causes_between(index, view, change))
 
 
 def metrics_with_shares(view: RunView) -> list[str]:
@@ -235,13 +274,13 @@ def _headline(change: StepChange) -> str:
     column = describe(change.column)
     unit = f" {column.unit}" if column.unit and column.unit != column.label else ""
     return tr(
-        "{label} at step {step:,}: {value}{unit}, after {before} at step {since:,} ({change}).",
+        "{label} in {steps}: {value}{unit}, after {before} in {since} ({change}).",
         label=column.label,
-        step=change.step,
+        steps=steps_label(change.steps),
         value=number(change.value),
         unit=unit,
         before=number(change.before),
-        since=change.since,
+        since=steps_label(change.since),
         change=number(change.change, sign=True),
     )
 
@@ -258,7 +297,7 @@ def _tokens_note(tokens: TokenChange, change: StepChange) -> str:
             token_label=_token_label(first.name, encoding),
             share=first.share,
         )
-    text += tr("Tokens of {samples:,} samples of both steps were read", samples=tokens.samples)
+    text += tr("Tokens of {samples:,} samples of both windows were read", samples=tokens.samples)
     return (
         tr("{text}, of {all_samples:,}.", text=text, all_samples=tokens.all_samples)
         if tokens.samples < tokens.all_samples
@@ -278,7 +317,7 @@ def _stands_out(part: ChangePart, change: StepChange) -> bool:
     """Return True if a part has a notable share of the change, larger than its share of the samples."""
     if change.is_noise or abs(part.share) < _NOTABLE:
         return False
-    if part.kind in ("samples", "token", "position"):
+    if part.kind in ("part", "samples", "token", "position"):
         return True
     return abs(part.share) >= STANDS_OUT * part.count / max(change.samples, 1)
 

@@ -189,6 +189,9 @@ def _marked(finding: Finding) -> MarkedSteps:
         theme.SEVERITY_COLORS[finding.severity],
         finding.column,
         text=tr(finding.title),
+        sentence=finding.sentence,
+        advice=finding.advice,
         evidence=finding.evidence,
+        compared=finding.compared,
         tool=finding.tool,
     )

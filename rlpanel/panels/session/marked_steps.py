@@ -19,15 +19,22 @@ class MarkedSteps:
         Column of the finding's own curve; empty if it has none.
     text : str
         What the finding says, for whoever wonders what is shaded.
+    sentence, advice : str
+        What happened, and what to check next.
     evidence : tuple of str
         Its measured numbers, one sentence each.
     tool : str
         The tool that it is about; empty if it is about none.
+    compared : (int, int) and (int, int), optional
+        First and last step of those that its evidence compares, and of those before.
     """
 
     steps: tuple[int, ...]
     color: str
     column: str = ""
     text: str = ""
+    sentence: str = ""
+    advice: str = ""
     evidence: tuple[str, ...] = ()
     tool: str = ""
+    compared: tuple[tuple[int, int], tuple[int, int]] | None = None

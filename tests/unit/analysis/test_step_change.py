@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import rlpanel
+from rlpanel.analysis.change_sentences import sentences
 from rlpanel.analysis.curve_parts import can_split, curve_parts
-from rlpanel.analysis.step_change import explain_step, sentences
+from rlpanel.analysis.step_change import explain_step
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import METRICS
 from rlpanel.metrics.engine.segments import Segments
@@ -68,7 +69,7 @@ def test_the_shares_of_each_kind_add_up_to_one(tmp_path: Path) -> None:
 def test_a_ranks_share_is_that_of_a_plain_loop(tmp_path: Path) -> None:
     run = run_of(tmp_path, lower_on_rank_1)
     frame = run.samples()
-    now, before = frame[frame.step == 3], frame[frame.step == 2]
+    now, before = frame[frame.step == 3], frame[frame.step < 3]
     m, m0 = now.reward.mean(), before.reward.mean()
     expected = {}
     for rank in (0, 1):
@@ -121,15 +122,52 @@ def test_a_category_that_became_frequent_is_described_by_its_share(tmp_path: Pat
         made["reward"] = float(made["lang"] == "en") + made["reward"] / 100
 
     texts = sentences(explain_step(run_of(tmp_path, more_en).view, "reward", 3))
-    assert any(
-        "lang = en carries" in text and "its share of the samples went from 12% to 38%" in text
-        for text in texts
-    )
+    assert "The mix of lang makes all of the change of reward: en 12% → 38%, zh 88% → 62%." in texts
 
 
 def test_any_step_can_be_compared_with(tmp_path: Path) -> None:
     change = explain_step(run_of(tmp_path).view, "reward", 3, since=1)
-    assert (change.step, change.since) == (3, 1)
+    assert (change.steps, change.since) == ((3, 3), (1, 1))
+
+
+def test_two_windows_of_steps_are_compared(tmp_path: Path) -> None:
+    run = run_of(tmp_path, lower_on_rank_1, steps=6)
+    change = explain_step(run.view, "reward", (3, 4), (5, 6))
+    frame = run.samples()
+    assert (change.value, change.before) == (
+        pytest.approx(frame.reward[frame.step.isin([3, 4])].mean()),
+        pytest.approx(frame.reward[frame.step.isin([5, 6])].mean()),
+    )
+    assert sum(part.share for part in change.of_kind("rank")) == pytest.approx(1.0)
+    assert len({part.where for part in change.of_kind("group")}) == 2 * 2 * 8  # steps, ranks, groups
+
+
+def with_parts(step: int, rank: int, index: int, made: dict[str, Any]) -> None:
+    """The part ``format`` is 0.5, and is not logged from step 3 on; ``right`` falls by 0.1 then."""
+    late = step >= 3
+    made["rewards/format"] = None if late else 0.5
+    made["rewards/right"] = made["reward"] - (0.1 if late else 0.0)
+    made["reward"] = made["rewards/right"] + (0.0 if late else 0.5)
+
+
+def test_a_reward_is_split_into_its_parts_and_the_missing_one_is_named(tmp_path: Path) -> None:
+    change = explain_step(run_of(tmp_path, with_parts).view, "reward", 3)
+    first, second = change.of_kind("part")
+    assert (first.name, first.contribution, first.count) == ("rewards/format", pytest.approx(-0.5), 0)
+    assert first.share + second.share == pytest.approx(1.0)
+    assert "is the part rewards/format, which 100% of the samples lack (0% before)" in sentences(change)[0]
+
+
+def test_a_mix_that_makes_the_change_is_named_and_not_its_values(tmp_path: Path) -> None:
+    def more_hard(step: int, rank: int, index: int, made: dict[str, Any]) -> None:
+        made["lang"] = "hard" if index % 10 < (8 if step == 3 else 3) else "easy"
+        made["reward"] = float(made["lang"] == "easy") + made["reward"] / 100
+
+    texts = sentences(explain_step(run_of(tmp_path, more_hard).view, "reward", 3))
+    assert len(texts) == 1
+    assert texts[0].startswith("The mix of lang makes all of the change of reward: ")
+    assert "hard" in texts[0]
+    assert "→" in texts[0]
 
 
 def test_a_number_that_did_not_change_has_no_shares(tmp_path: Path) -> None:
@@ -137,7 +175,7 @@ def test_a_number_that_did_not_change_has_no_shares(tmp_path: Path) -> None:
         made["reward"] = 1.0
 
     change = explain_step(run_of(tmp_path, same).view, "reward", 3)
-    assert (change.parts, sentences(change)) == ((), ["reward did not change from step 2 to 3."])
+    assert (change.parts, sentences(change)) == ((), ["reward did not change from steps 1–2 to step 3."])
 
 
 @pytest.mark.parametrize(

@@ -88,3 +88,22 @@ def test_the_first_outlying_steps_of_a_change_are_not_told_again() -> None:
     ):
         told = merged([change, other], STEPS)
         assert len(told) + sum(len(lead.symptoms) for lead in told) == 2
+
+
+def test_a_rule_that_reads_some_samples_of_each_step_may_begin_later() -> None:
+    found = [
+        finding("new_phrase", 46, subject="response"),
+        finding("duplicates", 42),
+        finding("sustained_change", 40, subject="rewards/format"),
+    ]
+    assert names(merged(found, STEPS)) == [("new_phrase", ["duplicates", "sustained_change"])]
+
+
+def test_a_kl_that_stays_high_is_a_symptom_of_the_fall_of_the_reward() -> None:
+    found = [finding("kl_spike", 40, subject="lasting"), finding("sustained_change", 40, subject="reward")]
+    assert names(merged(found, STEPS)) == [("sustained_change", ["kl_spike"])]
+
+
+def test_few_samples_lead_advantages_that_are_not_centred() -> None:
+    found = [finding("advantage_centre", 40), finding("fewer_samples", 40, subject="samples")]
+    assert names(merged(found, STEPS)) == [("fewer_samples", ["advantage_centre"])]
