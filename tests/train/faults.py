@@ -7,8 +7,8 @@ run has its fault; ``healthy`` has none. `tests/data/faults` holds what came out
 
 from __future__ import annotations
 
-import gzip
 import json
+import lzma
 import os
 import random
 import sys
@@ -67,7 +67,7 @@ _SAY = (
 #: Keys that a trimmed row keeps, and token arrays with the runs that keep them.
 _KEPT = (
     "step", "rank", "group", "prompt", "response", "reward", "rewards", "advantage", "ground_truth", "split",
-    "finish_reason", "truncated", "messages", "prompt_messages", "name", "things", "response_length",
+    "finish_reason", "truncated", "messages", "prompt_messages", "response_length",
 )  # fmt: skip
 _ARRAYS, _WITH_ARRAYS = ("logprobs", "ref_logprobs"), ("healthy", "rate")
 
@@ -333,15 +333,15 @@ def trim(folder: Path, data: Path) -> None:
     for path in sorted(folder.rglob("*.jsonl")):
         lines = []
         for line in path.read_text("utf-8").splitlines():
-            row = json.loads(line)
+            row = json.loads(line, parse_float=lambda text: round(float(text), 3))
             if path.name.startswith("rollout_data"):
                 arrays = [key for key in _ARRAYS if key in row and data.name in _WITH_ARRAYS]
-                rounded = {key: [round(value, 2) for value in row[key]] for key in arrays}
+                rounded = {key: [round(value, 1) for value in row[key]] for key in arrays}
                 row = {key: value for key, value in row.items() if key in _KEPT} | rounded
             lines.append(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
-        target = data / path.relative_to(folder).with_suffix(".jsonl.gz")
+        target = data / path.relative_to(folder).with_suffix(".jsonl.xz")
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(gzip.compress("\n".join(lines).encode() + b"\n", 9, mtime=0))
+        target.write_bytes(lzma.compress("\n".join(lines).encode() + b"\n", preset=9 | lzma.PRESET_EXTREME))
 
 
 def main() -> None:
