@@ -11,6 +11,7 @@ import json
 import lzma
 import os
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -217,72 +218,77 @@ def config(folder: Path, **options: Any) -> Any:
     """Return the settings that all runs share, and those of the options."""
     import trl
 
-    return trl.GRPOConfig(
-        output_dir=str(folder / "output"),
-        report_to="none",
-        use_cpu=True,
-        logging_steps=1,
-        save_strategy="no",
-        disable_tqdm=True,
-        per_device_train_batch_size=_BATCH,
-        per_device_eval_batch_size=_BATCH,
-        num_generations=_GROUP,
-        learning_rate=_BASE_RATE,
-        lr_scheduler_type="constant",
-        beta=0.05,
-        max_steps=STEPS,
-        seed=5,
-        **options,
-    )
+    shared: dict[str, Any] = {
+        "report_to": "none",
+        "use_cpu": True,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "disable_tqdm": True,
+        "per_device_train_batch_size": _BATCH,
+        "per_device_eval_batch_size": _BATCH,
+        "num_generations": _GROUP,
+        "learning_rate": _BASE_RATE,
+        "lr_scheduler_type": "constant",
+        "beta": 0.05,
+        "max_steps": STEPS,
+        "seed": 5,
+    }
+    return trl.GRPOConfig(output_dir=str(folder / "output"), **(shared | options))
+
+
+def scripted(trainer: type) -> type:
+    """Return a trainer whose policy is a script: it asks the tool, and reads three of four results right."""
+    draw = random.Random(4)
+
+    class Scripted(trainer):
+        def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> Any:
+            tokens = self.processing_class
+            said = [self.say(tokens.decode(ids)) for ids in prompt_ids]
+            return [tokens(text, add_special_tokens=False)["input_ids"] for text in said], None
+
+        def say(self, text: str) -> str:
+            things, name = re.findall(r"How many (\w+) has (\w+)\?", text)[-1]
+            found = re.findall(r"<tool_response>\s*\w+ has (\d+)", text)
+            if not found:
+                call = json.dumps({"name": "stock", "arguments": {"name": name, "things": things}})
+                return f"<tool_call>\n{call}\n</tool_call><|im_end|>"
+            number = found[-1] if draw.random() > 0.25 else str(draw.randint(2, 18))
+            begin = draw.choice(("So", "It says that", "As found,", "By the tool", "Now", "The answer:"))
+            return f"{begin} {name} has <answer>{number}</answer> {things}.<|im_end|>"
+
+    Scripted.__name__ = trainer.__name__
+    return Scripted
 
 
 def tool_trainer(fault: str, folder: Path) -> Any:
-    """Return the trainer of a policy that asks a tool."""
+    """Return the trainer of a scripted policy that asks a tool: a tiny model would not learn to."""
     import trl
     from datasets import Dataset
 
-    from tests.train.tiny import as_chat
+    from tests.train import tiny
 
-    ask = "How many {things} has {name}?"
     rows = [{"name": name, "things": things} for name in _NAMES for things in _THINGS]
     random.Random(2).shuffle(rows)
     data = [
         {
-            "prompt": [{"role": "user", "content": ask.format(**row)}],
+            "prompt": [{"role": "user", "content": f"How many {row['things']} has {row['name']}?"}],
             "answer": str(count_of(**row)),
         }
         for row in rows
     ]
-
-    def text(row: dict[str, str], draw: random.Random) -> str:
-        asked = row if draw.random() > 0.15 else draw.choice(rows)
-        number = count_of(**asked) if draw.random() > 0.25 else draw.randint(2, 18)
-        call = json.dumps({"name": "stock", "arguments": asked})
-        return (
-            f"<tool_call>\n{call}\n</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\n"
-            f"{stock(**asked)}\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
-            f"{row['name']} has <answer>{number}</answer> {row['things']}.<|im_end|>"
-        )
-
-    draw = random.Random(5)
-    texts = (f"{ask.format(**row)}\n{text(row, draw)}" for row in rows for _ in range(3))
-    tokens = as_chat(tokenizer(texts))
-
-    def pair(draw: random.Random) -> tuple[str, str]:
-        at = draw.randrange(len(rows))
-        prompt = tokens.apply_chat_template(
-            data[at]["prompt"], tools=[stock], add_generation_prompt=True, tokenize=False
-        )
-        return prompt, text(rows[at], draw)
-
-    home = folder.parent / "taught-tools"
-    if not home.exists():
-        taught(tokens, pair, 400, 64).save_pretrained(home)
-    return broken(trl.GRPOTrainer, fault, [])(
+    chat = tiny.chat_tokenizer()
+    texts = (
+        chat.apply_chat_template(row["prompt"], tools=[stock], add_generation_prompt=True, tokenize=False)
+        for row in data
+    )
+    tokens = tiny.as_chat(tokenizer(texts))
+    home = folder.parent / "tools"
+    tiny.policy(tokens).save_pretrained(home)
+    return scripted(broken(trl.GRPOTrainer, fault, []))(
         model=str(home),
         processing_class=tokens,
         reward_funcs=[score_answer],
-        args=config(folder, max_completion_length=140),
+        args=config(folder, max_completion_length=250, per_device_train_batch_size=16),
         train_dataset=Dataset.from_list(data),
         tools=[stock],
     )
