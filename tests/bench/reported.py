@@ -1,11 +1,11 @@
 """Measures the findings on runs in kinds that public reports describe, and on healthy but odd ones.
 
 python -m tests.bench.reported [--against PATH] [--rounds N] [--size SIZE] [--record]
-python -m tests.bench.reported --each [SEEDS]
+python -m tests.bench.reported --each [SEEDS [GROUP ...]]
 python -m tests.bench.reported --show KIND SEED [FOLDER]
 
 Found: a finding begins near the onset and is at least a warning. Named: its words, or those of its evidence
-and symptoms, say the cause. The kinds that were kept apart from the rules have figures of their own.
+and symptoms, say the cause. Each group of kinds has figures of its own.
 """
 
 from __future__ import annotations
@@ -28,10 +28,21 @@ from tests.bench.harness import Figures, Task, run
 from tests.bench.reported_runs.fresh_kinds import FRESH
 from tests.bench.reported_runs.healthy_kinds import HEALTHY
 from tests.bench.reported_runs.listed_kinds import LISTED
+from tests.bench.reported_runs.outside_agent_kinds import OUTSIDE_AGENTS
+from tests.bench.reported_runs.outside_healthy import OUTSIDE_HEALTHY
+from tests.bench.reported_runs.outside_kinds import OUTSIDE
 from tests.bench.reported_runs.simulation import Breakage, Simulation, made_run
 from tests.bench.reported_runs.unlisted_kinds import UNLISTED
 
-ALL: dict[str, type[Breakage]] = LISTED | UNLISTED | FRESH | HEALTHY
+#: Broken kinds: of the review, of the authors of the rules, and of somebody who had not read the rules.
+BROKEN: dict[str, dict[str, type[Breakage]]] = {
+    "listed": LISTED,
+    "kept apart": UNLISTED,
+    "fresh": FRESH,
+    "outside": OUTSIDE | OUTSIDE_AGENTS,
+}
+FINE: dict[str, dict[str, type[Breakage]]] = {"healthy": HEALTHY, "outside healthy": OUTSIDE_HEALTHY}
+ALL = {name: kind for kinds in (*BROKEN.values(), *FINE.values()) for name, kind in kinds.items()}
 #: Steps before the true onset in which a finding may begin.
 _EARLY = 3
 
@@ -109,51 +120,53 @@ def figures_of(title: str, outcomes: Sequence[Outcome]) -> Figures:
     }
 
 
-def figures_of_healthy(outcomes: Sequence[Outcome]) -> Figures:
+def figures_of_healthy(title: str, outcomes: Sequence[Outcome]) -> Figures:
     """Return the shares of healthy runs with alarms and warnings, and their rules."""
     shares: Figures = {
-        f"healthy: {name}, %": 100 * float(np.mean([name in each.severities for each in outcomes]))
+        f"{title}: {name}, %": 100 * float(np.mean([name in each.severities for each in outcomes]))
         for name in ("alarm", "warning")
     }
     rules = Counter(
-        f"healthy: {severity}s of {sentence.split(' ', 1)[0]}"
+        f"{title}: {severity}s of {sentence.split(' ', 1)[0]}"
         for each in outcomes
         for severity, sentence in zip(each.severities, each.sentences, strict=True)
         if severity != "info"
     )
-    return {"healthy: runs": len(outcomes)} | shares | dict(rules)
+    return {f"{title}: runs": len(outcomes)} | shares | dict(rules)
 
 
 def measure(task: Task) -> Figures:
     """Check runs of all kinds."""
     seeds, healthy = task.pick((1, 18), (2, 72), (4, 216))
+    figures: Figures = {}
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        listed = list(pool.map(try_kind, [(name, seed) for name in LISTED for seed in range(seeds)]))
-        unlisted = list(pool.map(try_kind, [(name, seed) for name in UNLISTED for seed in range(seeds)]))
-        fresh = list(pool.map(try_kind, [(name, seed) for name in FRESH for seed in range(seeds)]))
-        names = [list(HEALTHY)[number % len(HEALTHY)] for number in range(healthy)]
-        fine = list(pool.map(try_kind, [(name, number) for number, name in enumerate(names)]))
-    broken = figures_of("listed", listed) | figures_of("kept apart", unlisted) | figures_of("fresh", fresh)
-    return broken | figures_of_healthy(fine)
+        for title, kinds in BROKEN.items():
+            tasks = [(name, seed) for name in kinds for seed in range(seeds)]
+            figures |= figures_of(title, list(pool.map(try_kind, tasks)))
+        for title, kinds in FINE.items():
+            names = [list(kinds)[number % len(kinds)] for number in range(healthy)]
+            tasks = [(name, number) for number, name in enumerate(names)]
+            figures |= figures_of_healthy(title, list(pool.map(try_kind, tasks)))
+    return figures
 
 
-def each(seeds: int) -> None:
-    """Print one line for each kind, and the findings of what was missed."""
-    groups = {"listed": LISTED, "kept apart": UNLISTED, "fresh": FRESH, "healthy": HEALTHY}
-    for title, kinds in groups.items():
+def each(seeds: int, chosen: Sequence[str]) -> None:
+    """Print one line for each kind of the chosen groups, all if none, and the findings of what was missed."""
+    for title, kinds in (BROKEN | FINE).items():
+        if chosen and title not in chosen:
+            continue
+        everything = []
         for name in kinds:
             outcomes = [try_kind((name, seed)) for seed in range(seeds)]
+            everything += outcomes
             found, named = sum(o.found for o in outcomes), sum(o.named for o in outcomes)
             print(f"{title:10} {name:22} found {found}/{seeds} named {named}/{seeds}", flush=True)
             for one in outcomes:
-                if title == "healthy" or not one.named:
-                    print(
-                        "".join(
-                            f"      {s} {text}\n"
-                            for s, text in zip(one.severities, one.sentences, strict=True)
-                        ),
-                        end="",
-                    )
+                if title in FINE or not one.named:
+                    pairs = zip(one.severities, one.sentences, strict=True)
+                    print("".join(f"      {severity} {text}\n" for severity, text in pairs), end="")
+        figures = (figures_of_healthy if title in FINE else figures_of)(title, everything)
+        print(*(f"{name} {value:g}" for name, value in figures.items()), sep="\n", flush=True)
 
 
 if __name__ == "__main__":
@@ -170,6 +183,6 @@ if __name__ == "__main__":
                 sep="\n",
             )
     elif sys.argv[1:2] == ["--each"]:
-        each(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+        each(int(sys.argv[2]) if len(sys.argv) > 2 else 1, sys.argv[3:])
     else:
         run(measure)

@@ -99,14 +99,18 @@ def score_letters(completions: list[str], **_: Any) -> list[float | None]:
     return [sum(map(str.isalpha, text)) / len(text) if text else None for text in completions]
 
 
-def chat_tokenizer() -> PreTrainedTokenizerFast:
-    """Return the tokenizer with the chat template of Qwen3 that TRL brings, which can call tools."""
-    tokens = tokenizer()
+def as_chat(tokens: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
+    """Give a tokenizer the chat template of Qwen3 that TRL brings, which can call tools, and return it."""
     marks = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"]
     tokens.add_special_tokens({"additional_special_tokens": marks})
     tokens.eos_token = "<|im_end|>"
     tokens.chat_template = (files("trl") / "chat_templates" / "qwen3.jinja").read_text("utf-8")
     return tokens
+
+
+def chat_tokenizer() -> PreTrainedTokenizerFast:
+    """Return the tokenizer for chats that can call tools."""
+    return as_chat(tokenizer())
 
 
 def add(a: int, b: int) -> int:

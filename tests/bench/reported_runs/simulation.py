@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tests.bench.reported_runs.public_texts import public_prompt, public_solution, public_wrong_answer
 from tests.bench.reported_runs.task_texts import (
     Prompt,
     math_prompt,
@@ -30,7 +31,10 @@ _SOURCES = ("gsm8k", "aqua", "web_math")
 
 @dataclass(frozen=True)
 class Setup:
-    """Settings of a run; ``task`` is math or search, ``eval_every`` 0 for no evaluation."""
+    """Settings of a run; ``task`` is math, search or public, ``eval_every`` 0 for no evaluation.
+
+    The texts of ``public`` were written by models, see `public_texts`.
+    """
 
     task: str = "math"
     steps: int = 60
@@ -219,6 +223,8 @@ class Simulation:
     def _prompt(self, number: int) -> Prompt:
         if self.setup.task == "search":
             return search_prompt(number, self.draw)
+        if self.setup.task == "public":
+            return public_prompt(number, self.draw)
         source = _SOURCES[number % 3]
         form = _FORMS[int(self.draw.integers(len(_FORMS)))]
         return math_prompt(number, source, form, self.draw)
@@ -296,12 +302,14 @@ class Simulation:
     def _respond(self, sample: Sample) -> None:
         draw, prompt = self.draw, sample.prompt
         sample.right = sample.luck < 1 / (1 + np.exp(-sample.skill))
-        sample.answer = prompt.truth if sample.right else wrong_answer(prompt, draw)
+        public = self.setup.task == "public"
+        wrong = public_wrong_answer if public else wrong_answer
+        sample.answer = prompt.truth if sample.right else wrong(prompt, draw)
         if self.setup.task == "search":
             self._search(sample)
             return
         count = max(1, round(sample.sentences))
-        sample.parts = solution(prompt, count, sample.answer, draw)
+        sample.parts = (public_solution if public else solution)(prompt, count, sample.answer, draw)
 
     def _search(self, sample: Sample) -> None:
         """Draw a rollout of one to four searches and an answer."""
@@ -329,7 +337,7 @@ class Simulation:
 
     def _score(self, sample: Sample) -> None:
         sample.rewards = {"accuracy": 1.0 if sample.right else 0.0}
-        if self.setup.parts and self.setup.task == "math":
+        if self.setup.parts and self.setup.task != "search":
             sample.rewards["format"] = 0.2 if "\\boxed{" in sample.text else 0.0
 
     def _measure(self, sample: Sample) -> None:
