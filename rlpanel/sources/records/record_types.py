@@ -26,7 +26,10 @@ class Record:
         ``rank`` is -1 if the line does not contain one.
     numbers, labels : dict
         Sample columns: floats (NaN for null) and short texts.
-    arrays : dict of str to ndarray of float64, shape (T,)
+    arrays : dict of str to ndarray, shape (T,)
+        Fields of the schema as float64, and the lists of `rlpanel.sources.records.token_lists`.
+    unfit : dict of str to int
+        Lengths of lists of numbers that are neither fields nor as long as the tokens.
     texts, tokens, messages, extra
         ``prompt`` and ``response`` are always set; the rest only if the sample is read in full.
     prompt_messages : int
@@ -44,6 +47,7 @@ class Record:
     numbers: dict[str, float] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    unfit: dict[str, int] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     tokens: list[str] | None = None
     messages: list[Message] = field(default_factory=list)
