@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ Kind = Literal[
     "timing",
     "texts",
     "media",
+    "alternatives",
 ]
 
 
@@ -43,6 +44,7 @@ class Field:
         chat messages), ``array`` (float, shape (T,)), ``number`` (a sample column), ``label`` (a short text,
         stored as a column), ``key`` (identifies the sample's step or rank). The others are of agents, see
         `rlpanel.sources.records.field_values`: ``turns``, ``versions``, ``timing``, ``texts``, ``media``.
+        ``alternatives`` are the most probable tokens at each position, read on demand.
     label, unit, help : str
         Texts for display.
     aliases : tuple of str
@@ -166,6 +168,13 @@ FIELDS: tuple[Field, ...] = (
         "1 for tokens that the trainer's correction took out of the policy's loss, else 0.",
         aliases=("is_filter_drop",),
     ),
+    Field(
+        "top_logprobs",
+        "alternatives",
+        "alternatives",
+        "The most probable tokens at each position with their logprobs, as engines return them.",
+        "nats",
+    ),
     Field("reward", "number", "reward", "The score of the whole response.", "reward"),
     Field("ref_reward", "number", "ref reward", "The score of the reference's response.", "reward"),
     Field(
@@ -264,6 +273,14 @@ MAX_TOKEN_ARRAYS, TOKEN_ARRAYS_LEFT_OUT = 32, "token_arrays_left_out"
 LABEL_MAX = 128
 
 
+class Alternative(NamedTuple):
+    """A token that the policy could have sampled: its text as logged, logprob, and id or -1."""
+
+    text: str
+    logprob: float
+    id: int = -1
+
+
 @dataclass(frozen=True)
 class Sample:
     """A sample with all of its texts and token arrays, read from its line.
@@ -307,6 +324,8 @@ class Sample:
     token_arrays : dict of str to ndarray, shape (T,)
         Undeclared lists of the line that are as long as the tokens, under their own names.
         Whole numbers are int64 and booleans bool; others are float64 with NaN for null.
+    top_logprobs : tuple of tuple
+        The alternatives at each position, the most probable first; empty if not logged.
     columns : dict
         All sample columns of the store for this row, including metrics (``kl_k3_mean``, ...).
     extra : dict
@@ -368,6 +387,7 @@ class Sample:
     media: tuple[Mapping[str, Any], ...] = ()
     derived: dict[str, np.ndarray] = field(default_factory=dict)
     token_arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    top_logprobs: tuple[tuple[Alternative, ...], ...] = ()
     columns: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

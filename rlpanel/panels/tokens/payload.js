@@ -89,6 +89,7 @@ function readSample(payload, metrics) {
     outside: payload.outside ? new Uint8Array(payload.outside) : null,
     rows: readRows(payload, metrics, floats),
     notes: payload.notes ?? [],
+    alternatives: payload.alternatives ?? null,
   }
 }
 

@@ -87,6 +87,9 @@ def pack_sample(sample: Sample | None, *, pad_token: str = "", kl_estimator: str
     if ids is not None:
         usable = (ids >= 0) & (ids < 2**31)  # others, and NaN for null, are sent as -1
         packed["ids"] = np.where(usable, ids, -1).astype("<i4").tobytes()
+    if sample.top_logprobs:
+        packed["alternatives"] = _pack_alternatives(sample)
+        notes += _alternative_notes(sample, cells)
     masked, mask_notes = _pack_loss_mask(sample.loss_mask, cells)
     packed |= masked
     return packed | _pack_rows(rows, arrays) | {"notes": notes + mask_notes}
@@ -174,6 +177,35 @@ def _pack_loss_mask(mask: np.ndarray | None, cells: int) -> tuple[dict[str, byte
         "{masked:,} of {tokens:,} tokens are masked from the loss.", masked=int(masked.sum()), tokens=cells
     )
     return {"outside": np.packbits(masked, bitorder="little").tobytes()}, [note]
+
+
+#: Alternatives of a position that the browser gets.
+_SHOWN_ALTERNATIVES = 8
+
+
+def _pack_alternatives(sample: Sample) -> list[list[Any]]:
+    """Return the alternatives of each position, after the rank of the sampled token, 0 if unknown."""
+    tokens, ids = sample.response_tokens or (), sample.response_token_ids
+    packed: list[list[Any]] = []
+    for at, found in enumerate(sample.top_logprobs):
+        token = tokens[at] if at < len(tokens) else None
+        number = int(ids[at]) if ids is not None and at < len(ids) and ids[at] >= 0 else None
+        same = (
+            one.id == number if number is not None and one.id >= 0 else one.text == token for one in found
+        )
+        rank = next((place for place, is_same in enumerate(same, start=1) if is_same), 0)
+        shown = [
+            [escape_invisible(one.text), None if np.isnan(one.logprob) else one.logprob]
+            for one in found[:_SHOWN_ALTERNATIVES]
+        ]
+        packed.append([rank, *shown])
+    return packed
+
+
+def _alternative_notes(sample: Sample, cells: int) -> list[str]:
+    count = len(sample.top_logprobs)
+    text = tr("Alternatives at {values} positions for {tokens} tokens.", values=count, tokens=cells)
+    return [] if count == cells else [text]
 
 
 def _plain(sample: Sample) -> dict[str, Any]:

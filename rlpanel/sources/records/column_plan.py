@@ -63,6 +63,7 @@ _OF_FIELDS = {
     "number": Kind.NUMBER,
     "label": Kind.LABEL,
     "texts": Kind.SKIPPED,
+    "alternatives": Kind.NESTED,
 }
 #: Kind and name by key: those of the schema's fields, apart from the keys that are listed here.
 _KINDS: dict[str, tuple[Kind, str]] = {
@@ -83,6 +84,8 @@ _KINDS: dict[str, tuple[Kind, str]] = {
     **{key: (Kind.UNPLANNED, key) for key in ENGINE_KEYS},
 }
 
+#: Kinds of fields that are lists: a number under such a key is a column of its own.
+_OF_LISTS = frozenset({Kind.ARRAY, Kind.NESTED})
 #: Sort order of the columns: the step and the rank are the first values of a row.
 _COLUMN_ORDER = {Kind.STEP: 0, Kind.RANK: 1}
 _MAX_RANK = 2**31
@@ -406,7 +409,7 @@ def _kind(key: str, value: Any) -> tuple[Kind, str]:
     is_container = hasattr(value, "__len__") and not isinstance(value, str)
     if key in ("advantage", "advantages"):
         return (Kind.ARRAY, "advantages") if is_container else (Kind.NUMBER, "advantage")
-    if key in _KINDS and not (_KINDS[key][0] is Kind.ARRAY and isinstance(value, (int, float))):
+    if key in _KINDS and not (_KINDS[key][0] in _OF_LISTS and isinstance(value, (int, float))):
         is_text = _KINDS[key][0] is Kind.TEXT and isinstance(value, str)
         return (Kind.UNPLANNED, key) if is_text and begins_as_messages(value) else _KINDS[key]
     key = schema.CANONICAL.get(key, key)

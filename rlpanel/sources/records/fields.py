@@ -38,7 +38,13 @@ from rlpanel.sources.records.messages import find_messages, messages_text, read_
 from rlpanel.sources.records.path_numbers import is_eval, rank_of
 from rlpanel.sources.records.record_types import Record
 from rlpanel.sources.records.token_lists import take_token_lists
-from rlpanel.sources.records.value_shapes import read_array, read_reward, read_scored, trained_mask
+from rlpanel.sources.records.value_shapes import (
+    read_alternatives,
+    read_array,
+    read_reward,
+    read_scored,
+    trained_mask,
+)
 
 #: Columns that the store or readers fill, or that a filter computes (`filter_columns`). A logged key
 #: with one of these names becomes ``logged_<name>``.
@@ -49,7 +55,7 @@ RESERVED = frozenset(
 #: Keys of SGLang's output, which hold logprobs with their tokens.
 ENGINE_KEYS = ("meta_info", "output_token_logprobs")
 #: Names that other programs use, too: a value of another shape is theirs, not a fault.
-_SHARED_NAMES = frozenset({"values", "returns", "timing", "images", "audios", "videos"})
+_SHARED_NAMES = frozenset({"values", "returns", "timing", "images", "audios", "videos", "top_logprobs"})
 
 
 def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: bool) -> Record:
@@ -363,6 +369,16 @@ def _ids(record: Record, value: Any) -> None:
     _take_ids(record, value)
 
 
+def _alternatives(*, full: bool) -> Taker:
+    def take(record: Record, value: Any) -> None:
+        if isinstance(value, (int, float)):  # the number that was asked for
+            _unknown(record, "top_logprobs", value, full=full)
+        elif full and value is not None:
+            record.alternatives = read_alternatives(to_python(value))
+
+    return take
+
+
 def _agent_field(read: Callable[[field_values.AgentFields, Any], None]) -> Taker:
     def take(record: Record, value: Any) -> None:
         if value is not None:
@@ -445,6 +461,7 @@ def _takers(*, full: bool) -> dict[str, Taker]:
     takers |= {"advantage": _advantage, "advantages": _advantage}
     takers |= {"reward": _reward, "loss_mask": _mask}
     takers |= {key: _engine_output(key, full=full) for key in ENGINE_KEYS}
+    takers["top_logprobs"] = _alternatives(full=full)
     takers |= {"prompt": _take_prompt, "response": _take_response}
     takers["response_tokens"] = _tokens if full else _count
     takers["response_token_ids"] = _ids if full else _count_ids

@@ -40,10 +40,12 @@ def number_lists(key: str, value: Any, depth: int = _DEPTH) -> Iterator[tuple[st
 
 
 def holds_token_list(value: Any, tokens: int) -> bool:
-    """Return True if a value is or holds a list of numbers as long as the tokens."""
+    """Return True if a lazy value, or null, is or holds a list of numbers as long as the tokens."""
     if type(value) in LISTS:
         return len(value) == tokens and type(value[0]) in _ITEMS
-    return hasattr(value, "items") and any(len(found) == tokens for _, found in number_lists("", value))
+    if value is None or len(value.mini) < 2 * tokens:  # the JSON is too short for such a list
+        return False
+    return any(len(found) == tokens for _, found in number_lists("", value))
 
 
 def take_token_lists(

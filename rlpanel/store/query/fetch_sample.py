@@ -102,6 +102,7 @@ def fetch(index: RunIndex, view: RunView, row: int) -> Sample:
         prompt_messages=record.prompt_messages,
         derived=derived_of_sample(record.arrays, record.numbers, snapshot.constants),
         token_arrays={name: array for name, array in record.arrays.items() if name in arrays},
+        top_logprobs=record.alternatives,
         columns=numbers,
         extra=record.extra,
         notes=(*record.notes, *unfit),

@@ -7,7 +7,7 @@ import pytest
 
 from rlpanel.panels.tokens.metric_rows import MOST_CATEGORIES, MetricRow, sample_rows
 from rlpanel.panels.tokens.token_view import pack_sample
-from rlpanel.schema import Sample
+from rlpanel.schema import Alternative, Sample
 
 
 def sample(**arrays: np.ndarray) -> Sample:
@@ -60,3 +60,9 @@ def test_a_name_from_the_log_is_no_key_of_what_the_browser_gets() -> None:
 def test_a_name_of_a_metric_is_said() -> None:
     notes = sample_rows(sample(logprobs=np.array([0.5, 1.0])), 2)[1]
     assert any("logged_logprobs" in note for note in notes)
+
+
+def test_alternatives_have_the_rank_of_the_sampled_token() -> None:
+    found = (Alternative("b", -0.1), Alternative("x", -2.5))
+    packed = pack_sample(Sample(uid="a:0", step=1, response_tokens=["x", "y"], top_logprobs=(found, found)))
+    assert packed["alternatives"] == [[2, ["b", -0.1], ["x", -2.5]], [0, ["b", -0.1], ["x", -2.5]]]
