@@ -19,7 +19,7 @@ from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import ENGINE_KEYS, RESERVED
 from rlpanel.sources.records.json_parser import LISTS, NESTED, to_float_array
 from rlpanel.sources.records.record_types import Record
-from rlpanel.sources.records.token_lists import holds_token_list
+from rlpanel.sources.records.token_lists import holds_token_list, is_of_prompt
 
 
 class Kind(Enum):
@@ -322,7 +322,7 @@ class ColumnPlan:
 
     @cached_property
     def _nested_keys(self) -> tuple[bytes, ...]:
-        return tuple(key.encode() for key in self.nested)
+        return tuple(key.encode() for key in self.nested if not is_of_prompt(key))
 
     @cached_property
     def _list_keys(self) -> tuple[bytes, ...]:

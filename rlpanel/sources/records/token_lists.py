@@ -48,6 +48,11 @@ def holds_token_list(value: Any, tokens: int) -> bool:
     return any(len(found) == tokens for _, found in number_lists("", value))
 
 
+def is_of_prompt(name: str) -> bool:
+    """Return True for a key about the prompt, whose tokens may be as many as the response's by chance."""
+    return name.startswith("prompt")
+
+
 def take_token_lists(
     others: Iterable[tuple[str, Any]], tokens: int, arrays: dict[str, np.ndarray], *, full: bool
 ) -> dict[str, int]:
@@ -70,7 +75,7 @@ def take_token_lists(
     unfit: dict[str, int] = {}
     for key, value in others:
         for name, items in number_lists(key, value):
-            if len(name) > LABEL_MAX or "\0" in name or name in arrays:
+            if len(name) > LABEL_MAX or "\0" in name or name in arrays or is_of_prompt(name):
                 continue
             if len(items) != tokens:
                 unfit[name] = len(items)

@@ -124,6 +124,15 @@ def test_arrays_beyond_the_limit_are_counted(tmp_path: Path, jobs: int) -> None:
         assert snapshot.number(TOKEN_ARRAYS_LEFT_OUT).tolist() == [3.0] * 6
 
 
+def test_tokens_of_the_prompt_are_no_array(tmp_path: Path) -> None:
+    rows = [
+        {"step": step, "prompt": "p", "response": "abc", "response_tokens": [*"abc"], "prompt_ids": [1, 2, 3]}
+        for step in range(3)
+    ]
+    with opened(tmp_path / "run", rows) as run:
+        assert not any(name.startswith("token_") for name in run.snapshot.numbers)
+
+
 def test_no_tokens_no_arrays(tmp_path: Path) -> None:
     row = {"step": 1, "prompt": "p", "response": "abc", "list": [1, 2, 3]}
     with opened(tmp_path / "run", [row]) as run:
