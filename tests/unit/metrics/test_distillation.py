@@ -28,7 +28,8 @@ def write(folder: Path, teacher: str, steps: int = 6, size: int = 20) -> list[di
             rows.append(
                 {
                     "step": step, "prompt": "p", "response": "".join(tokens), "response_tokens": tokens,
-                    "logprobs": logprobs.tolist(), "teacher_logprobs": values.tolist(), "reward": chance.random(),
+                    "logprobs": logprobs.tolist(), "teacher_logprobs": values.tolist(),
+                    "reward": chance.random(),
                 }
             )  # fmt: skip
     folder.mkdir()
