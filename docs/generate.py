@@ -119,6 +119,7 @@ _KINDS = {
     "timing": "object of numbers",
     "texts": "object of text",
     "media": "list of text",
+    "alternatives": "list of lists or objects, T",
 }
 
 

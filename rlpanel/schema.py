@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ Kind = Literal[
     "timing",
     "texts",
     "media",
+    "alternatives",
 ]
 
 
@@ -43,6 +44,7 @@ class Field:
         chat messages), ``array`` (float, shape (T,)), ``number`` (a sample column), ``label`` (a short text,
         stored as a column), ``key`` (identifies the sample's step or rank). The others are of agents, see
         `rlpanel.sources.records.field_values`: ``turns``, ``versions``, ``timing``, ``texts``, ``media``.
+        ``alternatives`` are the most probable tokens at each position, read on demand.
     label, unit, help : str
         Texts for display.
     aliases : tuple of str
@@ -137,6 +139,42 @@ FIELDS: tuple[Field, ...] = (
         "loss mask",
         "1 for tokens that took part in the loss, else 0. The response length counts only the former.",
     ),
+    Field(
+        "teacher_logprobs",
+        "array",
+        "teacher logprob",
+        "Log-probability of each sampled token under the teacher, in on-policy distillation.",
+        "nats",
+        aliases=("teacher_log_probs", "teacher_logps"),
+    ),
+    Field(
+        "routing_mismatch",
+        "array",
+        "routing mismatch",
+        "Share of a mixture-of-experts model's layers in which trainer and engine chose other experts.",
+        "share",
+    ),
+    Field(
+        "correction_weights",
+        "array",
+        "correction weight",
+        "Weight that the trainer's correction for the engine gave each token in the loss.",
+        aliases=("rollout_is_weights", "tis_weights"),
+    ),
+    Field(
+        "is_masked",
+        "array",
+        "masked by the correction",
+        "1 for tokens that the trainer's correction took out of the policy's loss, else 0.",
+        aliases=("is_filter_drop",),
+    ),
+    Field(
+        "top_logprobs",
+        "alternatives",
+        "alternatives",
+        "The most probable tokens at each position with their logprobs, as engines return them.",
+        "nats",
+    ),
     Field("reward", "number", "reward", "The score of the whole response.", "reward"),
     Field("ref_reward", "number", "ref reward", "The score of the reference's response.", "reward"),
     Field(
@@ -223,9 +261,24 @@ FIELD_REMARKS = "field_remarks"
 #: Prefixes of the columns that count one tool's calls and errors, such as ``tool_calls.search``.
 TOOL_CALLS, TOOL_ERRORS = "tool_calls.", "tool_errors."
 
+#: Prefixes of the columns with mean, minimum and maximum of an undeclared token array, such as
+#: ``token_mean.token_data.x``.
+TOKEN_MEAN, TOKEN_MIN, TOKEN_MAX = "token_mean.", "token_min.", "token_max."
+TOKEN_COLUMNS = (TOKEN_MEAN, TOKEN_MIN, TOKEN_MAX)
+#: Most of these arrays of a run that have columns, and the column with the number of a sample's other ones.
+MAX_TOKEN_ARRAYS, TOKEN_ARRAYS_LEFT_OUT = 32, "token_arrays_left_out"
+
 #: A text with an unknown key becomes a label column if it has at most this many characters. A longer text
 #: stays in the file and is shown with the sample.
 LABEL_MAX = 128
+
+
+class Alternative(NamedTuple):
+    """A token that the policy could have sampled: its text as logged, logprob, and id or -1."""
+
+    text: str
+    logprob: float
+    id: int = -1
 
 
 @dataclass(frozen=True)
@@ -268,6 +321,11 @@ class Sample:
         `rlpanel.sources.records.embedded_media.Medium`.
     derived : dict
         Token arrays computed from the logged ones (``advantages`` and ``returns`` by GAE), by name.
+    token_arrays : dict of str to ndarray, shape (T,)
+        Undeclared lists of the line that are as long as the tokens, under their own names.
+        Whole numbers are int64 and booleans bool; others are float64 with NaN for null.
+    top_logprobs : tuple of tuple
+        The alternatives at each position, the most probable first; empty if not logged.
     columns : dict
         All sample columns of the store for this row, including metrics (``kl_k3_mean``, ...).
     extra : dict
@@ -302,6 +360,10 @@ class Sample:
     returns: np.ndarray | None = None
     entropy: np.ndarray | None = None
     loss_mask: np.ndarray | None = None
+    teacher_logprobs: np.ndarray | None = None
+    routing_mismatch: np.ndarray | None = None
+    correction_weights: np.ndarray | None = None
+    is_masked: np.ndarray | None = None
     reward: float = float("nan")
     ref_reward: float = float("nan")
     valid_reward: float = float("nan")
@@ -324,6 +386,8 @@ class Sample:
     images: tuple[Mapping[str, Any], ...] = ()
     media: tuple[Mapping[str, Any], ...] = ()
     derived: dict[str, np.ndarray] = field(default_factory=dict)
+    token_arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    top_logprobs: tuple[tuple[Alternative, ...], ...] = ()
     columns: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -334,7 +398,7 @@ class Sample:
         return f"line {self.line:,}" if self.line else f"byte {self.offset:,}"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the logged and the derived token arrays by name."""
+        """Return the token arrays of the schema, logged or derived, by name; see also ``token_arrays``."""
         logged = ((name, getattr(self, name)) for name in ARRAYS)
         return {**self.derived, **{name: array for name, array in logged if array is not None}}
 

@@ -17,9 +17,12 @@ _ARRAYS = {
     "advantages": "advantages",
     "returns": "returns",
     "entropy": "entropy",
+    "teacher_log_probs": "teacher_logprobs",
     "loss_mask": "loss_mask",
     "loss_masks": "loss_mask",
 }
+#: Keys of lists that stand elsewhere or that hold something else than a value for each token.
+_NO_ARRAYS = frozenset({*_ARRAYS, "tokens", "weight_versions", "rollout_top_p_token_ids"})
 _STATUS = {"completed": "ok", "truncated": "truncated", "failed": "tool_error", "aborted": "discarded"}
 #: Names of the total in a reward with several parts.
 _TOTALS = ("score", "reward", "total")
@@ -49,10 +52,31 @@ def sample_rows(
         yield {key: value for key, value in row.items() if value is not None}
 
 
-def array_fields(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arrays of a sample, of rollout or of training, under rlpanel's names."""
+def array_fields(sample: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
+    """Return the arrays of a sample, of rollout or of training, under rlpanel's names.
+
+    Parameters
+    ----------
+    sample : mapping
+    length : int, optional
+        Number of response tokens, by default the sample's own: other arrays of numbers that are as long,
+        such as ``kl`` and ``opd_reverse_kl``, keep their names.
+    """
     arrays = {name: _plain(sample[key]) for key, name in _ARRAYS.items() if key in sample}
-    return {name: value for name, value in arrays.items() if isinstance(value, list)}
+    found = {name: value for name, value in arrays.items() if isinstance(value, list)}
+    length = int(sample.get("response_length") or 0) if length is None else length
+    others = {key: value for key, value in sample.items() if key not in _NO_ARRAYS and _size(value) == length}
+    return found | {key: plain for key, value in others.items() if _are_numbers(plain := _plain(value))}
+
+
+def _size(value: Any) -> int:
+    """Return the length of a list or tensor; 0 for other values."""
+    shape: tuple[int, ...] = getattr(value, "shape", ())
+    return int(shape[0]) if len(shape) == 1 else len(value) if isinstance(value, list) else 0
+
+
+def _are_numbers(values: Any) -> bool:
+    return isinstance(values, list) and bool(values) and all(isinstance(x, (int, float)) for x in values)
 
 
 def _row(sample: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,15 @@ from typing import Annotated, Any
 import typer
 
 import rlpanel
-from rlpanel.cli.index_output import bad_documents, bad_lines, inferred_document, inferred_lines
+from rlpanel.cli.index_output import (
+    array_documents,
+    array_lines,
+    arrays_left_out,
+    bad_documents,
+    bad_lines,
+    inferred_document,
+    inferred_lines,
+)
 from rlpanel.cli.reader_settings import listed, say_left_out, say_remarks, say_unread, set_reader_environment
 from rlpanel.cli.shared_options import (
     RAW_HELP,
@@ -94,6 +102,7 @@ def index(
         stats, unread, newer = asdict(opened.stats()), snapshot.unread, snapshot.newer_writers
         bad_shown = bad_documents(opened.path, snapshot.bad_lines[:bad])
         left = opened.left_out
+        arrays, surplus = array_documents(snapshot), arrays_left_out(snapshot)
     stats |= {
         "seconds": round(time.perf_counter() - began, 3),
         "cpu_seconds": round(cpu_seconds() - cpu, 3),
@@ -103,6 +112,7 @@ def index(
         known: dict[str, Any] = {"unread": listed(unread), "remarks": listed_remarks(remarks)}
         known |= {"newer_writers": list(newer), "inferred": [*map(inferred_document, snapshot.inferences)]}
         known |= {"bad": bad_shown} if bad else {}
+        known |= {"token_arrays": arrays, "token_arrays_left_out": surplus} if arrays else {}
         typer.echo(json_text(stats | known | {"left_out": left.listed}, ascii_only=True))
     else:
         if stats["episodes"] == stats["rows"]:
@@ -111,6 +121,8 @@ def index(
             text = "unknown" if value is None else f"{value:,}"
             typer.echo(f"{name.replace('_', ' '):<18} {text:>16}")
         for line in inferred_lines(snapshot.inferences):
+            typer.echo(printable(line))
+        for line in array_lines(arrays, surplus):
             typer.echo(printable(line))
         for line in bad_lines(bad_shown, snapshot.bad_count) if bad else ():
             typer.echo(printable(line))

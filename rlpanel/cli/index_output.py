@@ -6,9 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rlpanel.schema import MAX_TOKEN_ARRAYS, TOKEN_ARRAYS_LEFT_OUT
+
 if TYPE_CHECKING:
     from rlpanel.sources.inference.inference import Inference
     from rlpanel.store.snapshot.sample_places import BadLineAt
+    from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Characters of a bad line that are shown, and bytes that hold them.
 _SHOWN, _BYTES = 80, 400
@@ -52,6 +55,41 @@ def bad_lines(documents: Sequence[dict[str, Any]], total: int) -> Iterator[str]:
         yield f"{document['file']}:{place}: {document['reason']}" + (f": {text}" if text else "")
     if total > len(documents):
         yield f"{total - len(documents):,} more bad lines"
+
+
+def array_documents(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Return the undeclared token arrays: name, name in tables of tokens, and samples with values."""
+    import numpy as np
+
+    from rlpanel.metrics.logged_arrays import array_names, query_names
+    from rlpanel.schema import TOKEN_MEAN
+
+    return [
+        {
+            "name": name,
+            "column": column,
+            "samples": int(np.isfinite(snapshot.number(TOKEN_MEAN + name)).sum()),
+        }
+        for column, name in query_names(array_names(snapshot.numbers)).items()
+    ]
+
+
+def arrays_left_out(snapshot: Snapshot) -> int:
+    """Return how many arrays of one sample, at most, have no columns."""
+    import numpy as np
+
+    if TOKEN_ARRAYS_LEFT_OUT not in snapshot.numbers:
+        return 0
+    return int(np.nan_to_num(snapshot.number(TOKEN_ARRAYS_LEFT_OUT)).max(initial=0))
+
+
+def array_lines(documents: Sequence[dict[str, Any]], left_out: int) -> Iterator[str]:
+    """Yield the undeclared token arrays, as text."""
+    for array in documents:
+        renamed = f", in tables {array['column']}" if array["column"] != array["name"] else ""
+        yield f"token array {array['name']!r}{renamed}: {array['samples']:,} samples"
+    if left_out:
+        yield f"token arrays left out: {left_out:,} of a sample; the first {MAX_TOKEN_ARRAYS} have columns"
 
 
 def _escaped(char: str) -> str:

@@ -9,6 +9,8 @@ from rlpanel.metrics import kl_divergence  # noqa: F401
 from rlpanel.metrics import token_means  # noqa: F401
 from rlpanel.metrics import policy_update  # noqa: F401
 from rlpanel.metrics import rollout_mismatch  # noqa: F401
+from rlpanel.metrics import distillation  # noqa: F401
+from rlpanel.metrics import token_correction  # noqa: F401
 from rlpanel.metrics import critic_value  # noqa: F401
 from rlpanel.metrics import rollout_endings  # noqa: F401
 from rlpanel.metrics import group  # noqa: F401

@@ -65,6 +65,7 @@ def sample(run: RunData, uid: Uid, *, chars: SampleChars = None, start: Start = 
 
     from rlpanel import schema
     from rlpanel.metrics.engine.compute import token_values
+    from rlpanel.metrics.logged_arrays import query_names
     from rlpanel.queries.run_columns import cut_texts
     from rlpanel.store.query.sample_notes import Notes
     from rlpanel.texts.shorten import TextLimit
@@ -87,7 +88,7 @@ def sample(run: RunData, uid: Uid, *, chars: SampleChars = None, start: Start = 
         "labels": _labels(found),
         "extra": _cut_strings(found.extra, limits),
         "tokens": len(found.response_tokens or ()),
-        "metrics": list(token_values(found.arrays())),
+        "metrics": [*token_values(found.arrays()), *query_names(found.token_arrays)],
         "remarks": list(found.notes),
     }
     return sample.table([row | cut_texts(texts, limits)], about={"run": run.name})
@@ -100,7 +101,8 @@ def sample(run: RunData, uid: Uid, *, chars: SampleChars = None, start: Start = 
         TableColumn("token", "text", "The token's text; empty if a later token completes its character."),
         LOGGED,
     ),
-    others="Further columns are numbers: token metrics such as kl_k3, value and surprisal.",
+    others="Further columns are numbers: token metrics such as kl_k3, value and surprisal, and lists of the "
+    "line that are as long as the tokens, by their own names.",
     about=(
         RUN,
         TableColumn("uid", "text", "The sample's identifier."),
@@ -139,10 +141,13 @@ def sample_tokens(
     import numpy as np
 
     from rlpanel.metrics.engine.compute import token_values
+    from rlpanel.metrics.logged_arrays import query_names
     from rlpanel.queries.run_columns import chosen, number_column
 
     found = run.sample(uid)
-    values = token_values(found.arrays())
+    values = token_values(found.arrays()) | {
+        name: found.token_arrays[key] for name, key in query_names(found.token_arrays).items()
+    }
     names = chosen(metrics, values, values, f"sample {found.uid}")
     logged = {
         "logged": found.response_tokens, "token_id": found.response_token_ids, "loss_mask": found.loss_mask

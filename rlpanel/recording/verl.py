@@ -33,6 +33,8 @@ ARRAYS = {
     "advantages": "advantages",
     "returns": "returns",
     "entropy": "entropy",
+    "teacher_logprobs": "teacher_log_probs",
+    "correction_weights": "rollout_is_weights",
 }
 _NEEDED = ("prompts", "responses", "response_mask")
 _SCORES = ("rm_scores", "token_level_scores")

@@ -16,6 +16,7 @@ from rlpanel.errors import QueryError, RLPanelError
 from rlpanel.metrics.engine.column_info import of_level
 from rlpanel.metrics.engine.compute import token_values
 from rlpanel.metrics.engine.derived_arrays import derived_of_sample
+from rlpanel.metrics.logged_arrays import array_names, query_names
 from rlpanel.number_text import size_text
 from rlpanel.sources.records.record_types import Record
 from rlpanel.sql.sample_relation import Relation, clean_text, distinct_names, quoted, unread
@@ -42,7 +43,8 @@ def step_tokens(
     """Return one row per response token of the samples in some ranges of steps.
 
     Columns: ``uid``, ``step``, ``rank``, ``position`` (from 0), ``token``, ``token_id``, ``loss_mask`` and
-    the token metrics. A value is NaN if it was not logged, and a metric also if the query does not read it.
+    the token metrics, and the undeclared token arrays of the log. A value is NaN if it was not
+    logged, and a metric also if the query does not read it.
 
     Raises
     ------
@@ -50,7 +52,8 @@ def step_tokens(
         If more than `MAX_BYTES` of lines would have to be read, or reading takes longer than ``seconds``.
     """
     rows = _rows(view, ranges)
-    names = [metric.name for metric in of_level("token") if not metric.hidden]
+    arrays = query_names(array_names(view.snapshot.numbers))
+    names = [metric.name for metric in of_level("token") if not metric.hidden] + [*arrays]
     wanted = {"step", *(name for name in (*HEAD, *names) if reads(name))}  # calls are told apart by step
     deadline = time.monotonic() + seconds
     parts = []
@@ -61,7 +64,8 @@ def step_tokens(
             record = fetch_record(index, view.snapshot, row)
         except (RLPanelError, IndexError):  # its file was rewritten; the index updates shortly
             continue
-        parts.append(_tokens_of(record, view, row, uid, wanted))
+        logged = {name: record.arrays[key] for name, key in arrays.items() if key in record.arrays}
+        parts.append(_tokens_of(record, view, row, uid, wanted, logged))
     columns = {}
     for name in (*HEAD, *names):
         values = [part[name] for part in parts if len(part[HEAD[0]])] if name in wanted else []
@@ -89,10 +93,12 @@ def _rows(view: RunView, ranges: Sequence[tuple[int, int]]) -> np.ndarray:
     return rows
 
 
-def _tokens_of(record: Record, view: RunView, row: int, uid: str, wanted: set[str]) -> dict[str, np.ndarray]:
-    """Return the columns of one sample, each of shape (T,)."""
+def _tokens_of(
+    record: Record, view: RunView, row: int, uid: str, wanted: set[str], logged: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Return the columns of one sample, each of shape (T,); ``logged`` are its undeclared arrays."""
     arrays = derived_of_sample(record.arrays, record.numbers, view.snapshot.constants) | record.arrays
-    values = token_values(arrays)
+    values = token_values(arrays) | logged
     tokens = record.tokens or []
     ids, mask = record.arrays.get("response_token_ids"), record.arrays.get("loss_mask")
     found: list[Any] = [array for array in (ids, mask, *values.values()) if array is not None]

@@ -10,6 +10,7 @@ from rlpanel.findings.rules import step_contents  # noqa: F401
 from rlpanel.findings.rules import scalar_changes  # noqa: F401
 from rlpanel.findings.rules import evaluations  # noqa: F401
 from rlpanel.findings.rules import engine_mismatch  # noqa: F401
+from rlpanel.findings.rules import teacher_scores  # noqa: F401
 from rlpanel.findings.rules import texts  # noqa: F401
 from rlpanel.findings.rules import phrases  # noqa: F401
 from rlpanel.findings.rules import logprob_changes  # noqa: F401

@@ -35,6 +35,7 @@ __all__ = [
     "computed_columns",
     "describe",
     "get",
+    "is_computed",
     "is_outcome",
     "metric",
     "of_level",
@@ -194,6 +195,14 @@ _FIELDS: dict[str, ColumnInfo] = {
             good="up",
             advice="A falling share means that more answers exceed the length limit.",
         ),
+        ColumnInfo(
+            "token_arrays_left_out",
+            "token arrays left out",
+            "arrays",
+            help="Number of lists, one value per token, of a sample that have no columns: a run has those of "
+            "32 lists.",
+            good="down",
+        ),
     )
 }
 _FIELDS |= {
@@ -216,6 +225,7 @@ _FIELDS |= {
 #: Columns that are counted when a line is read, whose names are reserved.
 COUNTED = {
     *("ended", "special_tokens", "prompt_echo", "foreign_script", "engine_shift", "ref_shift"),
+    schema.TOKEN_ARRAYS_LEFT_OUT,
     *UNSCORED.values(),
 }
 _FIELD_COLORS = {
@@ -244,10 +254,16 @@ def computed_columns() -> frozenset[str]:
     return frozenset(names | reduced_columns())
 
 
+def is_computed(name: str) -> bool:
+    """Return True if rlpanel computes a column of this name itself."""
+    return name in computed_columns() or name.startswith(schema.TOKEN_COLUMNS)
+
+
 #: Columns that describe how an episode ended: of its rows, only the last one's value counts.
 _OUTCOMES = {"reward", "ref_reward", "valid_reward", "ref_valid_reward"}
 #: Columns of recorders and adapters that describe a row.
 _OF_ROWS = {"turn", "time", "is_masked", "terminal_reward", "terminal_value"}
+_OF_NAMES = (schema.TOOL_CALLS, schema.TOOL_ERRORS, *schema.TOKEN_COLUMNS)
 
 
 @registry_cache
@@ -260,7 +276,7 @@ def is_outcome(column: str) -> bool:
     if found is not None:
         return found.level == "sample" and any(map(is_outcome, found.needs))
     known = column in computed_columns() or column in _FIELDS or column in schema.BY_NAME
-    known |= column in _OF_ROWS or column.startswith((schema.TOOL_CALLS, schema.TOOL_ERRORS))
+    known |= column in _OF_ROWS or column.startswith(_OF_NAMES)
     return column in _OUTCOMES or not known
 
 
@@ -281,6 +297,8 @@ def describe(name: str) -> ColumnInfo:
         return replace(_FIELDS[name], definition=definition.COLUMNS[name])
     if name.startswith((schema.TOOL_CALLS, schema.TOOL_ERRORS)):
         return _describe_tool(name)
+    if name.startswith(schema.TOKEN_COLUMNS):
+        return _describe_array(name)
     if name in schema.BY_NAME:
         f = schema.BY_NAME[name]
         good, advice = _FIELD_READING.get(name, ("", ""))
@@ -298,6 +316,27 @@ def _describe_tool(name: str) -> ColumnInfo:
     base = _FIELDS[kind]
     text = f"{base.help} Only calls of {tool} and samples that called it count."
     return replace(base, name=name, label=f"{base.label}, {tool}", help=text)
+
+
+_ARRAY_STATISTICS = {
+    schema.TOKEN_MEAN: ("mean per token", "Mean"),
+    schema.TOKEN_MIN: ("smallest token", "Smallest"),
+    schema.TOKEN_MAX: ("largest token", "Largest"),
+}
+
+
+def _describe_array(name: str) -> ColumnInfo:
+    """Return the description of a statistic of a token array that the trainer logs and no field describes."""
+    prefix = next(prefix for prefix in schema.TOKEN_COLUMNS if name.startswith(prefix))
+    detail, statistic = _ARRAY_STATISTICS[prefix]
+    array = name.removeprefix(prefix)
+    return ColumnInfo(
+        name,
+        array if array.strip() else f'"{array}"',
+        detail=detail,
+        help=f"{statistic} value of a list that the trainer logs under this name, one value per token.",
+        source="the finite values in the loss mask",
+    )
 
 
 def _describe_statistic(column: ColumnInfo, name: str, statistic: str) -> ColumnInfo:

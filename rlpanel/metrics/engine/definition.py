@@ -185,6 +185,9 @@ COLUMNS: dict[str, Definition] = {
     "ref_shift": Definition(
         "logprobs of the policy and of the reference, shifted by one token and not", "", _SAMPLES, _SHIFT
     ),
+    "token_arrays_left_out": _logged(
+        "lists of one value per token that have no columns", "a sample without such lists"
+    ),
     "ended": _logged(
         "whether the response ended before the length limit",
         "a sample without `truncated` and without a finish reason that is known",

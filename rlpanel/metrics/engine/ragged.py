@@ -145,7 +145,14 @@ def squared_deviations(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 #: Arrays of logprobs of the sampled tokens → column with the number of tokens in the loss that have none.
 UNSCORED = {
     name: f"unscored_{name}"
-    for name in ("logprobs", "ref_logprobs", "old_logprobs", "new_logprobs", "rollout_logprobs")
+    for name in (
+        "logprobs",
+        "ref_logprobs",
+        "old_logprobs",
+        "new_logprobs",
+        "rollout_logprobs",
+        "teacher_logprobs",
+    )
 }
 
 

@@ -20,7 +20,7 @@ from rlpanel.panels.sample.sample_tabs import TABS, position_of, tab_for
 from rlpanel.panels.sample.sample_top import SampleHead, SampleTop
 from rlpanel.panels.samples.answer_words import answer_html
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.tokens.metric_rows import build_rows
+from rlpanel.panels.tokens.metric_rows import sample_rows
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
@@ -98,7 +98,7 @@ class SampleDetail(Viewer):
     def next_metric(self, by: int) -> None:
         """Colour the tokens by another of the sample's metrics."""
         sample, selection = self.context.sample, self.context.selection
-        rows = build_rows(sample.arrays(), None, self.context.display.kl_estimator)[0] if sample else []
+        rows = sample_rows(sample, None, self.context.display.kl_estimator)[0] if sample else []
         names = [row.name for row in rows]
         if names:
             position = names.index(selection.metric) if selection.metric in names else -1

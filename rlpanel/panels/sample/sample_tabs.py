@@ -308,5 +308,5 @@ def tab_for(sample: Sample | None) -> str:
     """Return the key of the tab that shows a sample while the viewer has not chosen one."""
     if sample is None:
         return _DEFAULT
-    has_tokens = sample.response_tokens is not None or bool(sample.arrays())
+    has_tokens = sample.response_tokens is not None or bool(sample.arrays() or sample.token_arrays)
     return _DEFAULT if has_tokens and not has_turns(sample) else _DEFAULT_OF_TEXTS

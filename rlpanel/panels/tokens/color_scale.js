@@ -67,6 +67,18 @@ function makeRamp(surface, text, above, below) {
   return { backgrounds: colors.map(css), inks: colors.map((color) => css(inkFor(color, text))) }
 }
 
+const CATEGORIES = 6
+
+/** The colours of categories by their numbers, as `makeRamp` returns those of a scale. */
+function categoryRamp(text, color, ramps) {
+  if (!ramps.has("categories")) {
+    const colors = Array.from({ length: CATEGORIES }, (_, k) => color(`category${k}`))
+    const inks = colors.map((background) => css(inkFor(background, text)))
+    ramps.set("categories", { backgrounds: colors.map(css), inks })
+  }
+  return ramps.get("categories")
+}
+
 /** Read the theme from the element's CSS variables; called again when the theme changes. */
 function makePalette(element) {
   const style = getComputedStyle(element)
@@ -78,6 +90,7 @@ function makePalette(element) {
     font: style.getPropertyValue("--rl-font"),
     name: (name) => css(color(name)),
     ramp(row) {
+      if (row.categories) return categoryRamp(text, color, ramps)
       const key = row.scale === "diverging" ? "diverging" : row.color
       if (!ramps.has(key)) {
         const diverging = key === "diverging"
@@ -92,11 +105,15 @@ function makePalette(element) {
 /** What a scale is taken from: all samples of the run, those of the step, or the values of this sample. */
 const SCALES = ["run", "step", "sample"]
 
+const isBothSided = ([low, high]) => low < 0 && high > 0
+
 /** Give each row the ends of its colours on the chosen scale; where the run keeps none, the sample's own. */
 function scaleRows(rows, scales, choice) {
   for (const row of rows) {
     row.own ??= { lo: row.lo, hi: row.hi, flip: row.flip }
-    const ends = scales[choice]?.[row.name]
+    const kept = scales[choice] ?? {}
+    const ends = !row.categories && Object.hasOwn(kept, row.name) ? kept[row.name] : undefined
+    if (row.logged) row.scale = isBothSided(ends ?? [row.least, row.most]) ? "diverging" : "sequential"
     const flip = ends && row.scale !== "diverging" && (row.sure || Math.abs(ends[0]) > Math.abs(ends[1]))
     Object.assign(row, ends ? { lo: ends[0], hi: ends[1], flip } : row.own)
     row.scaledBy = ends ? choice : "sample"
@@ -105,7 +122,7 @@ function scaleRows(rows, scales, choice) {
 
 /** Whether a finite value lies beyond the ends of the scale; it then has the colour of the end and a mark. */
 function isBeyond(row, x) {
-  if (!Number.isFinite(x)) return false
+  if (row.categories || !Number.isFinite(x)) return false
   const slack = 1e-6 * (row.hi - row.lo) // values are 32-bit floats
   return x > row.hi + slack || x < row.lo - slack
 }
@@ -128,12 +145,18 @@ function rampOf(palette, row) {
 
 /** The row's colours as a CSS gradient. */
 function gradientOf(palette, row) {
+  if (row.categories) {
+    const colors = [...row.categories.values()].map(({ color }) => palette.ramp(row).backgrounds[color])
+    const edge = (k) => `${(100 * k) / colors.length}%`
+    return `linear-gradient(to right, ${colors.map((color, k) => `${color} ${edge(k)} ${edge(k + 1)}`).join(", ")})`
+  }
   const stops = rampOf(palette, row).filter((_, step) => step % 16 === 0)
   return `linear-gradient(to right, ${stops.join(", ")})`
 }
 
 /** The index of a value's colour in its ramp; -1 for NaN. */
 function stepOf(row, x) {
+  if (row.categories) return row.categories.get(x)?.color ?? -1
   if (Number.isNaN(x)) return -1
   const t = Math.min(1, Math.max(0, (x - row.lo) / (row.hi - row.lo)))
   if (isOneSided(row)) return Math.round((isAbove(row) ? 1 + t : t) * (STEPS / 2))

@@ -18,7 +18,7 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.compute import token_values
 from rlpanel.number_text import number
 from rlpanel.panels.language.labels import tr
-from rlpanel.store.snapshot.token_scales import AROUND
+from rlpanel.store.snapshot.token_scales import AROUND, ROW
 
 #: Estimators of KL. Only one of them has a row; ``log_ratio``, which is k1, always has one as well.
 KL_ESTIMATORS = tuple(display_settings.KL_ESTIMATORS.values())
@@ -77,6 +77,10 @@ class MetricRow:
         Text shown instead of the range; empty if the row has a range.
     note : str
         Description of anomalies such as NaN or constant values; empty if none.
+    label, tip : str
+        Name and tooltip of an undeclared list that the trainer logs; empty for a metric.
+    categories : tuple of (float, int, str)
+        Value, number of its colour and name, of whole numbers or booleans with few different values.
     """
 
     name: str
@@ -91,6 +95,35 @@ class MetricRow:
     digits: int
     short: str
     note: str
+    label: str = ""
+    tip: str = ""
+    categories: tuple[tuple[float, int, str], ...] = ()
+
+    @property
+    def scale(self) -> Literal["diverging", "sequential"]:
+        """Colour scale."""
+        if not self.label:
+            return scale_of(column_info.get(self.name))
+        return "diverging" if not self.categories and self.least < 0 < self.most else "sequential"
+
+
+#: Most different values of a row of categories: so many colours the theme has.
+MOST_CATEGORIES = 6
+
+
+def sample_rows(
+    sample: schema.Sample, tokens: int | None, kl_estimator: str = "kl_k3"
+) -> tuple[list[MetricRow], list[str]]:
+    """Return the rows of a sample, first those of metrics and then those of other lists, and notes."""
+    rows, notes = build_rows(sample.arrays(), tokens, kl_estimator)
+    logged = [_logged_row(name, values, tokens) for name, values in sample.token_arrays.items()]
+    names = {row.name for row in rows} | set(schema.BY_NAME)
+    notes += [
+        tr("{name} of the log has the name of a metric; tables call it logged_{name}.", name=row.label)
+        for row in logged
+        if row.label in names
+    ]
+    return rows + logged, notes
 
 
 def build_rows(
@@ -182,6 +215,47 @@ def _left_out(
         )
         for needs, labels in missing.items()
     ]
+
+
+def _logged_row(name: str, logged: np.ndarray, tokens: int | None) -> MetricRow:
+    """Return the row of an undeclared list: categories if it holds few different whole numbers."""
+    whole = logged.dtype.kind in "bi"
+    digits = 0 if whole else _digits(logged.astype(float))
+    values = printable(logged.astype(float), digits)
+    finite = values[np.isfinite(values)].astype(np.float64)
+    signed = bool(len(finite)) and finite.min() < 0 < finite.max()
+    lo, hi = _diverging(finite, 0.0) if signed else _sequential(finite)
+    short, note = _oddities(values, finite, tokens)
+    different, counts = np.unique(finite, return_counts=True)
+    few = whole and 0 < len(different) <= MOST_CATEGORIES
+    common = float(different[counts.argmax()]) if few else np.nan
+    return MetricRow(
+        name=ROW + name,
+        values=values,
+        around=0.0,
+        lo=lo,
+        hi=hi,
+        flip=not signed and abs(lo) > abs(hi),
+        least=float(finite.min()) if len(finite) else np.nan,
+        most=float(finite.max()) if len(finite) else np.nan,
+        center=common if few else 0.0 if signed or not len(finite) else float(np.median(finite)),
+        digits=digits,
+        short=short,
+        note=note,
+        label=name if name.strip() else f'"{name}"',
+        tip=tr("A list that the trainer logs under this name, one value per token."),
+        categories=_categories(different, boolean=logged.dtype.kind == "b") if few else (),
+    )
+
+
+def _categories(values: np.ndarray, *, boolean: bool) -> tuple[tuple[float, int, str], ...]:
+    """Return value, colour and name of each category; small numbers have one colour in all samples."""
+    fixed = values.min() >= 0 and values.max() < MOST_CATEGORIES
+    names = {0.0: "false", 1.0: "true"} if boolean else {}
+    return tuple(
+        (value, int(value) if fixed else at, names.get(value, f"{value:.0f}"))
+        for at, value in enumerate(values.tolist())
+    )
 
 
 def _row(name: str, values: np.ndarray, tokens: int | None) -> MetricRow:

@@ -40,12 +40,18 @@ function rowValues(row, floats, inputs) {
   return floats.subarray(row.at, row.at + row.size)
 }
 
+/** The categories of a row of whole numbers by their values. */
+function readCategories(categories) {
+  return new Map(categories.map(([value, color, name]) => [value, { color, name }]))
+}
+
 /** The rows: each has its metric's declaration, its packed attributes and its values. */
 function readRows({ rows, inputs }, metrics, floats) {
   const arrays = new Map(Object.entries(inputs ?? {}).map(([name, packed]) => [name, readInput(packed)]))
   return (rows?.name ?? []).map((name, k) => {
-    const row = { ...metrics[name] }
+    const row = { ...(rows.logged?.[k] ?? metrics[name]) }
     for (const [key, column] of Object.entries(rows)) row[key] = column[k]
+    row.categories = row.categories?.length ? readCategories(row.categories) : null
     row.values = rowValues(row, floats, arrays)
     return row
   })
@@ -83,6 +89,7 @@ function readSample(payload, metrics) {
     outside: payload.outside ? new Uint8Array(payload.outside) : null,
     rows: readRows(payload, metrics, floats),
     notes: payload.notes ?? [],
+    alternatives: payload.alternatives ?? null,
   }
 }
 
@@ -110,6 +117,8 @@ const isSigned = (row) => row.scale === "diverging" && row.around === 0
 /** A value as text with the row's decimals; a plus sign if the row diverges from zero, no sign for zero. */
 function formatValue(row, x) {
   if (x === undefined) return "—"
+  const category = row.categories?.get(x)
+  if (category) return category.name
   if (Number.isNaN(x)) return "NaN"
   if (!Number.isFinite(x)) return x > 0 ? "+inf" : "-inf"
   const text = Math.abs(x) >= 1e7 ? x.toExponential(4) : toFixed(x, row.digits)

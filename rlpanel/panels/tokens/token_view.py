@@ -27,13 +27,13 @@ from rlpanel.board_url import SCALES
 from rlpanel.metrics.engine import column_info
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import current_language, tr
-from rlpanel.panels.tokens.metric_rows import DERIVED, KL_ESTIMATORS, SURE, MetricRow, build_rows, scale_of
+from rlpanel.panels.tokens.metric_rows import DERIVED, KL_ESTIMATORS, SURE, MetricRow, sample_rows, scale_of
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.schema import Sample
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.snapshot_cache import cached_on
-from rlpanel.store.snapshot.token_scales import Scale, scale_rule, token_scales
+from rlpanel.store.snapshot.token_scales import ARRAY_RULE, Scale, scale_rule, token_scales
 from rlpanel.texts.display_text import TokenText, decode, escape_invisible, spell
 
 SEPARATOR = b"\xff"
@@ -69,7 +69,7 @@ def pack_sample(sample: Sample | None, *, pad_token: str = "", kl_estimator: str
         return {"state": "empty", "plain": tr("Choose a sample to read its tokens.")}
     tokens = sample.response_tokens or None
     arrays = {name: array for name, array in sample.arrays().items() if name not in _NOT_METRICS}
-    rows, notes = build_rows(arrays, None if tokens is None else len(tokens), kl_estimator)
+    rows, notes = sample_rows(sample, None if tokens is None else len(tokens), kl_estimator)
     ids = sample.response_token_ids
     cells = max([len(tokens or ()), 0 if ids is None else len(ids), *(len(row.values) for row in rows)])
     if not cells:
@@ -82,11 +82,14 @@ def pack_sample(sample: Sample | None, *, pad_token: str = "", kl_estimator: str
     else:
         packed["plain"] = escape_invisible(sample.response or "")
         notes.append(_missing_texts(sample))
-    if not arrays:
+    if not (arrays or sample.token_arrays):
         notes.append(tr("No token values are logged: no logprobs, rewards, values or advantages."))
     if ids is not None:
         usable = (ids >= 0) & (ids < 2**31)  # others, and NaN for null, are sent as -1
         packed["ids"] = np.where(usable, ids, -1).astype("<i4").tobytes()
+    if sample.top_logprobs:
+        packed["alternatives"] = _pack_alternatives(sample)
+        notes += _alternative_notes(sample, cells)
     masked, mask_notes = _pack_loss_mask(sample.loss_mask, cells)
     packed |= masked
     return packed | _pack_rows(rows, arrays) | {"notes": notes + mask_notes}
@@ -176,6 +179,35 @@ def _pack_loss_mask(mask: np.ndarray | None, cells: int) -> tuple[dict[str, byte
     return {"outside": np.packbits(masked, bitorder="little").tobytes()}, [note]
 
 
+#: Alternatives of a position that the browser gets.
+_SHOWN_ALTERNATIVES = 8
+
+
+def _pack_alternatives(sample: Sample) -> list[list[Any]]:
+    """Return the alternatives of each position, after the rank of the sampled token, 0 if unknown."""
+    tokens, ids = sample.response_tokens or (), sample.response_token_ids
+    packed: list[list[Any]] = []
+    for at, found in enumerate(sample.top_logprobs):
+        token = tokens[at] if at < len(tokens) else None
+        number = int(ids[at]) if ids is not None and at < len(ids) and ids[at] >= 0 else None
+        same = (
+            one.id == number if number is not None and one.id >= 0 else one.text == token for one in found
+        )
+        rank = next((place for place, is_same in enumerate(same, start=1) if is_same), 0)
+        shown = [
+            [escape_invisible(one.text), None if np.isnan(one.logprob) else one.logprob]
+            for one in found[:_SHOWN_ALTERNATIVES]
+        ]
+        packed.append([rank, *shown])
+    return packed
+
+
+def _alternative_notes(sample: Sample, cells: int) -> list[str]:
+    count = len(sample.top_logprobs)
+    text = tr("Alternatives at {values} positions for {tokens} tokens.", values=count, tokens=cells)
+    return [] if count == cells else [text]
+
+
 def _plain(sample: Sample) -> dict[str, Any]:
     """Return the payload of a sample without tokens and token values: its response as text."""
     text = escape_invisible(sample.response or "")
@@ -245,6 +277,8 @@ def _pack_rows(rows: Sequence[MetricRow], arrays: Mapping[str, np.ndarray]) -> d
         "short": [row.short for row in rows],
         "note": [row.note for row in rows],
     }
+    if any(row.label for row in rows):
+        columns["logged"] = [_declaration(row) if row.label else None for row in rows]
     for name in ("lo", "hi", "least", "most", "center"):
         columns[name] = [float(f"{getattr(row, name):.6g}") for row in rows]
     floats = np.concatenate(blocks).astype("<f4").tobytes() if blocks else b""
@@ -252,6 +286,19 @@ def _pack_rows(rows: Sequence[MetricRow], arrays: Mapping[str, np.ndarray]) -> d
         need for row in rows if row.name in DERIVED for need in column_info.get(row.name).needs
     )
     return {"rows": columns, "values": floats, "inputs": {name: lossless(arrays[name]) for name in inputs}}
+
+
+def _declaration(row: MetricRow) -> dict[str, Any]:
+    """Return what `metric_declarations` has for a metric, of an undeclared list."""
+    return {
+        "label": row.label,
+        "tip": row.tip,
+        "unit": "",
+        "color": "muted",
+        "scale": row.scale,
+        "rule": ARRAY_RULE,
+        "categories": [list(category) for category in row.categories],
+    }
 
 
 def _is_constant(values: np.ndarray) -> bool:
@@ -279,8 +326,8 @@ _SCRIPTS = (
 def token_theme() -> str:
     """Return the theme as CSS variables of the view itself: a notebook has no page that defines them."""
     sheets = {
-        ".rl-tokens": theme.LIGHT | {"font": theme.FONT, "mono": theme.MONO},
-        ".rl-tokens.dark": theme.DARK,
+        ".rl-tokens": theme.LIGHT | _categories(dark=False) | {"font": theme.FONT, "mono": theme.MONO},
+        ".rl-tokens.dark": theme.DARK | _categories(dark=True),
     }
     return (
         "\n".join(
@@ -289,6 +336,10 @@ def token_theme() -> str:
         )
         + theme.TARGETS
     )
+
+
+def _categories(*, dark: bool) -> dict[str, str]:
+    return {f"category{at}": color for at, color in enumerate(theme.CATEGORIES[dark])}
 
 
 class TokenComponent(Component):

@@ -8,6 +8,19 @@ const CELL_NAMES = {
   [KIND.PAD]: "pad",
 }
 
+/** The most probable tokens at a position with their logprobs, and the rank of the sampled one. */
+function describeAlternatives(rank, others) {
+  const list = element("div", "rl-alternatives")
+  const place = rank ? t("rank {rank}", { rank }) : t("sampled token not among them")
+  list.append(element("span", "quiet", `${t("Alternatives")}: ${place}`))
+  others.forEach(([text, logprob], k) => {
+    const entry = element("span", k + 1 === rank ? "chosen" : "")
+    entry.append(`“${text.replaceAll("\n", "↵")}” `, element("b", "", logprob === null ? "NaN" : logprob.toFixed(2)))
+    list.append(entry)
+  })
+  return list
+}
+
 /** `#13 “d”`, the logged token if it differs, the id if logged, and the value of every row. */
 function describeToken(sample, i, chosen) {
   const card = document.createDocumentFragment()
@@ -33,6 +46,8 @@ function describeToken(sample, i, chosen) {
     values.append(pair)
   }
   card.append(head, values)
+  const [rank, ...others] = sample.alternatives?.[i] ?? []
+  if (others.length) card.append(describeAlternatives(rank, others))
   return card
 }
 

@@ -67,6 +67,13 @@ TOLD_APART = (
     ("reference", "bad"),
 )
 
+#: Colours of categories in the order of their numbers, by theme (dark is True). Each differs from the others
+#: and from the surface for every reader; the first one, usually of 0 or false, is the palest.
+CATEGORIES = {
+    True: ("#39414d", "#ef9650", "#6ab0ff", "#fbf6cf", "#3b45f0", "#754a12"),
+    False: ("#d5dbe4", "#c8601f", "#7aaef0", "#2536a8", "#6c1340", "#ecd33a"),
+}
+
 
 def palette(dark: bool) -> dict[str, str]:
     """Return the colours of the dark or light theme: name → hex code."""

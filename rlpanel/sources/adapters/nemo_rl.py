@@ -23,7 +23,7 @@ import numpy as np
 
 from rlpanel.errors import LineError
 from rlpanel.sources.records.fields import build_record
-from rlpanel.sources.records.json_parser import to_float_array, to_python
+from rlpanel.sources.records.json_parser import LISTS, to_float_array, to_python
 from rlpanel.sources.records.record_types import Record
 
 _FILE = re.compile(r"(train|val)_data_step(\d+)\.jsonl(?:\.|$)")
@@ -84,9 +84,13 @@ def _fields(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     if "content" in values:
         yield from _texts(to_python(values["content"]), values)
     yield "reward", next(values[key] for key in _REWARDS if key in values)
+    tokens = len(values["token_loss_mask"]) if "token_loss_mask" in values else None
+    mask = None if tokens is None else _mask(values)
     for key, value in values.items():
         if key not in _OWN_COLUMNS:
-            yield key, value
+            # Another array, such as teacher_logprobs, is padded as those of NeMo-RL itself are.
+            padded = type(value) in LISTS and len(value) == tokens
+            yield key, _own_masked(value, mask) if padded and mask is not None else value
     yield from _arrays(values)
 
 
@@ -136,6 +140,16 @@ def _mask(values: dict[str, Any]) -> np.ndarray:
         return mask[: int(values["input_lengths"])] if "input_lengths" in values else mask
     except (TypeError, ValueError) as error:
         raise LineError(f"token arrays cannot be read: {error}") from error
+
+
+def _own_masked(value: Any, mask: np.ndarray) -> Any:
+    """Return the response's part of a list of the log's own; the list itself if it holds no numbers."""
+    items = to_python(value)
+    try:
+        to_float_array(items)
+    except ValueError:
+        return items
+    return [item for item, inside in zip(items, mask, strict=False) if inside]
 
 
 def _masked(key: str, value: Any, mask: np.ndarray, tokens: int) -> list[float]:

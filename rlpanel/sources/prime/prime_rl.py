@@ -391,6 +391,9 @@ def _tokens(nodes: list[Node]) -> Iterator[Field]:
     decided = [value for node in nodes for value in node.get("is_masked") or () if value is not None]
     if decided:
         yield "is_masked", sum(map(bool, decided)) / len(decided)
+    by_token = [value for node in nodes for value in node.get("is_masked") or ()]
+    if decided and len(by_token) == len(sampled):
+        yield "is_masked", [None if value is None else int(value) for value in by_token]
 
 
 def _masked_tokens(node: Node) -> Iterator[tuple[int, bool]]:

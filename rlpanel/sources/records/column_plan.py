@@ -17,8 +17,9 @@ from rlpanel import schema
 from rlpanel.sources.records.chat_shapes import OPENINGS, any_begins_as_messages, begins_as_messages
 from rlpanel.sources.records.field_values import STEP_LIMIT
 from rlpanel.sources.records.fields import ENGINE_KEYS, RESERVED
-from rlpanel.sources.records.json_parser import LISTS, NESTED
+from rlpanel.sources.records.json_parser import LISTS, NESTED, to_float_array
 from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.records.token_lists import holds_token_list, is_of_prompt
 
 
 class Kind(Enum):
@@ -62,6 +63,7 @@ _OF_FIELDS = {
     "number": Kind.NUMBER,
     "label": Kind.LABEL,
     "texts": Kind.SKIPPED,
+    "alternatives": Kind.NESTED,
 }
 #: Kind and name by key: those of the schema's fields, apart from the keys that are listed here.
 _KINDS: dict[str, tuple[Kind, str]] = {
@@ -82,6 +84,8 @@ _KINDS: dict[str, tuple[Kind, str]] = {
     **{key: (Kind.UNPLANNED, key) for key in ENGINE_KEYS},
 }
 
+#: Kinds of fields that are lists: a number under such a key is a column of its own.
+_OF_LISTS = frozenset({Kind.ARRAY, Kind.NESTED})
 #: Sort order of the columns: the step and the rank are the first values of a row.
 _COLUMN_ORDER = {Kind.STEP: 0, Kind.RANK: 1}
 _MAX_RANK = 2**31
@@ -106,7 +110,7 @@ class ColumnPlan:
     sizes : tuple of str
         Keys of lists whose length is the number of tokens, the preferred key first.
     arrays : tuple of (str, str)
-        Key and name of each token array.
+        Key and name of each token array, those of the schema first.
     skipped, nested : tuple of str
         Other keys. Values of ``nested`` keys must be lists, objects or null, which become no column.
     order : tuple of str
@@ -136,12 +140,17 @@ class ColumnPlan:
         parts = document.get("rewards", {})
         if not hasattr(parts, "items") or any(kind is Kind.UNPLANNED for _, kind, _ in kinds):
             return None
+        kinds = [_as_array(*entry, names.get(entry[0], entry[0]), record) for entry in kinds]
         stored = [entry for entry in kinds if entry[1] in _TYPES]
         plan = cls(
             tuple(sorted(stored, key=lambda entry: _COLUMN_ORDER.get(entry[1], 2))),
             tuple(name for name, _ in parts.items()),
             tuple(sorted((key for key, kind, _ in kinds if kind is Kind.SIZE), reverse=True)),
-            tuple((key, name) for key, kind, name in kinds if kind is Kind.ARRAY),
+            tuple(
+                (key, name)
+                for key, kind, name in sorted(kinds, key=lambda entry: entry[2] not in schema.ARRAYS)
+                if kind is Kind.ARRAY
+            ),
             tuple(key for key, kind, _ in kinds if kind is Kind.SKIPPED),
             tuple(key for key, kind, _ in kinds if kind is Kind.NESTED),
             tuple(record.numbers),
@@ -244,14 +253,18 @@ class ColumnPlan:
         A line that does not fit gives None or raises KeyError, TypeError, RuntimeError or ValueError.
         """
         sizes, arrays = [], []
-        own = len(self.sizes)
+        own, described = len(self.sizes), len(self._list_keys) - self._own_arrays
         for key in self._list_keys:
             value = document[key]
             if type(value) not in LISTS:
                 return None
             size = len(value)
             sizes.append(size)
-            if len(sizes) > own:
+            if len(sizes) > described:
+                if size != sizes[self._tokens_at or 0]:
+                    return None
+                arrays.append(to_float_array(value))
+            elif len(sizes) > own:
                 array = value.as_buffer(of_type="d")
                 if array.size != 8 * size:  # as_buffer flattened a nested list
                     return None
@@ -260,6 +273,10 @@ class ColumnPlan:
                 arrays.append(array)
             elif size and type(value[0]) in LISTS:  # tokens by turn
                 return None
+        if self._tokens_at is not None and (tokens := sizes[self._tokens_at]):
+            for key in self._nested_keys:
+                if holds_token_list(document[key], tokens):
+                    return None
         if self._mask is not None and _BYTE_OF_IGNORED in bytes(arrays[self._mask]):
             return None
         return sizes, arrays
@@ -291,6 +308,21 @@ class ColumnPlan:
     @cached_property
     def _skipped_keys(self) -> tuple[str | bytes, ...]:
         return tuple(key.encode() for key in self.skipped) if self.lazy else self.skipped
+
+    @cached_property
+    def _own_arrays(self) -> int:
+        """Number of token arrays besides the fields of the schema."""
+        return sum(name not in schema.ARRAYS for _, name in self.arrays)
+
+    @cached_property
+    def _tokens_at(self) -> int | None:
+        """Position of the number of tokens among the lengths of the lists; None without such a list."""
+        names = [name for _, name in self.arrays]
+        return 0 if self.sizes else names.index("logprobs") if "logprobs" in names else None
+
+    @cached_property
+    def _nested_keys(self) -> tuple[bytes, ...]:
+        return tuple(key.encode() for key in self.nested if not is_of_prompt(key))
 
     @cached_property
     def _list_keys(self) -> tuple[bytes, ...]:
@@ -366,12 +398,18 @@ def _holds_only(types: frozenset[type], column: Sequence[Any], limit: int) -> bo
     return found <= types
 
 
+def _as_array(key: str, kind: Kind, name: str, known: str, record: Record) -> tuple[str, Kind, str]:
+    """Return a key with its kind and name: an array if the record has one, besides fields, of its name."""
+    is_array = kind is Kind.NESTED and known in record.arrays and known not in schema.ARRAYS
+    return (key, Kind.ARRAY, known) if is_array else (key, kind, name)
+
+
 def _kind(key: str, value: Any) -> tuple[Kind, str]:
     """Return the kind and name of a key's values."""
     is_container = hasattr(value, "__len__") and not isinstance(value, str)
     if key in ("advantage", "advantages"):
         return (Kind.ARRAY, "advantages") if is_container else (Kind.NUMBER, "advantage")
-    if key in _KINDS and not (_KINDS[key][0] is Kind.ARRAY and isinstance(value, (int, float))):
+    if key in _KINDS and not (_KINDS[key][0] in _OF_LISTS and isinstance(value, (int, float))):
         is_text = _KINDS[key][0] is Kind.TEXT and isinstance(value, str)
         return (Kind.UNPLANNED, key) if is_text and begins_as_messages(value) else _KINDS[key]
     key = schema.CANONICAL.get(key, key)

@@ -32,12 +32,19 @@ from rlpanel.sources.records.field_values import (
     short_repr,
     step_number,
 )
-from rlpanel.sources.records.json_parser import MAX_KEYS, to_float_array, to_python
+from rlpanel.sources.records.json_parser import MAX_KEYS, NESTED, to_float_array, to_python
 from rlpanel.sources.records.message_spellings import role_of
 from rlpanel.sources.records.messages import find_messages, messages_text, read_items, response_text
 from rlpanel.sources.records.path_numbers import is_eval, rank_of
 from rlpanel.sources.records.record_types import Record
-from rlpanel.sources.records.value_shapes import read_array, read_reward, read_scored, trained_mask
+from rlpanel.sources.records.token_lists import take_token_lists
+from rlpanel.sources.records.value_shapes import (
+    read_alternatives,
+    read_array,
+    read_reward,
+    read_scored,
+    trained_mask,
+)
 
 #: Columns that the store or readers fill, or that a filter computes (`filter_columns`). A logged key
 #: with one of these names becomes ``logged_<name>``.
@@ -48,7 +55,7 @@ RESERVED = frozenset(
 #: Keys of SGLang's output, which hold logprobs with their tokens.
 ENGINE_KEYS = ("meta_info", "output_token_logprobs")
 #: Names that other programs use, too: a value of another shape is theirs, not a fault.
-_SHARED_NAMES = frozenset({"values", "returns", "timing", "images", "audios", "videos"})
+_SHARED_NAMES = frozenset({"values", "returns", "timing", "images", "audios", "videos", "top_logprobs"})
 
 
 def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: bool) -> Record:
@@ -72,6 +79,7 @@ def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, ful
     """
     record = Record(step=step_number(step))
     taker_of = (_FULL if full else _LEAN).get
+    others: list[tuple[str, Any]] = []
     for key, value in fields:
         take = taker_of(key)
         try:
@@ -79,6 +87,8 @@ def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, ful
                 take(record, value)
             else:
                 _unknown(record, key, value, full=full)
+                if type(value) in NESTED and value is not None:
+                    others.append((key, value))
         except (ValueError, RecursionError) as error:
             if key in _SHARED_NAMES and isinstance(error, ValueError):
                 _unknown(record, key, value, full=full)
@@ -90,7 +100,9 @@ def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, ful
         record.rank = rank_of(path)
     if is_eval(path):
         record.labels.setdefault("split", "eval")
-    _count_tokens(record)
+    tokens = _count_tokens(record)
+    if tokens and others:
+        record.unfit = take_token_lists(others, int(tokens), record.arrays, full=full)
     if record.conversation:
         join_conversation(record, full=full)
     if record.agent is not None:
@@ -145,8 +157,10 @@ def _add_agent_columns(record: Record) -> None:
     record.numbers = columns | numbers
 
 
-def _count_tokens(record: Record) -> None:
+def _count_tokens(record: Record) -> float | None:
     """Count the tokens, from the logprobs if no tokens were logged; note arrays of another length.
+
+    All tokens are returned; None if none were logged.
 
     With a loss mask, ``response_tokens`` are those that the policy wrote, ``trajectory_tokens`` all.
     """
@@ -163,6 +177,7 @@ def _count_tokens(record: Record) -> None:
         record.numbers["response_tokens"] = written or tokens
         record.numbers["trajectory_tokens"] = tokens
         record.numbers["context_tokens"] = tokens - written if written else math.nan
+    return tokens
 
 
 def _written_tokens(mask: np.ndarray, tokens: float) -> float:
@@ -354,6 +369,16 @@ def _ids(record: Record, value: Any) -> None:
     _take_ids(record, value)
 
 
+def _alternatives(*, full: bool) -> Taker:
+    def take(record: Record, value: Any) -> None:
+        if isinstance(value, (int, float)):  # the number that was asked for
+            _unknown(record, "top_logprobs", value, full=full)
+        elif full and value is not None:
+            record.alternatives = read_alternatives(to_python(value))
+
+    return take
+
+
 def _agent_field(read: Callable[[field_values.AgentFields, Any], None]) -> Taker:
     def take(record: Record, value: Any) -> None:
         if value is not None:
@@ -436,6 +461,7 @@ def _takers(*, full: bool) -> dict[str, Taker]:
     takers |= {"advantage": _advantage, "advantages": _advantage}
     takers |= {"reward": _reward, "loss_mask": _mask}
     takers |= {key: _engine_output(key, full=full) for key in ENGINE_KEYS}
+    takers["top_logprobs"] = _alternatives(full=full)
     takers |= {"prompt": _take_prompt, "response": _take_response}
     takers["response_tokens"] = _tokens if full else _count
     takers["response_token_ids"] = _ids if full else _count_ids

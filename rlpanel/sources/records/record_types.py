@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from rlpanel.schema import Alternative
 from rlpanel.sources.records.field_values import AgentFields
 from rlpanel.sources.records.messages import Message
 
@@ -26,8 +27,11 @@ class Record:
         ``rank`` is -1 if the line does not contain one.
     numbers, labels : dict
         Sample columns: floats (NaN for null) and short texts.
-    arrays : dict of str to ndarray of float64, shape (T,)
-    texts, tokens, messages, extra
+    arrays : dict of str to ndarray, shape (T,)
+        Fields of the schema as float64, and the lists of `rlpanel.sources.records.token_lists`.
+    unfit : dict of str to int
+        Lengths of lists of numbers that are neither fields nor as long as the tokens.
+    texts, tokens, messages, extra, alternatives
         ``prompt`` and ``response`` are always set; the rest only if the sample is read in full.
     prompt_messages : int
         Number of ``messages`` before the response; -1 if unknown.
@@ -44,6 +48,8 @@ class Record:
     numbers: dict[str, float] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    unfit: dict[str, int] = field(default_factory=dict)
+    alternatives: tuple[tuple[Alternative, ...], ...] = ()
     texts: dict[str, str] = field(default_factory=dict)
     tokens: list[str] | None = None
     messages: list[Message] = field(default_factory=list)

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from rlpanel.schema import Alternative
 from rlpanel.sources.records.field_values import as_number, flat_turns, is_by_turn, short_repr, text_number
 from rlpanel.sources.records.json_parser import to_float_array, to_python
 
@@ -163,6 +164,54 @@ def _scored(item: Any) -> _Scored | None:
         text = item[2] if len(item) == 3 else None
         return (item[0], text, item[1]) if is_scored and not isinstance(text, (int, float)) else None
     return None
+
+
+#: Most alternatives of a position that are read.
+MOST_ALTERNATIVES = 20
+
+
+def read_alternatives(value: Any) -> tuple[tuple[Alternative, ...], ...]:
+    """Read the most probable tokens at each position, and sort them.
+
+    Parameters
+    ----------
+    value : list
+        For each position, the alternatives as `read_scored` reads tokens, ``{text: logprob}``,
+        ``{id: {"logprob", "decoded_token"}}``, ``{"top_logprobs": [...]}`` or null.
+
+    Raises
+    ------
+    ValueError
+        If it is something else.
+    """
+    if not isinstance(value, list):
+        raise ValueError("is not a list of alternatives")
+    return tuple(
+        tuple(sorted(_alternatives(item), key=lambda one: -one.logprob)[:MOST_ALTERNATIVES]) for item in value
+    )
+
+
+def _alternatives(item: Any) -> Iterator[Alternative]:
+    if isinstance(item, Mapping) and isinstance(item.get("top_logprobs"), list):
+        item = item["top_logprobs"]
+    if isinstance(item, Mapping):
+        for key, entry in item.items():
+            inside = entry if isinstance(entry, Mapping) else {"logprob": entry}
+            number = int(key) if key.isascii() and key.isdecimal() and isinstance(entry, Mapping) else -1
+            yield _alternative(inside.get("logprob"), inside.get("decoded_token", key), number)
+        return
+    if item is not None and not isinstance(item, list):
+        raise ValueError("is not a list of alternatives")
+    for row in map(_scored, item or ()):
+        if row is None:
+            raise ValueError("is not a list of alternatives")
+        yield _alternative(*row)
+
+
+def _alternative(logprob: Any, text: Any, number: Any) -> Alternative:
+    known = number if type(number) is int else -1
+    value = math.nan if logprob is None else as_number(logprob)
+    return Alternative(str(text) if text is not None else f"#{known}", value, known)
 
 
 def _columns(logprobs: list[Any], tokens: Any, ids: Any) -> ScoredTokens:

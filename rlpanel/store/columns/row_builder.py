@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from rlpanel.errors import describe_error
-from rlpanel.metrics.engine.column_info import computed_columns
+from rlpanel.metrics.engine.column_info import is_computed
 from rlpanel.metrics.engine.compute import derive_columns, reduce_ragged
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.metrics.engine.ragged import Ragged, ragged_fields, unscored_columns
 from rlpanel.metrics.logprob_shift import shift_columns
-from rlpanel.schema import FIELD_REMARKS
+from rlpanel.schema import ARRAYS, FIELD_REMARKS
 from rlpanel.sources.records.column_batch import ColumnBatch, SampleBatch, join_batches
 from rlpanel.sources.records.record_types import (
     BadLine,
@@ -42,6 +42,7 @@ from rlpanel.store.columns.logged_columns import (
     texts_as_numbers,
 )
 from rlpanel.store.columns.page_memory import raise_trim_threshold
+from rlpanel.store.columns.token_arrays import TokenArrays
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +98,7 @@ class RowBuilder:
         self._label_names: set[str] = set()
         self._settled: set[str] = set()  # label columns of earlier rows
         self._tools = ToolNames()
+        self._arrays = TokenArrays()
         self._parts: list[Rows] = []
         self._clear()
 
@@ -107,7 +109,8 @@ class RowBuilder:
         """Declare columns that exist already."""
         numbers = list(numbers)
         self._tools.declare(numbers)
-        self._number_names |= set(numbers) - computed_columns()
+        self._arrays.declare(numbers)
+        self._number_names |= {name for name in numbers if not is_computed(name)}
         self._label_names |= set(labels)
         self._settled |= self._label_names
 
@@ -123,9 +126,12 @@ class RowBuilder:
     def add_rows(self, rows: Rows) -> None:
         """Add rows from `flush_raw` of another builder, as worker processes return them."""
         self._convert()
-        logged = {name: values for name, values in rows.numbers.items() if name not in computed_columns()}
+        computed, logged = dict[str, np.ndarray](), dict[str, np.ndarray]()
+        for name, values in rows.numbers.items():
+            (computed if is_computed(name) else logged)[name] = values
         self._tools.fold_columns(logged)
-        numbers = {name: values for name, values in rows.numbers.items() if name in computed_columns()}
+        self._arrays.fold(computed)
+        numbers = computed
         numbers |= {name: logged[key] for name, key in self._admit([logged], self._number_names).items()}
         labels = {
             name: rows.labels[key] for name, key in self._admit([rows.labels], self._label_names).items()
@@ -161,7 +167,7 @@ class RowBuilder:
         self._settled = settled | labels.keys()
         if numbers.keys() == rows.numbers.keys() and labels is rows.labels:
             return rows
-        self._number_names = known | (numbers.keys() - computed_columns())
+        self._number_names = known | {name for name in numbers if not is_computed(name)}
         return Rows(rows.metadata, numbers, labels)
 
     def _with_derived(self, rows: Rows) -> Rows:
@@ -231,6 +237,8 @@ class RowBuilder:
         missing: Sequence[str | None] = [None] * len(batch.step)
         columns, hashes = text_columns(*(batch.texts.get(name, missing) for name in _TEXTS))
         numbers |= columns
+        if not _FIELDS.issuperset(batch.counts):
+            self._arrays.note_batch(batch.counts)
         ragged = {
             name: Ragged(batch.counts[name], np.frombuffer(b"".join(arrays)))
             for name, arrays in batch.arrays.items()
@@ -243,6 +251,8 @@ class RowBuilder:
 
     def _from_records(self, records: list[Record]) -> _BuiltColumns:
         """Build columns from single records."""
+        if any(record.unfit or not _FIELDS.issuperset(record.arrays) for record in records):
+            self._arrays.note_lengths(records)
         for record in records:
             if record.notes:
                 record.labels[FIELD_REMARKS] = field_remarks(record.notes)
@@ -269,7 +279,8 @@ class RowBuilder:
     ) -> dict[str, np.ndarray]:
         """Return the columns that token arrays give."""
         columns = reduce_ragged(fields, numbers, self.constants) | shift_columns(fields)
-        return columns | unscored_columns(fields)
+        columns |= unscored_columns(fields)
+        return columns if _FIELDS.issuperset(fields) else columns | self._arrays.columns(fields)
 
     def _admit(self, logged: Iterable[Iterable[str]], known: set[str]) -> dict[str, str]:
         """Map column names to logged keys, within the limit on columns.
@@ -279,7 +290,7 @@ class RowBuilder:
         """
         admitted = {}
         for key in dict.fromkeys(chain.from_iterable(logged)):
-            name = f"logged_{key}" if key in computed_columns() else key
+            name = f"logged_{key}" if is_computed(key) else key
             if name in known or len(known) < MAX_COLUMNS:
                 known.add(name)
                 admitted[name] = key
@@ -289,6 +300,7 @@ class RowBuilder:
 
 
 _TEXTS = ("prompt", "response")
+_FIELDS = frozenset(ARRAYS)
 #: Number columns, label columns, and columns that every row has.
 _Group = list[Any]  # column batches of one plan, or records
 _BuiltColumns = tuple[dict[str, np.ndarray], Mapping[str, Sequence[str | None]], dict[str, np.ndarray]]

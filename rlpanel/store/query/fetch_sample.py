@@ -17,10 +17,12 @@ from rlpanel.errors import RLPanelError, SourceChanged
 from rlpanel.metrics.engine.column_info import ALIASES
 from rlpanel.metrics.engine.compute import token_values
 from rlpanel.metrics.engine.derived_arrays import derived_of_sample
+from rlpanel.metrics.logged_arrays import array_names
 from rlpanel.metrics.token_tally import TokenTally
 from rlpanel.schema import Sample
 from rlpanel.sources.records.field_values import AgentFields
 from rlpanel.sources.records.record_types import Locator, Record
+from rlpanel.store.columns.token_arrays import all_tokens, unfit_note
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -80,6 +82,12 @@ def fetch(index: RunIndex, view: RunView, row: int) -> Sample:
     values.update({name: array for name, array in record.arrays.items() if name in schema.ARRAYS})
     if record.agent is not None:
         values |= _agent_values(record.agent)
+    arrays = set(array_names(snapshot.numbers))
+    unfit = [
+        unfit_note(name, length, all_tokens(record))
+        for name, length in record.unfit.items()
+        if name in arrays
+    ]
     numbers |= {name: float(view.values(name, np.array([row]))[0]) for name in view.derived}
     locator = snapshot.locator(row)
     return Sample(
@@ -93,9 +101,11 @@ def fetch(index: RunIndex, view: RunView, row: int) -> Sample:
         messages=record.messages,
         prompt_messages=record.prompt_messages,
         derived=derived_of_sample(record.arrays, record.numbers, snapshot.constants),
+        token_arrays={name: array for name, array in record.arrays.items() if name in arrays},
+        top_logprobs=record.alternatives,
         columns=numbers,
         extra=record.extra,
-        notes=tuple(record.notes),
+        notes=(*record.notes, *unfit),
         **values,
     )
 

@@ -21,6 +21,8 @@ import numpy as np
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.metric import Metric
+from rlpanel.metrics.logged_arrays import array_names
+from rlpanel.schema import TOKEN_MAX, TOKEN_MIN
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Lower and upper end of a scale.
@@ -28,6 +30,8 @@ Scale = tuple[float, float]
 
 #: Neutral value of metrics whose colours diverge from a value other than zero.
 AROUND: Mapping[str, float] = MappingProxyType({"ratio": 1.0})
+#: Before the name of an undeclared list, in the names of rows and scales.
+ROW = "logged:"
 #: Scales that follow from what the metric is.
 _FIXED: Mapping[str, Scale] = MappingProxyType({"prob": (0.0, 1.0), "ref_prob": (0.0, 1.0)})
 
@@ -166,7 +170,28 @@ def token_scales(snapshot: Snapshot, step: int | None = None) -> dict[str, Scale
         sizes = [size for column in rule.columns if (size := _sizes(rule, statistics, column)) is not None]
         if sizes:
             scales[metric.name] = _ends(metric, _rounded(max(sizes), rule.bounds), statistics)
+    for name in array_names(snapshot.steps.columns):
+        ends = _array_ends(statistics(TOKEN_MIN + name, "mean"), statistics(TOKEN_MAX + name, "mean"))
+        scales |= {ROW + name: ends} if ends is not None else {}
     return scales
+
+
+#: The rule of `_array_ends` in words.
+ARRAY_RULE = "the mean of the samples' smallest and largest values, rounded up"
+
+
+def _array_ends(least: np.ndarray, most: np.ndarray) -> Scale | None:
+    """Return the ends of the scale of an undeclared list, from step means of its extremes; None if none.
+
+    They are symmetric if both signs occur, and else begin or end at zero.
+    """
+    known = np.isfinite(least) & np.isfinite(most)
+    if not known.any():
+        return None
+    count = np.arange(1, known.sum() + 1)
+    low, high = (np.cumsum(least[known]) / count).min(), (np.cumsum(most[known]) / count).max()
+    bound = _rounded(min(max(abs(low), abs(high), _ANY[0]), _ANY[1]), _ANY)
+    return (-bound if low < 0 else 0.0), (bound if high > 0 or low >= 0 else 0.0)
 
 
 def _usual_rule(metric: Metric) -> _Rule:

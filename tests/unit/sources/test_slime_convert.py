@@ -12,7 +12,7 @@ import pytest
 
 import rlpanel
 from rlpanel.errors import RLPanelError, RunNotFound
-from rlpanel.sources.slime_convert import convert, rows
+from rlpanel.sources.slime_convert import convert, rows, trained_samples
 
 
 def rollout(**fields: Any) -> dict[str, Any]:
@@ -119,3 +119,50 @@ def test_a_torch_that_can_run_code_of_a_dump_is_refused_without_trust(
         with pytest.raises(RLPanelError, match=r"CVE-2025-32434.*--trusted"):
             convert(tmp_path / "dump", trusted=trusted)
     monkeypatch.delitem(sys.modules, "torch", raising=False)
+
+
+def test_the_teachers_logprobs_and_other_arrays_of_training_are_kept(tmp_path: Path) -> None:
+    trained = {
+        "samples": [
+            {"rollout_position": 0, "opd_reverse_kl": np.array([0.5, -0.5]), "total_length": 4},
+            {"rollout_position": 1, "opd_reverse_kl": np.array([0.25, 0.0])},
+        ]
+    }
+    with opened(tmp_path, "3.pt", rollout(teacher_log_probs=[-0.6, -0.1]), trained) as run:
+        first = run.sample(run.samples()["uid"][0])
+    assert first.teacher_logprobs is not None
+    assert first.teacher_logprobs.tolist() == [-0.6, -0.1]
+    assert first.token_arrays["opd_reverse_kl"].tolist() == [0.5, -0.5]
+
+
+#: What miles writes as train_data/{id}_{rank}.pt, by save_debug_train_data_for_rank.
+RANK = {
+    "rollout_id": 3, "rank": 1, "cp_rank": 0, "cp_size": 1, "qkv_format": "thd",
+    "rollout_data": {
+        "sample_indices": [1, 0], "response_lengths": [2, 2], "total_lengths": [4, 4],
+        "log_probs": [np.array([-1.0, -2.0]), np.array([-3.0, -4.0])], "raw_reward": [1.0],
+    },
+}  # fmt: skip
+
+
+def test_ranks_of_miles_are_joined_by_the_samples_index(tmp_path: Path) -> None:
+    trained = {"samples": trained_samples(RANK)}
+    with opened(tmp_path, "3.pt", rollout(), trained) as run:
+        first, second = (run.sample(uid) for uid in run.samples()["uid"])
+    assert first.logprobs is not None
+    assert second.logprobs is not None
+    assert (first.logprobs.tolist(), second.logprobs.tolist()) == ([-3.0, -4.0], [-1.0, -2.0])
+    assert trained_samples(RANK | {"cp_size": 2}) == []  # parts of sequences
+
+
+def test_conversations_of_miles_are_joined_with_the_tokens(tmp_path: Path) -> None:
+    prompt = [{"role": "user", "content": "2 + 2?"}]
+    answer = {"role": "assistant", "content": "4."}
+    talk = {"sample_index": 0, "prompt": prompt, "messages": [*prompt, answer]}
+    made = list(rows(rollout(), {}, "3.pt", {0: talk}))
+    (tmp_path / "3.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        first = run.sample(run.samples()["uid"][0])
+    assert [message["role"] for message in first.messages] == ["user", "assistant"]
+    assert first.prompt_messages == 1
+    assert first.rollout_logprobs is not None

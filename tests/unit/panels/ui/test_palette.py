@@ -34,3 +34,13 @@ def test_no_colour_that_marks_the_worse_is_green(dark: bool) -> None:
     for name in ("bad", "entropy", "kl", "policy"):
         red, green, blue = (int(colors[name][at : at + 2], 16) for at in (1, 3, 5))
         assert not (green > red and green > blue), name
+
+
+@pytest.mark.parametrize("eye", _EYES)
+@pytest.mark.parametrize("dark", [True, False], ids=["dark", "light"])
+def test_categories_are_apart_for_every_eye(dark: bool, eye: str) -> None:
+    colors = theme.CATEGORIES[dark]
+    apart = {pair: distance(*pair, _EYES[eye]) for pair in combinations(colors, 2)}
+    assert min(apart.values()) > APART, apart
+    surface = theme.palette(dark)["surface"]
+    assert min(distance(surface, color, _EYES[eye]) for color in colors) > 10

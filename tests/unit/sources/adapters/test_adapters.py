@@ -122,6 +122,21 @@ def test_nemo_gives_the_responses_tokens_without_prompt_and_padding(tmp_path: Pa
     assert frame["response_tokens"].tolist() == [2.0]
 
 
+def test_an_array_that_is_padded_as_nemos_loses_prompt_and_padding(tmp_path: Path) -> None:
+    own = {
+        "teacher_logprobs": [[0.0, 0.0, 0.0, -0.5, -0.6, 0.0]],
+        "is_filter_drop": [[0, 0, 0, 0, 1, 0]],
+        "gate": [[9, 9, 9, 2, 3, 9]],
+    }
+    (tmp_path / "train_data_step12.jsonl").write_bytes(lines(nemo(**own)))
+    with read(tmp_path) as run:
+        sample = run.sample(run.samples()["uid"][0])
+    arrays = sample.arrays() | sample.token_arrays
+    assert {name: arrays[name].tolist() for name in ("teacher_logprobs", "is_masked", "gate")} == {
+        "teacher_logprobs": [-0.5, -0.6], "is_masked": [0.0, 1.0], "gate": [2, 3],
+    }  # fmt: skip
+
+
 def test_nemo_without_messages_has_tokens_and_no_text(tmp_path: Path) -> None:
     document = {key: value for key, value in nemo().items() if key != "content"}
     (tmp_path / "train_data_step12.jsonl").write_bytes(lines(document))

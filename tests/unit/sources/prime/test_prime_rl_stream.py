@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rlpanel
@@ -117,7 +118,9 @@ def test_a_trace_enters_training_with_the_step_of_its_batch_once_it_is_shipped(t
     assert (arrived, ready) == ({"discarded": [(5, 1.0), (5, 0.0)]}, {"train": [(6, 1.0)]})
     assert (before, "logprob_mean" in index.snapshot.numbers) == (False, True)
     (sample,) = samples(tmp_path)
-    assert {name: array.tolist() for name, array in sample.arrays().items()} == {
+    arrays = sample.arrays()
+    np.testing.assert_array_equal(arrays.pop("is_masked"), [1.0, np.nan, 0.0])
+    assert {name: array.tolist() for name, array in arrays.items()} == {
         "response_token_ids": [0, 1, 0], "rollout_logprobs": [-0.5] * 3, "advantages": [0.5] * 3,
         "logprobs": [-0.25, -0.25, -0.75], "entropy": [0.5] * 3,
     }  # fmt: skip

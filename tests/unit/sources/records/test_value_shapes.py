@@ -250,3 +250,31 @@ def test_an_integer_of_5000_digits_costs_no_line(read: Any, key: str) -> None:
     (record,) = Native().read(parse(line), "x.jsonl", full=False)
     assert record.texts["response"] == "r"
     assert key not in record.numbers
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"a": -0.5, "b": -1.5}, None],
+        [[{"token": "b", "logprob": -1.5}, {"token": "a", "logprob": -0.5}], []],
+        [{"7": {"logprob": -0.5, "decoded_token": "a"}, "9": {"logprob": -1.5, "decoded_token": "b"}}, None],
+        [[[-1.5, 9, "b"], [-0.5, 7, "a"]], []],
+        [
+            {
+                "top_logprobs": [{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": -1.5}],
+            },
+            None,
+        ],
+    ],
+)
+def test_alternatives_are_read_in_full_and_sorted(read: Any, value: Any, request: Any) -> None:
+    record = read(response_tokens=["a", "b"], top_logprobs=value)
+    is_full = request.node.callspec.params["read"] == "full"
+    expected = [[("a", -0.5), ("b", -1.5)], []] if is_full else []
+    assert [[(one.text, one.logprob) for one in found] for found in record.alternatives] == expected
+    assert record.notes == []
+
+
+def test_a_number_of_alternatives_and_another_shape_stay_as_logged(read: Any) -> None:
+    assert read(top_logprobs=5).numbers["top_logprobs"] == 5
+    assert read(top_logprobs="none").notes == []
