@@ -87,9 +87,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings/engine": ("metrics/*", "store/*", "analysis"),
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
+    "lint": (
+        *("sources/records", "texts", "metrics/*", "store/*", "analysis", "findings/engine"),
+        "findings/rules",
+    ),
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),
-    "queries": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql"),
+    "queries": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "lint", "sql"),
     "checks": ("sources/discovery", "store/*", "findings", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),
     "plotting": (
@@ -189,7 +193,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "runtime", "api"),
     "cli": (
-        *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "queries", "api"),
+        *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "lint", "queries", "api"),
         *("panels/*", "app/*", "recording", "mcp_server"),
     ),
     "__main__": ("cli",),
