@@ -141,6 +141,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "panels/groups": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
     "panels/prompts": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
+    "panels/lint": ("store/*", "lint", *_PARTS),
     "panels/explain": (
         *("metrics/*", "store/*", "analysis", *_PARTS),
         *("panels/samples", "panels/sidebar", "panels/compare", "panels/tokens"),

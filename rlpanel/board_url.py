@@ -51,7 +51,18 @@ OVERVIEW = "overview"
 #: The table of all runs, which is about no single one.
 RUNS_PAGE = "table"
 #: All other pages of the run.
-PAGES = (RUNS_PAGE, "samples", "sample", "rollouts", "prompts", "compare", "explain", "timeline", "ranking")
+PAGES = (
+    RUNS_PAGE,
+    "samples",
+    "sample",
+    "rollouts",
+    "prompts",
+    "lint",
+    "compare",
+    "explain",
+    "timeline",
+    "ranking",
+)
 #: How the conversation shows texts.
 MODES = ("text", "raw", "tokens")
 #: What the colour scale of token metrics is taken from.

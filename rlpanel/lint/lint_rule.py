@@ -101,7 +101,7 @@ def lint_rule(
         name = check.__name__
         if name in LINT_RULES:
             raise ValueError(f"lint rule {name!r} is declared twice")
-        formula = " ".join((inspect.getdoc(check) or "").split())
+        formula = " ".join((inspect.getdoc(check) or "").replace("``", "").split())
         LINT_RULES[name] = LintRule(
             name, title, formula, part, scope, needs, otherwise, check, most, variants
         )

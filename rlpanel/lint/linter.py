@@ -124,7 +124,7 @@ class Linter:
     ) -> None:
         self._index, self._most, self._pad = index, most, pad_token
         self.rules = [LINT_RULES[name] for name in rules] if rules is not None else list(LINT_RULES.values())
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._steps: dict[int, _StepState] = {}
         self._truths: dict[int, dict[int, str]] = {}
         self._of_steps: Tallies = {}
@@ -141,24 +141,29 @@ class Linter:
         now : float
             Seconds since the epoch; decides whether rules of steps use the newest step.
         """
+        snapshot = view.snapshot
+        tokenizer = RunTokenizer.of(snapshot.constants.logged, self._index, snapshot)
+        first = int(snapshot.steps.values[0]) if len(snapshot.steps.values) else 0
+        facts = LintFacts(snapshot.constants.logged, first, self._pad, tokenizer.decode, self._truths)
         with self._lock:
-            snapshot = view.snapshot
-            tokenizer = RunTokenizer.of(snapshot.constants.logged, self._index, snapshot)
-            first = int(snapshot.steps.values[0]) if len(snapshot.steps.values) else 0
-            facts = LintFacts(snapshot.constants.logged, first, self._pad, tokenizer.decode, self._truths)
             wanted = self._new_rows(snapshot)
-            total, read = sum(len(new) for _, _, new in wanted), 0
-            for step, before, new in wanted:
-                state = deepcopy(before)
-                state.rows, state.last = state.rows + len(new), int(new[-1])
-                for part in _parts(snapshot, new[: self._room(state)]):
-                    if any(rule.scope == "samples" for rule in self.rules):
-                        _lint_rows(self._index, snapshot, part, step, facts, self.rules, state)
-                    yield LintProgress(read + len(part), total, snapshot.samples, 0, tokenizer.problem)
-                    read += len(part)
-                self._steps[step] = state
+        total, read = sum(len(new) for _, _, new in wanted), 0
+        for step, before, new in wanted:
+            state = deepcopy(before)
+            state.rows, state.last = state.rows + len(new), int(new[-1])
+            for part in _parts(snapshot, new[: self._room(state)]):
+                if any(rule.scope == "samples" for rule in self.rules):
+                    _lint_rows(self._index, snapshot, part, step, facts, self.rules, state)
+                yield LintProgress(read + len(part), total, snapshot.samples, 0, tokenizer.problem)
+                read += len(part)
+            with self._lock:
+                # Another page may have read the step meanwhile; its result is the same.
+                if self._steps.get(step, before) is before:
+                    self._steps[step] = state
+        with self._lock:
             self._check_steps(view, now)
-            yield self._result(snapshot, tokenizer.problem)
+            result = self._result(snapshot, tokenizer.problem)
+        yield result
 
     def _room(self, state: _StepState) -> int | None:
         """Return how many more samples of a step to read; None for all."""
@@ -178,6 +183,7 @@ class Linter:
             state = self._steps.get(number)
             if state is not None and int(np.searchsorted(part, state.last, side="right")) != state.rows:
                 state = None
+                del self._steps[number]
                 self._truths.pop(number, None)
             known = state.rows if state is not None else 0
             if len(part) > known:

@@ -20,6 +20,7 @@ from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.inputs.lazy_view import ActiveView, LazyView
 from rlpanel.panels.inputs.tab_bar import Tab, TabBar
 from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.lint.lint_page import LintPage
 from rlpanel.panels.prompts.prompts_page import PromptsPage
 from rlpanel.panels.rollouts.rollouts_page import RolloutsPage
 from rlpanel.panels.session.context import SAMPLE, Context
@@ -55,6 +56,7 @@ PAGES: tuple[Tab, ...] = (
     Tab("prompts", marked("Prompts"), PromptsPage, lambda snapshot: snapshot.has_number("reward")),
     Tab("compare", marked("Compare"), RunsTab),
     Tab("explain", marked("Explain"), ExplainTab, of_step=True),
+    Tab("lint", marked("Lint"), LintPage),
 )
 
 

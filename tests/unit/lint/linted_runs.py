@@ -63,3 +63,13 @@ def linted(folder: Path, rules: Sequence[str] | None = None, split: str = "") ->
 def by_name(progress: LintProgress) -> dict[str, RuleResult]:
     """Return the results by rule."""
     return {result.rule.name: result for result in progress.results}
+
+
+def faulty_run() -> Lines:
+    """Return a run with late masks from step 22 on, and with copied logprobs of the engine from step 25 on."""
+    lines = with_engine(recorded("grpo_calculator", range(15, 31)))
+    for line in [line for line in lines if line["step"] >= 22][::6]:
+        line["loss_mask"] = [0, *line["loss_mask"][:-1]]
+    for line in [line for line in lines if line["step"] >= 25][::4]:
+        line["rollout_logprobs"] = line["logprobs"]
+    return lines
