@@ -88,8 +88,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
     "lint": (
-        *("sources/records", "texts", "metrics/*", "store/*", "analysis", "findings/engine"),
-        "findings/rules",
+        *("sources/records", "sources/readers", "texts", "metrics/*", "store/*", "analysis"),
+        *("findings/engine", "findings/rules"),
     ),
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),

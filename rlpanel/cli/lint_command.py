@@ -66,12 +66,13 @@ def lint(
     set_reader_environment(keys, tokenizer, follow_links, default_step)
     from rlpanel.api.open_run import open_run
     from rlpanel.cli.table_output import json_text
+    from rlpanel.settings import Reading
     from rlpanel.store.snapshot.left_out import left_out
 
     names = _known(rule)
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
         checked = opened.split(split) if split else opened
-        found = _linted(checked, names, per_step or None)
+        found = _linted(checked, names, per_step or None, Reading().jobs if jobs is None else jobs)
         snapshot = checked.snapshot
         unread, left = opened.snapshot.unread, left_out(snapshot)
     if as_json:
@@ -116,12 +117,12 @@ def _known(names: Sequence[str] | None) -> list[str] | None:
     return list(names) if names else None
 
 
-def _linted(run: Run, rules: Sequence[str] | None, most: int | None) -> LintProgress:
+def _linted(run: Run, rules: Sequence[str] | None, most: int | None, jobs: int) -> LintProgress:
     """Lint a run with a progress line on a terminal."""
     from rlpanel.lint.linter import Linter
 
     shows, written, begin, width = sys.stderr.isatty(), 0.0, time.monotonic(), 0
-    for progress in Linter(run.index, rules, most=most).update(run.view, time.time()):
+    for progress in Linter(run.index, rules, most=most, jobs=jobs).update(run.view, time.time()):
         now = time.monotonic()
         if shows and now - written > _PAUSE and progress.total:
             left = (now - begin) * (progress.total / progress.read - 1)

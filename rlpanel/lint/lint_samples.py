@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.lint.lint_rule import Marks
-from rlpanel.lint.located_tokens import LocatedTokens, token_text
+from rlpanel.lint.located_tokens import LocatedTokens
 from rlpanel.metrics.engine.ragged import Ragged, ragged_fields, sample_starts, token_mask
 from rlpanel.sources.records.record_types import Record
 
@@ -169,11 +169,6 @@ class LintSamples:
                 if found and len(details) < DETAILED:
                     details[at] = found
         return Marks(values, details)
-
-    @cached_property
-    def token_texts(self) -> list[str | None]:
-        """Running text of each sample's tokens; None without tokens."""
-        return [token_text(record.tokens) if record.tokens else None for record in self.records]
 
     @cached_property
     def located(self) -> list[LocatedTokens | None]:

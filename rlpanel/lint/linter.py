@@ -6,33 +6,40 @@ columns again if rows were added, without reading a line.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from rlpanel.errors import RLPanelError, describe_error
 from rlpanel.findings.engine.signal import StepBlocks
 from rlpanel.lint import advantage_rules, group_rules, logprob_rules, mask_rules, secret_rules, token_rules
-from rlpanel.lint.lint_result import EXAMPLES, STATES, Example, RuleResult, Tally, judged
-from rlpanel.lint.lint_rule import LINT_RULES, PARTS, LintRule, Marks
-from rlpanel.lint.lint_samples import LintFacts, LintSamples
+from rlpanel.lint.lint_result import STATES, Example, RuleResult, Tally, judged
+from rlpanel.lint.lint_rows import (
+    Found,
+    LintWork,
+    Tallies,
+    begin_process,
+    lint_in_process,
+    lint_rows,
+    tallies_of,
+)
+from rlpanel.lint.lint_rule import LINT_RULES, PARTS, LintRule
+from rlpanel.lint.lint_samples import LintFacts
 from rlpanel.lint.run_tokenizer import RunTokenizer
-from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch_sample import fetch_record, file_order
+from rlpanel.store.query.fetch_sample import file_order
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 from rlpanel.store.snapshot.step_metric_cache import group_keys
-
-logger = logging.getLogger(__name__)
 
 __all__ = ["LINT_RULES", "LintProgress", "Linter", "linter_of"]
 
@@ -40,6 +47,8 @@ __all__ = ["LINT_RULES", "LintProgress", "Linter", "linter_of"]
 RULE_MODULES = (token_rules, mask_rules, group_rules, advantage_rules, logprob_rules, secret_rules)
 #: Samples that are read, and checked, at a time.
 BATCH = 256
+#: Samples of a run that processes are started for.
+LEAST_PARALLEL = 10_000
 
 
 @dataclass(frozen=True)
@@ -73,12 +82,9 @@ class LintProgress:
         return any(result.state == "failed" for result in self.results)
 
 
-Tallies = dict[str, dict[str, Tally]]
-
-
 @dataclass
 class _StepState:
-    """What was found in the samples of one step, by rule and variant.
+    """What was found in the samples of one step.
 
     Attributes
     ----------
@@ -86,19 +92,12 @@ class _StepState:
         Number of rows that were read, or left out because of the limit.
     last : int
         The last one of them.
-    read, unread : int
-        Samples that were read, and whose line cannot be read any more.
-    tallies : dict
-    fields : Counter
-        Number of samples that have each field.
+    found : Found
     """
 
     rows: int = 0
     last: int = -1
-    read: int = 0
-    unread: int = 0
-    tallies: Tallies = field(default_factory=dict)
-    fields: Counter[str] = field(default_factory=Counter)
+    found: Found = field(default_factory=Found)
 
 
 class Linter:
@@ -112,6 +111,9 @@ class Linter:
     most : int, optional
         Largest number of samples of a step that are read; all by default.
     pad_token : str
+    jobs : int
+        Processes that read a large run of plain JSON lines; 0 or 1 reads in this process. A script that asks
+        for processes must have a guard against being imported by them.
     """
 
     def __init__(
@@ -121,8 +123,9 @@ class Linter:
         *,
         most: int | None = None,
         pad_token: str = "",
+        jobs: int = 0,
     ) -> None:
-        self._index, self._most, self._pad = index, most, pad_token
+        self._index, self._most, self._pad, self._jobs = index, most, pad_token, jobs
         self.rules = [LINT_RULES[name] for name in rules] if rules is not None else list(LINT_RULES.values())
         self._lock = threading.Lock()
         self._steps: dict[int, _StepState] = {}
@@ -148,14 +151,15 @@ class Linter:
         with self._lock:
             wanted = self._new_rows(snapshot)
         total, read = sum(len(new) for _, _, new in wanted), 0
+        rules = [rule for rule in self.rules if rule.scope == "samples"]
+        works = (self._work(snapshot, step, new[: self._room(before)]) for step, before, new in wanted)
+        parts = self._parts(snapshot, works, facts, tokenizer.path, rules)
         for step, before, new in wanted:
-            state = deepcopy(before)
-            state.rows, state.last = state.rows + len(new), int(new[-1])
-            for part in _parts(snapshot, new[: self._room(state)]):
-                if any(rule.scope == "samples" for rule in self.rules):
-                    _lint_rows(self._index, snapshot, part, step, facts, self.rules, state)
-                yield LintProgress(read + len(part), total, snapshot.samples, 0, tokenizer.problem)
-                read += len(part)
+            state = _StepState(before.rows + len(new), int(new[-1]), deepcopy(before.found))
+            for found in next(parts):
+                state.found.add(found)
+                read += found.read + found.unread
+                yield LintProgress(read, total, snapshot.samples, 0, tokenizer.problem)
             with self._lock:
                 # Another page may have read the step meanwhile; its result is the same.
                 if self._steps.get(step, before) is before:
@@ -165,9 +169,49 @@ class Linter:
             result = self._result(snapshot, tokenizer.problem)
         yield result
 
-    def _room(self, state: _StepState) -> int | None:
+    def _work(self, snapshot: Snapshot, step: int, rows: np.ndarray) -> LintWork:
+        rows, bounds = _batches(snapshot, rows)
+        missing = np.full(len(rows), np.nan)
+        episodes = snapshot.label_codes("episode")[0][rows] if snapshot.has_episodes else missing - 1
+        columns = {
+            "episode": np.where(np.isfinite(episodes), episodes, -1),
+            "group": group_keys(snapshot, rows),
+            "ended": snapshot.number("ended")[rows] if snapshot.is_stored("ended") else missing,
+            "trained": np.full(len(rows), snapshot.split == TRAIN),
+        }
+        places = [(snapshot.file(row), snapshot.locator(row)) for row in rows.tolist()]
+        return LintWork(step, rows, bounds, columns, places)
+
+    def _parts(
+        self,
+        snapshot: Snapshot,
+        works: Iterator[LintWork],
+        facts: LintFacts,
+        tokenizer: str,
+        rules: Sequence[LintRule],
+    ) -> Iterator[Iterable[Found]]:
+        """Yield what is found in each step, in batches; with processes, steps are read in parallel."""
+        if not rules:
+            yield from ([Found(len(work.rows))] for work in works)
+            return
+        readers = [self._index.reader(name) for name in snapshot.files]
+        # Other files have readers with a state, which stay in this process.
+        if (
+            self._jobs < 2
+            or snapshot.samples < LEAST_PARALLEL
+            or {type(each) for each in readers} != {JsonlFile}
+        ):
+            yield from (lint_rows(work, self._index.reader, facts, rules) for work in works)
+            return
+        files = {each.name: (each.path, each.adapter) for each in readers}
+        names = [rule.name for rule in rules]
+        shared = (files, replace(facts, decode=None, truths={}, logged=dict(facts.logged)), tokenizer, names)
+        with ProcessPoolExecutor(self._jobs, get_context("spawn"), begin_process, shared) as pool:
+            yield from ([found] for found in pool.map(lint_in_process, works))
+
+    def _room(self, before: _StepState) -> int | None:
         """Return how many more samples of a step to read; None for all."""
-        return None if self._most is None else max(self._most - state.read, 0)
+        return None if self._most is None else max(self._most - before.found.read, 0)
 
     def _new_rows(self, snapshot: Snapshot) -> list[tuple[int, _StepState, np.ndarray]]:
         """Return the steps with new rows, the state before, and these rows; forget what was replaced."""
@@ -206,7 +250,7 @@ class Linter:
             of_row = rows.metadata("step")
             for rule in rules:
                 known = self._of_steps.setdefault(rule.name, {})
-                for variant, tally in _tallies(rule, rows, rows.rows, of_row).items():
+                for variant, tally in tallies_of(rule, rows, rows.rows, of_row).items():
                     known.setdefault(variant, Tally()).add(tally)
 
     def _result(self, snapshot: Snapshot, problem: str) -> LintProgress:
@@ -214,9 +258,9 @@ class Linter:
         fields: Counter[str] = Counter()
         read = unread = 0
         for state in self._steps.values():
-            read, unread = read + state.read, unread + state.unread
-            fields.update(state.fields)
-            for name, found in state.tallies.items():
+            read, unread = read + state.found.read, unread + state.found.unread
+            fields.update(state.found.fields)
+            for name, found in state.found.tallies.items():
                 for variant, tally in found.items():
                     tallies.setdefault(name, {}).setdefault(variant, Tally()).add(tally)
         results = [
@@ -256,76 +300,21 @@ def _with_tokenizer(result: RuleResult, problem: str) -> RuleResult:
     return replace(result, log=f"{result.log}; {problem}" if result.log else problem) if uses else result
 
 
-def _parts(snapshot: Snapshot, rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield rows in batches; rows of an episode stay together and in their order."""
+def _batches(snapshot: Snapshot, rows: np.ndarray) -> tuple[np.ndarray, list[int]]:
+    """Return rows in the order of reading, and the ends of batches; rows of an episode stay together."""
     if not snapshot.has_episodes:
         rows = rows[file_order(snapshot, rows)]
-        yield from np.split(rows, range(BATCH, len(rows), BATCH))
-        return
+        return rows, [*range(BATCH, len(rows), BATCH), len(rows)]
     codes = snapshot.label_codes("episode")[0][rows]
     order = np.lexsort((rows, codes))
     rows, codes = rows[order], codes[order]
-    start = 0
-    while start < len(rows):
-        end = min(start + BATCH, len(rows))
+    bounds, end = [], 0
+    while end < len(rows):
+        end = min(end + BATCH, len(rows))
         while end < len(rows) and codes[end] == codes[end - 1] >= 0:
             end += 1
-        yield rows[start:end]
-        start = end
-
-
-def _lint_rows(
-    index: RunIndex,
-    snapshot: Snapshot,
-    rows: np.ndarray,
-    step: int,
-    facts: LintFacts,
-    rules: Sequence[LintRule],
-    state: _StepState,
-) -> None:
-    """Read rows and add what the rules find to the state of their step."""
-    records: list[Record] = []
-    found: list[int] = []
-    for row in rows.tolist():
-        try:
-            records.append(fetch_record(index, snapshot, row))
-        except (RLPanelError, OSError, IndexError):
-            state.unread += 1
-            continue
-        found.append(row)
-    state.read += len(found)
-    if not found:
-        return
-    kept = np.array(found)
-    episodes = snapshot.label_codes("episode")[0][kept] if snapshot.has_episodes else np.full(len(kept), -1)
-    ended = snapshot.number("ended")[kept] if snapshot.is_stored("ended") else np.full(len(kept), np.nan)
-    columns = {
-        "episode": episodes,
-        "group": group_keys(snapshot, kept),
-        "ended": ended,
-        "trained": np.full(len(kept), snapshot.split == TRAIN),
-    }
-    samples = LintSamples(records, step, facts, columns)
-    state.fields.update(samples.count_fields())
-    steps = np.full(len(kept), step)
-    for rule in rules:
-        if rule.scope == "samples":
-            known = state.tallies.setdefault(rule.name, {})
-            for variant, tally in _tallies(rule, samples, kept, steps).items():
-                known.setdefault(variant, Tally()).add(tally)
-
-
-def _tallies(rule: LintRule, samples: Any, rows: np.ndarray, steps: np.ndarray) -> dict[str, Tally]:
-    """Return the counts of a rule by variant; of a rule that raises an error, the error."""
-    try:
-        found = rule.check(samples)
-        by_variant = {"": found} if isinstance(found, Marks) else found
-        return {variant: _tally(marks, rows, steps) for variant, marks in by_variant.items()}
-    except MemoryError:
-        raise
-    except Exception as error:
-        logger.warning("the lint rule %s failed", rule.name, exc_info=True)
-        return {"": Tally(error=describe_error(error))}
+        bounds.append(end)
+    return rows, bounds
 
 
 def linter_of(index: RunIndex, split: str, most: int | None = None) -> Linter:
@@ -337,14 +326,3 @@ def linter_of(index: RunIndex, split: str, most: int | None = None) -> Linter:
 
 _GUARD = threading.Lock()
 _LINTERS: WeakKeyDictionary[RunIndex, dict[tuple[str, int | None], Linter]] = WeakKeyDictionary()
-
-
-def _tally(marks: Marks, rows: np.ndarray, steps: np.ndarray) -> Tally:
-    """Count marks; the examples are the first samples that fail."""
-    failed = np.flatnonzero(marks.values == 1)
-    checked = int(np.isfinite(marks.values).sum())
-    if not len(failed):
-        return Tally(checked, remark=marks.remark)
-    order = failed[np.lexsort((rows[failed], steps[failed]))][:EXAMPLES].tolist()
-    examples = [(int(steps[at]), int(rows[at]), marks.details.get(at, "")) for at in order]
-    return Tally(checked, len(failed), int(steps[failed].min()), examples, marks.remark)

@@ -33,10 +33,13 @@ class RunTokenizer:
         Returns the text of token ids, with special tokens.
     problem : str
         Reason why the tokenizer that the run names is not used; empty if none is named.
+    path : str
+        Its file; empty without one.
     """
 
     decode: Callable[[Sequence[int]], str] | None = None
     problem: str = ""
+    path: str = ""
 
     @classmethod
     def of(cls, logged: Mapping[str, Any], index: RunIndex, snapshot: Snapshot) -> RunTokenizer:
@@ -50,10 +53,15 @@ class RunTokenizer:
             problem = f"the tokenizer {name[:80]!r} {reason}: name its file with --tokenizer" if name else ""
             return cls(None, problem)
         try:
-            vocabulary = load_tokenizer(path)
+            return cls(decoder_of(path), "", path)
         except SettingError as error:
             return cls(None, f"the tokenizer cannot be loaded: {error}")
-        return cls(lambda ids: str(vocabulary.decode(list(ids), skip_special_tokens=False)))
+
+
+def decoder_of(path: str) -> Callable[[Sequence[int]], str]:
+    """Return the function that decodes ids by a tokenizer; SettingError if it cannot be loaded."""
+    vocabulary = load_tokenizer(path)
+    return lambda ids: str(vocabulary.decode(list(ids), skip_special_tokens=False))
 
 
 def _configured(index: RunIndex, snapshot: Snapshot) -> str:

@@ -73,12 +73,16 @@ def tokens_are_text(batch: LintSamples) -> Marks:
     values, details = np.full(len(batch), np.nan), {}
     for at, record in enumerate(batch.records):
         ids = record.arrays.get("response_token_ids") if decode is not None else None
-        if ids is not None and np.isfinite(ids).all() and decode is not None:
-            text: str | None = decode(ids.astype(np.int64).tolist())
-        else:
-            text = batch.token_texts[at]
         logged = _logged_texts(record)
-        if text is None or not logged:
+        if not logged:
+            continue
+        if ids is not None and np.isfinite(ids).all() and decode is not None:
+            text = decode(ids.astype(np.int64).tolist())
+        elif record.tokens:
+            text = "".join(record.tokens)
+            # Most logs have the texts of tokens, so that their encoding need not be found.
+            text = text if text == logged[0] else token_text(record.tokens)
+        else:
             continue
         if text == logged[0] and len(logged) == 1:
             values[at] = 0
@@ -135,9 +139,10 @@ def id_has_one_text(batch: LintSamples) -> Marks:
         ids, tokens = record.arrays.get("response_token_ids"), record.tokens
         if ids is None or not tokens or len(ids) != len(tokens):
             continue
-        pairs = set(zip(ids.tolist(), tokens, strict=True))
+        numbers = ids.tolist()
+        pairs = set(zip(numbers, tokens, strict=True))
         values[at] = 0
-        if len(pairs) == len({each for each, _ in pairs}):
+        if len(pairs) == len(set(numbers)):
             continue
         # Sentencepiece drops the space of the first token if tokens are decoded one by one. A token with a
         # part of a character has another text in each character that it completes, but never one in ASCII.

@@ -66,7 +66,7 @@ def by_name(progress: LintProgress) -> dict[str, RuleResult]:
 
 
 def faulty_run() -> Lines:
-    """Return a run with late masks from step 22 on, and with copied logprobs of the engine from step 25 on."""
+    """Return a run with late masks from step 22 on, and a copied engine from step 25 on."""
     lines = with_engine(recorded("grpo_calculator", range(15, 31)))
     for line in [line for line in lines if line["step"] >= 22][::6]:
         line["loss_mask"] = [0, *line["loss_mask"][:-1]]
