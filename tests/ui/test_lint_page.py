@@ -30,6 +30,9 @@ def rule(board: BoardPage, name: str) -> Locator:
 def test_failed_rule_opens_its_sample(board: BoardPage) -> None:
     board.go(run="faulty").settled()
     board.page.locator("[role=tab][data-key=lint]").dispatch_event("click")
+    expect(board.page.locator(".rl-lint-note")).to_contain_text("up to 8 of each step")
+    board.page.get_by_role("button", name="Read all samples").click()
+    expect(board.page.locator(".rl-lint-note")).not_to_contain_text("of each step")
     failed = board.page.locator(".rl-lint-rules section.failed .rule")
     expect(failed.filter(has_text="mask_in_place")).to_contain_text("the mask is one token too late")
     copied = failed.filter(has_text="engine_not_copied")
@@ -57,5 +60,5 @@ def test_healthy_run_says_what_passed_and_what_to_log(board: BoardPage) -> None:
     board.go(run="healthy", page="lint").settled()
     expect(board.page.locator(".rl-lint-note")).to_contain_text("0 failed")
     expect(board.page.locator(".rl-lint-rules section.failed")).to_contain_text("No rule failed.")
-    expect(rule(board, "logprob_negative")).to_contain_text("all 192 samples")
+    expect(rule(board, "logprob_negative")).to_contain_text("all 24 samples")
     expect(rule(board, "engine_in_place")).to_contain_text("Log: rollout_logprobs (Log-probability")
