@@ -140,6 +140,8 @@ class LintPage(Viewer):
                 self._end()
                 self._key = ()
             return
+        if self._key and self._key[0] is not context.index:
+            self._most = PER_STEP  # all samples were asked for in another run
         run = (context.index, snapshot.split, self._most)
         key = (*run, snapshot.version)
         is_other = self._key[:3] != run
