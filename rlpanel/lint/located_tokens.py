@@ -58,13 +58,22 @@ def _letters() -> dict[int, int]:
 def _turns(joined: str, messages: Sequence[Message]) -> list[tuple[str, int, int]]:
     """Return role, begin and end of each turn by the template's headers; empty if the messages have others.
 
-    A policy may write headers itself, which are no turns of the conversation.
+    A policy may write headers itself, which do not begin turns of the conversation: those in its last message
+    belong to it. Before that, the text of each message of others must be in its turn.
     """
-    turns = continued_turns(joined)
-    roles = [message["role"] for message in messages]
-    if [turn.role == "assistant" for turn in turns] != [role == "assistant" for role in roles]:
+    turns, last = continued_turns(joined), len(messages) - 1
+    if len(turns) <= last or (len(turns) > last + 1 and messages[last]["role"] != "assistant"):
         return []
-    return [(role, turn.begin, turn.finish) for role, turn in zip(roles, turns, strict=True)]
+    found = []
+    for at, message in enumerate(messages):
+        turn, is_policy = turns[at], message["role"] == "assistant"
+        finish = turns[-1].finish if at == last else turn.finish
+        if (turn.role == "assistant") != is_policy:
+            return []
+        if not is_policy and message["content"].strip() not in joined[turn.begin : finish]:
+            return []
+        found.append((message["role"], turn.begin, finish))
+    return found
 
 
 def _texts(joined: str, messages: Sequence[Message]) -> list[tuple[str, int, int]]:

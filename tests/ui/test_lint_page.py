@@ -34,7 +34,7 @@ def test_failed_rule_opens_its_sample(board: BoardPage) -> None:
     board.page.get_by_role("button", name="Read all samples").click()
     expect(board.page.locator(".rl-lint-note")).not_to_contain_text("of each step")
     failed = board.page.locator(".rl-lint-rules section.failed .rule")
-    expect(failed.filter(has_text="mask_in_place")).to_contain_text("the mask is one token too late")
+    expect(failed.filter(has_text="mask_in_place")).to_contain_text("first at step 22")
     copied = failed.filter(has_text="engine_not_copied")
     expect(copied).to_contain_text("first at step 25")
     expect(copied).to_contain_text("equal to the last bit")

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from rlpanel.api.open_run import open_run
+from rlpanel.lint import linter as linter_module
 from rlpanel.lint.lint_rule import LintRule
 from rlpanel.lint.linter import LINT_RULES, Linter, linter_of
-from tests.unit.lint.linted_runs import LATER, Lines, by_name, linted, recorded, write
+from tests.unit.lint.linted_runs import LATER, Lines, by_name, faulty_run, linted, recorded, write
 
 
 def broken(lines: Lines, step: int) -> Lines:
@@ -42,6 +43,17 @@ def test_growing_run_is_read_once(tmp_path: Path) -> None:
     assert [result.as_dict() for result in grown[-1].results] == [r.as_dict() for r in whole.results]
     found = by_name(grown[-1])["logprob_negative"]
     assert (found.failed, found.first, found.samples) == (6, 2, len(lines))
+
+
+@pytest.mark.slow
+def test_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linter_module, "LEAST_PARALLEL", 1)
+    folder = write(tmp_path, faulty_run())
+    with open_run(folder, follow=False) as run:
+        alone, two = (list(Linter(run.index, jobs=jobs).update(run.view, LATER)) for jobs in (0, 2))
+    assert alone[-1].failed
+    assert [result.as_dict() for result in two[-1].results] == [r.as_dict() for r in alone[-1].results]
+    assert two[-1].read == alone[-1].read == 512
 
 
 def test_stopped_lint_goes_on_where_it_was(tmp_path: Path) -> None:
