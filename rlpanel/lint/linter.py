@@ -114,6 +114,8 @@ class Linter:
     jobs : int
         Processes that read a large run of plain JSON lines; 0 or 1 reads in this process. A script that asks
         for processes must have a guard against being imported by them.
+    least_parallel : int
+        Samples of a run that processes are started for.
     """
 
     def __init__(
@@ -124,8 +126,10 @@ class Linter:
         most: int | None = None,
         pad_token: str = "",
         jobs: int = 0,
+        least_parallel: int = LEAST_PARALLEL,
     ) -> None:
-        self._index, self._most, self._pad, self._jobs = index, most, pad_token, jobs
+        self._index, self._most, self._pad = index, most, pad_token
+        self._jobs, self._least_parallel = jobs, least_parallel
         self.rules = [LINT_RULES[name] for name in rules] if rules is not None else list(LINT_RULES.values())
         self._lock = threading.Lock()
         self._steps: dict[int, _StepState] = {}
@@ -199,7 +203,7 @@ class Linter:
         # Other files have readers with a state, which stay in this process.
         if (
             self._jobs < 2
-            or snapshot.samples < LEAST_PARALLEL
+            or snapshot.samples < self._least_parallel
             or {type(each) for each in readers} != {JsonlFile}
         ):
             yield from (lint_rows(work, self._index.reader, facts, rules) for work in works)

@@ -194,7 +194,7 @@ def one_bos(batch: LintSamples) -> Marks:
     most=0.5,
 )
 def has_eos(batch: LintSamples) -> Marks:
-    """A response that finished has a last trained token that is no end token, where most others have one.
+    """The last trained token of a finished response is not an end token, while most others end in one.
 
     An end token is a special one, or the id with which three quarters of the batch's finished responses end.
     """

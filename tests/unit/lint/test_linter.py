@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from rlpanel.api.open_run import open_run
-from rlpanel.lint import linter as linter_module
 from rlpanel.lint.lint_rule import LintRule
 from rlpanel.lint.linter import LINT_RULES, Linter, linter_of
 from tests.unit.lint.linted_runs import LATER, Lines, by_name, faulty_run, linted, recorded, write
@@ -46,11 +45,11 @@ def test_growing_run_is_read_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linter_module, "LEAST_PARALLEL", 1)
+def test_processes_find_the_same(tmp_path: Path) -> None:
     folder = write(tmp_path, faulty_run())
     with open_run(folder, follow=False) as run:
-        alone, two = (list(Linter(run.index, jobs=jobs).update(run.view, LATER)) for jobs in (0, 2))
+        linters = (Linter(run.index, jobs=jobs, least_parallel=1) for jobs in (0, 2))
+        alone, two = (list(linter.update(run.view, LATER)) for linter in linters)
     assert alone[-1].failed
     assert [result.as_dict() for result in two[-1].results] == [r.as_dict() for r in alone[-1].results]
     assert two[-1].read == alone[-1].read == 512
