@@ -20,6 +20,8 @@ from rlpanel.app.security.request_guard import ROUTES
 from rlpanel.display_settings import Display
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
 from rlpanel.findings.engine.rule import RULES, Rule
+from rlpanel.lint.lint_rule import PARTS
+from rlpanel.lint.linter import LINT_RULES
 from rlpanel.settings import Alerts, FindingSettings, Reading, Training, Watching
 from rlpanel.sources.records.message_spellings import SPELLINGS
 
@@ -159,6 +161,16 @@ def findings_page() -> str:
     return between((FOLDER / "findings.md").read_text("utf-8"), "rules", "\n".join([*head, *rows]))
 
 
+def lint_page() -> str:
+    """Return the page on lint, with the generated table of all rules."""
+    rows = ["| rule | holds if it passes | a sample fails if |", "|---|---|---|"]
+    for part in PARTS:
+        rows.append(f"| **{part}** | | |")
+        of_part = [rule for rule in LINT_RULES.values() if rule.part == part]
+        rows += [f"| `{rule.name}` | {rule.title} | {_cell(rule.formula)} |" for rule in of_part]
+    return between((FOLDER / "lint.md").read_text("utf-8"), "lint", "\n".join(rows))
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
@@ -251,6 +263,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "settings.md": settings_page(),
         FOLDER / "metrics.md": metrics_page(),
         FOLDER / "findings.md": findings_page(),
+        FOLDER / "lint.md": lint_page(),
         FOLDER / "reliability.md": reliability(),
         FOLDER / "adapters.md": adapters(),
         FOLDER / "architecture.md": architecture(),

@@ -88,9 +88,15 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings/engine": ("metrics/*", "store/*", "analysis"),
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
+    "lint": (
+        *("sources/records", "sources/readers", "texts", "metrics/*", "store/*", "analysis"),
+        *("findings/engine", "findings/rules"),
+    ),
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),
-    "queries": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "findings/*", "sql"),
+    "queries": (
+        *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "findings/*", "lint", "sql"),
+    ),
     "checks": ("sources/discovery", "store/*", "findings", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),
     "plotting": (
@@ -138,6 +144,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "panels/groups": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
     "panels/prompts": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
+    "panels/lint": ("store/*", "lint", *_PARTS),
     "panels/explain": (
         *("metrics/*", "store/*", "analysis", *_PARTS),
         *("panels/samples", "panels/sidebar", "panels/compare", "panels/tokens"),
@@ -191,7 +198,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "runtime", "api"),
     "cli": (
-        *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "queries", "api"),
+        *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "lint", "queries", "api"),
         *("panels/*", "app/*", "recording", "mcp_server"),
     ),
     "__main__": ("cli",),

@@ -57,6 +57,7 @@ PAGES = (
     "sample",
     "rollouts",
     "prompts",
+    "lint",
     "compare",
     "explain",
     "timeline",

@@ -341,6 +341,23 @@ class Run:
             raise SettingError(f"no token metric {metric!r} to rank by; no tokens are logged")
         return found.frame()
 
+    def lint(self, per_step: int | None = None) -> pd.DataFrame:
+        """Return what each lint rule proves, one row each: failed first, then passed, then not checkable.
+
+        Parameters
+        ----------
+        per_step : int, optional
+            Samples of each step that are read; all by default. Each line is read once.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns rule, state, checked, failed, share, first_step, title, log, remark, examples.
+        """
+        from rlpanel.queries.lint import lint
+
+        return lint(self.data, per_step).frame()
+
     @property
     def findings(self) -> pd.DataFrame:
         """Return the findings of the complete steps, one row each: alarms first, then the newest.

@@ -17,8 +17,8 @@ __all__ = ["QUESTIONS", "question_of"]
 
 #: The modules of questions.
 _MODULES = (
-    *("runs", "steps", "samples", "sample", "groups", "prompt_list", "tokens", "findings", "differences"),
-    *("compare", "explain", "drift", "search", "notes", "sql"),
+    *("runs", "steps", "samples", "sample", "groups", "prompt_list", "tokens", "findings", "lint"),
+    *("differences", "compare", "explain", "drift", "search", "notes", "sql"),
 )
 for _name in _MODULES:
     _module = import_module(f"rlpanel.queries.{_name}")

@@ -133,7 +133,7 @@ def test_targets_are_large_enough_and_texts_have_few_sizes(open_board: OpenBoard
     board = open_board(run=RUN).settled(40)
     resize(board, width)
     places = [{"tab": tab} for tab in ("conversation", "tokens", "reference", "diff", "group", "prompt")]
-    places += [{"page": page} for page in ("samples", "sample", "ranking", "compare", "explain")]
+    places += [{"page": page} for page in ("samples", "sample", "ranking", "compare", "explain", "lint")]
     for place in places:
         board.go(run=RUN, **place).settled()
         assert board.page.evaluate(_SMALL) == [], place

@@ -16,6 +16,7 @@ from rlpanel.app.demo import write_recording
 from tests.factories import append, write_run
 from tests.ui.board import BoardPage, Served
 from tests.ui.conftest import OpenBoard
+from tests.unit.lint.linted_runs import faulty_run, write
 
 pytestmark = pytest.mark.slow
 
@@ -102,6 +103,17 @@ def test_the_form_of_the_docs(open_board: OpenBoard, tmp_path: Path, monkeypatch
         board.settled()
         board.page.mouse.move(5, 500)
         assert len(picture(board, "map-dark.png", tmp_path)) > 50_000
+
+
+def test_the_lint_of_the_docs(board: BoardPage, root: Path, tmp_path: Path) -> None:
+    write(root / "calculator-faulty", faulty_run())
+    board.go(run="calculator-faulty", page="lint", theme="dark").settled()
+    board.page.get_by_role("button", name="Read all samples").click()
+    expect(board.page.locator(".rl-lint-note")).not_to_contain_text("of each step")
+    expect(board.page.locator(".rl-lint-rules section.failed .rule").first).to_be_visible()
+    expect(board.page.locator(".rl-dark").first).to_be_attached()
+    board.page.mouse.move(5, 500)
+    assert len(picture(board, "lint-dark.png", tmp_path)) > 50_000
 
 
 @pytest.mark.parametrize("run", ["couplets-ppo", "couplets-grpo", "no-tokens"])

@@ -21,6 +21,7 @@ from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.inputs.lazy_view import ActiveView, LazyView
 from rlpanel.panels.inputs.tab_bar import Tab, TabBar
 from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.lint.lint_page import LintPage
 from rlpanel.panels.prompts.prompts_page import PromptsPage
 from rlpanel.panels.rollouts.rollouts_page import RolloutsPage
 from rlpanel.panels.session.context import SAMPLE, Context
@@ -57,6 +58,7 @@ PAGES: tuple[Tab, ...] = (
     Tab("compare", marked("Compare"), RunsTab),
     Tab("explain", marked("Explain"), ExplainTab, of_step=True),
     Tab("drift", marked("Drift"), DriftPage, has_both_logprobs),
+    Tab("lint", marked("Lint"), LintPage),
 )
 
 

@@ -20,6 +20,7 @@ from rlpanel.queries.drift import corrections, drift
 from rlpanel.queries.explain import clusters, explain
 from rlpanel.queries.findings import findings
 from rlpanel.queries.groups import groups
+from rlpanel.queries.lint import lint
 from rlpanel.queries.notes import annotate, notes
 from rlpanel.queries.prompt_list import prompts
 from rlpanel.queries.question_options import selection_of
@@ -63,6 +64,7 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table
     yield prompts(grpo.data, "variable")
     yield tokens(ppo.data, 10)
     yield findings(grpo.data)
+    yield lint(grpo.data, 2)
     yield contrast(grpo.data, 10, 1)
     yield explain(grpo.data, "reward", 10)
     yield clusters(grpo.data)

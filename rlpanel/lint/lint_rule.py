@@ -1,0 +1,110 @@
+"""Registry of lint rules: a rule proves a statement for each sample, or the log lacks what it needs.
+
+A rule of *samples* reads their lines; a rule of *steps* reads the columns of whole steps. Both mark each
+sample: 1 fails, 0 passes, and NaN is not checkable. A rule with variants marks the samples once for each way
+in which a trainer may work, and the result keeps the variant that the run names, or that fits best.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+Scope = Literal["samples", "steps"]
+#: Parts in which rules are listed, in this order.
+PARTS = ("tokens and text", "masks and turns", "groups and prompts", "advantages", "logprobs", "secrets")
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What a rule found in some samples.
+
+    Attributes
+    ----------
+    values : ndarray of float, shape (N,)
+        1 for a sample that fails, 0 for one that passes, NaN for one that is not checkable.
+    details : dict of int to str
+        What is wrong, for some of the samples that fail, by position.
+    remark : str
+        What to know of samples that pass.
+    """
+
+    values: np.ndarray
+    details: Mapping[int, str] = field(default_factory=dict)
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class LintRule:
+    """Declaration of a rule.
+
+    Attributes
+    ----------
+    name, title : str
+        ``title`` is the statement that holds for a sample that passes.
+    formula : str
+        When a sample fails: the docstring without its line breaks.
+    part : str
+        One of `PARTS`.
+    scope : str
+        ``samples``: it reads the lines; ``steps``: it reads columns of whole steps.
+    needs : tuple of str
+        Fields that a sample must have to be checkable; ``a|b`` is either.
+    otherwise : str
+        What to log if all of these exist and no sample is checkable all the same.
+    check : callable
+        Takes `LintSamples` or `RowBatch`; returns `Marks`, or `Marks` by variant.
+    most : float
+        Largest share of the checked samples that may fail. With more, it is the way in which this trainer
+        works or logs, so that a fault cannot be told from it.
+    variants : callable or None
+        Returns the variants that the run's algorithm allows, of the facts in ``run.json``; empty for all.
+    """
+
+    name: str
+    title: str
+    formula: str
+    part: str
+    scope: Scope
+    needs: tuple[str, ...]
+    otherwise: str
+    check: Callable[[Any], Marks | Mapping[str, Marks]]
+    most: float = 1.0
+    variants: Callable[[Mapping[str, Any]], tuple[str, ...]] | None = None
+
+
+LINT_RULES: dict[str, LintRule] = {}
+
+
+def lint_rule(
+    title: str,
+    part: str,
+    *needs: str,
+    otherwise: str,
+    scope: Scope = "samples",
+    most: float = 1.0,
+    variants: Callable[[Mapping[str, Any]], tuple[str, ...]] | None = None,
+) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    """Register the decorated function as a rule under its own name; its docstring is the formula.
+
+    Raises
+    ------
+    ValueError
+        If the name is taken.
+    """
+
+    def register(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        name = check.__name__
+        if name in LINT_RULES:
+            raise ValueError(f"lint rule {name!r} is declared twice")
+        formula = " ".join((inspect.getdoc(check) or "").replace("``", "").split())
+        LINT_RULES[name] = LintRule(
+            name, title, formula, part, scope, needs, otherwise, check, most, variants
+        )
+        return check
+
+    return register

@@ -1,0 +1,209 @@
+"""Samples of one step as the rules read them: token arrays of all of them at once, and their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rlpanel.lint.lint_rule import Marks
+from rlpanel.lint.located_tokens import LocatedTokens
+from rlpanel.metrics.engine.ragged import Ragged, ragged_fields, sample_starts, token_mask
+from rlpanel.sources.records.record_types import Record
+
+#: Samples that fail of which a rule says what is wrong, per call.
+DETAILED = 10
+#: Keys under which adapters keep the prompt's token ids.
+_PROMPT_IDS = ("prompt_token_ids", "prompt_tokens")
+
+
+@dataclass(frozen=True)
+class LintFacts:
+    """What rules know of the run.
+
+    Attributes
+    ----------
+    logged : mapping
+        Content of ``run.json``.
+    first_step : int
+        First step of the run.
+    pad_token : str
+    decode : callable, optional
+        Returns the text of token ids by the run's tokenizer; None without one.
+    truths : dict of int to dict of int to str
+        First ground truth of each group, by step and key of the group; rules add to it.
+    """
+
+    logged: Mapping[str, Any] = field(default_factory=dict)
+    first_step: int = 0
+    pad_token: str = ""
+    decode: Callable[[Sequence[int]], str] | None = None
+    truths: dict[int, dict[int, str]] = field(default_factory=dict)
+
+
+class Aligned:
+    """Token arrays of those samples that have all of some arrays, in equal length.
+
+    Attributes
+    ----------
+    samples : ndarray of int, shape (M,)
+        Positions of these samples.
+    counts : ndarray of int, shape (M,)
+        Number of tokens of each, at least 1.
+    values : tuple of ndarray, shape (T₁ + … + T_M,)
+        The arrays, concatenated.
+    trained : ndarray of bool, shape (T₁ + … + T_M,)
+        Mask of the tokens in the loss; all tokens of a sample without a loss mask.
+    """
+
+    def __init__(self, batch: LintSamples, names: Sequence[str], least: int) -> None:
+        fields = [batch.fields.get(name) for name in names]
+        present = [each for each in fields if each is not None]
+        rows = np.zeros(len(batch), bool)
+        if len(present) == len(names):
+            rows = present[0].counts >= max(least, 1)
+            for other in present[1:]:
+                rows &= other.counts == present[0].counts
+        self._size, self.samples = len(batch), np.flatnonzero(rows)
+        self.counts = present[0].counts[rows] if len(self.samples) else np.empty(0, np.int64)
+        self.values = tuple(each.values(rows) for each in present) if len(self.samples) else ()
+        self._rows, self._mask = rows, batch.fields.get("loss_mask")
+
+    def __bool__(self) -> bool:
+        return len(self.samples) > 0
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Position of each sample's first token."""
+        return sample_starts(self.counts)
+
+    @cached_property
+    def trained(self) -> np.ndarray:
+        """Mask of the tokens in the loss."""
+        if self._mask is None:
+            return np.ones(int(self.counts.sum()), bool)
+        return token_mask(self._mask, self._rows, self.counts)
+
+    def number(self, tokens: np.ndarray) -> np.ndarray:
+        """Return how many tokens of each sample are marked, shape (M,)."""
+        return np.add.reduceat(tokens, self.starts, dtype=np.int64)
+
+    def spread(self, values: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        """Return the difference of the largest and the smallest value of the marked tokens, shape (M,)."""
+        low = np.minimum.reduceat(np.where(tokens, values, np.inf), self.starts)
+        high = np.maximum.reduceat(np.where(tokens, values, -np.inf), self.starts)
+        return np.asarray(high - low)
+
+    def all_marks(
+        self, failed: np.ndarray, defined: np.ndarray, say: Callable[[int], str] | None = None
+    ) -> Marks:
+        """Return the marks of all samples of the batch from those of these samples, shape (M,)."""
+        values = np.full(self._size, np.nan)
+        values[self.samples] = np.where(defined, failed, np.nan)
+        bad = np.flatnonzero(failed & defined)[:DETAILED] if say is not None else ()
+        return Marks(values, {int(self.samples[at]): say(int(at)) for at in bad} if say is not None else {})
+
+    def marks_of_tokens(self, bad: np.ndarray, text: str, defined: np.ndarray | None = None) -> Marks:
+        """Return marks: a sample fails if one of its tokens is bad; the text names number and first one.
+
+        Parameters
+        ----------
+        bad : ndarray of bool, shape (T₁ + … + T_M,)
+        text : str
+            With the placeholders ``{count}``, ``{token}``, and ``{value}`` for the first array's value there.
+        defined : ndarray of bool, shape (M,), optional
+        """
+        number = self.number(bad)
+
+        def say(at: int) -> str:
+            start = int(self.starts[at])
+            first = int(np.argmax(bad[start : start + int(self.counts[at])]))
+            value = float(self.values[0][start + first])
+            return text.format(count=f"{int(number[at]):,}", token=f"{first:,}", value=f"{value:.6g}")
+
+        return self.all_marks(number > 0, np.ones(len(number), bool) if defined is None else defined, say)
+
+
+class LintSamples:
+    """Some samples of one step, read in full.
+
+    Attributes
+    ----------
+    records : sequence of Record
+        Rows of one episode are next to each other, in their order.
+    step : int
+    facts : LintFacts
+    columns : mapping of str to ndarray
+        Columns ``episode`` (code, -1 without), ``group`` (key in the step), ``ended``, and ``trained`` (False
+        for evaluations), shape (N,).
+    """
+
+    def __init__(
+        self, records: Sequence[Record], step: int, facts: LintFacts, columns: Mapping[str, np.ndarray]
+    ) -> None:
+        self.records, self.step, self.facts, self.columns = records, step, facts, columns
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @cached_property
+    def fields(self) -> dict[str, Ragged]:
+        """Token arrays by name."""
+        arrays = [record.arrays for record in self.records]
+        return ragged_fields(arrays) if any(arrays) else {}
+
+    def aligned(self, *names: str, least: int = 1) -> Aligned:
+        """Return the samples that have all of these arrays, in equal length of at least ``least`` tokens."""
+        return Aligned(self, names, least)
+
+    def each(self, check: Callable[[Record], str | None]) -> Marks:
+        """Return the marks of a check of single samples: None is not checkable, an empty text passes."""
+        values, details = np.full(len(self), np.nan), {}
+        for at, record in enumerate(self.records):
+            found = check(record)
+            if found is not None:
+                values[at] = bool(found)
+                if found and len(details) < DETAILED:
+                    details[at] = found
+        return Marks(values, details)
+
+    @cached_property
+    def located(self) -> list[LocatedTokens | None]:
+        """Tokens of each message of the response, of samples that have messages of others or a mask."""
+        return [LocatedTokens.of(record) for record in self.records]
+
+    def count_fields(self) -> dict[str, int]:
+        """Return the number of samples that have each field."""
+        counts: dict[str, int] = {}
+        for record in self.records:
+            for name in fields_of(record):
+                counts[name] = counts.get(name, 0) + 1
+        return counts
+
+
+def fields_of(record: Record) -> set[str]:
+    """Return the names of the fields that a sample has, as rules name what they need."""
+    found = {*record.arrays, *(name for name, text in record.texts.items() if text)}
+    found |= {name for name, value in record.numbers.items() if value == value} | set(record.labels)
+    if record.tokens:
+        found.add("response_tokens")
+    if record.messages:
+        found.add("messages")
+    if prompt_ids(record) is not None:
+        found.add("prompt_token_ids")
+    return found
+
+
+def prompt_ids(record: Record) -> list[int] | None:
+    """Return the token ids of the prompt, if they are logged."""
+    found = next((record.extra[key] for key in _PROMPT_IDS if key in record.extra), None)
+    is_ids = isinstance(found, list) and bool(found) and all(isinstance(each, int) for each in found[:4])
+    return found if is_ids else None
+
+
+def response_messages(record: Record) -> Sequence[Mapping[str, Any]]:
+    """Return the messages of the response; empty if it is not known which they are."""
+    return record.messages[record.prompt_messages :] if record.prompt_messages >= 0 else ()

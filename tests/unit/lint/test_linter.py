@@ -1,0 +1,199 @@
+"""The linter reads each line once while a run grows, can be stopped, and names what it cannot do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlpanel.api.open_run import open_run
+from rlpanel.lint.lint_rule import LintRule
+from rlpanel.lint.linter import LINT_RULES, Linter, linter_of
+from tests.unit.lint.linted_runs import LATER, Lines, by_name, faulty_run, linted, recorded, write
+
+
+def broken(lines: Lines, step: int) -> Lines:
+    """Put a logprob above 0 into the first samples of a step."""
+    for line in [line for line in lines if line["step"] == step][:3]:
+        line["logprobs"][2] = 1.5
+    return lines
+
+
+def test_growing_run_is_read_once(tmp_path: Path) -> None:
+    lines = broken(broken(recorded("grpo_couplets", range(1, 7)), 2), 6)
+    later, now = [line for line in lines if line["step"] > 3], [line for line in lines if line["step"] <= 3]
+    write(tmp_path, now)
+    with open_run(tmp_path, follow=False) as run:
+        linter = Linter(run.index)
+        first = list(linter.update(run.view, LATER))
+        assert first[0].total == len(now)
+        assert list(linter.update(run.view, LATER))[-1].results == first[-1].results
+        assert len(list(linter.update(run.view, LATER))) == 1
+        with (tmp_path / "rollout_data_rank_0.jsonl").open("a") as file:
+            file.writelines(json.dumps(line) + "\n" for line in later)
+        while run.snapshot.samples < len(lines):
+            run.index.read()
+        grown = list(linter.update(run.view, LATER))
+    assert grown[0].total == len(later)
+    whole = linted(tmp_path)
+    assert [result.as_dict() for result in grown[-1].results] == [r.as_dict() for r in whole.results]
+    found = by_name(grown[-1])["logprob_negative"]
+    assert (found.failed, found.first, found.samples) == (6, 2, len(lines))
+
+
+@pytest.mark.slow
+def test_processes_find_the_same(tmp_path: Path) -> None:
+    folder = write(tmp_path, faulty_run())
+    with open_run(folder, follow=False) as run:
+        linters = (Linter(run.index, jobs=jobs, least_parallel=1) for jobs in (0, 2))
+        alone, two = (list(linter.update(run.view, LATER)) for linter in linters)
+    assert alone[-1].failed
+    assert [result.as_dict() for result in two[-1].results] == [r.as_dict() for r in alone[-1].results]
+    assert two[-1].read == alone[-1].read == 512
+
+
+def test_stopped_lint_goes_on_where_it_was(tmp_path: Path) -> None:
+    lines = broken(recorded("grpo_couplets", range(1, 5)), 3)
+    write(tmp_path, lines)
+    with open_run(tmp_path, follow=False) as run:
+        linter = Linter(run.index, ["logprob_negative"])
+        iterator = linter.update(run.view, LATER)
+        next(iterator), next(iterator)
+        iterator.close()
+        rest = list(linter.update(run.view, LATER))
+    assert rest[0].total == 3 * 64
+    assert by_name(rest[-1])["logprob_negative"].failed == 3
+    assert by_name(rest[-1])["logprob_negative"].samples == len(lines)
+
+
+def test_replaced_file_is_read_again(tmp_path: Path) -> None:
+    write(tmp_path, broken(recorded("grpo_couplets", range(1, 4)), 2))
+    with open_run(tmp_path, follow=False) as run:
+        linter = Linter(run.index, ["logprob_negative"])
+        *_, before = linter.update(run.view, LATER)
+        assert before.failed
+        (tmp_path / "rollout_data_rank_0.jsonl").unlink()
+        write(tmp_path, recorded("grpo_couplets", range(1, 4)))
+        run.index.rescan()
+        while run.index.read() or not run.snapshot.samples:
+            pass
+        *_, after = linter.update(run.view, LATER)
+    assert not after.failed
+    assert by_name(after)["logprob_negative"].samples == 3 * 64
+
+
+def test_limit_reads_the_first_samples_of_each_step_and_says_so(tmp_path: Path) -> None:
+    write(tmp_path, recorded("grpo_couplets", range(1, 5)))
+    with open_run(tmp_path, follow=False) as run:
+        assert linter_of(run.index, "train", 10) is linter_of(run.index, "train", 10)
+        *_, last = linter_of(run.index, "train", 10).update(run.view, LATER)
+        assert (last.read, last.samples) == (40, 256)
+        results = by_name(last)
+        assert results["tokens_are_text"].samples == 40
+        assert results["one_size"].samples == 256
+        frame = run.lint(per_step=10)
+        assert set(frame.state) == {"passed", "not checkable"}
+
+
+def test_named_algorithm_is_held_to_its_formula(tmp_path: Path) -> None:
+    lines = recorded("grpo_couplets", range(1, 5))
+    fits = by_name(linted(write(tmp_path / "fits", lines, {"algorithm": "grpo"})))["advantage_formula"]
+    other = by_name(linted(write(tmp_path / "other", lines, {"algorithm": "dr_grpo"})))["advantage_formula"]
+    assert fits.state == "passed"
+    assert fits.remark == "std of the group, n − 1, as named"
+    assert other.state == "failed"
+    assert other.remark == "mean of the group, as named"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "formula"),
+    [
+        ("rloo", lambda r: r - (r.sum() - r) / (len(r) - 1)),
+        ("dr_grpo", lambda r: r - r.mean()),
+        ("grpo", lambda r: (r - r.mean()) / (r.std() + 1e-6)),
+    ],
+)
+def test_formulas_against_numpy(algorithm: str, formula: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lines = []
+    for group in range(12):
+        rewards = rng.random(6)
+        for reward, advantage in zip(rewards, formula(rewards), strict=True):
+            lines.append({"step": group // 4, "prompt": f"{group}?", "response": f"{reward}", "group": group})
+            lines[-1] |= {"reward": float(reward), "advantage": float(advantage)}
+    for run in ({}, {"algorithm": algorithm}):
+        result = by_name(linted(write(tmp_path / str(bool(run)), lines, run)))["advantage_formula"]
+        assert (result.state, result.checked) == ("passed", 72)
+
+
+def test_loss_aggregation_says_what_a_long_response_weighs(tmp_path: Path) -> None:
+    lines = recorded("grpo_calculator", range(1, 5))
+    run = {"loss_type": "grpo"}
+    result = by_name(linted(write(tmp_path, lines, run)))["loss_weights"]
+    assert result.state == "passed"
+    assert result.remark.startswith("grpo: a token of a response of ")
+
+
+def tokenizer_of(lines: Lines, folder: Path) -> Path:
+    """Write a tokenizer.json with the tokens of the lines."""
+    tokenizers = pytest.importorskip("tokenizers")
+    vocabulary = {
+        text: number
+        for line in lines
+        for number, text in zip(line["response_token_ids"], line["response_tokens"], strict=True)
+    }
+    model = tokenizers.models.WordLevel(vocabulary, unk_token="?")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.decoder = tokenizers.decoders.Fuse()
+    path = folder / "tokenizer.json"
+    tokenizer.save(str(path))
+    return path
+
+
+def test_tokenizer_decodes_ids_without_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = recorded("grpo_calculator", range(1, 4))
+    path = tokenizer_of(lines, tmp_path)
+    for line in lines:
+        del line["response_tokens"]
+        line["prompt_token_ids"] = line["response_token_ids"]
+        del line["messages"], line["prompt_messages"]
+        line["prompt"] = "".join(["<tool_call>", "\n"])
+    for line in lines[::7]:
+        line["response_token_ids"] = lines[1]["response_token_ids"][:-9]
+        for name in ("loss_mask", "logprobs", "ref_logprobs", "entropy"):
+            line.pop(name)
+    write(tmp_path / "run", lines)
+    assert by_name(linted(tmp_path / "run"))["tokens_are_text"].state == "not checkable"
+    monkeypatch.setenv("RLPANEL_TOKENIZER", str(path))
+    last = linted(tmp_path / "run")
+    result = by_name(last)["tokens_are_text"]
+    assert result.state == "failed"
+    assert {example.line % 7 for example in result.examples} == {1}
+    assert by_name(last)["prompt_ids_are_text"].checked > 0
+
+
+def test_tokenizer_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    lines = recorded("grpo_calculator", [1])
+    for line in lines:
+        del line["response_tokens"]
+    found = linted(write(tmp_path, lines, {"model": "someone/never-installed"}))
+    assert "someone/never-installed" in found.tokenizer
+    assert "--tokenizer" in found.tokenizer
+    results = by_name(found)
+    assert "someone/never-installed" in results["tokens_are_text"].log
+
+
+def test_rule_that_fails_says_so_and_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(batch: Any) -> Any:
+        raise ValueError("a fault of the rule")
+
+    rule = LintRule("faulty", "Faulty", "", "logprobs", "samples", (), "", check)
+    monkeypatch.setitem(LINT_RULES, "faulty", rule)
+    results = by_name(linted(write(tmp_path, recorded("grpo_couplets", [1])), ["faulty", "logprob_negative"]))
+    assert results["faulty"].state == "not checkable"
+    assert "a fault of the rule" in results["faulty"].log
+    assert results["faulty"].error
+    assert results["logprob_negative"].state == "passed"
