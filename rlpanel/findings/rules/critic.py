@@ -13,8 +13,8 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import long_stretches
 
-#: A critic starts untrained: its first steps do not count, this share of the run and this many at most.
-_WARM_UP_SHARE, _WARM_UP = 0.25, 20
+#: A critic starts untrained: so many first steps do not count. A share would be few while the run is young.
+_WARM_UP = 15
 #: Explained variance below which the critic is worse than a constant, beyond noise.
 _WORSE = -0.1
 #: Steps in a row.
@@ -27,7 +27,7 @@ _GROWTH = 2.5
 def critic_variance(context: RuleContext) -> Iterator[Finding]:
     """The critic's explained variance is below -0.1, three steps in a row.
 
-    The first quarter of the run, at most 20 steps, does not count, unless it was above 0 before.
+    The first 15 steps do not count, unless it was above 0 before.
     """
     explained = context.series("var_explained")
     if explained is None:
@@ -35,7 +35,7 @@ def critic_variance(context: RuleContext) -> Iterator[Finding]:
     with np.errstate(all="ignore"):
         bad = long_stretches(explained < _WORSE, min(_STEPS, len(explained)))
         learned = np.fmax.accumulate(np.nan_to_num(_running_median(explained), nan=-1.0)) > 0.1
-    warm_up = np.arange(len(explained)) < min(_WARM_UP, _WARM_UP_SHARE * len(explained))
+    warm_up = np.arange(len(explained)) < _WARM_UP
     mask = long_stretches(bad & (learned | ~warm_up), min(_STEPS, len(explained)))
     if mask.sum() < 0.5 * (len(mask) - int(mask.argmax())) and not mask[-_STEPS:].all():
         return

@@ -19,6 +19,8 @@ from rlpanel.store.snapshot.run_view import RunView
 
 #: A sudden rise: in standard deviations of a step's samples, and how many steps it takes.
 _JUMP, _SUDDEN = 0.45, 3
+#: First steps, in which learning is fastest: their jumps do not count.
+_GRACE = 12
 #: Fall of the best reward of the groups, in standard deviations of a step's samples.
 _BEST = 0.3
 
@@ -65,8 +67,8 @@ def evaluation_falls(context: RuleContext) -> Iterator[Finding]:
 def reward_jumps(context: RuleContext) -> Iterator[Finding]:
     """The mean of a reward rises by 0.45 standard deviations within three steps, and stays there.
 
-    Learning is slower, so that the task, the data or the judge may have changed. Rises in the first fifth of
-    the run, at most 20 steps, do not count. It is tested by two windows of steps with errors clustered by
+    Learning is slower, so that the task, the data or the judge may have changed. Rises in the first twelve
+    steps do not count. It is tested by two windows of steps with errors clustered by
     group.
     """
     reward = column_signal("reward")
@@ -74,8 +76,7 @@ def reward_jumps(context: RuleContext) -> Iterator[Finding]:
     if least <= 0:
         return
     change = sustained(context, reward, least)
-    grace = min(20, len(context.steps) // 5)
-    if change is None or not change.sudden or change.onset < grace or not np.isfinite(change.before):
+    if change is None or not change.sudden or change.onset < _GRACE or not np.isfinite(change.before):
         return
     near = change.values[change.onset : change.onset + _SUDDEN]
     gain = change.after - change.before
