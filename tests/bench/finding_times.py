@@ -22,14 +22,14 @@ from tests.bench.finding_scores import open_folder
 STEPS, SAMPLES, REPEATS = 200, 128, 25
 
 
-def rich_run(algorithm: str) -> SampleTable:
+def rich_run(algorithm: str, steps: int = STEPS, samples: int = SAMPLES) -> SampleTable:
     """Return a run in which every field is logged."""
     draw = np.random.default_rng(0)
     setup = draw_setup(
         draw,
         algorithm=algorithm,
-        steps=STEPS,
-        samples=SAMPLES,
+        steps=steps,
+        samples=samples,
         ranks=4,
         group_size=8,
         reward="parts",
@@ -47,27 +47,27 @@ def rich_run(algorithm: str) -> SampleTable:
     return table
 
 
-def check_times(algorithm: str) -> tuple[float, float]:
+def check_times(algorithm: str, steps: int = STEPS, samples: int = SAMPLES) -> tuple[float, float]:
     """Return the median CPU milliseconds of a check of all steps, and of one after a new step."""
     thresholds, whole, new = FindingSettings(), [], []
     with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as root:
-        files = RunFiles(rich_run(algorithm), Path(root) / "run")
-        first = STEPS - REPEATS
+        files = RunFiles(rich_run(algorithm, steps, samples), Path(root) / "run")
+        first = steps - REPEATS
         files.write(0, first)
         index = open_folder(files.folder)
-        previous = check(index.view, thresholds, index.view.snapshot.newest_line + 1.5)
-        for at in range(first, STEPS):
+        previous = check(index.view, thresholds, index.view.snapshot.newest_line + 1.5, index=index)
+        for at in range(first, steps):
             files.write(at, at + 1)
             index.rescan()
             while index.read():
                 pass
             view = index.view
             began = time.process_time()
-            previous = check(view, thresholds, view.snapshot.newest_line + 1.5, previous)
+            previous = check(view, thresholds, view.snapshot.newest_line + 1.5, previous, index)
             new.append(time.process_time() - began)
-        for _ in range(REPEATS):
+        for _ in range(REPEATS if steps == STEPS else 3):
             view = RunView(index.view.snapshot)  # nothing is cached
             began = time.process_time()
-            check(view, thresholds, view.snapshot.newest_line + 1.5)
+            check(view, thresholds, view.snapshot.newest_line + 1.5, index=index)
             whole.append(time.process_time() - began)
     return statistics.median(whole) * 1e3, statistics.median(new) * 1e3

@@ -149,7 +149,7 @@ def test_a_click_lands_at_the_onset_with_filter_sort_tab_curve_and_sample(board:
     assert "search" not in shown
     expect(board.page.get_by_role("tab", name="Tokens", selected=True)).to_be_visible()
     expect(board.count).to_contain_text("match")
-    expect(board.sample_head).to_contain_text("step 11 ·")
+    expect(board.sample_head).to_contain_text("step 7 ·")
     assert board.uid() == shown["sample"]
     expect(board.selected).to_have_count(1)
     assert float(board.selected.locator(cells_of("invalid_chars")).inner_text()) > 0
@@ -158,9 +158,9 @@ def test_a_click_lands_at_the_onset_with_filter_sort_tab_curve_and_sample(board:
 def test_the_step_before_and_the_worst_step_are_one_click_away(board: BoardPage) -> None:
     open_finding(board)
     line = board.page.locator(".rl-opened-finding")
-    line.get_by_role("button", name="before 10").click()
-    expect(board.step_label.locator("b")).to_have_text("Step 10")
-    expect(line.get_by_role("button", name="before 10")).to_have_attribute("aria-current", "step")
+    line.get_by_role("button", name="before 6").click()
+    expect(board.step_label.locator("b")).to_have_text("Step 6")
+    expect(line.get_by_role("button", name="before 6")).to_have_attribute("aria-current", "step")
     line.get_by_role("button", name="worst 60").click()
     expect(board.step_label.locator("b")).to_have_text("Step 60")
     expect(line.get_by_role("button", name="worst 60")).to_have_attribute("aria-current", "step")
@@ -173,7 +173,7 @@ def test_the_list_is_used_by_keyboard(board: BoardPage) -> None:
     board.press("Enter")
     items = board.page.locator(".rl-findings .finding")
     expect(items.first).to_be_visible()
-    for text in ("before 10", "onset 11", "worst 60", "From step 11 on"):
+    for text in ("before 6", "onset 7", "worst 60", "From step 7 on"):
         board.press("Tab")
         assert board.page.evaluate(FOCUSED).startswith(text)
     board.press("Escape")
@@ -228,7 +228,7 @@ def test_a_checked_run_is_marked_in_the_list_of_runs(board: BoardPage) -> None:
     expect(badge_of(board)).to_contain_text("alarm")
     grpo = board.page.locator(".rl-runs .run").filter(has_text="grpo")
     expect(grpo.get_by_role("img", name="alarm")).to_be_visible()
-    expect(grpo).to_have_attribute("title", re.compile("alarm at step 60: From step 11 on"))
+    expect(grpo).to_have_attribute("title", re.compile("alarm at step 60: From step 7 on"))
     board.page.locator(".rl-runs").get_by_role("treeitem", name="healthy").click()
     board.settled(3)
     healthy = board.page.locator(".rl-runs .run").filter(has_text="healthy")

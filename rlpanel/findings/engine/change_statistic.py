@@ -1,20 +1,25 @@
 """Statistic of a sustained change: whether a noisy series rises, and from which step on.
 
-Test of two windows for a sustained rise of a noisy series, and where the rise begins.
-
-The mean of the newest ``w`` steps is compared with the lowest mean of earlier windows, for several ``w``, so
-that a cliff and a slow slide are both found. The error of a step is the largest of: its standard error,
-clustered by group; the noise between neighbouring steps; and half of the median error.
-
-Finds where a rise begins: the better fit of a step and of a slope after a constant level.
+`window_scan` finds the window that is higher than earlier ones. Here its rise is described: where it begins,
+by the better fit of a step and of a slope after a constant level, where it ends, and both levels.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+
+from rlpanel.findings.engine.window_scan import (
+    MIN_STEPS,
+    Base,
+    Best,
+    Read,
+    Scan,
+    Windows,
+    row_median,
+    step_noise,
+)
 
 
 def rise_onset(values: np.ndarray, start: int, stop: int) -> int:
@@ -56,24 +61,6 @@ def _fit_slope(position: np.ndarray, values: np.ndarray) -> tuple[float, int]:
     return float(error[best]), int(knots[best])
 
 
-#: What the later window is compared with: the lowest earlier window, the one right before it, or the one
-#: half way from the first step. The second finds only sudden rises, the third only those that are faster than
-#: in proportion.
-Base = Literal["lowest", "adjacent", "half"]
-
-#: Lengths of the later window, in steps.
-_WINDOWS = (2, 3, 5, 8, 13, 21)
-#: Longest later window whose base is not the lowest earlier window.
-_NARROW = 5
-#: With fewer steps, a change cannot be distinguished from the spread between steps.
-MIN_STEPS = 4
-#: With fewer steps, the noise between steps is not estimated; only standard errors are used.
-_MIN_FOR_NOISE = 16
-#: Short runs have few windows, so that a smaller score is as rare: factor on the threshold below this many
-#: steps.
-_SHORT, _SHORT_FACTOR = 20, 0.8
-#: Turns the median absolute second difference of white noise into its standard deviation.
-_SECOND_DIFFERENCE = 1.4826 / np.sqrt(1.5)
 #: Share of the rise that has passed when it counts as complete.
 _REACHED = 0.9
 #: Distance from the level before at which a slope leaves the noise, in errors of a step (on three steps).
@@ -84,8 +71,6 @@ _BASE = 5
 _AFTER, _ENDED = 5, 3.0
 #: Most steps from the onset to the new level of a cliff.
 _CLIFF = 5
-#: Score of a difference whose standard error is 0.
-_LARGEST = np.finfo(np.float64).max
 
 
 @dataclass(frozen=True)
@@ -130,27 +115,10 @@ def step_errors(values: np.ndarray, variance: np.ndarray) -> np.ndarray:
         Means by step and the variances of these means; NaN where a step has no value.
     """
     error = np.sqrt(variance)
-    noise = _noise(values)
+    noise = step_noise(values)
     with np.errstate(all="ignore"):
-        usual = _row_median(error) / 2
+        usual = row_median(error) / 2
     return np.fmax(np.fmax(error, noise[:, None]), usual[:, None])
-
-
-def _noise(values: np.ndarray) -> np.ndarray:
-    """Return the noise between neighbouring steps of each series, shape (K,); NaN with too few steps."""
-    if values.shape[1] < _MIN_FOR_NOISE:
-        return np.full(len(values), np.nan)
-    second = values[:, 1:-1] - (values[:, :-2] + values[:, 2:]) / 2
-    return _SECOND_DIFFERENCE * _row_median(np.abs(second))
-
-
-def _row_median(values: np.ndarray) -> np.ndarray:
-    """Return the median of each row's finite values, shape (K,); NaN for rows without any."""
-    ordered = np.sort(values, axis=1)  # NaN last
-    count = np.isfinite(values).sum(axis=1)
-    low, high = np.maximum((count - 1) // 2, 0), np.minimum(count // 2, values.shape[1] - 1)
-    rows = np.arange(len(values))
-    return np.where(count > 0, (ordered[rows, low] + ordered[rows, high]) / 2, np.nan)
 
 
 @dataclass(frozen=True)
@@ -159,23 +127,54 @@ class Scored:
 
     Attributes
     ----------
-    values, error : ndarray of float, shape (K, S)
-        The tested means and their errors.
+    read : callable
+        Returns the tested means and their variances of some steps.
+    steps : int
     windows : dict of int to tuple
         Row → difference in standard errors, length and last position of the later window.
-    base : str
-        What the later window was compared with.
+    best : Best, optional
+    scan : Scan
+        The state after the settled steps, from which the next check goes on.
+    threshold : float
     """
 
-    values: np.ndarray
-    error: np.ndarray
-    windows: dict[int, tuple[float, int, int]]
-    base: Base
+    read: Read
+    steps: int
+    best: Best | None
+    scan: Scan
+    threshold: float
+    windows: dict[int, tuple[float, int, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        best, found = self.best, {}
+        if best is not None:
+            for row in np.flatnonzero(best.score > self.threshold).tolist():
+                found[row] = float(best.score[row]), int(best.width[row]), int(best.end[row])
+        object.__setattr__(self, "windows", found)
 
     def rise(self, row: int) -> Rise:
-        """Return the rise of a series."""
-        z, width, end = self.windows[row]
-        return _describe(self.values[row], self.error[row], row, width, end, z, self.base)
+        """Return the rise of a series: the clearest one, or one that goes on if that is over."""
+        values, variance = (each[row] for each in self.read(0, self.steps))
+        error = step_errors(values[None], variance[None])[0]
+        assert self.best is not None
+        rise = _describe(values, error, row, self.best, self.scan.base)
+        if rise.ongoing:
+            return rise
+        # A short one may be higher than another that goes on.
+        others = values.copy()
+        others[rise.onset : rise.last + 1] = np.nan
+        if not _is_raised(others, self.scan.least):
+            return rise
+        rest = scored(others[None], np.sqrt(variance)[None], self.scan.least, self.threshold, self.scan.base)
+        if rest.best is None or not rest.windows:
+            return rise
+        other = _describe(others, error, 0, rest.best, self.scan.base)
+        if not other.ongoing:
+            return rise
+        if rise.onset < other.onset <= rise.last + _AFTER:  # it goes on at a lower level
+            onset, before, base = rise.onset, rise.before, rise.base
+            other = replace(other, onset=onset, before=before, base=base, sudden=rise.sudden)
+        return replace(other, row=row)
 
 
 def scored(
@@ -185,10 +184,8 @@ def scored(
 
     Parameters
     ----------
-    values : ndarray of float, shape (K, S)
-        Means by step; a rise is bad.
-    error : ndarray of float, shape (K, S)
-        Result of `step_errors`.
+    values, error : ndarray of float, shape (K, S)
+        Means by step and their errors; a rise is bad.
     least : float
         Smallest difference of interest.
     threshold : float
@@ -196,118 +193,42 @@ def scored(
     base : str
         What the later window is compared with, see `Base`.
     """
-    steps = values.shape[1]
-    threshold *= _SHORT_FACTOR if steps < _SHORT else 1.0
-    windows: dict[int, tuple[float, int, int]] = {}
-    rows = _large_enough(values, least)
-    if steps < MIN_STEPS or not len(rows):
-        return Scored(values, error, windows, base)
-    means = _Windows(values[rows], error[rows])
-    for width in (w for w in _WINDOWS if 2 * w <= steps and (base == "lowest" or w <= _NARROW)):
-        z = _scores(means, steps, least, width, base)
-        ends = z.argmax(axis=1)
-        peaks = z[np.arange(len(rows)), ends]
-        for row, peak, end in zip(rows.tolist(), peaks.tolist(), ends.tolist(), strict=True):
-            if peak > threshold and (row not in windows or peak > windows[row][0]):
-                windows[row] = peak, width, end
-    return Scored(values, error, windows, base)
+
+    def read(first: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        return values[:, first:stop], error[:, first:stop] ** 2
+
+    return continued(Scan(least, base), read, values.shape[1], threshold)
 
 
-def _large_enough(values: np.ndarray, least: float) -> np.ndarray:
-    """Return the rows whose range over the steps exceeds ``least``; the others cannot have a rise."""
-    known = np.isfinite(values)
-    span = np.where(known, values, -np.inf).max(axis=1) - np.where(known, values, np.inf).min(axis=1)
-    return np.flatnonzero(span > least)
+def continued(scan: Scan, read: Read, steps: int, threshold: float) -> Scored:
+    """Test series for a sustained rise, of which a first part was tested before; see `scored`."""
+    settled, best = scan.after(read, steps)
+    return Scored(read, steps, best, settled, threshold)
 
 
-def base_width(width: int, steps: int) -> int:
-    """Return the length of the window before: longer than the later one if the run has enough steps."""
-    return min(max(width, 5 if steps >= 20 else 3 if steps >= 9 else 2), steps - width)
+def _is_raised(values: np.ndarray, least: float) -> bool:
+    """Return True if the newest steps may be higher than others before them by ``least``."""
+    known = values[np.isfinite(values)]
+    if len(known) < MIN_STEPS:
+        return False
+    means = np.convolve(known, np.full(2, 0.5), "valid")
+    return bool(means[-_BASE:].max() - means.min() > least)
 
 
-def _scores(windows: _Windows, steps: int, least: float, width: int, against: Base) -> np.ndarray:
-    """Return the difference in standard errors of the window that ends at each step, shape (K, S).
-
-    It is -inf where the difference is smaller than ``least``.
-    """
-    later, later_variance = windows.means(width)
-    base, base_variance = windows.means(base_width(width, steps))
-    if against == "half":
-        half = np.minimum(np.arange(steps) // 2, np.maximum(np.arange(steps) - width, 0))
-        base, base_variance = base[:, half], base_variance[:, half]
-    else:
-        base, base_variance = _shift(base, width), _shift(base_variance, width)
-    if against == "lowest":
-        base, base_variance = _lowest(base, base_variance)
-    with np.errstate(all="ignore"):
-        difference = later - base
-        z = np.minimum(difference / np.sqrt(later_variance + base_variance), _LARGEST)
-        return np.where((difference > least) & (z > 0), z, -np.inf)
-
-
-class _Windows:
-    """Means of all windows of some series, from running sums that all lengths of windows share.
-
-    Parameters
-    ----------
-    values, error : ndarray of float, shape (K, S)
-    """
-
-    def __init__(self, values: np.ndarray, error: np.ndarray) -> None:
-        known = np.isfinite(values) & np.isfinite(error)
-        parts = known, np.where(known, values, 0.0), np.where(known, error, 0.0) ** 2
-        self._sums = np.zeros((3, len(values), values.shape[1] + 1))
-        np.cumsum(np.stack(parts), axis=2, out=self._sums[:, :, 1:])
-        self._found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-
-    def means(self, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and variance of the mean of the ``width`` steps that end at each step, shape (K, S).
-
-        They are NaN where fewer than half of the steps have a value, and for the first ``width`` - 1 steps.
-        """
-        if width not in self._found:
-            count, total, squares = self._sums[:, :, width:] - self._sums[:, :, :-width]
-            with np.errstate(all="ignore"):
-                mean, variance = total / count, squares / count**2
-            enough = count >= max(1, (width + 1) // 2)
-            found = np.full((2, *self._sums.shape[1:]), np.nan)[:, :, 1:]
-            found[0, :, width - 1 :] = np.where(enough, mean, np.nan)
-            found[1, :, width - 1 :] = np.where(enough, variance, np.nan)
-            self._found[width] = found[0], found[1]
-        return self._found[width]
-
-
-def _shift(values: np.ndarray, width: int) -> np.ndarray:
-    """Move values to later steps; the first ``width`` become NaN."""
-    shifted = np.full_like(values, np.nan)
-    shifted[:, width:] = values[:, :-width]
-    return shifted
-
-
-def _lowest(base: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest of all earlier values, and the variance that belongs to it, shape (K, S)."""
-    filled = np.where(np.isnan(base), np.inf, base)
-    low = np.minimum.accumulate(filled, axis=1)
-    is_new = filled <= low
-    position = np.maximum.accumulate(np.where(is_new, np.arange(base.shape[1]), 0), axis=1)
-    return np.where(np.isinf(low), np.nan, low), np.take_along_axis(variance, position, axis=1)
-
-
-def _describe(
-    values: np.ndarray, error: np.ndarray, row: int, width: int, end: int, z: float, against: Base
-) -> Rise:
-    """Return onset, end and levels of the rise whose best window ends at ``end``."""
-    before = base_width(width, len(values))
-    base_end = {"adjacent": end - width, "half": min(end // 2, end - width)}.get(
-        against, _lowest_window_end(values, before, end - width)
-    )
+def _describe(values: np.ndarray, error: np.ndarray, row: int, best: Best, against: Base) -> Rise:
+    """Return onset, end and levels of the rise of a series whose best window is known."""
+    width, before, end = (int(each[row]) for each in (best.width, best.before, best.end))
+    base_end = {"adjacent": end - width, "half": min(end // 2, end - width)}.get(against)
+    if base_end is None:
+        base_end = _lowest_window_end(values, before, end - width)
     low = float(np.nanmean(values[max(0, base_end - before + 1) : base_end + 1]))
     high = float(np.nanmean(values[end - width + 1 : end + 1]))
     start = max(0, base_end - before + 1)
     smooth = _centred_mean(values)
     reached = np.flatnonzero(smooth[start : end + 1] >= low + _REACHED * (high - low))
     stop = min(end, start + int(reached[0]) + 3) if len(reached) else end
-    onset = rise_onset(values, start, stop)
+    # One heavy step does not move the onset.
+    onset = rise_onset(np.clip(values, low - error, high + error), start, stop)
     # A slope that begins slowly is seen only when it leaves the noise.
     seen = np.flatnonzero(smooth[onset : end + 1] > low + _SEEN * error[onset : end + 1])
     onset += int(seen[0]) if len(seen) else 0
@@ -326,7 +247,7 @@ def _describe(
         ongoing=affected == len(values) - 1,
         before=_mean(values[slice(*base)], low),
         after=_mean(after[len(after) // 2 :], high),
-        z=z,
+        z=float(best.z[row]),
         sudden=sudden,
         base=base,
     )
@@ -354,9 +275,10 @@ def _best_window_before(values: np.ndarray, onset: int) -> tuple[int, int]:
 def _lowest_window_end(values: np.ndarray, width: int, last: int) -> int:
     """Return where the lowest window of ``width`` steps ends, at ``last`` or before."""
     part = values[None, : last + 1]
-    means = _Windows(part, np.zeros_like(part)).means(width)[0][0]
+    ends = np.arange(width - 1, last + 1)[None]
+    means = Windows(part, np.zeros_like(part), 0).means(ends, np.full_like(ends, width))[0, 0, 0]
     lowest = np.flatnonzero(means == np.nanmin(means))
-    return int(lowest[-1])
+    return int(lowest[-1]) + width - 1
 
 
 def _affected(values: np.ndarray, error: np.ndarray, onset: int, end: int, low: float, high: float) -> int:

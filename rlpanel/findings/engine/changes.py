@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from functools import cached_property
 
@@ -9,12 +10,10 @@ import numpy as np
 
 from rlpanel.findings.engine.change import Change
 from rlpanel.findings.engine.change_statistic import (
-    MIN_STEPS,
-    Base,
     Rise,
     Scored,
+    continued,
     rise_onset,
-    scored,
     step_errors,
 )
 from rlpanel.findings.engine.places import (
@@ -29,6 +28,7 @@ from rlpanel.findings.engine.places import (
 )
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import Signal, long_stretches
+from rlpanel.findings.engine.window_scan import MIN_STEPS, Base, Scan
 
 
 class PlaceTable:
@@ -40,23 +40,49 @@ class PlaceTable:
         The whole run first.
     mean : ndarray of float, shape (K, S)
         Means by step, as displayed.
-    scaled, variance : ndarray of float, shape (K, S)
-        Means in the scale of the test (logarithms of positive numbers), negated for falls; their variance.
+    is_share : bool
+
+    The scale of the test is the logarithm of positive numbers; falls are negated.
     """
 
     def __init__(self, context: RuleContext, signal: Signal, sign: int = 1) -> None:
         self.places = context.place_series.places
-        table = context.table(signal)
-        self.mean, variance = table[MEAN], table[VARIANCE]
+        self._table, self._signal, self._sign = context.table(signal), signal, sign
+        self.mean = self._table[MEAN]
         self.is_share = signal.kind == "share"
-        #: Number of independent samples, see `independent_samples`.
-        self.independent = independent_samples(table, by_group=signal.by_group)
-        if signal.kind == "positive":
-            with np.errstate(all="ignore"):
-                level = np.where(self.mean > 0, self.mean, np.nan)
-                self.scaled, self.variance = sign * np.log(level), variance / level**2
-        else:
-            self.scaled, self.variance = sign * self.mean, variance
+
+    def read(self, first: int, stop: int, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and variances of some steps in the scale of the test, for the first places."""
+        mean, variance = self._table[[MEAN, VARIANCE], :count, first:stop]
+        if self._signal.kind != "positive":
+            return self._sign * mean, variance
+        with np.errstate(all="ignore"):
+            level = np.where(mean > 0, mean, np.nan)
+            return self._sign * np.log(level), variance / level**2
+
+    def row(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the means and errors of one place in the scale of the test, shape (S,) each."""
+        values, variance = self.read(0, self.mean.shape[1], row + 1)
+        return values[row], step_errors(values[row:], variance[row:])[0]
+
+    @cached_property
+    def _scaled(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.read(0, self.mean.shape[1])
+
+    @property
+    def scaled(self) -> np.ndarray:
+        """Means in the scale of the test, shape (K, S)."""
+        return self._scaled[0]
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Variances of these means, shape (K, S)."""
+        return self._scaled[1]
+
+    @cached_property
+    def independent(self) -> np.ndarray:
+        """Number of independent samples, see `independent_samples`, shape (K, S)."""
+        return independent_samples(self._table, by_group=self._signal.by_group)
 
     @classmethod
     def of(cls, context: RuleContext, signal: Signal, sign: int = 1) -> PlaceTable:
@@ -119,7 +145,7 @@ def sustained(
     sign : int
         1 if a rise is bad, -1 if a fall is.
     base : str
-        What later steps are compared with, see `rlpanel.findings.engine.change_statistic.Base`.
+        What later steps are compared with, see `rlpanel.findings.engine.window_scan.Base`.
     places : bool
         True if places are tried, too.
     """
@@ -138,7 +164,15 @@ def _sustained(
     table = PlaceTable.of(context, signal, sign)
     count = len(table.places) if places else 1
     threshold = context.thresholds.change_z
-    found = scored(table.scaled[:count], table.error[:count], least, threshold, base)
+    series = context.place_series
+    key = signal.name, sign, base, count
+    found = continued(
+        series.scan(key, least, base),
+        lambda first, stop: table.read(first, stop, count),
+        len(context.steps),
+        threshold,
+    )
+    series.scans[key] = found.scan
     whole = _rise_of_interest(found, 0, least)
     if whole is not None:
         change = _change(table, signal, whole, sign)
@@ -371,8 +405,8 @@ def series_rise(context: RuleContext, values: np.ndarray, least: float) -> Chang
         Smallest difference of interest.
     """
     row = values[None]
-    error = step_errors(row, np.full(row.shape, np.nan))
-    found = scored(row, error, least, context.thresholds.change_z)
+    key = series_rise, least, values[:16].tobytes()
+    found = scored_again(context, key, row, np.full(row.shape, np.nan), least, context.thresholds.change_z)
     if not found.windows:
         return None
     rise = found.rise(0)
@@ -382,6 +416,40 @@ def series_rise(context: RuleContext, values: np.ndarray, least: float) -> Chang
     return Change(
         unnamed, WHOLE_RUN, mask, rise.ongoing, rise.before, rise.after, values, z=rise.z, sudden=rise.sudden
     )
+
+
+def scored_again(
+    context: RuleContext,
+    key: Hashable,
+    values: np.ndarray,
+    error: np.ndarray,
+    least: float,
+    threshold: float,
+    base: Base = "lowest",
+) -> Scored:
+    """Test series as `scored` does, and go on after the steps that the check before has tested.
+
+    Parameters
+    ----------
+    context : RuleContext
+    key : hashable
+        Identifies the series among all of the run.
+    values, error : ndarray of float, shape (K, S)
+    least, threshold, base
+        See `scored`.
+    """
+    series = context.place_series
+    scan, earlier = series.earlier_scans.get(key, (None, None))
+    if scan is None or not np.array_equal(earlier[:, : scan.seen], values[:, : scan.seen], equal_nan=True):
+        scan = Scan(least, base)
+    found = continued(
+        scan,
+        lambda first, stop: (values[:, first:stop], error[:, first:stop] ** 2),
+        values.shape[1],
+        threshold,
+    )
+    series.scans[key] = found.scan, values
+    return found
 
 
 def only_place(context: RuleContext, marked: np.ndarray) -> Place:

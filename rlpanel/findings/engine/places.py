@@ -7,16 +7,20 @@ block by block; results of steps that did not change are reused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
 from rlpanel.findings.engine.signal import RowBatch, Signal, StepBlocks
+from rlpanel.findings.engine.window_scan import Base, Scan
 from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.run_view import RunView
 
+T = TypeVar("T")
 #: A label with more values than this is an identifier, not a category.
 _MAX_VALUES = 20
 #: Most labels whose values are tried.
@@ -121,6 +125,8 @@ def codes_of(rows: RowBatch, places: Sequence[Place]) -> np.ndarray:
 
 #: Parts of a table.
 MEAN, VARIANCE, SAMPLES, GROUPS = range(4)
+#: Share by which the smallest difference of a test may move without a new scan.
+_SAME_LEAST = 0.05
 #: With fewer groups in a place, the spread between groups of the whole step is used.
 _MIN_GROUPS = 3
 
@@ -137,6 +143,11 @@ class BlockTables:
 
     def __init__(self, blocks: StepBlocks, places: Sequence[Place]) -> None:
         self._blocks, self._places = blocks, places
+
+    @property
+    def batches(self) -> list[RowBatch]:
+        """The rows of each block."""
+        return self._blocks.batches
 
     def table(self, signal: Signal) -> np.ndarray:
         """Return mean, variance of the mean, number of samples and of groups, shape (4, K, S)."""
@@ -266,13 +277,22 @@ class PlaceSeries:
         self.version = view.snapshot.version
         self.places = places_of(RowBatch(view, rows, self.steps))
         self._view: RunView | None = view
-        self._tables: dict[str, np.ndarray] = {}
+        self._tables: dict[str, GrowingTable] = {}
         self._position, self._stale = _stale_steps(view, self.steps, previous)
         usable = previous is not None and previous.places == self.places
         self._earlier = previous._tables if previous is not None and usable else {}
+        moved = self._stale | (self._position != np.arange(len(self.steps)))
+        #: Number of first steps that are as they were in the earlier result.
+        self.unchanged = (int(moved.argmax()) if moved.any() else len(moved)) if self._earlier else 0
+        #: States of the tests of series, which the next check goes on with.
+        self.scans: dict[Hashable, Any] = {}
+        self.earlier_scans = previous.scans if previous is not None and usable else {}
         changed = StepBlocks(view, rows, self.steps[self._stale])
         self._whole: BlockTables | None = BlockTables(blocks, self.places)
         self._fresh: BlockTables | None = BlockTables(changed, self.places)
+        self._changed: StepBlocks | None = changed
+        self._by_step: dict[str, list[Any]] = {}
+        self._earlier_by_step = previous._by_step if previous is not None else {}
 
     def available(self, signal: Signal) -> bool:
         """Return True if the run has all columns that the signal needs."""
@@ -288,26 +308,110 @@ class PlaceSeries:
         """
         if signal.name not in self._tables:
             self._tables[signal.name] = self._compute(signal)
-        return self._tables[signal.name]
+        return self._tables[signal.name].values
+
+    def scan(self, key: Hashable, least: float, base: Base) -> Scan:
+        """Return the state of a test after the steps that did not change; a new one where it is not usable.
+
+        A slightly smaller or larger difference of interest than before does not begin anew.
+        """
+        known: Scan | None = self.earlier_scans.get(key)
+        if known is None or known.seen > self.unchanged or not _alike(known.least, least):
+            return Scan(least, base)
+        return known
+
+    def by_step(self, name: str, compute: Callable[[RowBatch], Sequence[T]]) -> list[T]:
+        """Return a result of each step; those of steps that did not change are reused.
+
+        Parameters
+        ----------
+        name : str
+            Identifies the result.
+        compute : callable
+            Returns the result of each step of some rows.
+        """
+        if name not in self._by_step:
+            if self._changed is None or self._whole is None:
+                raise ValueError("the series were released")
+            known = self._earlier_by_step.get(name)
+            if known is None:
+                self._by_step[name] = [each for rows in self._whole.batches for each in compute(rows)]
+            else:
+                found = [known[at] for at in self._position.tolist()]
+                new = (each for rows in self._changed.batches for each in compute(rows))
+                for at, each in zip(np.flatnonzero(self._stale).tolist(), new, strict=False):
+                    found[at] = each
+                self._by_step[name] = found
+        return self._by_step[name]
 
     def release(self) -> PlaceSeries:
         """Drop what only this check needs, and return the result for the next check.
 
         A snapshot that is kept would keep its columns after the run has replaced them by larger ones.
         """
-        self._view = self._fresh = self._whole = None
-        self._earlier = {}
+        self._view = self._fresh = self._whole = self._changed = None
+        self._earlier, self.earlier_scans, self._earlier_by_step = {}, {}, {}
         return self
 
-    def _compute(self, signal: Signal) -> np.ndarray:
+    def _compute(self, signal: Signal) -> GrowingTable:
         if self._fresh is None or self._whole is None:
             raise ValueError("the series were released")
         if signal.name not in self._earlier:
-            return self._whole.table(signal)
-        table = self._earlier[signal.name][:, :, self._position]
+            return GrowingTable(self._whole.table(signal))
+        earlier, steps = self._earlier[signal.name], len(self.steps)
+        if self.unchanged == earlier.values.shape[-1]:
+            new = self._fresh.table(signal) if self._stale.any() else earlier.values[..., :0]
+            return earlier.with_steps(new)
+        table = earlier.values[:, :, self._position[:steps]]
         if self._stale.any():
             table[:, :, self._stale] = self._fresh.table(signal)
-        return table
+        return GrowingTable(table)
+
+
+def _alike(old: float, new: float) -> bool:
+    return abs(old - new) <= _SAME_LEAST * abs(old)
+
+
+class GrowingTable:
+    """A table whose steps grow in place, so that a new step copies no earlier one.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (4, K, S)
+
+    Attributes
+    ----------
+    values : ndarray of float, shape (4, K, S)
+    """
+
+    def __init__(self, values: np.ndarray, room: _Room | None = None) -> None:
+        self.values, self._room = values, room
+
+    def with_steps(self, new: np.ndarray) -> GrowingTable:
+        """Return the table with further steps; this one keeps its own."""
+        steps = self.values.shape[-1]
+        room = self._room
+        if room is None or not room.take(steps, steps + new.shape[-1]):
+            room = _Room(self.values, new.shape[-1])
+        room.values[..., steps : steps + new.shape[-1]] = new
+        return GrowingTable(room.values[..., : steps + new.shape[-1]], room)
+
+
+class _Room:
+    """Values with room for further steps; each step is written by one table only."""
+
+    def __init__(self, values: np.ndarray, more: int) -> None:
+        self._lock = threading.Lock()
+        self._used = values.shape[-1] + more
+        self.values = np.empty((*values.shape[:-1], self._used + max(16, self._used // 4)))
+        self.values[..., : values.shape[-1]] = values
+
+    def take(self, first: int, stop: int) -> bool:
+        """Reserve the steps from ``first`` to ``stop``; False if another table has them, or without room."""
+        with self._lock:
+            free = self._used == first and stop <= self.values.shape[-1]
+            self._used = stop if free else self._used
+            return free
 
 
 def _stale_steps(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,10 +11,19 @@ from rlpanel.findings.engine.change import Change, at_place, number, since, span
 from rlpanel.findings.engine.change_finding import finding_of, reward_clause
 from rlpanel.findings.engine.changes import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.label_mix import Mix, explaining_mix
 from rlpanel.findings.engine.places import WHOLE_RUN
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import Signal, column_signal, long_stretches, running_median
-from rlpanel.findings.rules.held_out import copies, fall, parts, reward_parts, rises_meanwhile, spread
+from rlpanel.findings.rules.held_out import (
+    copies,
+    is_start,
+    parts,
+    reward_parts,
+    rises_meanwhile,
+    spread,
+    sustained_fall,
+)
 from rlpanel.findings.rules.held_out import spread as spread_of
 
 #: Loss of reward in standard deviations that is an alarm, and the share of a part and of the reward that is
@@ -51,8 +61,14 @@ def sustained_change(context: RuleContext) -> Iterator[Finding]:
 
 def _reward_falls(context: RuleContext) -> Iterator[Finding]:
     for column in ("reward", *parts(context)):
-        change = fall(context, column)
+        change = sustained_fall(context, column)
+        if change is not None and is_start(context, column, change):
+            yield _start_of(context, column, change)
+            continue
         if change is None or (column != "reward" and rises_meanwhile(context, change)):
+            continue
+        if (mix := explaining_mix(context, column, change)) is not None:
+            yield _other_data(context, column, change, mix)
             continue
         label = "mean reward" if column == "reward" else f"mean of {column}"
         lost = (change.before - change.after) / max(spread(context, column), 1e-12)
@@ -81,6 +97,43 @@ def _reward_falls(context: RuleContext) -> Iterator[Finding]:
 def _in_deviations(lost: float) -> str:
     """Return a loss in standard deviations; empty for a part that was constant, which has none."""
     return f"; {lost:.1f} standard deviations of a step's samples" if lost < _MOST_DEVIATIONS else ""
+
+
+def _start_of(context: RuleContext, column: str, change: Change) -> Finding:
+    """Return the note that a part of the reward which was constant starts to count."""
+    lost = (change.before - change.after) / max(spread(context, "reward"), 1e-12)
+    found = finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, {column} starts to vary{at_place(change)}, with a mean of "
+        f"{number(change.after)}; it was {number(change.before)} in all samples before.",
+        harmful=False,
+        column=column,
+        evidence=[f"It takes {lost:.2f} standard deviations of the reward of a step's samples."],
+        advice="A planned penalty looks like this. If none was planned, compare the versions of the reward.",
+        sort=column,
+        subject=column,
+    )
+    return replace(found, severity="info")
+
+
+def _other_data(context: RuleContext, column: str, change: Change, mix: Mix) -> Finding:
+    """Return the note that a mean falls because other data comes, not because samples of a kind get worse."""
+    name = "mean reward" if column == "reward" else f"mean of {column}"
+    found = finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, the mix of {mix.label} is another one, so that the {name} is "
+        f"{number(change.after)} ({number(change.before)} before); with the mix of before it would be "
+        f"{number(mix.same)}.",
+        harmful=False,
+        column=column,
+        evidence=[mix.text],
+        advice="A curriculum looks like this. Compare the reward by label before you compare it in all.",
+        sort=column,
+        subject=column,
+    )
+    return replace(found, severity="info")
 
 
 def _length_changes(context: RuleContext) -> Iterator[Finding]:
@@ -196,7 +249,7 @@ def outlier(context: RuleContext) -> Iterator[Finding]:
 
 def _outliers(context: RuleContext, column: str, which: Signal) -> Iterator[Finding]:
     table = PlaceTable.of(context, which)
-    values, error = table.scaled[0], table.error[0]
+    values, error = table.row(0)
     median = running_median(values, _LEAST)
     spread = spread_of(context, column)
     distance = np.abs(values - median)

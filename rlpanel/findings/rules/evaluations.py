@@ -67,8 +67,8 @@ def evaluation_falls(context: RuleContext) -> Iterator[Finding]:
 def reward_jumps(context: RuleContext) -> Iterator[Finding]:
     """The mean of a reward rises by 0.45 standard deviations within three steps, and stays there.
 
-    Learning is slower, so that the task, the data or the judge may have changed. Rises in the first fifth of
-    the run, at most 20 steps, do not count. It is tested by two windows of steps with errors clustered by
+    Learning is slower, so that the task, the data or the judge may have changed. Rises in the first twelve
+    steps do not count. It is tested by two windows of steps with errors clustered by
     group.
     """
     reward = column_signal("reward")

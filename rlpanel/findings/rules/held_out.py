@@ -20,6 +20,8 @@ from rlpanel.findings.engine.signal import column_signal
 _EFFECT, _RELATIVE = 0.5, 0.2
 #: The same for parts of the reward, which trade off against each other while a run is healthy.
 _PART_EFFECT, _PART_RELATIVE = 0.75, 0.5
+#: Largest standard deviation of a constant part.
+_CONSTANT = 1e-9
 #: Rise of the reward, in standard errors, during the fall of another one.
 _RISES = 4.0
 
@@ -58,6 +60,27 @@ def _is_multiple(part: np.ndarray, whole: np.ndarray) -> bool:
 
 def fall(context: RuleContext, column: str) -> Change | None:
     """Return a sustained fall of a reward; None without one, or if the run does not have it."""
+    change = sustained_fall(context, column)
+    return change if change is None or not is_start(context, column, change) else None
+
+
+def is_start(context: RuleContext, column: str, change: Change) -> bool:
+    """Return True if a part that was the same in all samples begins to vary, and moves the reward little.
+
+    A constant has no standard deviation, so its change is measured in those of the reward.
+    """
+    if column in {"reward", "valid_reward"}:
+        return False
+    steps = context.snapshot.steps
+    before = steps.std(column)[: change.onset]
+    known = before[np.isfinite(before)]
+    is_constant = bool(len(known)) and float(np.median(known)) <= _CONSTANT
+    lost = change.before - change.after
+    return is_constant and lost < _PART_EFFECT * spread(context, "reward")
+
+
+def sustained_fall(context: RuleContext, column: str) -> Change | None:
+    """Return a sustained fall of a reward, also of a part that starts; None without one."""
     signal = column_signal(column)
     if not context.available(signal):
         return None

@@ -74,12 +74,17 @@ def mixed_groups(context: RuleContext) -> Iterator[Finding]:
 
 def _prompts_by_step(context: RuleContext) -> list[np.ndarray]:
     """Return the distinct prompts of each complete step, sorted."""
-    hashes = context.snapshot.prompts(context.rows)
-    order = np.lexsort((hashes, context.row_steps))
-    steps, sorted_hashes = context.row_steps[order], hashes[order]
+    return context.place_series.by_step("prompts", _distinct_prompts)
+
+
+def _distinct_prompts(rows: RowBatch) -> list[np.ndarray]:
+    """Return the distinct prompts of each step of some rows, sorted."""
+    hashes = rows.view.snapshot.prompts(rows.rows)
+    order = np.lexsort((hashes, rows.position))
+    steps, sorted_hashes = rows.position[order], hashes[order]
     first = np.ones(len(order), bool)
     first[1:] = (np.diff(steps) != 0) | (np.diff(sorted_hashes) != 0)
-    bounds = np.searchsorted(steps[first], np.arange(1, len(context.steps)))
+    bounds = np.searchsorted(steps[first], np.arange(1, len(rows.steps)))
     return np.split(sorted_hashes[first], bounds)
 
 

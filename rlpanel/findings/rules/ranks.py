@@ -11,6 +11,7 @@ from rlpanel.findings.engine.change import number, percent, span, standard_error
 from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.change_statistic import fit_step
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.label_mix import has_other_data
 from rlpanel.findings.engine.places import MEAN, SAMPLES, VARIANCE
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import RowBatch, Signal, column_signal, long_stretches, mark, signal
@@ -204,7 +205,8 @@ def rank_differs(context: RuleContext) -> Iterator[Finding]:
     """The mean reward, length, surprisal or log-ratio of one rank leaves that of the other ranks.
 
     The difference must exceed half a standard deviation of the samples (length: a factor of 1.5) and 6.5
-    standard errors, clustered by group, in windows of four or ten steps.
+    standard errors, clustered by group, in windows of four or ten steps. It is an info if the mix of a label
+    explains it.
     """
     for compared in _compared(context):
         if context.available(compared.signal) and len(context.ranks()[0]):
@@ -234,11 +236,13 @@ def _differing_rank(context: RuleContext, compared: _Compared) -> Iterator[Findi
     mask = differing_stretch(far[row], gap[row], width)
     level, others = _levels(table, row, mask)
     sign = "above" if level > others else "below"
+    label = has_other_data(context, compared.column, int(names[row]), mask, level - others)
+    other_data = f" Its data is other: the mix of {label} explains it." if label else ""
     yield Finding(
-        severity=severity_of(context, mask, harmful=True),
+        severity="info" if label else severity_of(context, mask, harmful=True),
         sentence=(
             f"Rank {names[row]} has {compared.noun} of {number(level)} in {span(context.steps, mask)}, "
-            f"{sign} the other ranks' {number(others)}."
+            f"{sign} the other ranks' {number(others)}.{other_data}"
         ),
         evidence=(
             f"Difference: {standard_errors(float(scores[row]))}, clustered by group, in the clearest "
@@ -296,8 +300,12 @@ def _gaps(table: np.ndarray, *, positive: bool) -> tuple[np.ndarray, np.ndarray]
 
 def _trailing(values: np.ndarray, width: int) -> np.ndarray:
     """Return the mean of the ``width`` values that end at each step; NaN for the first ones, shape (P, S)."""
-    windows = np.lib.stride_tricks.sliding_window_view(values, width, axis=1).mean(axis=-1)
-    return np.pad(windows, ((0, 0), (width - 1, 0)), constant_values=np.nan)
+    known = np.isfinite(values)
+    sums = np.zeros((2, len(values), values.shape[1] + 1))
+    np.cumsum(np.stack([known, np.where(known, values, 0.0)]), axis=2, out=sums[:, :, 1:])
+    count, total = sums[:, :, width:] - sums[:, :, :-width]
+    means = np.where(count == width, total / width, np.nan)
+    return np.pad(means, ((0, 0), (width - 1, 0)), constant_values=np.nan)
 
 
 def differing_stretch(far: np.ndarray, gap: np.ndarray, width: int) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import number, span
 from rlpanel.findings.engine.change_finding import severity_of
-from rlpanel.findings.engine.change_statistic import scored, step_errors
+from rlpanel.findings.engine.change_statistic import scored
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 
@@ -121,7 +121,7 @@ def gradient_grows(context: RuleContext) -> Iterator[Finding]:
             level = np.where(values > 0, np.log(values), np.nan)[None]
         if np.isfinite(level).sum() < 10:
             continue
-        error = step_errors(level, np.full(level.shape, np.nan))
+        error = np.full(level.shape, np.nan)
         found = scored(level, error, float(np.log(_EXPLOSION)), context.thresholds.change_z, "adjacent")
         if 0 not in found.windows:
             continue

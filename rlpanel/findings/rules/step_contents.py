@@ -8,8 +8,8 @@ import numpy as np
 
 from rlpanel.findings.engine.change import number, percent, since
 from rlpanel.findings.engine.change_finding import severity_of
-from rlpanel.findings.engine.change_statistic import fit_step, scored, step_errors
-from rlpanel.findings.engine.changes import series_rise
+from rlpanel.findings.engine.change_statistic import fit_step
+from rlpanel.findings.engine.changes import scored_again, series_rise
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import GROUPS, SAMPLES, WHOLE, rows_by_dimension
 from rlpanel.findings.engine.rule import RuleContext, rule
@@ -90,11 +90,11 @@ def label_mix(context: RuleContext) -> Iterator[Finding]:
             continue
         share = table[GROUPS, rows] / np.maximum(total, 1)
         usual = (share.mean(axis=1, keepdims=True) + 0.01) / 1.02
-        error = step_errors(share, usual * (1 - usual) / np.maximum(total, 1))
+        error = np.sqrt(usual * (1 - usual) / np.maximum(total, 1))
         best: tuple[float, int] | None = None
         for sign in (1, -1):
             threshold = context.thresholds.change_z + _MORE_FOR_LABELS
-            found = scored(sign * share, error, _SHARE, threshold)
+            found = scored_again(context, (name, sign), sign * share, error, _SHARE, threshold)
             for row, (z, *_) in found.windows.items():
                 onset = fit_step(share[row])[1]
                 if _is_large(share[row, :onset].mean(), share[row, onset:].mean()) and (
@@ -185,7 +185,11 @@ def one_value(context: RuleContext) -> Iterator[Finding]:
     """
     if not context.snapshot.has_number("reward"):
         return
-    common = _most_common(context.column("reward"), context.row_steps, len(context.steps))
+    by_step = context.place_series.by_step(
+        "common reward",
+        lambda rows: _most_common(rows.number("reward"), rows.position, len(rows.steps)).T.tolist(),
+    )
+    common = np.array(by_step).T
     change = series_rise(context, common[0], 0.1)
     if change is None:
         return

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlpanel.findings.engine.change import number, percent, standard_errors
 from rlpanel.findings.engine.change_finding import severity_of
-from rlpanel.findings.engine.change_statistic import Rise, scored, step_errors
+from rlpanel.findings.engine.change_statistic import Rise, scored
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 
@@ -61,8 +61,7 @@ def text_change(context: RuleContext, name: str, least: float, *, sign: int = 1)
     mean, variance = np.array([texts.steps[step].moments.get(name, unknown) for step in steps]).T
     if np.isfinite(mean).sum() < _FEWEST_STEPS:
         return None
-    series, errors = sign * mean[None], step_errors(sign * mean[None], variance[None])
-    found = scored(series, errors, least, context.thresholds.change_z)
+    found = scored(sign * mean[None], np.sqrt(variance)[None], least, context.thresholds.change_z)
     if not found.windows:
         return None
     rise = found.rise(0)

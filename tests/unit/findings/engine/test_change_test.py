@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.findings.engine.change_statistic import Base, Rise, base_width, scored, step_errors
+from rlpanel.findings.engine.change_statistic import Rise, continued, scored, step_errors
+from rlpanel.findings.engine.window_scan import Base, Scan, level_spread
 
 ERROR = 0.05
 
 
 def rise_of(values: np.ndarray, least: float = 0.2, base: Base = "lowest") -> Rise | None:
     row = values[None]
-    error = step_errors(row, np.full(row.shape, ERROR**2))
-    found = scored(row, error, least, 6.0, base)
+    found = scored(row, np.full(row.shape, ERROR), least, 6.0, base)
     return found.rise(0) if found.windows else None
 
 
@@ -110,28 +110,107 @@ def test_the_error_is_the_largest_of_three() -> None:
 
 
 def test_the_difference_in_errors_equals_that_of_a_plain_loop() -> None:
-    values = noise(4, 30)
-    values[18:] += 0.8
-    row = values[None]
-    error = step_errors(row, np.full(row.shape, ERROR**2))[0]
+    """Where a step's own error is larger than all noise, the score is that of the windows alone."""
+    values, error = noise(4, 39) / 100, np.full(39, ERROR)
+    values[28:] += 0.8
     best = 0.0
     for width in (2, 3, 5, 8, 13):
-        before = base_width(width, len(values))
-        for end in range(width - 1, len(values)):
+        before = max(width, 5)
+        for end in range(19, len(values)):
             bases = [range(last - before + 1, last + 1) for last in range(before - 1, end - width + 1)]
             if not bases:
                 continue
             base = min(bases, key=lambda window: values[list(window)].mean())
-            later = range(end - width + 1, end + 1)
-            gap = values[list(later)].mean() - values[list(base)].mean()
-            total = (
-                sum(error[i] ** 2 for i in later) / width**2 + sum(error[i] ** 2 for i in base) / before**2
-            )
+            gap = values[end - width + 1 : end + 1].mean() - values[list(base)].mean()
             if gap > 0.2:
-                best = max(best, gap / total**0.5)
+                best = max(best, gap / ERROR / (1 / width + 1 / before) ** 0.5)
+    found = scored(values[None], error[None], 0.2, 6.0)
+    assert found.rise(0).z == pytest.approx(best)
+
+
+def test_the_first_steps_are_compared_at_every_split() -> None:
+    """Three low steps and five high ones of few samples: no pair of narrow windows shows it as well."""
+    values = np.array([[0.03, 0.02, 0.04, 0.4, 0.55, 0.45, 0.5, 0.5]])
+    found = scored(values, np.full(values.shape, 0.15), 0.1, 5.0)
+    low, high = values[0, :3], values[0, 3:]
+    assert found.rise(0).onset == 3
+    assert found.rise(0).z == pytest.approx((high.mean() - low.mean()) / 0.15 / (1 / 3 + 1 / 5) ** 0.5)
+
+
+@pytest.mark.parametrize("base", ["lowest", "adjacent", "half"])
+def test_a_scan_that_goes_on_equals_one_of_all_steps(base: Base) -> None:
+    chance = np.random.default_rng(1)
+    values = chance.normal(0, 0.05, (5, 150)).cumsum(axis=1) + chance.normal(0, 0.1, (5, 150))
+    values[chance.random(values.shape) < 0.03] = np.nan
+    variance = np.full(values.shape, 0.01)
+    scan = Scan(0.1, base)
+    for steps in range(1, 151):
+
+        def read(first: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+            return values[:, first:stop], variance[:, first:stop]
+
+        going_on = continued(scan, read, steps, 4.0)
+        scan = going_on.scan
+        whole = scored(values[:, :steps], np.sqrt(variance[:, :steps]), 0.1, 4.0, base)
+        assert list(going_on.windows) == list(whole.windows)
+        for row, (score, width, end) in whole.windows.items():
+            assert going_on.windows[row] == (pytest.approx(score), width, end)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_evidence_that_grows_never_loses_the_rise(seed: int) -> None:
+    steps = (8, 12, 30, 60, 120)[seed % 5]
+    onset = steps // 2
+    values = noise(seed, steps)
+    values[onset:] += np.minimum(np.arange(steps - onset) / (1 + seed % 4), 1) * 0.5
+    found = [rise_of(values[:end]) for end in range(1, steps + 1)]
+    first = next(at for at, rise in enumerate(found) if rise is not None)
+    assert first <= onset + 8
+    for rise in found[first:]:
+        assert rise is not None
+        assert rise.ongoing
+
+
+def test_one_heavy_step_does_not_move_the_onset() -> None:
+    values = noise(6, 80)
+    values[50:] += 0.8
+    values[62] += 9.0
     found = rise_of(values)
     assert found is not None
-    assert found.z == pytest.approx(best)
+    assert abs(found.onset - 50) <= 1
+
+
+def test_a_single_good_step_ends_nothing() -> None:
+    values = noise(7, 70)
+    values[20:] += 0.8
+    values[[40, 41]] = 0.0
+    found = rise_of(values)
+    assert found is not None
+    assert found.ongoing
+
+
+def test_a_later_rise_that_goes_on_is_not_hidden_by_an_older_one() -> None:
+    values = noise(8, 160)
+    values[30:60] += 1.5
+    values[130:] += 0.6
+    found = rise_of(values)
+    assert found is not None
+    assert (found.onset, found.ongoing) == (130, True)
+    assert found.base[1] <= 130
+
+
+def test_levels_that_come_and_go_are_part_of_the_noise() -> None:
+    chance = np.random.default_rng(3)
+    level, wandering = 0.0, []
+    for _ in range(2000):
+        level = 0.93 * level + chance.normal(0, 0.35 * (1 - 0.93**2) ** 0.5)
+        wandering.append(level)
+    spread = level_spread(np.reshape(wandering[:1920], (12, 160)))
+    assert 0.12 < np.median(spread) < 0.35
+    steady = level_spread(chance.normal(0, 0.35, (12, 160)))
+    assert np.median(steady) == pytest.approx(0.35 / 8**0.5, rel=0.3)
+    trend = level_spread(np.linspace(0, 3, 160)[None])
+    assert trend[0] < 1e-9
 
 
 @pytest.mark.parametrize("steps", [1, 3])

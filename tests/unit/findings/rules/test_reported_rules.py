@@ -78,3 +78,15 @@ def test_a_rule_finds_what_a_report_describes_from_its_step_on(tmp_path: Path, r
 def test_a_healthy_run_breaks_none_of_them(tmp_path: Path, kind: type[Breakage]) -> None:
     _, found = look(tmp_path / "run", kind)
     assert [each.sentence for each in found if each.rule in REPORTED and each.severity != "info"] == []
+
+
+@pytest.mark.parametrize("kind", [healthy.PlannedPenalty, healthy.Curriculum, healthy.OwnSources])
+def test_what_was_planned_is_an_info(tmp_path: Path, kind: type[Breakage]) -> None:
+    """A penalty that starts, harder data with labels, and a rank with its own source break nothing."""
+    _, found = look(tmp_path, kind)
+    assert [each.sentence for each in found if each.severity != "info"] == []
+
+
+def test_a_penalty_that_starts_is_named(tmp_path: Path) -> None:
+    _, found = look(tmp_path, healthy.PlannedPenalty)
+    assert any("rewards/length_penalty starts to vary" in each.sentence for each in found)

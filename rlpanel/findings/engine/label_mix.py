@@ -1,0 +1,119 @@
+"""How much of a change is other data: means within the values of a label, weighted as before the change.
+
+A mean moves when harder data comes, though no kind of data has changed. A rank differs when its data does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlpanel.findings.engine.change import Change, number, percent
+from rlpanel.findings.engine.places import MEAN, RANK, SAMPLES, WHOLE, rows_by_dimension
+from rlpanel.findings.engine.rule import RuleContext
+from rlpanel.findings.engine.signal import RowBatch, column_signal
+
+#: Share of a change that must vanish with the earlier mix, and of the earlier data that is still there.
+_EXPLAINED, _SHARED = 0.5, 0.5
+#: Fewest samples of a value, and the smallest change of a value's share.
+_FEWEST, _MOVED = 10, 0.08
+#: A label with more values than this is an identifier.
+_MOST = 20
+
+
+@dataclass(frozen=True)
+class Mix:
+    """A label whose mix explains a change of a mean.
+
+    Attributes
+    ----------
+    label : str
+    same : float
+        The mean after the change with the mix of before.
+    text : str
+        A sentence with the mean of each value, before and after.
+    """
+
+    label: str
+    same: float
+    text: str
+
+
+def explaining_mix(context: RuleContext, column: str, change: Change) -> Mix | None:
+    """Return the label whose mix explains most of a change of the whole run; None if none does."""
+    if change.place:
+        return None
+    table, places = context.table(column_signal(column)), context.place_series.places
+    before = np.zeros(len(change.mask), bool)
+    before[max(0, change.onset - max(5, int(change.mask.sum()))) : change.onset] = True
+    found: Mix | None = None
+    for label, rows in rows_by_dimension(places).items():
+        if label in (WHOLE, RANK) or not before.any():
+            continue
+        (old_size, old), (new_size, new) = (_levels(table[:, rows], mask) for mask in (before, change.mask))
+        both = (old_size >= _FEWEST) & (new_size >= _FEWEST)
+        shares = [size / max(size.sum(), 1) for size in (old_size, new_size)]
+        if shares[0][both].sum() < _SHARED or np.abs(shares[1] - shares[0]).max() < _MOVED:
+            continue
+        weight = old_size[both] / old_size[both].sum()
+        level, same = float(weight @ old[both]), float(weight @ new[both])
+        if abs(level - same) < (1 - _EXPLAINED) * abs(change.after - change.before) and (
+            found is None or abs(level - same) < abs(level - found.same)
+        ):
+            texts = [
+                f"{places[row].value} {number(float(old[at]))} → {number(float(new[at]))}, its share "
+                f"{percent(float(shares[0][at]))} → {percent(float(shares[1][at]))}"
+                for at, row in enumerate(rows.tolist())
+                if both[at]
+            ]
+            found = Mix(label, same, f"By {label}: {'; '.join(texts[:4])}.")
+    return found
+
+
+def _levels(table: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the samples and the mean of each place in the marked steps, shape (K,)."""
+    size = np.nan_to_num(table[SAMPLES][:, mask])
+    total = (np.nan_to_num(table[MEAN][:, mask]) * size).sum(axis=1)
+    with np.errstate(all="ignore"):
+        return size.sum(axis=1), total / size.sum(axis=1)
+
+
+def has_other_data(context: RuleContext, column: str, rank: int, mask: np.ndarray, gap: float) -> str:
+    """Return the label by which a rank has other data, which explains how its mean differs; else empty.
+
+    Parameters
+    ----------
+    context : RuleContext
+    column : str
+    rank : int
+    mask : ndarray of bool, shape (S,)
+        The steps in which it differs.
+    gap : float
+        Its mean less that of the others.
+    """
+    rows = RowBatch(context.view, context.rows[mask[context.row_steps]], context.steps[mask])
+    values, own = rows.number(column), rows.metadata("rank") == rank
+    known = np.isfinite(values)
+    for place in dict.fromkeys(each.dimension for each in context.place_series.places):
+        if place in (WHOLE, RANK):
+            continue
+        codes, names = rows.label_codes(place)
+        use = known & (codes >= 0)
+        if len(names) > _MOST or not use.any():
+            continue
+        sizes = np.stack([np.bincount(codes[use & side], minlength=len(names)) for side in (own, ~own)])
+        totals = [
+            np.bincount(codes[use & side], values[use & side], minlength=len(names)) for side in (own, ~own)
+        ]
+        shares = sizes / np.maximum(sizes.sum(axis=1, keepdims=True), 1)
+        if np.abs(shares[0] - shares[1]).max() < _MOVED:
+            continue
+        both = (sizes >= _FEWEST).all(axis=0)
+        if shares[0][both].sum() < _SHARED:
+            return place
+        mine, theirs = (total[both] / size[both] for total, size in zip(totals, sizes, strict=True))
+        within = float((mine - theirs) @ shares[0][both] / shares[0][both].sum())
+        if abs(within) < (1 - _EXPLAINED) * abs(gap):
+            return place
+    return ""

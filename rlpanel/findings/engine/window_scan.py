@@ -1,0 +1,356 @@
+"""Scan of some series for windows of steps that are higher than earlier ones, step by step.
+
+The mean of the ``w`` steps that end at a step is compared with that of earlier ones, for several ``w``, so
+that a cliff and a slow slide are both found. A window is measured against steps before it alone, so that a
+later step changes no earlier result: evidence that grows never loses a rise, and a step that has settled is
+not looked at again.
+
+The variance of a window's mean is the largest of: the steps' own variances, clustered by group; the noise
+between neighbouring steps; and the spread of levels, from robust differences between means of batches of
+steps. In the first steps, all before a split are compared with all after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+#: What the later window is compared with: the lowest earlier window, the one right before it, or the one
+#: half way from the first step. The second finds only sudden rises, the third only those that are faster than
+#: in proportion.
+Base = Literal["lowest", "adjacent", "half"]
+#: Returns the values and the variances of the steps from a first to a last one (exclusive), shape (K, S).
+Read = Callable[[int, int], tuple[np.ndarray, np.ndarray]]
+
+#: Lengths of the later window, in steps; only those of the first are compared with the adjacent window.
+WINDOWS, _NARROW = (2, 3, 5, 8, 13, 21), 3
+#: Length of the window before, from a step on: at least this.
+_BEFORE = ((19, 5), (8, 3), (0, 2))
+#: With fewer steps, a change cannot be distinguished from the spread between steps.
+MIN_STEPS = 4
+#: Steps in which all splits are compared. They have few windows, so that a smaller score is as rare.
+SHORT, _SHORT_BONUS = 19, 1.0
+#: Standard errors from which the price of the lowest window is added, and the steps that have none.
+_PRICED, _FREE = 5.0, 40
+#: Steps that share an estimate of the noise, steps that it is made of, and the fewest.
+_BLOCK, _HISTORY, _FEWEST = 20, 160, 16
+#: Lengths of the batches whose means show the spread of levels, and the fewest differences of them.
+_BATCHES, _FEWEST_BATCHES = (8, 20), 5
+#: Turns the median absolute second difference of white noise into its standard deviation, and that of others.
+_SECOND_DIFFERENCE, _DEVIATION = 1.4826 / np.sqrt(1.5), 1.4826
+#: Newest steps that are looked at again, since late lines may change them; and steps looked at at once.
+_UNSETTLED, _AT_ONCE = 8, 400
+#: Score of a difference whose standard error is 0.
+_LARGEST = np.finfo(np.float64).max
+
+
+def row_median(values: np.ndarray) -> np.ndarray:
+    """Return the median of each row's finite values, shape (K,); NaN for rows without any."""
+    ordered = np.sort(values, axis=1)  # NaN last
+    count = np.isfinite(values).sum(axis=1)
+    low, high = np.maximum((count - 1) // 2, 0), np.minimum(count // 2, values.shape[1] - 1)
+    rows = np.arange(len(values))
+    return np.where(count > 0, (ordered[rows, low] + ordered[rows, high]) / 2, np.nan)
+
+
+def step_noise(values: np.ndarray) -> np.ndarray:
+    """Return the noise between neighbouring steps of each series, shape (K,); NaN with too few steps."""
+    second = np.abs(values[:, 1:-1] - (values[:, :-2] + values[:, 2:]) / 2)
+    enough = np.isfinite(values).sum(axis=1) >= _FEWEST
+    return np.where(enough, _SECOND_DIFFERENCE * row_median(second), np.nan)
+
+
+def level_spread(values: np.ndarray) -> np.ndarray:
+    """Return the standard deviation of a batch's mean, shape (K,); NaN with too few steps.
+
+    It is the largest over the lengths of batches. Differences of adjacent batches have their median taken
+    off, so that a steady trend adds nothing.
+    """
+    found = np.full(len(values), np.nan)
+    known = np.isfinite(values)
+    sums = np.zeros((2, len(values), values.shape[1] + 1))
+    np.cumsum(np.stack([known, np.where(known, values, 0.0)]), axis=2, out=sums[:, :, 1:])
+    for length in _BATCHES:
+        starts = np.arange(values.shape[1] - length, -1, -max(length // 4, 1))[::-1]
+        count, total = sums[:, :, starts + length] - sums[:, :, starts]
+        with np.errstate(all="ignore"):
+            means = np.where(count >= length / 2, total / count, np.nan)
+        gaps = means[:, 4:] - means[:, :-4]
+        if gaps.shape[1] < _FEWEST_BATCHES:
+            continue
+        around = np.abs(gaps - row_median(gaps)[:, None])
+        enough = np.isfinite(gaps).sum(axis=1) >= _FEWEST_BATCHES
+        spread = _DEVIATION / np.sqrt(2) * row_median(around)
+        found = np.fmax(found, np.where(enough, spread, np.nan))
+    return found
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best window of each series: K numbers each.
+
+    Attributes
+    ----------
+    score : ndarray of float
+        Difference in standard errors, less the price of having looked at many windows; -inf without one.
+    z : ndarray of float
+        Difference in standard errors.
+    width, before, end : ndarray of int
+        Lengths of the later window and of the one before, and the last position of the later one.
+    """
+
+    score: np.ndarray
+    z: np.ndarray
+    width: np.ndarray
+    before: np.ndarray
+    end: np.ndarray
+
+    @classmethod
+    def none(cls, count: int) -> Best:
+        """Return no windows of ``count`` series."""
+        zeros = np.zeros(count, int)
+        return cls(np.full(count, -np.inf), np.zeros(count), zeros, zeros, zeros)
+
+    def improved(self, score: np.ndarray, z: np.ndarray, windows: np.ndarray) -> Best:
+        """Return the better windows of these and others.
+
+        Parameters
+        ----------
+        score, z : ndarray of float, shape (K, N)
+        windows : ndarray of int, shape (3, N)
+            Width, length before, and end.
+        """
+        at = score.argmax(axis=1)
+        rows = np.arange(len(score))
+        better = score[rows, at] > self.score
+        if not better.any():
+            return self
+        width, before, end = windows[:, at]
+        return Best(
+            np.where(better, score[rows, at], self.score),
+            np.where(better, z[rows, at], self.z),
+            np.where(better, width, self.width),
+            np.where(better, before, self.before),
+            np.where(better, end, self.end),
+        )
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What is known of some series after some steps, so that the next steps can be added.
+
+    Attributes
+    ----------
+    least : float
+        Smallest difference of interest.
+    base : str
+        What the later window is compared with, see `Base`.
+    seen, done : int
+        Steps whose range is known, and whose windows are.
+    floor, top : ndarray of float, shape (K,)
+        Range of the values.
+    best : Best, optional
+    low : ndarray of float, shape (2, K, W), optional
+        Mean and variance of the lowest earlier window by length of the later one.
+    noise : tuple of ndarray of float, shape (2, K)
+        Of each block of steps: the noise of a step, and the spread of levels.
+    """
+
+    least: float
+    base: Base
+    seen: int = 0
+    done: int = 0
+    floor: np.ndarray | None = None
+    top: np.ndarray | None = None
+    best: Best | None = None
+    low: np.ndarray | None = None
+    noise: tuple[np.ndarray, ...] = ()
+
+    def after(self, read: Read, steps: int) -> tuple[Scan, Best | None]:
+        """Return the state of the steps that have settled, and the best windows of all steps.
+
+        There are none if no series has a range of ``least``.
+        """
+        newest = self._until(read, steps)
+        if steps - self.seen < 2 * _UNSETTLED and newest.done - self.done < 2 * _UNSETTLED:
+            return self, newest.best
+        settled = self._until(read, steps - _UNSETTLED, always=newest.done > 0)
+        return settled, newest.best
+
+    def _until(self, read: Read, stop: int, *, always: bool = False) -> Scan:
+        """Return the state after ``stop`` steps; unless ``always``, windows wait for a range of ``least``."""
+        scan = self._with_range(read, stop)
+        assert scan.floor is not None
+        assert scan.top is not None
+        if stop < MIN_STEPS or not (always or (scan.top - scan.floor > self.least).any()):
+            return scan
+        while scan.done < stop:
+            scan = scan._advanced(read, min(stop, scan.done + _AT_ONCE))
+        return scan
+
+    def _with_range(self, read: Read, stop: int) -> Scan:
+        values, _ = read(self.seen, stop)
+        known = np.isfinite(values)
+        floor = np.where(known, values, np.inf).min(axis=1, initial=np.inf)
+        top = np.where(known, values, -np.inf).max(axis=1, initial=-np.inf)
+        if self.floor is not None and self.top is not None:
+            floor, top = np.minimum(floor, self.floor), np.maximum(top, self.top)
+        return replace(self, seen=stop, floor=floor, top=top)
+
+    def _advanced(self, read: Read, stop: int) -> Scan:
+        """Return the state after the windows that end before ``stop``, too."""
+        first, widest = self.done, WINDOWS[-1]
+        start = max(0, first - 2 * widest)
+        values, variance = read(start, stop)
+        scan = replace(self, noise=self._noise_until(read, stop), done=stop)
+        best = self.best or Best.none(len(values))
+        if self.base == "lowest" and first < SHORT:
+            best = _splits(best, read(0, min(stop, SHORT)), self.least)
+        widths = np.array(WINDOWS if self.base == "lowest" else WINDOWS[:_NARROW])[:, None]
+        ends = np.arange(first, stop)[None]
+        if self.base == "lowest":
+            before = np.maximum(widths, _BEFORE[0][1]) + 0 * ends
+        else:
+            before = np.select([ends >= step for step, _ in _BEFORE], [length for _, length in _BEFORE])
+            before = np.maximum(widths, before)
+        windows = Windows(values, variance, start)
+        later = windows.means(ends + 0 * widths, widths + 0 * ends)
+        if self.base == "half":
+            at = np.minimum(ends // 2, ends - widths)
+            begin = max(0, int((at - before).min()) + 1)
+            halves = Windows(*read(begin, max(int(at.max()) + 1, begin + 1)), begin)
+            earlier = halves.means(at, before)
+        else:
+            earlier = windows.means(ends - widths, before)
+        if self.base == "lowest":
+            earlier = _lowest(earlier, self.low)
+            scan = replace(scan, low=earlier[:, :, :, -1])
+        blocks = _block(ends[0])
+        white, slow = np.stack(scan.noise[blocks[0] :], axis=-1)[:, :, None, blocks - blocks[0]]
+        with np.errstate(all="ignore"):
+            total = _variance(later[1], widths, white, slow) + _variance(earlier[1], before, white, slow)
+            gap = later[0] - earlier[0]
+            z = np.minimum(gap / np.sqrt(total), _LARGEST)
+        score = np.where((gap > self.least) & (z > 0), z - _price(ends, self.base), -np.inf)
+        if self.base == "lowest":
+            score[:, :, ends[0] < SHORT] = -np.inf
+        every = np.stack([widths + 0 * ends, before, ends + 0 * widths]).reshape(3, -1)
+        flat = len(values), every.shape[1]
+        return replace(scan, best=best.improved(score.reshape(flat), z.reshape(flat), every))
+
+    def _noise_until(self, read: Read, stop: int) -> tuple[np.ndarray, ...]:
+        """Return the noise of all blocks with steps before ``stop``, each from the steps before it."""
+        known = len(self.noise)
+        count = int(_block(np.array(stop - 1))) + 1 - known
+        if count <= 0:
+            return self.noise
+        ends = np.array([0, _FEWEST, *range(_BLOCK, stop, _BLOCK)])[known : known + count]
+        start = int(max(ends[0] - _HISTORY, 0))
+        values, variance = (
+            np.pad(part, ((0, 0), (_HISTORY, 0)), constant_values=np.nan)
+            for part in read(start, int(ends[-1]))
+        )
+        at = (ends - start)[:, None] + np.arange(_HISTORY)
+        values, variance = (part[:, at].reshape(-1, _HISTORY) for part in (values, variance))
+        white = np.fmax(step_noise(values), row_median(np.sqrt(variance)) / 2)
+        found = np.stack([white, level_spread(values)]).reshape(2, -1, len(ends))
+        return *self.noise, *found.transpose(2, 0, 1)
+
+
+def _block(ends: np.ndarray) -> np.ndarray:
+    """Return the index of the noise that counts for windows which end at some steps."""
+    return np.where(ends < _FEWEST, 0, 1 + ends // _BLOCK)
+
+
+def _variance(own: np.ndarray, width: np.ndarray, white: np.ndarray, slow: np.ndarray) -> np.ndarray:
+    """Return the variance of the means of windows, shape (K, W, S); see the module."""
+    return np.fmax(np.fmax(own, white**2 / width), slow**2)
+
+
+def _price(ends: np.ndarray, base: Base) -> np.ndarray:
+    """Return how much larger a score must be at each step, since many windows were looked at."""
+    if base != "lowest":
+        return np.where(ends < SHORT, -_SHORT_BONUS, 0.0)
+    windows = np.maximum((ends + 1) / _FREE, 1.0)
+    return np.sqrt(_PRICED**2 + 2 * np.log(windows)) - _PRICED
+
+
+class Windows:
+    """Means of windows of some series, from running sums.
+
+    Parameters
+    ----------
+    values, variance : ndarray of float, shape (K, S)
+    start : int
+        Position of the first step.
+    """
+
+    def __init__(self, values: np.ndarray, variance: np.ndarray, start: int) -> None:
+        known = np.isfinite(values)
+        measured = known & np.isfinite(variance)
+        parts = known, np.where(known, values, 0.0), measured, np.where(measured, variance, 0.0)
+        self._start = start
+        self._sums = np.zeros((4, len(values), values.shape[1] + 1))
+        np.cumsum(np.stack(parts), axis=2, out=self._sums[:, :, 1:])
+
+    def means(self, ends: np.ndarray, width: np.ndarray) -> np.ndarray:
+        """Return means and their variances of the windows that end at some steps, shape (2, K, W, S).
+
+        They are NaN where fewer than half of the steps have a value.
+        """
+        last = ends + 1 - self._start
+        first = last - width
+        inside = first >= 0
+        count, total, measured, spread = (
+            self._sums[:, :, np.maximum(last, 0)] - self._sums[:, :, np.maximum(first, 0)]
+        )
+        with np.errstate(all="ignore"):
+            mean, variance = total / count, spread / measured / count
+        enough = inside & (count >= (width + 1) // 2)
+        return np.where(enough, np.stack([mean, variance]), np.nan)
+
+
+def _lowest(earlier: np.ndarray, low: np.ndarray | None) -> np.ndarray:
+    """Return the lowest of all earlier means at each step, and its variance, shape (2, K, W, S)."""
+    if low is not None:
+        earlier = np.concatenate([low[:, :, :, None], earlier], axis=3)
+    filled = np.where(np.isnan(earlier[0]), np.inf, earlier[0])
+    lowest = np.minimum.accumulate(filled, axis=2)
+    position = np.where(filled <= lowest, np.arange(filled.shape[2]), 0)
+    position = np.maximum.accumulate(position, axis=2)
+    found = np.stack(
+        [np.where(np.isinf(lowest), np.nan, lowest), np.take_along_axis(earlier[1], position, axis=2)]
+    )
+    return found if low is None else found[:, :, :, 1:]
+
+
+def _splits(best: Best, series: tuple[np.ndarray, np.ndarray], least: float) -> Best:
+    """Return the best windows after comparing all steps before a split with all after it.
+
+    The variance of a step is the larger of the mean of the steps' own and of the spread around both levels.
+    """
+    values, variance = series
+    steps = values.shape[1]
+    known = np.isfinite(values)
+    measured = known & np.isfinite(variance)
+    filled = np.where(known, values, 0.0)
+    parts = known, filled, filled**2, measured, np.where(measured, variance, 0.0)
+    sums = np.zeros((5, len(values), steps + 1))
+    np.cumsum(np.stack(parts), axis=2, out=sums[:, :, 1:])
+    split, end = (each.ravel() for each in np.meshgrid(np.arange(2, steps - 1), np.arange(3, steps)))
+    valid = end > split
+    split, end = split[valid], end[valid]
+    old, both = sums[:, :, split], sums[:, :, end + 1]
+    new = both - old
+    with np.errstate(all="ignore"):
+        gap = new[1] / new[0] - old[1] / old[0]
+        rest = both[2] - new[1] ** 2 / new[0] - old[1] ** 2 / old[0]
+        around = np.where(both[0] >= 5, np.maximum(rest, 0.0) / (both[0] - 2), 0.0)
+        own = both[4] / both[3]
+        z = np.minimum(gap / np.sqrt(np.fmax(own, around) * (1 / new[0] + 1 / old[0])), _LARGEST)
+        far = (gap > least) & (z > 0) & (new[0] >= 2) & (old[0] >= 2) & np.isfinite(own)
+    score = np.where(far, z + _SHORT_BONUS, -np.inf)
+    return best.improved(score, z, np.stack([end - split + 1, split, end]))

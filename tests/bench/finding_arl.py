@@ -1,0 +1,158 @@
+"""Measures how often the findings warn in a stationary run, checked while it is written.
+
+python -m tests.bench.finding_arl [--against PATH] [--rounds N] [--size SIZE] [--record]
+python -m tests.bench.finding_arl --show REGIME SEED [STEPS]
+
+Nothing changes in these runs but what varies from step to step. An episode begins when a finding becomes a
+warning or an alarm that was none in the check before. The average run length (ARL) is the number of steps
+from one to the next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rlpanel.findings.check import CheckResult, check
+from rlpanel.settings import FindingSettings
+from rlpanel.store.index.run_index import RunIndex
+from tests.bench.finding_scores import open_folder
+from tests.bench.harness import Figures, Task, run
+from tests.bench.reported_runs.simulation import Breakage, Sample, Setup, Simulation
+
+#: Standard deviation of the skill (logit), and how much of it one step passes on to the next.
+REGIMES = {"ordinary noise": (0.14, 0.85), "wandering skill": (0.35, 0.93)}
+STEPS, EVERY = 2000, 5
+#: Steps until a warning of the same finding counts as another one.
+_APART = 25
+
+
+class Stationary(Breakage):
+    """Nothing changes."""
+
+    always = True
+
+    def behave(self, sample: Sample, x: float) -> None:
+        sample.surprisal, sample.kl, sample.sentences = 0.7, 0.05, self.run.setup.sentences
+        sample.sentences *= float(np.exp(self.draw.normal(0, 0.2)))
+
+
+class StationaryRun(Simulation):
+    """A run of 24 samples a step whose skill wanders around one level."""
+
+    def __init__(self, regime: str, seed: int, steps: int) -> None:
+        self.regime = regime
+        setup = Setup(
+            steps=steps, groups=6, group_size=4, sentences=3.0, logs=("labels", "truth"), scalars=False
+        )
+        super().__init__(setup, [seed, *regime.encode()], Stationary)
+
+    def _curve(self) -> np.ndarray:
+        spread, kept = REGIMES[self.regime]
+        noise = self.draw.normal(0, spread * np.sqrt(1 - kept**2), self.setup.steps)
+        skill = np.empty(self.setup.steps)
+        level = float(self.draw.normal(0, spread))
+        for at in range(self.setup.steps):
+            level = kept * level + noise[at]
+            skill[at] = 0.4 + level
+        return skill
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A warning or alarm of a stationary run."""
+
+    at: int
+    severity: str
+    rule: str
+    sentence: str
+
+
+def grown(made: Simulation, folder: Path, every: int) -> Iterator[int]:
+    """Write a run ``every`` steps at a time, and yield the number of written steps."""
+    folder.mkdir(parents=True)
+    by_step: dict[int, list[str]] = {}
+    for row in made.rows:
+        by_step.setdefault(row["step"], []).append(json.dumps(row, ensure_ascii=False) + "\n")
+    steps = sorted(by_step)
+    for first in range(0, len(steps), every):
+        part = steps[first : first + every]
+        with (folder / "rollout_data_rank_0.jsonl").open("a", encoding="utf-8") as file:
+            file.writelines(line for step in part for line in by_step[step])
+        yield first + len(part)
+
+
+def watched(task: tuple[str, int, int]) -> tuple[list[Episode], float]:
+    """Return the episodes of a stationary run, and the median CPU milliseconds of a check."""
+    regime, seed, steps = task
+    made = StationaryRun(regime, seed, steps)
+    episodes: list[Episode] = []
+    raised: dict[tuple[str, str], int] = {}
+    times = []
+    with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as root:
+        folder = Path(root) / "run"
+        previous: CheckResult | None = None
+        index: RunIndex | None = None
+        for at in grown(made, folder, EVERY):
+            if index is None:
+                index = open_folder(folder)
+            index.rescan()
+            while index.read():
+                pass
+            began = time.process_time()
+            previous = _checked(index, previous)
+            times.append(time.process_time() - began)
+            for finding in previous.findings:
+                key = finding.severity, finding.key
+                if finding.severity != "info" and at - raised.get(key, -_APART - 1) > _APART:
+                    episodes.append(Episode(at, finding.severity, finding.rule, finding.sentence))
+                if finding.severity != "info":
+                    raised[key] = at
+    return episodes, 1e3 * float(np.median(times))
+
+
+def _checked(index: RunIndex, previous: CheckResult | None) -> CheckResult:
+    view = index.view
+    return check(view, FindingSettings(), view.snapshot.newest_line + 1.5, previous, index)
+
+
+def measure(task: Task) -> Figures:
+    """Watch stationary runs of both regimes."""
+    seeds, steps = task.pick((1, 100), (4, STEPS), (10, STEPS))
+    figures: Figures = {}
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for regime in REGIMES:
+            found = list(pool.map(watched, [(regime, seed, steps) for seed in range(seeds)]))
+            every = [episode for episodes, _ in found for episode in episodes]
+            figures |= {
+                f"{regime}: steps": seeds * steps,
+                **{
+                    f"{regime}: {name}s per 2,000 steps": sum(e.severity == name for e in every)
+                    * 2000
+                    / (seeds * steps)
+                    for name in ("warning", "alarm")
+                },
+                f"{regime}: ARL, steps (all steps if there was none)": seeds * steps / max(len(every), 1),
+                f"{regime}: a check, CPU ms": float(np.median([ms for _, ms in found])),
+            }
+    return figures
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--show"]:
+        regime, seed = sys.argv[2:4]
+        episodes, ms = watched((regime, int(seed), int(sys.argv[4]) if len(sys.argv) > 4 else STEPS))
+        for episode in episodes:
+            print(f"after {episode.at}: {episode.severity} {episode.rule}: {episode.sentence}")
+        print(f"{len(episodes)} episodes; a check {ms:.0f} ms of CPU time")
+    else:
+        run(measure)
