@@ -22,8 +22,12 @@ _FEWER, _ODDS = 1.2, 3.0
 _SHARE = 0.08
 #: Steps on both sides of a sudden change, and the share of it that lies between them.
 _NEAR, _AT_ONCE = 10, 0.65
+#: Largest share of one value by which a reward is graded, and first steps in which it is looked at.
+_GRADED, _GRADED_STEPS = 0.1, 10
 #: Scores of the many labels of a run must be larger by this much.
 _MORE_FOR_LABELS = 0.2
+#: Fewest steps of a mix, and the share of them that a value of the label is in, so that it is no identifier.
+_FEWEST_STEPS, _RECURS = 8, 0.5
 
 
 @signal("any_sample")
@@ -78,17 +82,19 @@ def _median(values: np.ndarray, part: slice | np.ndarray) -> float:
 def label_mix(context: RuleContext) -> Iterator[Finding]:
     """The share of the groups with a label changes by 8 points, and its odds by a factor of 3.
 
-    Labels with 2 to 20 values count, for example the data source. It is tested by two windows of steps, which
-    must differ by one standard error more than the setting, since there are many labels. A slow change, as
-    in a curriculum, is an info.
+    Labels with 2 to 20 values count, for example the data source, if one of the values is in half of the
+    steps; others are names of episodes, files or attempts. It is tested by two windows of steps. A slow
+    change, as in a curriculum, is an info.
     """
     table = context.table(_any)
     places = context.place_series.places
     total = table[GROUPS, 0]
     for name, rows in rows_by_dimension(places).items():
-        if name in (WHOLE, "rank") or len(rows) < 2 or len(context.steps) < 4:
+        if name in (WHOLE, "rank") or len(rows) < 2 or len(context.steps) < _FEWEST_STEPS:
             continue
         share = table[GROUPS, rows] / np.maximum(total, 1)
+        if (share > 0).mean(axis=1).max() < _RECURS:
+            continue
         usual = (share.mean(axis=1, keepdims=True) + 0.01) / 1.02
         error = step_errors(share, usual * (1 - usual) / np.maximum(total, 1))
         best: tuple[float, int] | None = None
@@ -180,17 +186,22 @@ def _missing_part(column: str) -> Signal:
 def one_value(context: RuleContext) -> Iterator[Finding]:
     """One exact value of a graded reward becomes 10 points more frequent than the most frequent one was.
 
-    Rewards of which one value was in more than 10% of the samples do not count. It is tested by two windows
-    of steps against the noise between steps.
+    Rewards of which one value is in more than 10% of the samples of the first steps do not count. It is
+    tested by two windows of steps against the noise between steps.
     """
     if not context.snapshot.has_number("reward"):
         return
-    common = _most_common(context.column("reward"), context.row_steps, len(context.steps))
+    reward, steps = context.column("reward"), context.row_steps
+    first = steps < _GRADED_STEPS
+    start = _most_common(reward[first], steps[first], min(_GRADED_STEPS, len(context.steps)))[0]
+    if not np.nanmedian(start) <= _GRADED:
+        return
+    common = _most_common(reward, steps, len(context.steps))
     change = series_rise(context, common[0], 0.1)
     if change is None:
         return
     before, after = _median(common[0], _before(change.onset)), _median(common[0], change.mask)
-    if before > 0.1 or after < before + 0.1:
+    if before > _GRADED or after < before + 0.1:
         return
     values, counts = np.unique(common[1][change.mask], return_counts=True)
     value = float(values[counts.argmax()])

@@ -1,8 +1,8 @@
-"""Rules on texts of some samples of each step: loops, prompts, truths, and results of tools."""
+"""Rules on texts of some samples of each step: loops, boxes, prompts and ground truths."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +13,10 @@ from rlpanel.findings.engine.change_statistic import Rise, scored, step_errors
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 
+#: Logarithm of the factor of the length of ground truths that is a change.
+_FORM = float(np.log(1.7))
 #: Fewest read steps of a test.
-_FEWEST_STEPS = 6
+FEWEST_STEPS = 6
 
 
 @dataclass(frozen=True)
@@ -48,18 +50,40 @@ def text_change(context: RuleContext, name: str, least: float, *, sign: int = 1)
     ----------
     context : RuleContext
     name : str
-        See `rlpanel.analysis.step_texts.numbers_of`.
+        See `rlpanel.analysis.sample_texts.numbers_of`.
     least : float
         Smallest difference of interest.
     sign : int
         1 for a rise, -1 for a fall.
     """
     steps, texts = read_steps(context), context.texts
-    if texts is None or len(steps) < _FEWEST_STEPS:
+    if texts is None or len(steps) < FEWEST_STEPS:
         return None
     unknown = (np.nan, np.nan)
-    mean, variance = np.array([texts.steps[step].moments.get(name, unknown) for step in steps]).T
-    if np.isfinite(mean).sum() < _FEWEST_STEPS:
+    moments = np.array([texts.steps[step].moments.get(name, unknown) for step in steps])
+    return change_of(context, steps, moments, least, sign=sign)
+
+
+def change_of(
+    context: RuleContext, steps: list[int], moments: np.ndarray, least: float, *, sign: int = 1
+) -> TextChange | None:
+    """Return the sustained change of a mean over read steps; None without one.
+
+    Parameters
+    ----------
+    context : RuleContext
+    steps : list of int
+        Read steps, S of them.
+    moments : ndarray of float, shape (S, 2)
+        Mean and variance of the mean; NaN where a step has none.
+    least : float
+        Smallest difference of interest.
+    sign : int
+        1 for a rise, -1 for a fall.
+    """
+    mean, variance = moments.T
+    known = np.isfinite(mean)
+    if known.sum() < FEWEST_STEPS or np.ptp(mean[known]) <= least:
         return None
     series, errors = sign * mean[None], step_errors(sign * mean[None], variance[None])
     found = scored(series, errors, least, context.thresholds.change_z)
@@ -83,21 +107,24 @@ def text_finding(
     sentence: str,
     advice: str,
     *,
+    name: str,
     harmful: bool = False,
     sort: str = "",
     column: str = "",
     tab: str = "",
     subject: str = "",
-    is_worst: Callable[[np.ndarray], int] = lambda values: int(np.nanargmax(values)),
-    name: str = "",
+    evidence: tuple[str, ...] = (),
 ) -> Finding:
-    """Return the finding of a change of the texts, with a sample that shows it."""
+    """Return the finding of a change of the texts.
+
+    ``name`` is the number by which the sample that shows it is chosen.
+    """
     steps = context.steps[change.mask]
     when = f"From step {steps[0]:,} on" if change.mask[-1] else f"In steps {steps[0]:,}–{steps[-1]:,}"
     uid = ""
     read = context.texts.steps.get(int(steps[0])) if context.texts is not None else None
     if read is not None and np.isfinite(read.numbers.get(name, np.array([np.nan]))).any():
-        uid = context.snapshot.uid(int(read.rows[is_worst(read.numbers[name])]))
+        uid = context.snapshot.uid(int(read.rows[int(np.nanargmax(read.numbers[name]))]))
     seen = len(read.rows) if read is not None else 0
     return Finding(
         severity=severity_of(context, change.mask, harmful=harmful),
@@ -105,6 +132,7 @@ def text_finding(
         evidence=(
             f"The difference is {standard_errors(change.rise.z)} of two windows of steps, over up to {seen} "
             "samples of each step that were read.",
+            *evidence,
         ),
         advice=advice,
         steps=tuple(steps.tolist()),
@@ -217,113 +245,23 @@ def truth_changed(context: RuleContext) -> Iterator[Finding]:
         )
 
 
-_RESULTS = "Run the tool by hand with the same arguments; look at its cache, its limits and its key."
-
-
-@rule("Results of tools change", "change_z")
-def tool_results(context: RuleContext) -> Iterator[Finding]:
-    """Results of tools become empty, equal for other calls, shorter, longer, or hold the ground truth.
-
-    The share of empty results rises by 20 points, of results that another call has, too, by 30, and of
-    samples with the truth in a result by 30; or the mean length changes by a factor of 1.7. Each is tested
-    by two windows of steps, on up to 16 samples of each step.
-    """
-    change = text_change(context, "empty_results", 0.2)
-    if change is not None:
-        text = (
-            f"{percent(change.after)} of the tool results are empty ({percent(max(change.before, 0))} before)"
-        )
-        yield text_finding(
-            context,
-            change,
-            text,
-            _RESULTS,
-            harmful=True,
-            tab="conversation",
-            name="empty_results",
-            subject="empty",
-        )
-        return
-    change = text_change(context, "repeated_results", 0.3)
-    if change is not None:
-        text = (
-            f"{percent(change.after)} of the tool results are those of another call with other arguments "
-            f"({percent(max(change.before, 0))} before)"
-        )
-        yield text_finding(
-            context,
-            change,
-            text,
-            _RESULTS,
-            harmful=True,
-            tab="conversation",
-            name="repeated_results",
-            subject="same",
-        )
-        return
-    change = text_change(context, "truth_in_results", 0.3)
-    if change is not None:
-        text = (
-            f"the ground truth is in a tool result of {percent(change.after)} of the rollouts "
-            f"({percent(max(change.before, 0))} before)"
-        )
-        yield text_finding(
-            context,
-            change,
-            text,
-            "The environment may leak the answer: read the results for test files, logs and later versions.",
-            tab="conversation",
-            name="truth_in_results",
-            subject="truth",
-        )
-        return
-    for sign, verb in ((-1, "shorter"), (1, "longer")):
-        change = text_change(context, "result_chars", float(np.log(1.7)), sign=sign)
-        if change is not None:
-            text = (
-                f"tool results are {verb}: {number(float(np.exp(change.after)))} characters on average "
-                f"({number(float(np.exp(change.before)))} before)"
-            )
-            yield text_finding(
-                context, change, text, _RESULTS, tab="conversation", name="result_chars", subject="length"
-            )
-            return
-
-
-@rule("Same call again", "change_z")
-def equal_calls(context: RuleContext) -> Iterator[Finding]:
-    """The share of rollouts that make one call three times or more rises by 15 points.
+@rule("Ground truths of another form", "change_z")
+def truth_form(context: RuleContext) -> Iterator[Finding]:
+    """The ground truths become longer or shorter by a factor of 1.7.
 
     It is tested by two windows of steps, on up to 16 samples of each step.
     """
-    change = text_change(context, "equal_calls", 0.15)
-    if change is not None:
-        yield text_finding(
-            context,
-            change,
-            f"{percent(change.after)} of the rollouts make the same call three times or more "
-            f"({percent(max(change.before, 0))} before)",
-            "Read such a rollout: the result may not reach the policy, or a call may be rewarded.",
-            tab="conversation",
-            name="equal_calls",
-        )
-
-
-@rule("Tool results in the loss", "change_z")
-def mask_on_results(context: RuleContext) -> Iterator[Finding]:
-    """The share of tool results whose first token takes part in the loss rises by 20 points.
-
-    A rise is tested by two windows of steps, on up to 16 rollouts of each step with tokens and a loss mask.
-    """
-    change = text_change(context, "trained_results", 0.2)
-    if change is not None:
-        yield text_finding(
-            context,
-            change,
-            f"the loss mask covers the first token of {percent(change.after)} of the tool results "
-            f"({percent(max(change.before, 0))} before)",
-            "The mask may be shifted by one token: compare it with the roles of the messages.",
-            harmful=True,
-            tab="conversation",
-            name="trained_results",
-        )
+    for sign, verb in ((1, "longer"), (-1, "shorter")):
+        change = text_change(context, "truth_chars", _FORM, sign=sign)
+        if change is not None:
+            before, after = (number(float(np.exp(value))) for value in (change.before, change.after))
+            yield text_finding(
+                context,
+                change,
+                f"ground truths are {verb}: {after} characters on average ({before} before)",
+                "Read some: a sentence or a list in place of a value may equal no answer. A change of the "
+                "data does this on purpose.",
+                name="truth_chars",
+                tab="reference",
+            )
+            return
