@@ -160,6 +160,8 @@ class RunTexts:
                 continue
             of_response = response_words(texts)
             values = numbers_of(texts, of_response, self.answers)
+            if "ground_truth" not in texts and self.truths:
+                values["truth_missing"] = 1.0  # null, or not logged any more
             if truth := texts.get("ground_truth"):
                 values["truth_changed"] = float(self.truths.setdefault(prompt, truth) != truth)
                 if self.answers is None and len(self.pairs) < _TRIED:

@@ -64,6 +64,7 @@ CAUSES = (
     "cut_unmarked",
     "stale_samples",
     "fewer_samples",
+    "groups_incomplete",
     "label_mix",
     "lag_grows",
     "not_finite:advantage",

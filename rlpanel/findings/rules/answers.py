@@ -15,7 +15,7 @@ from rlpanel.findings.rules.held_out import reward_parts
 from rlpanel.findings.rules.texts import (
     FEWEST_STEPS,
     TextChange,
-    change_of,
+    changes_of,
     read_steps,
     text_change,
     text_finding,
@@ -25,8 +25,6 @@ from rlpanel.findings.rules.texts import (
 _FOLLOWS, _FEWEST_SAMPLES = 0.5, 40
 #: Rise of the share of right answers without reward, and of wrong ones with it.
 _UNPAID, _PAID = 0.15, 0.15
-#: Rise of the share of answers that cannot be compared.
-_UNCLEAR = 0.2
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class _Scored:
         part = self.right == right
         wrongly = np.where(part, (self.rewarded != right).astype(float), np.nan)
         moments = moments_of(wrongly, self.group, self.step, len(self.steps))
-        return change_of(context, self.steps, moments, least)
+        return changes_of(context, self.steps, moments[None], np.array([least]), np.array([1]))[0]
 
 
 def _scored(context: RuleContext) -> _Scored | None:
@@ -162,7 +160,7 @@ def answers_unclear(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 samples of each step.
     """
-    change = text_change(context, "unclear", _UNCLEAR)
+    change = text_change(context, "unclear")
     if change is None or context.texts is None or context.texts.answers is None:
         return
     yield text_finding(

@@ -26,8 +26,8 @@ _NEAR_Z = 4.0
 _FEWEST = 4
 #: First steps of a run, in which a reward may rise fast.
 _GRACE = 20
-#: Fall of the best reward of the groups, in standard deviations of a step's samples.
-_BEST = 0.3
+#: Fall of the best reward of the groups, in standard deviations of a step's samples, and its fewest steps.
+_BEST, _BEST_STEPS = 0.3, 5
 
 
 def _evaluations(context: RuleContext) -> list[tuple[str, RuleContext]]:
@@ -80,15 +80,14 @@ def _jump(context: RuleContext) -> Change | None:
     least = _JUMP * spread(context, "reward") if context.available(reward) else 0.0
     if least <= 0:
         return None
-    change = sustained(context, reward, least)
+    change = sustained(context, reward, least, places=False)
     if change is None or not change.sudden or not np.isfinite(change.before):
         return None
     if context.steps[change.onset] < context.snapshot.steps.values[0] + _GRACE:
         return None
-    table = PlaceTable.of(context, reward)
-    row, onset = table.places.index(change.place), change.onset
+    table, onset = PlaceTable.of(context, reward), change.onset
     (before, error), (near, near_error) = (
-        table.level(row, part) for part in (slice(*change.base), slice(onset, onset + _SUDDEN))
+        table.level(0, part) for part in (slice(*change.base), slice(onset, onset + _SUDDEN))
     )
     gain = change.after - change.before
     is_sudden = near - before > max(0.7 * gain, _NEAR_Z * np.hypot(error, near_error))
@@ -113,7 +112,7 @@ def reward_jumps(context: RuleContext) -> Iterator[Finding]:
             finding_of(
                 part,
                 change,
-                f"{since(part.steps, change)}, the mean reward{of}{at_place(change)} jumps from "
+                f"{since(part.steps, change)}, the mean reward{of} jumps from "
                 f"{number(change.before)} to {number(change.after)}.",
                 harmful=False,
                 column="reward",
@@ -149,8 +148,8 @@ def best_falls(context: RuleContext) -> Iterator[Finding]:
     if not context.view.grouped or not context.available(_best):
         return
     width = spread(context, "reward")
-    change = sustained(context, _best, _BEST * width, sign=-1) if width > 0 else None
-    if change is None or not np.isfinite(change.before):
+    change = sustained(context, _best, _BEST * width, sign=-1, places=False) if width > 0 else None
+    if change is None or not np.isfinite(change.before) or change.mask.sum() < _BEST_STEPS:
         return
     reward = context.table(column_signal("reward"))[0, 0]
     before, after = (float(np.nanmean(reward[part])) for part in (slice(*change.base), change.mask))
@@ -160,7 +159,7 @@ def best_falls(context: RuleContext) -> Iterator[Finding]:
     yield finding_of(
         context,
         change,
-        f"{since(context.steps, change)}, the best reward of a group{at_place(change)} is "
+        f"{since(context.steps, change)}, the best reward of a group is "
         f"{number(change.after)} on average (pass@G); it was {number(change.before)} before, while the mean "
         f"reward went from {number(before)} to {number(after)}.",
         harmful=False,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.findings.engine.change import at_place, percent, since, span, standard_errors
+from rlpanel.findings.engine.change import percent, since, span, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of, severity_of
 from rlpanel.findings.engine.changes import series_rise, sustained
 from rlpanel.findings.engine.finding import Finding
@@ -50,13 +50,13 @@ def wrong_grow(context: RuleContext) -> Iterator[Finding]:
     """
     if not context.view.grouped or context.snapshot.has_number("tool_calls"):
         return
-    change = sustained(context, _wrong_length, _LONGER)
+    change = sustained(context, _wrong_length, _LONGER, places=False)
     if change is None or change.after < _LONGER or change.before < _MUCH_SHORTER:
         return
     yield finding_of(
         context,
         change,
-        f"{since(context.steps, change)}, wrong answers{at_place(change)} are "
+        f"{since(context.steps, change)}, wrong answers are "
         f"{percent(float(np.expm1(change.after)))} longer than right ones of the same group "
         f"({percent(max(float(np.expm1(change.before)), 0.0))} before).",
         harmful=False,

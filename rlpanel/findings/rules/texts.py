@@ -13,10 +13,31 @@ from rlpanel.findings.engine.change_statistic import Rise, scored, step_errors
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 
-#: Logarithm of the factor of the length of ground truths that is a change.
-_FORM = float(np.log(1.7))
 #: Fewest read steps of a test.
 FEWEST_STEPS = 6
+#: Logarithm of a factor of a length that is a change.
+_LONGER = float(np.log(1.7))
+#: Numbers of the texts that the rules test, 1 for a rise or -1 for a fall, and the least change of interest.
+#: All are tested at once.
+TESTS: dict[tuple[str, int], float] = {
+    ("loops", 1): 0.08,
+    ("boxes", 1): 0.4,
+    ("unclear", 1): 0.2,
+    ("truth_in_prompt", 1): 0.2,
+    ("truth_missing", 1): 0.1,
+    ("truth_changed", 1): 0.2,
+    ("truth_chars", 1): _LONGER,
+    ("truth_chars", -1): _LONGER,
+    ("empty_results", 1): 0.2,
+    ("repeated_results", 1): 0.3,
+    ("truth_in_results", 1): 0.3,
+    ("result_chars", 1): _LONGER,
+    ("result_chars", -1): _LONGER,
+    ("unanswered", 1): 0.15,
+    ("equal_calls", 1): 0.15,
+    ("trained_results", 1): 0.2,
+    ("untrained_turns", 1): 0.2,
+}
 
 
 @dataclass(frozen=True)
@@ -43,57 +64,65 @@ def read_steps(context: RuleContext) -> list[int]:
     return [step for step in context.steps.tolist() if context.texts and step in context.texts.steps]
 
 
-def text_change(context: RuleContext, name: str, least: float, *, sign: int = 1) -> TextChange | None:
-    """Return the sustained change of a number of the texts; None without one.
+def text_change(context: RuleContext, name: str, sign: int = 1) -> TextChange | None:
+    """Return the sustained change of a number of the texts that `TESTS` has; None without one."""
+    if text_change not in context.results:
+        context.results[text_change] = _text_changes(context)
+    changes: dict[tuple[str, int], TextChange] = context.results[text_change]
+    return changes.get((name, sign))
 
-    Parameters
-    ----------
-    context : RuleContext
-    name : str
-        See `rlpanel.analysis.sample_texts.numbers_of`.
-    least : float
-        Smallest difference of interest.
-    sign : int
-        1 for a rise, -1 for a fall.
-    """
+
+def _text_changes(context: RuleContext) -> dict[tuple[str, int], TextChange]:
     steps, texts = read_steps(context), context.texts
     if texts is None or len(steps) < FEWEST_STEPS:
-        return None
+        return {}
     unknown = (np.nan, np.nan)
-    moments = np.array([texts.steps[step].moments.get(name, unknown) for step in steps])
-    return change_of(context, steps, moments, least, sign=sign)
+    moments = {
+        name: np.array([texts.steps[step].moments.get(name, unknown) for step in steps])
+        for name in texts.steps[steps[-1]].moments
+    }
+    tests = [test for test in TESTS if test[0] in moments]
+    if not tests:
+        return {}
+    found = changes_of(
+        context,
+        steps,
+        np.stack([moments[name] for name, _ in tests]),
+        np.array([TESTS[test] for test in tests]),
+        np.array([sign for _, sign in tests]),
+    )
+    return {test: change for test, change in zip(tests, found, strict=True) if change is not None}
 
 
-def change_of(
-    context: RuleContext, steps: list[int], moments: np.ndarray, least: float, *, sign: int = 1
-) -> TextChange | None:
-    """Return the sustained change of a mean over read steps; None without one.
+def changes_of(
+    context: RuleContext, steps: list[int], moments: np.ndarray, least: np.ndarray, sign: np.ndarray
+) -> list[TextChange | None]:
+    """Return the sustained change of each of some means over read steps; None without one.
 
     Parameters
     ----------
     context : RuleContext
     steps : list of int
         Read steps, S of them.
-    moments : ndarray of float, shape (S, 2)
+    moments : ndarray of float, shape (K, S, 2)
         Mean and variance of the mean; NaN where a step has none.
-    least : float
+    least : ndarray of float, shape (K,)
         Smallest difference of interest.
-    sign : int
+    sign : ndarray of int, shape (K,)
         1 for a rise, -1 for a fall.
     """
-    mean, variance = moments.T
-    known = np.isfinite(mean)
-    if known.sum() < FEWEST_STEPS or np.ptp(mean[known]) <= least:
-        return None
-    series, errors = sign * mean[None], step_errors(sign * mean[None], variance[None])
-    found = scored(series, errors, least, context.thresholds.change_z)
-    if not found.windows:
-        return None
-    rise = found.rise(0)
-    if rise.after - rise.before < least:
-        return None
-    mask = mask_of(context, steps[rise.onset], steps[rise.last], ongoing=rise.ongoing)
-    return TextChange(rise, mask, sign * rise.before, sign * rise.after)
+    scale = sign / least
+    mean, variance = moments[..., 0] * scale[:, None], moments[..., 1] * scale[:, None] ** 2
+    mean[np.isfinite(mean).sum(axis=1) < FEWEST_STEPS] = np.nan
+    found = scored(mean, step_errors(mean, variance), 1.0, context.thresholds.change_z)
+    changes: list[TextChange | None] = [None] * len(mean)
+    for row in found.windows:
+        rise = found.rise(row)
+        if rise.after - rise.before >= 1:
+            mask = mask_of(context, steps[rise.onset], steps[rise.last], ongoing=rise.ongoing)
+            before, after = (float(value / scale[row]) for value in (rise.before, rise.after))
+            changes[row] = TextChange(rise, mask, before, after)
+    return changes
 
 
 def mask_of(context: RuleContext, first: int, last: int, *, ongoing: bool) -> np.ndarray:
@@ -151,7 +180,7 @@ def loops(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 responses of each step.
     """
-    change = text_change(context, "loops", 0.08)
+    change = text_change(context, "loops")
     if change is not None:
         yield text_finding(
             context,
@@ -172,7 +201,7 @@ def several_answers(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 responses of each step.
     """
-    change = text_change(context, "boxes", 0.4)
+    change = text_change(context, "boxes")
     if change is not None and change.after > 1.2:
         yield text_finding(
             context,
@@ -190,7 +219,7 @@ def truth_in_prompt(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 samples of each step. Multiple choice holds it always.
     """
-    change = text_change(context, "truth_in_prompt", 0.2)
+    change = text_change(context, "truth_in_prompt")
     if change is not None:
         yield text_finding(
             context,
@@ -210,7 +239,7 @@ def truth_missing(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 samples of each step.
     """
-    change = text_change(context, "truth_missing", 0.1)
+    change = text_change(context, "truth_missing")
     if change is not None:
         yield text_finding(
             context,
@@ -231,7 +260,7 @@ def truth_changed(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 samples of each step.
     """
-    change = text_change(context, "truth_changed", 0.2)
+    change = text_change(context, "truth_changed")
     if change is not None:
         yield text_finding(
             context,
@@ -252,7 +281,7 @@ def truth_form(context: RuleContext) -> Iterator[Finding]:
     It is tested by two windows of steps, on up to 16 samples of each step.
     """
     for sign, verb in ((1, "longer"), (-1, "shorter")):
-        change = text_change(context, "truth_chars", _FORM, sign=sign)
+        change = text_change(context, "truth_chars", sign)
         if change is not None:
             before, after = (number(float(np.exp(value))) for value in (change.before, change.after))
             yield text_finding(

@@ -23,8 +23,6 @@ class _Results:
     ----------
     name : str
         The number of the texts.
-    least : float
-        Its smallest rise.
     text : str
         With the shares ``{after}`` and ``{before}``.
     subject, advice : str
@@ -34,7 +32,6 @@ class _Results:
     """
 
     name: str
-    least: float
     text: str
     subject: str
     advice: str = _RESULTS
@@ -42,16 +39,14 @@ class _Results:
 
 
 _SHARES = (
-    _Results("empty_results", 0.2, "{after} of the tool results are empty ({before} before)", "empty"),
+    _Results("empty_results", "{after} of the tool results are empty ({before} before)", "empty"),
     _Results(
         "repeated_results",
-        0.3,
         "{after} of the tool results are those of another call with other arguments ({before} before)",
         "same",
     ),
     _Results(
         "truth_in_results",
-        0.3,
         "the ground truth is in a tool result of {after} of the rollouts ({before} before)",
         "truth",
         "The environment may leak the answer: read the results for test files, logs and later versions.",
@@ -69,7 +64,7 @@ def tool_results(context: RuleContext) -> Iterator[Finding]:
     by two windows of steps, on up to 16 samples of each step.
     """
     for kind in _SHARES:
-        change = text_change(context, kind.name, kind.least)
+        change = text_change(context, kind.name)
         if change is not None:
             yield text_finding(
                 context,
@@ -83,7 +78,7 @@ def tool_results(context: RuleContext) -> Iterator[Finding]:
             )
             return
     for sign, verb in ((-1, "shorter"), (1, "longer")):
-        change = text_change(context, "result_chars", float(np.log(1.7)), sign=sign)
+        change = text_change(context, "result_chars", sign)
         if change is not None:
             text = (
                 f"tool results are {verb}: {number(float(np.exp(change.after)))} characters on average "
@@ -101,7 +96,7 @@ def no_answer(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 rollouts of each step.
     """
-    change = text_change(context, "unanswered", 0.15)
+    change = text_change(context, "unanswered")
     if change is not None:
         yield text_finding(
             context,
@@ -121,7 +116,7 @@ def equal_calls(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 samples of each step.
     """
-    change = text_change(context, "equal_calls", 0.15)
+    change = text_change(context, "equal_calls")
     if change is not None:
         yield text_finding(
             context,
@@ -144,7 +139,7 @@ def mask_on_results(context: RuleContext) -> Iterator[Finding]:
         ("trained_results", "the loss mask covers the first token of {after} of the tool results"),
         ("untrained_turns", "the loss mask leaves out the first token of {after} of the policy's turns"),
     ):
-        change = text_change(context, name, 0.2)
+        change = text_change(context, name)
         if change is not None:
             yield text_finding(
                 context,

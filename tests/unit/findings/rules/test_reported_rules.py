@@ -51,6 +51,16 @@ class AnswersWithoutBox(Breakage):
             sample.right = False
 
 
+class TruthNull(Breakage):
+    """The true answer of half of the prompts is null."""
+
+    words = ""
+
+    def log(self, sample: Sample, x: float) -> None:
+        if x and sample.prompt.number % 2:
+            sample.line["ground_truth"] = None
+
+
 class PaidPhrase(Breakage):
     """A third of the responses has a phrase that the judge likes."""
 
@@ -123,6 +133,7 @@ REPORTED: dict[str, type[Breakage]] = {
     "gradient_zero": GradientIsZero,
     "kl_zero": ReferenceIsExact,
     "answers_unclear": AnswersWithoutBox,
+    "groups_incomplete": unlisted.LongOnesDropped,
 }
 #: Settings in which an effect of the reported size is significant.
 LARGER = {
@@ -157,6 +168,11 @@ def test_a_mask_that_leaves_out_the_first_tokens_of_turns_is_found(tmp_path: Pat
     (mask,) = [each for each in found if each.rule == "mask_on_results"]
     assert mask.onset == made.step_of(made.onset)
     assert "policy's turns" in mask.sentence
+
+
+def test_a_ground_truth_that_is_null_is_missing(tmp_path: Path) -> None:
+    _, found = look(tmp_path / "run", TruthNull)
+    assert "truth_missing" in {each.rule for each in found}
 
 
 @pytest.mark.parametrize("name", ["grpo_calculator", "grpo_couplets", "ppo_couplets"])
