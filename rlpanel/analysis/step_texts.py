@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rlpanel.analysis.sample_texts import (
+from rlpanel.analysis.text_numbers import (
     KINDS,
     Phrases,
     SamplePhrases,

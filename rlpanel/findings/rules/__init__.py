@@ -12,7 +12,7 @@ from rlpanel.findings.rules import evaluations  # noqa: F401
 from rlpanel.findings.rules import engine_mismatch  # noqa: F401
 from rlpanel.findings.rules import texts  # noqa: F401
 from rlpanel.findings.rules import tool_texts  # noqa: F401
-from rlpanel.findings.rules import answers  # noqa: F401
+from rlpanel.findings.rules import answer_rewards  # noqa: F401
 from rlpanel.findings.rules import phrases  # noqa: F401
 from rlpanel.findings.rules import logprob_changes  # noqa: F401
 from rlpanel.findings.rules import responses  # noqa: F401

@@ -170,6 +170,12 @@ def test_a_mask_that_leaves_out_the_first_tokens_of_turns_is_found(tmp_path: Pat
     assert "policy's turns" in mask.sentence
 
 
+def test_right_answers_without_reward_are_compared_in_length(tmp_path: Path) -> None:
+    _, found = look(tmp_path / "run", fresh.SlowChecksTimeOut, groups=12)
+    (unpaid,) = [each for each in found if each.rule == "right_unrewarded"]
+    assert any("longer than right answers with the reward" in text for text in unpaid.evidence)
+
+
 def test_a_ground_truth_that_is_null_is_missing(tmp_path: Path) -> None:
     _, found = look(tmp_path / "run", TruthNull)
     assert "truth_missing" in {each.rule for each in found}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.analysis.step_texts import moments_of
-from rlpanel.findings.engine.change import percent
+from rlpanel.findings.engine.change import number, percent
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.rules.held_out import reward_parts
@@ -23,6 +23,8 @@ from rlpanel.findings.rules.texts import (
 
 #: Smallest correlation of a reward with the match of answer and truth, and fewest samples for it.
 _FOLLOWS, _FEWEST_SAMPLES = 0.5, 40
+#: Difference of log lengths that is worth a sentence, and fewest samples on either side.
+_LENGTH, _FEWEST_OF_LENGTHS = 0.1, 8
 #: Rise of the share of right answers without reward, and of wrong ones with it.
 _UNPAID, _PAID = 0.15, 0.15
 
@@ -37,6 +39,7 @@ class _Scored:
         The reward, or its part, that follows the match best in the first half of the read steps.
     steps : list of int
         Read steps.
+    rows : ndarray of int, shape (N,)
     step, group : ndarray of int, shape (N,)
         Position in ``steps`` of each sample, and the index of its prompt within the step.
     right, rewarded : ndarray of bool, shape (N,)
@@ -44,6 +47,7 @@ class _Scored:
 
     column: str
     steps: list[int]
+    rows: np.ndarray
     step: np.ndarray
     group: np.ndarray
     right: np.ndarray
@@ -55,6 +59,25 @@ class _Scored:
         wrongly = np.where(part, (self.rewarded != right).astype(float), np.nan)
         moments = moments_of(wrongly, self.group, self.step, len(self.steps))
         return changes_of(context, self.steps, moments[None], np.array([least]), np.array([1]))[0]
+
+    def lengths(self, context: RuleContext, change: TextChange) -> tuple[str, ...]:
+        """Return a sentence if the right answers without reward are clearly longer or shorter than others."""
+        if not context.snapshot.is_stored("response_chars"):
+            return ()
+        inside = self.right & np.isin(np.array(self.steps)[self.step], context.steps[change.mask])
+        chars = np.log(np.maximum(context.snapshot.counted("response_chars", self.rows), 1.0))
+        unpaid, paid = (chars[inside & part & np.isfinite(chars)] for part in (~self.rewarded, self.rewarded))
+        if min(len(unpaid), len(paid)) < _FEWEST_OF_LENGTHS:
+            return ()
+        gap = float(unpaid.mean() - paid.mean())
+        error = float(np.sqrt(unpaid.var(ddof=1) / len(unpaid) + paid.var(ddof=1) / len(paid)))
+        if abs(gap) < max(_LENGTH, context.thresholds.change_z * error):
+            return ()
+        means = [number(float(np.exp(part.mean()))) for part in (unpaid, paid)]
+        return (
+            f"They are {'longer' if gap > 0 else 'shorter'} than right answers with the reward: {means[0]} "
+            f"characters on average, not {means[1]}.",
+        )
 
 
 def _scored(context: RuleContext) -> _Scored | None:
@@ -98,7 +121,7 @@ def _compared(context: RuleContext) -> _Scored | None:
     _, column, values = best
     use = np.isfinite(values)
     levels = [float(values[use & first & (right == side)].mean()) for side in (True, False)]
-    return _Scored(column, steps, step[use], group[use], right[use], values[use] > sum(levels) / 2)
+    return _Scored(column, steps, rows[use], step[use], group[use], right[use], values[use] > sum(levels) / 2)
 
 
 @rule("Right answers without reward", "change_z")
@@ -125,6 +148,7 @@ def right_unrewarded(context: RuleContext) -> Iterator[Finding]:
         column=scored.column if scored.column == "reward" else "",
         tab="reference",
         subject=scored.column,
+        evidence=scored.lengths(context, change),
     )
 
 
