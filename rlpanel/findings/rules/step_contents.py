@@ -24,8 +24,8 @@ _INCOMPLETE = 0.08
 _SHARE = 0.08
 #: Steps on both sides of a sudden change, and the share of it that lies between them.
 _NEAR, _AT_ONCE = 10, 0.65
-#: Largest share of one value by which a reward is graded, and first steps in which it is looked at.
-_GRADED, _GRADED_STEPS = 0.1, 10
+#: Largest share of one value by which a reward is graded; every so many steps are looked at first.
+_GRADED, _SOME_STEPS = 0.1, 4
 #: Scores of the many labels of a run must be larger by this much.
 _MORE_FOR_LABELS = 0.2
 #: Fewest steps of a mix, and the share of them that a value of the label is in, so that it is no identifier.
@@ -223,16 +223,15 @@ def _missing_part(column: str) -> Signal:
 def one_value(context: RuleContext) -> Iterator[Finding]:
     """One exact value of a graded reward becomes 10 points more frequent than the most frequent one was.
 
-    Rewards of which one value is in more than 10% of the samples of the first steps do not count. It is
-    tested by two windows of steps against the noise between steps.
+    Rewards of which one value was in more than 10% of the samples do not count. It is tested by two windows
+    of steps against the noise between steps.
     """
     if not context.snapshot.has_number("reward"):
         return
     reward, steps = context.column("reward"), context.row_steps
-    first = steps < _GRADED_STEPS
-    start = _most_common(reward[first], steps[first], min(_GRADED_STEPS, len(context.steps)))[0]
-    if not np.nanmedian(start) <= _GRADED:
-        return
+    some = np.isfinite(reward) & (steps % _SOME_STEPS == 0)
+    if some.any() and np.nanmin(_most_common(reward[some], steps[some], len(context.steps))[0]) > 2 * _GRADED:
+        return  # a reward of few values, as most are
     common = _most_common(reward, steps, len(context.steps))
     change = series_rise(context, common[0], 0.1)
     if change is None:
