@@ -1,49 +1,42 @@
-"""Numbers and phrases of a few responses of each step, read from the logs, for rules on texts.
+"""Texts of a few samples of each step, read from the logs, as numbers and phrases for rules on texts.
 
 The store holds no texts. Of each complete step, `PER_STEP` samples of different groups are read once; of a
-long run the newest steps and others in even distances, `MOST_STEPS` in all. Digits are masked, so that
-phrases with other numbers are the same phrase.
+long run the newest steps and others in even distances, `MOST_STEPS` in all.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-import re
-import zlib
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rlpanel.analysis.text_features import words_of
+from rlpanel.analysis.text_numbers import (
+    KINDS,
+    Phrases,
+    SamplePhrases,
+    Texts,
+    numbers_of,
+    phrases_of,
+    repeated_results,
+    response_words,
+)
 from rlpanel.errors import RLPanelError
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_all_texts, fetch_record
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.texts.answers import AnswerRule, choose_rule
 
-#: Samples read of a step, and steps read of a run.
+#: Samples read of a step (as many as `Phrases` has bits), and steps read of a run.
 PER_STEP, MOST_STEPS = 16, 160
-#: Newest steps that are all read.
-_NEWEST = 48
-#: Words of a phrase, and of a sequence whose repetition is a loop.
-WORDS, _LOOP_WORDS = 3, 4
-#: Characters at the ends of a prompt that show its template.
-_BEGIN, _END = 24, 12
-#: Most characters of a text that are used, half of them from its end.
-_MOST_CHARS = 2000
-#: Samples of a step that share a phrase whose text is kept, and most new ones of a step.
+#: Newest steps that are all read, and those whose phrases can be quoted.
+_NEWEST, _QUOTABLE = 48, 8
+#: Samples of a step that share a phrase whose text is kept, and most such phrases of a step.
 _SEVERAL, _MOST_WORDS = 3, 4000
-#: Equal calls of a rollout that are a repetition.
-_EQUAL_CALLS = 3
 #: Samples of a step that share a phrase which counts as new or known, and steps until a phrase is known.
 _SHARED, _KNOWN_AFTER = 2, 8
-#: Kinds of phrases.
-KINDS = ("response", "result", "prompt begin", "prompt end")
-_DIGITS = re.compile(r"\d+")
-_BOXED = re.compile(r"\\boxed\s*\{")
+#: Fewest ground truths from which the rule that reads answers is chosen, and most that are tried.
+_FEWEST_TRUTHS, _TRIED = 24, 64
 
 
 @dataclass(frozen=True)
@@ -53,30 +46,61 @@ class StepTexts:
     Attributes
     ----------
     rows : ndarray of int, shape (N,)
+    groups : ndarray of int, shape (N,)
+        Index of each sample's prompt, from 0.
     samples : int
         Samples of the step when it was read; with more it is read again.
     numbers : dict of str to ndarray of float, shape (N,)
         NaN where a number is not defined, see `numbers_of`.
-    phrases : dict of str to Counter
-        By kind (response, result, prompt begin, prompt end): how many of the samples have each phrase.
+    phrases : dict of str to Phrases
+        By kind: response, result, prompt begin, prompt end.
+    words : dict of str to dict of int to str
+        By kind: texts of phrases that several samples have, or of all ends of prompts, by their hash.
     moments : dict of str to tuple of float
         Mean of each number, and the variance of that mean; computed once, since each check needs them.
     """
 
     rows: np.ndarray
+    groups: np.ndarray
     samples: int
     numbers: dict[str, np.ndarray]
-    phrases: dict[str, Counter[int]]
+    phrases: dict[str, Phrases]
+    words: dict[str, dict[int, str]]
     moments: dict[str, tuple[float, float]] = field(init=False)
 
     def __post_init__(self) -> None:
-        known = {name: values[np.isfinite(values)] for name, values in self.numbers.items()}
+        step = np.zeros(len(self.rows), int)
         moments = {
-            name: (float(values.mean()), float(values.var() + 0.25 / (len(values) + 1) ** 2) / len(values))
-            for name, values in known.items()
-            if len(values)
+            name: tuple(moments_of(values, self.groups, step, 1)[0].tolist())
+            for name, values in self.numbers.items()
         }
         object.__setattr__(self, "moments", moments)
+
+
+def moments_of(values: np.ndarray, groups: np.ndarray, steps: np.ndarray, count: int) -> np.ndarray:
+    """Return for each step the mean of the finite values and its variance, clustered by group, shape (S, 2).
+
+    Equal values have a small variance, too: few samples do not show what others would have. It is NaN where a
+    step has none.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (N,)
+    groups : ndarray of int, shape (N,)
+        Index of each sample's group within its step, below `PER_STEP`.
+    steps : ndarray of int, shape (N,)
+        Position of each sample's step.
+    count : int
+        Number of steps.
+    """
+    known = np.isfinite(values)
+    values, groups, steps = values[known], groups[known], steps[known]
+    size = np.bincount(steps, minlength=count)
+    with np.errstate(all="ignore"):
+        mean = np.bincount(steps, values, minlength=count) / size
+        sums = np.bincount(steps * PER_STEP + groups, values - mean[steps], minlength=count * PER_STEP)
+        squares = (sums.reshape(count, PER_STEP) ** 2).sum(axis=1)
+        return np.stack([mean, squares / size**2 + 0.25 / (size + 1.0) ** 2 / size], axis=1)
 
 
 @dataclass
@@ -89,76 +113,104 @@ class RunTexts:
         By step.
     truths : dict of int to str
         Truth of each prompt that was read, by the prompt's hash; the first one.
-    words : dict of int to str
-        Text of the phrases that several samples of a step have, by their hash.
     seen : dict of str to dict
         By kind: the first read step of each phrase that several samples of a step have.
+    answers : AnswerRule, optional
+        Reads the answers; None until enough ground truths were read.
+    pairs : list of tuple of str
+        The first responses with their ground truths, from which the rule is chosen.
     """
 
     steps: dict[int, StepTexts] = field(default_factory=dict)
     truths: dict[int, str] = field(default_factory=dict)
-    words: dict[int, str] = field(default_factory=dict)
     seen: dict[str, dict[int, int]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+    answers: AnswerRule | None = None
+    pairs: list[tuple[str, str]] = field(default_factory=list)
 
     def copy(self) -> RunTexts:
         """Return a copy, so that a check on another thread may go on with the old one."""
         seen = {kind: dict(steps) for kind, steps in self.seen.items()}
-        return RunTexts(dict(self.steps), dict(self.truths), dict(self.words), seen)
+        return RunTexts(dict(self.steps), dict(self.truths), seen, self.answers, list(self.pairs))
 
     def read(self, index: RunIndex, snapshot: Snapshot, steps: np.ndarray) -> None:
         """Read the texts of the complete steps that are new, or that have more samples than when read."""
         wanted = steps_to_read(steps, set(self.steps))
-        for step in [step for step in self.steps if step not in set(wanted)]:
+        for step in set(self.steps) - set(wanted):
             del self.steps[step]
         for step in wanted:
             rows = snapshot.rows_of(step)
             known = self.steps.get(step)
             if known is None or known.samples != len(rows):
                 self.steps[step] = self._read_step(index, snapshot, step, rows)
+                if self.answers is None and self._choose_answers():
+                    for again in [at for at, read in self.steps.items() if "truth_chars" in read.numbers]:
+                        self.steps[again] = self._read_step(index, snapshot, again, snapshot.rows_of(again))
+        for step in wanted[:-_QUOTABLE]:
+            self.steps[step] = _without_words(self.steps[step])
+
+    def _choose_answers(self) -> bool:
+        """Choose the rule that reads answers, once enough truths were read; return True if it was chosen."""
+        if _FEWEST_TRUTHS <= len(self.pairs) < _TRIED:
+            chosen = choose_rule(self.pairs)
+            self.answers = chosen.rule if chosen is not None else None
+        return self.answers is not None
 
     def _read_step(self, index: RunIndex, snapshot: Snapshot, step: int, rows: np.ndarray) -> StepTexts:
         chosen = _of_different_groups(snapshot, rows)
-        found = list(_texts_of(index, snapshot, chosen))
-        hashes = snapshot.prompts(chosen).tolist()
+        found = list(texts_of(index, snapshot, chosen))
+        hashes = snapshot.prompts(chosen)
         numbers: dict[str, list[float]] = {}
-        phrases: dict[str, Counter[int]] = {kind: Counter() for kind in KINDS}
-        spelled: dict[int, str] = {}
-        for at, (texts, prompt) in enumerate(zip(found, hashes, strict=True)):
-            values = numbers_of(texts) if texts is not None else {}
-            if texts is not None and (truth := texts.get("ground_truth")):
-                first = self.truths.setdefault(prompt, truth)
-                values["truth_changed"] = float(first != truth)
+        phrases: dict[str, list[SamplePhrases | None]] = {kind: [None] * len(found) for kind in KINDS}
+        for at, (texts, prompt) in enumerate(zip(found, hashes.tolist(), strict=True)):
+            if texts is None:
+                continue
+            of_response = response_words(texts)
+            values = numbers_of(texts, of_response, self.answers)
+            if "ground_truth" not in texts and self.truths:
+                values["truth_missing"] = 1.0  # null, or not logged any more
+            if truth := texts.get("ground_truth"):
+                values["truth_changed"] = float(self.truths.setdefault(prompt, truth) != truth)
+                if self.answers is None and len(self.pairs) < _TRIED:
+                    self.pairs.append((texts.get("response") or "", truth))
             for name, value in values.items():
                 numbers.setdefault(name, [np.nan] * len(found))[at] = value
-            for kind, keys in (phrases_of(texts) if texts is not None else {}).items():
-                phrases[kind].update(keys.keys())
-                spelled.update(keys)
-        for name, shares in _repeated_results(found).items():
-            numbers[name] = shares
-        for kind, counts in phrases.items():
-            if (share := self._share_of_new(kind, counts, step)) is not None:
+            for kind, of_sample in phrases_of(texts, of_response).items():
+                phrases[kind][at] = of_sample
+        if any(texts is not None and texts.get("messages") for texts in found):
+            numbers["repeated_results"] = repeated_results(found)
+        held = {kind: Phrases(samples) for kind, samples in phrases.items()}
+        for kind, of_step in held.items():
+            if (share := self._share_of_new(kind, of_step, step)) is not None:
                 numbers[f"new {kind}"] = [share] * len(found)
-            least = 1 if kind.startswith("prompt") else _SEVERAL
-            new = (key for key, count in counts.items() if count >= least)
-            self.words.update((key, spelled[key]) for key in itertools.islice(new, _MOST_WORDS))
         columns = {name: np.array(values) for name, values in numbers.items()}
-        return StepTexts(chosen, len(rows), columns, phrases)
+        words = {
+            kind: held[kind].words(samples, 1 if kind.startswith("prompt") else _SEVERAL, _MOST_WORDS)
+            for kind, samples in phrases.items()
+        }
+        groups = np.unique(hashes, return_inverse=True)[1]
+        return StepTexts(chosen, groups, len(rows), columns, held, words)
 
-    def _share_of_new(self, kind: str, counts: Counter[int], step: int) -> float | None:
+    def _share_of_new(self, kind: str, phrases: Phrases, step: int) -> float | None:
         """Return the share of a step's shared phrases that no step before the last few had.
 
         A phrase stays new for `_KNOWN_AFTER` read steps, so that a change of texts is seen in several steps.
         None in the first steps, in which all phrases are new.
         """
-        least = 1 if kind.startswith("prompt") else _SHARED
-        seen, total, new = self.seen[kind], 0, 0
+        shared = phrases.counts >= (1 if kind.startswith("prompt") else _SHARED)
         earlier = sorted(known for known in self.steps if known < step)
         since = earlier[-_KNOWN_AFTER] if len(earlier) >= _KNOWN_AFTER else step
-        for key, count in counts.items():
-            if count >= least:
-                total += count
-                new += count * (seen.setdefault(key, step) >= since)
-        return new / total if total and len(earlier) > _KNOWN_AFTER else None
+        seen, counts = self.seen[kind], phrases.counts[shared]
+        first = np.array([seen.setdefault(key, step) for key in phrases.keys[shared].tolist()])
+        if not len(first) or len(earlier) <= _KNOWN_AFTER:
+            return None
+        return float(counts[first >= since].sum() / counts.sum())
+
+
+def _without_words(step: StepTexts) -> StepTexts:
+    """Return a step without the texts of its phrases, but with the ends of its prompts."""
+    if not step.words["response"] and not step.words["result"]:
+        return step
+    return replace(step, words={**step.words, "response": {}, "result": {}})
 
 
 def steps_to_read(steps: np.ndarray, known: set[int]) -> list[int]:
@@ -180,25 +232,16 @@ def steps_to_read(steps: np.ndarray, known: set[int]) -> list[int]:
 
 
 def _of_different_groups(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
-    """Return up to `PER_STEP` rows of a step: one of each group first, in the order of the rows."""
+    """Return up to `PER_STEP` rows of a step: one of each group first, any of its samples."""
+    drawn = rows[np.random.default_rng(len(rows)).permutation(len(rows))]
     codes = snapshot.group_codes
-    keys = codes[rows] if codes is not None else snapshot.prompts(rows)
-    _, first = np.unique(keys, return_index=True)
-    if codes is not None and (codes[rows] < 0).any():
-        first = np.arange(len(rows))
-    first = np.sort(first)
-    if len(first) > PER_STEP:
-        first = first[np.linspace(0, len(first) - 1, PER_STEP).astype(int)]
-    # The place in the group varies from group to group, so that no sample is preferred.
+    keys = codes[drawn] if codes is not None and (codes[drawn] >= 0).all() else snapshot.prompts(drawn)
+    first = np.sort(np.unique(keys, return_index=True)[1])
     others = np.setdiff1d(np.arange(len(rows)), first)
-    more = others[np.linspace(0, len(others) - 1, min(PER_STEP - len(first), len(others))).astype(int)]
-    return rows[np.sort(np.concatenate([first, more]).astype(int))]
+    return np.sort(drawn[np.concatenate([first, others])[:PER_STEP]])
 
 
-Texts = Mapping[str, Any]
-
-
-def _texts_of(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Iterable[Texts | None]:
+def texts_of(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Iterable[Texts | None]:
     """Yield the texts of rows, with the messages of agents; None where a line cannot be read."""
     if not any(name.startswith("tool_calls") for name in snapshot.numbers):
         yield from fetch_all_texts(index, snapshot, rows)
@@ -209,134 +252,10 @@ def _texts_of(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Iterable
         except (RLPanelError, OSError, IndexError):
             yield None
             continue
-        yield {
+        found: Mapping[str, object] = {
             **record.texts,
             "messages": record.messages,
             "tokens": record.tokens,
             "loss_mask": record.arrays.get("loss_mask"),
         }
-
-
-def _ends(text: str) -> str:
-    half = _MOST_CHARS // 2
-    return text if len(text) <= _MOST_CHARS else f"{text[:half]}\n{text[-half:]}"
-
-
-def numbers_of(texts: Texts) -> dict[str, float]:
-    """Return the numbers of a sample's texts.
-
-    Returns
-    -------
-    dict of str to float
-        ``loops``: share of the sequences of four words that occurred before in the response; ``boxes``: boxed
-        answers; ``truth_missing``, ``truth_in_prompt``: 0 or 1; ``truth_words``; for agents
-        ``empty_results`` (share), ``equal_calls`` (1 if three calls or more are equal), ``result_chars``
-        (logarithm of the mean), ``truth_in_results``, and ``trained_results`` (share in the loss mask).
-    """
-    response, prompt, truth = (texts.get(name) or "" for name in ("response", "prompt", "ground_truth"))
-    found = {"loops": loop_share(words_of(_ends(response))), "boxes": float(len(_BOXED.findall(response)))}
-    if "ground_truth" in texts:
-        found["truth_missing"] = float(not truth.strip() or truth.strip().lower() in ("none", "nan", "null"))
-        found["truth_words"] = float(max(len(truth.split()), 1))
-    if len(truth.strip()) > 1:
-        found["truth_in_prompt"] = float(has_word(prompt, truth.strip()))
-    calls, results = calls_and_results(texts.get("messages") or ())
-    if results:
-        found |= {
-            "empty_results": sum(not result.strip() for result in results) / len(results),
-            "result_chars": math.log(max(sum(map(len, results)) / len(results), 1.0)),
-        }
-        if len(truth.strip()) > 1:
-            found["truth_in_results"] = float(any(has_word(result, truth.strip()) for result in results))
-        trained = trained_results(results, texts.get("tokens"), texts.get("loss_mask"))
-        if trained is not None:
-            found["trained_results"] = trained
-    if len(calls) > 1:
-        found["equal_calls"] = float(Counter(calls).most_common(1)[0][1] >= _EQUAL_CALLS)
-    return found
-
-
-def loop_share(words: Sequence[str]) -> float:
-    """Return the share of the sequences of four words that occurred before in the same text."""
-    sequences = list(zip(*(words[at:] for at in range(_LOOP_WORDS)), strict=False))
-    return 1 - len(set(sequences)) / len(sequences) if sequences else 0.0
-
-
-def has_word(text: str, word: str) -> bool:
-    """Return True if the text contains the word, not as a part of a longer one."""
-    at = text.find(word)
-    while at >= 0:
-        before, after = text[at - 1 : at], text[at + len(word) : at + len(word) + 1]
-        if not (before.isalnum() and word[0].isalnum()) and not (after.isalnum() and word[-1].isalnum()):
-            return True
-        at = text.find(word, at + 1)
-    return False
-
-
-def trained_results(
-    results: Sequence[str], tokens: Sequence[str] | None, mask: np.ndarray | None
-) -> float | None:
-    """Return the share of results whose first token is in the loss mask; None without one in the tokens."""
-    if tokens is None or mask is None or len(tokens) != len(mask):
-        return None
-    text = "".join(tokens)
-    ends = np.cumsum([len(token) for token in tokens])
-    at, marked = 0, []
-    for result in results:
-        found = text.find(result[:_MOST_CHARS].strip()[:40], at) if result.strip() else -1
-        if found >= 0:
-            marked.append(float(mask[int(np.searchsorted(ends, found, side="right"))]) > 0)
-            at = found + 1
-    return sum(marked) / len(marked) if marked else None
-
-
-def calls_and_results(messages: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """Return the calls of tools, with their arguments, and the results, as texts."""
-    calls, results = [], []
-    for message in messages:
-        for call in message.get("tool_calls") or ():
-            calls.append(f"{call.get('name')} {call.get('arguments')}")
-        if message.get("role") == "tool":
-            content = message.get("content")
-            results.append(content if isinstance(content, str) else str(content or ""))
-    return calls, results
-
-
-def _repeated_results(samples: Sequence[Texts | None]) -> dict[str, list[float]]:
-    """Return for each sample the share of its results that another call of the step has, too."""
-    calls_of: dict[str, set[str]] = {}
-    pairs = [
-        calls_and_results(texts.get("messages") or ()) if texts is not None else ([], []) for texts in samples
-    ]
-    for calls, results in pairs:
-        for call, result in zip(calls, results, strict=False):
-            calls_of.setdefault(result, set()).add(call)
-    shares = [
-        sum(len(calls_of.get(result, ())) > 1 for result in results) / len(results) if results else np.nan
-        for _, results in pairs
-    ]
-    return {"repeated_results": shares} if any(results for _, results in pairs) else {}
-
-
-def phrases_of(texts: Texts) -> dict[str, dict[int, str]]:
-    """Return the phrases of a sample by kind, as hashes with their text; digits are masked."""
-    prompt = _DIGITS.sub("0", texts.get("prompt") or "")
-    _, results = calls_and_results(texts.get("messages") or ())
-    begin, end = prompt[:_BEGIN], prompt[-_END:]
-    return {
-        "response": _hashes(texts.get("response") or ""),
-        "result": _hashes("\n".join(results)),
-        "prompt begin": {key_of(begin): begin},
-        "prompt end": {key_of(end): end},
-    }
-
-
-def _hashes(text: str) -> dict[int, str]:
-    words = [_DIGITS.sub("0", word) for word in words_of(_ends(text))]
-    phrases = map(" ".join, zip(*(words[at:] for at in range(WORDS)), strict=False))
-    return {key_of(phrase): phrase for phrase in phrases}
-
-
-def key_of(text: str) -> int:
-    """Return the hash under which a phrase is counted."""
-    return zlib.crc32(text.encode(errors="replace"))
+        yield found

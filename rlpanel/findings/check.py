@@ -39,12 +39,15 @@ CAUSES = (
     "missing_rank",
     "scalars_not_finite",
     "learning_rate_zero",
+    "learning_rate_again",
+    "gradient_zero",
     "mixed_groups",
     "prompts_again",
     "prompts_shared",
     "evaluation_leak",
     "truth_missing",
     "truth_changed",
+    "truth_form",
     "truth_in_prompt",
     "prompt_template",
     "missing_parts",
@@ -54,17 +57,24 @@ CAUSES = (
     "odd_fields",
     "environment_errors",
     "tool_fails",
+    "no_answer",
     "tool_results",
     "new_result",
     "missing_rewards",
     "discarded_samples",
+    "class_unrewarded",
+    "right_unrewarded",
+    "wrong_rewarded",
+    "cut_unmarked",
     "stale_samples",
     "fewer_samples",
+    "groups_incomplete",
     "label_mix",
     "lag_grows",
     "not_finite:advantage",
     "engine:",
     "engine_change",
+    "kl_zero",
     "kl_falls",
     "ratio:",
     "ratio_spread",
@@ -81,6 +91,7 @@ CAUSES = (
     "foreign_letters",
     "equal_calls",
     "several_answers",
+    "answers_unclear",
     "loops",
     "new_phrase",
     "collapse",
@@ -341,7 +352,7 @@ def _with_doubts(finding: Finding, snapshot: Snapshot) -> Finding:
     doubts = [
         f"{steps_text(sorted(steps))} {remark.short}"
         for remark, steps in zip(snapshot.remarks, concerned, strict=True)
-        if steps
+        if steps and not (remark.kind == "groups" and finding.rule == "mixed_groups")  # the same again
     ]
     symptoms = tuple(_with_doubts(symptom, snapshot) for symptom in finding.symptoms)
     if not doubts:

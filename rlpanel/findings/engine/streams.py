@@ -280,13 +280,16 @@ _TEXTS = {
     "truth_missing": ("samples without a ground truth", True, "reference"),
     "truth_in_prompt": ("prompts with the ground truth", True, "reference"),
     "truth_changed": ("prompts with another ground truth than before", True, "reference"),
-    "truth_words": ("words of a ground truth", False, "reference"),
+    "truth_chars": ("length of a ground truth", False, "reference"),
+    "unclear": ("answers that cannot be compared with their ground truth", True, "reference"),
     "empty_results": ("empty tool results", True, "conversation"),
     "result_chars": ("length of a tool result", False, "conversation"),
     "repeated_results": ("tool results that another call has, too", True, "conversation"),
     "truth_in_results": ("tool results with the ground truth", True, "conversation"),
     "equal_calls": ("rollouts with equal calls", True, "conversation"),
     "trained_results": ("tool results in the loss", True, "conversation"),
+    "untrained_turns": ("turns of the policy outside of the loss", True, "conversation"),
+    "unanswered": ("rollouts without an answer", True, "conversation"),
     "new response": ("new phrases in responses", True, ""),
     "new result": ("new phrases in tool results", True, "conversation"),
     "new prompt begin": ("prompts with a new beginning", True, "reference"),
@@ -312,7 +315,7 @@ def _texts(context: RuleContext) -> Iterator[Stream]:
         if is_share:
             size = np.array([0 if each is None else len(each.rows) for each in read])
             yield _share(text, mean, np.sqrt(size), tab=tab, fades=name.startswith("new "))
-        elif name == "result_chars":  # a mean of logarithms
+        elif name in ("result_chars", "truth_chars"):  # a mean of logarithms
             yield Stream(text, np.exp(mean), "factor", LEAST_FACTOR, variance, tab=tab)
         else:
             least = LEAST_FACTOR * max(float(np.median(mean[known])), 1.0)

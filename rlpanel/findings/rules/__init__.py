@@ -12,13 +12,17 @@ from rlpanel.findings.rules import evaluations  # noqa: F401
 from rlpanel.findings.rules import engine_mismatch  # noqa: F401
 from rlpanel.findings.rules import teacher_scores  # noqa: F401
 from rlpanel.findings.rules import texts  # noqa: F401
+from rlpanel.findings.rules import tool_texts  # noqa: F401
+from rlpanel.findings.rules import answer_rewards  # noqa: F401
 from rlpanel.findings.rules import phrases  # noqa: F401
 from rlpanel.findings.rules import logprob_changes  # noqa: F401
 from rlpanel.findings.rules import responses  # noqa: F401
+from rlpanel.findings.rules import lengths  # noqa: F401
 from rlpanel.findings.rules import advantages  # noqa: F401
 from rlpanel.findings.rules import critic  # noqa: F401
 from rlpanel.findings.rules import policy_drift  # noqa: F401
 from rlpanel.findings.rules import held_out  # noqa: F401
+from rlpanel.findings.rules import classes  # noqa: F401
 from rlpanel.findings.rules import tools_and_turns  # noqa: F401
 from rlpanel.findings.rules import unused_samples  # noqa: F401
 from rlpanel.findings.rules import curve_changes  # noqa: F401

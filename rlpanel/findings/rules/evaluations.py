@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rlpanel.findings.engine.change import at_place, number, since, standard_errors
+from rlpanel.findings.engine.change import Change, at_place, number, since, standard_errors
 from rlpanel.findings.engine.change_finding import finding_of
 from rlpanel.findings.engine.changes import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
@@ -15,14 +15,34 @@ from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import RowBatch, column_signal, signal
 from rlpanel.findings.rules.held_out import fall, spread
 from rlpanel.findings.rules.prompt_data import evaluation_splits
+from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.snapshot.run_view import RunView
 
 #: A sudden rise: in standard deviations of a step's samples, and how many steps it takes.
 _JUMP, _SUDDEN = 0.45, 3
-#: First steps in which a sudden rise is learning. A share of the run would grow with it.
-_GRACE = 15
-#: Fall of the best reward of the groups, in standard deviations of a step's samples.
-_BEST = 0.3
+#: Standard errors of these steps against the few before; the windows of the test have more steps.
+_NEAR_Z = 4.0
+#: Fewest evaluations that are compared.
+_FEWEST = 4
+#: First steps of a run, in which a reward may rise fast.
+_GRACE = 20
+#: Fall of the best reward of the groups, in standard deviations of a step's samples, and its fewest steps.
+_BEST, _BEST_STEPS = 0.3, 5
+
+
+def _evaluations(context: RuleContext) -> list[tuple[str, RuleContext]]:
+    """Return the splits with evaluations beside the training that is checked, and their contexts."""
+    snapshot = context.snapshot
+    if snapshot.split not in ("", TRAIN):
+        return []
+    if _evaluations not in context.results:
+        held = [
+            (name, replace(context, view=RunView(snapshot.in_split(name)), previous=None, texts=None))
+            for name in evaluation_splits(snapshot)
+        ]
+        context.results[_evaluations] = [(name, part) for name, part in held if len(part.steps) >= _FEWEST]
+    found: list[tuple[str, RuleContext]] = context.results[_evaluations]
+    return found
 
 
 @rule("Reward falls in the evaluation", "change_z")
@@ -31,16 +51,7 @@ def evaluation_falls(context: RuleContext) -> Iterator[Finding]:
 
     It is tested as in "Sustained change", over the steps that have an evaluation.
     """
-    snapshot = context.snapshot
-    if snapshot.split not in ("", "train"):
-        return
-    for name in evaluation_splits(snapshot):
-        part = snapshot.in_split(name)
-        if not len(part.steps.values):
-            continue
-        held = replace(context, view=RunView(part), previous=None)
-        if len(held.steps) < 4:
-            continue
+    for name, held in _evaluations(context):
         change = fall(held, "reward")
         if change is None:
             continue
@@ -63,41 +74,59 @@ def evaluation_falls(context: RuleContext) -> Iterator[Finding]:
         )
 
 
+def _jump(context: RuleContext) -> Change | None:
+    """Return the sudden rise of the mean reward; None without one."""
+    reward = column_signal("reward")
+    least = _JUMP * spread(context, "reward") if context.available(reward) else 0.0
+    if least <= 0:
+        return None
+    change = sustained(context, reward, least, places=False)
+    if change is None or not change.sudden or not np.isfinite(change.before):
+        return None
+    if context.steps[change.onset] < context.snapshot.steps.values[0] + _GRACE:
+        return None
+    table, onset = PlaceTable.of(context, reward), change.onset
+    (before, error), (near, near_error) = (
+        table.level(0, part) for part in (slice(*change.base), slice(onset, onset + _SUDDEN))
+    )
+    gain = change.after - change.before
+    is_sudden = near - before > max(0.7 * gain, _NEAR_Z * np.hypot(error, near_error))
+    return change if gain >= least and is_sudden else None
+
+
 @rule("Reward jumps", "change_z")
 def reward_jumps(context: RuleContext) -> Iterator[Finding]:
     """The mean of a reward rises by 0.45 standard deviations within three steps, and stays there.
 
-    Learning is slower, so that the task, the data or the judge may have changed. Rises in the first twelve
-    steps do not count. It is tested by two windows of steps with errors clustered by
-    group.
+    Learning is slower, so that the task, the data or the judge may have changed. Rises in the first 20 steps
+    do not count. It is tested by two windows of steps with errors clustered by group, in the training and in
+    each evaluation.
     """
-    reward = column_signal("reward")
-    least = _JUMP * spread(context, "reward") if context.available(reward) else 0.0
-    if least <= 0:
-        return
-    change = sustained(context, reward, least)
-    if change is None or not change.sudden or change.onset < _GRACE or not np.isfinite(change.before):
-        return
-    near = change.values[change.onset : change.onset + _SUDDEN]
-    gain = change.after - change.before
-    if gain < least or not np.nanmean(near) - change.before >= 0.7 * gain:
-        return
-    yield finding_of(
-        context,
-        change,
-        f"{since(context.steps, change)}, the mean reward{at_place(change)} jumps from "
-        f"{number(change.before)} to {number(change.after)}.",
-        harmful=False,
-        column="reward",
-        evidence=[
-            f"A rise of {(change.after - change.before) / spread(context, 'reward'):.1f} standard deviations "
-            f"of a step's samples within {_SUDDEN} steps; {standard_errors(change.z)} of the two windows."
-        ],
-        advice="Read samples of these steps beside those before: a judge or a parser may accept more, the "
-        "data be easier, or the truth be in the prompt.",
-        sort="-reward",
-        subject="reward",
-    )
+    for name, part in (("", context), *_evaluations(context)):
+        change = _jump(part)
+        if change is None:
+            continue
+        size = (change.after - change.before) / spread(part, "reward")
+        of = f" of the split {name}" if name else ""
+        yield replace(
+            finding_of(
+                part,
+                change,
+                f"{since(part.steps, change)}, the mean reward{of} jumps from "
+                f"{number(change.before)} to {number(change.after)}.",
+                harmful=False,
+                column="reward",
+                evidence=[
+                    f"A rise of {size:.1f} standard deviations of a step's samples within {_SUDDEN} steps; "
+                    f"{standard_errors(change.z)} of the two windows."
+                ],
+                advice="Compare samples before and after: a judge or a parser that accepts more, easier "
+                "data, a truth in the prompt.",
+                sort="-reward",
+                subject=name or "reward",
+            ),
+            split=name,
+        )
 
 
 @signal("best_of_group", "reward", kind="level", by_group=True)
@@ -119,8 +148,8 @@ def best_falls(context: RuleContext) -> Iterator[Finding]:
     if not context.view.grouped or not context.available(_best):
         return
     width = spread(context, "reward")
-    change = sustained(context, _best, _BEST * width, sign=-1) if width > 0 else None
-    if change is None or not np.isfinite(change.before):
+    change = sustained(context, _best, _BEST * width, sign=-1, places=False) if width > 0 else None
+    if change is None or not np.isfinite(change.before) or change.mask.sum() < _BEST_STEPS:
         return
     whole = PlaceTable.of(context, column_signal("reward"))
     reward = whole.mean[whole.places.index(change.place)]
@@ -131,7 +160,7 @@ def best_falls(context: RuleContext) -> Iterator[Finding]:
     yield finding_of(
         context,
         change,
-        f"{since(context.steps, change)}, the best reward of a group{at_place(change)} is "
+        f"{since(context.steps, change)}, the best reward of a group is "
         f"{number(change.after)} on average (pass@G); it was {number(change.before)} before, while the mean "
         f"reward{at_place(change)} went from {number(before)} to {number(after)}.",
         harmful=False,

@@ -19,6 +19,8 @@ _SIGNED, _FAR, _GROWN = 0.006, 0.005, 2.0
 _NOISE = 1e-4
 #: Factor by which KL falls, and the share of its level that is left.
 _FALL, _LEFT = 3.0, 0.25
+#: KL that is 0 but for rounding, and steps in a row with it.
+_ZERO, _ZERO_STEPS = 1e-8, 8
 #: Factor of the variance of the update's ratio, and the least variance, that matter.
 _VARIANCE, _LEAST_VARIANCE = 8.0, 0.02
 #: Rise of the lag in versions, and its factor.
@@ -132,6 +134,37 @@ def kl_falls(context: RuleContext) -> Iterator[Finding]:
         evidence=[f"A factor of {number(change.before / change.after)}; {standard_errors(change.z)}."],
         advice="With a fall of the reward the policy may have older weights again, as from a wrong "
         "checkpoint. Without one the reference may have been replaced by the policy.",
+        color="kl_k3",
+        tab="tokens",
+        subject="kl_k3_mean",
+    )
+
+
+@rule("KL is 0")
+def kl_zero(context: RuleContext) -> Iterator[Finding]:
+    """KL k3 to the reference is 0 in the newest eight steps or more, the first step aside."""
+    kl = context.series("kl_k3_mean")
+    if kl is None:
+        return
+    known = np.flatnonzero(np.isfinite(kl))
+    above = np.flatnonzero(np.abs(kl[known]) > _ZERO)
+    start = int(above[-1]) + 1 if len(above) else 0
+    if len(known) - start < _ZERO_STEPS + (not start):
+        return
+    mask = np.arange(len(kl)) >= known[start]
+    steps = context.steps[mask]
+    yield Finding(
+        severity=severity_of(context, mask, harmful=False),
+        sentence=f"From step {steps[0]:,} on, KL to the reference is 0: the reference equals the policy.",
+        evidence=(
+            f"KL k3 is below {number(_ZERO)} nats per token in {int(mask.sum()):,} steps; a policy that "
+            "learns moves away from its reference.",
+        ),
+        advice="The reference's logprobs may be those of the policy, or the policy does not change: compare "
+        "the weights, and look at the learning rate and the gradient norm.",
+        steps=tuple(steps.tolist()),
+        ongoing=True,
+        column="kl_k3_mean",
         color="kl_k3",
         tab="tokens",
         subject="kl_k3_mean",

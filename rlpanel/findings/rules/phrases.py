@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from rlpanel.analysis.difference import likelihood_root
+from rlpanel.analysis.step_texts import PER_STEP
 from rlpanel.findings.engine.change import percent, span
 from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
+from rlpanel.findings.engine.signal import RowBatch
 from rlpanel.findings.rules.texts import mask_of, read_steps
 
 #: Newest read steps that are compared with earlier ones, fewest earlier ones, and steps between that may
@@ -23,85 +24,89 @@ _NEW, _OLD = 0.2, 0.02
 _ROOT = 6.0
 #: Share of the samples from which on a new phrase is worth a warning by itself.
 _MOST = 0.5
+#: Standard errors by which samples with a phrase get more reward, and fewest samples with and without it.
+_PAID, _FEWEST_SAMPLES = 3.0, 8
 #: Share of samples with a beginning or an end of the prompt that no earlier step had.
 _UNSEEN, _USUALLY = 0.5, 0.1
 #: Most words of a quote.
 _QUOTED = 14
 
 
-def _counts(context: RuleContext, steps: list[int], kind: str) -> tuple[Counter[int], int]:
-    """Return how many samples of some steps have each phrase, and the number of samples."""
-    assert context.texts is not None
-    total: Counter[int] = Counter()
-    for step in steps:
-        total.update(context.texts.steps[step].phrases[kind])
-    return total, sum(len(context.texts.steps[step].rows) for step in steps)
-
-
 def _new_phrases(context: RuleContext, kind: str) -> tuple[dict[int, float], list[int]]:
     """Return the phrases that are new in the newest window with their share, and the steps before."""
-    steps = read_steps(context)
-    if len(steps) < _WINDOW + _FEWEST_BEFORE:
+    steps, texts = read_steps(context), context.texts
+    if texts is None or len(steps) < _WINDOW + _FEWEST_BEFORE:
         return {}, []
     between = min(_BETWEEN, len(steps) - _WINDOW - _FEWEST_BEFORE)
     newest, before = steps[-_WINDOW:], steps[: len(steps) - _WINDOW - between]
-    late, late_samples = _counts(context, newest, kind)
+    late, early = ([texts.steps[step] for step in part] for part in (newest, before))
+    late_samples, early_samples = (sum(len(step.rows) for step in part) for part in (late, early))
+    keys, position = np.unique(
+        np.concatenate([step.phrases[kind].keys for step in late]), return_inverse=True
+    )
+    counts = np.bincount(position, np.concatenate([step.phrases[kind].counts for step in late]))
+    frequent = counts >= _NEW * late_samples
+    keys, counts = keys[frequent], counts[frequent]
+    most = np.maximum(_OLD, 0.1 * counts / max(late_samples, 1)) * early_samples
+    old = np.zeros(len(keys))
+    for step in early:
+        old += np.bitwise_count(step.phrases[kind].of(keys))
+        rare = old <= most
+        if not rare.all():
+            keys, counts, old, most = keys[rare], counts[rare], old[rare], most[rare]
+        if not len(keys):
+            return {}, []
+    root = likelihood_root(counts, late_samples, old, early_samples)
+    is_new = root >= _ROOT
+    return dict(zip(keys[is_new].tolist(), (counts[is_new] / late_samples).tolist(), strict=True)), before
+
+
+def _words(context: RuleContext, kind: str) -> dict[int, str]:
+    """Return the texts of the phrases of the newest steps, by their hash."""
     assert context.texts is not None
-    early = [context.texts.steps[step].phrases[kind] for step in before]
-    early_samples = sum(len(context.texts.steps[step].rows) for step in before)
-    if not late_samples or not early_samples:
-        return {}, []
-    found = {}
-    for key, count in late.items():
-        share = count / late_samples
-        most = max(_OLD, 0.1 * share) * early_samples
-        if share >= _NEW and (old := _sum_up_to(early, key, most)) <= most:
-            root = likelihood_root(np.array([count]), late_samples, np.array([old]), early_samples)[0]
-            if root >= _ROOT:
-                found[key] = share
-    return found, before
+    words: dict[int, str] = {}
+    for step in read_steps(context)[-_WINDOW:]:
+        words |= context.texts.steps[step].words[kind]
+    return words
 
 
-def _sum_up_to(counters: Sequence[Counter[int]], key: int, most: float) -> int:
-    """Return how often a phrase occurs; counting ends above a number, since most phrases are old."""
-    total = 0
-    for counter in counters:
-        total += counter.get(key, 0)
-        if total > most:
-            break
-    return total
-
-
-def _quote(context: RuleContext, found: dict[int, float]) -> str:
+def _quote(words: dict[int, str], found: dict[int, float]) -> str:
     """Return the words of the most frequent new phrase, joined with new ones that overlap it."""
-    assert context.texts is not None
-    spelled = {key: context.texts.words[key].split(" ") for key in found if key in context.texts.words}
+    spelled = {key: words[key].split(" ") for key in found if key in words}
     if not spelled:
         return ""
     best = max(spelled, key=lambda key: found[key])
-    quote, left = list(spelled[best]), {key: words for key, words in spelled.items() if key != best}
+    quote, left = list(spelled[best]), {key: parts for key, parts in spelled.items() if key != best}
     for is_front in (False, True):
         while len(quote) < _QUOTED:
             near = quote[:2] if is_front else quote[-2:]
             fitting = [
                 key
-                for key, words in left.items()
-                if (words[1:] if is_front else words[:2]) == near and found[key] >= 0.5 * found[best]
+                for key, parts in left.items()
+                if (parts[1:] if is_front else parts[:2]) == near and found[key] >= 0.5 * found[best]
             ]
             if not fitting:
                 break
-            words = left.pop(max(fitting, key=lambda key: found[key]))
-            quote = [words[0], *quote] if is_front else [*quote, words[-1]]
+            parts = left.pop(max(fitting, key=lambda key: found[key]))
+            quote = [parts[0], *quote] if is_front else [*quote, parts[-1]]
     return " ".join(quote)
+
+
+def _holders(context: RuleContext, kind: str, key: int, steps: Sequence[int]) -> list[np.ndarray]:
+    """Return for each read step which of its samples have a phrase, shape (N,)."""
+    assert context.texts is not None
+    keys, bits, found = np.array([key], np.uint32), np.arange(PER_STEP), []
+    for step in steps:
+        read = context.texts.steps[step]
+        found.append((read.phrases[kind].of(keys)[0] >> bits[: len(read.rows)]) & 1 > 0)
+    return found
 
 
 def _onset(context: RuleContext, kind: str, key: int, share: float) -> int:
     """Return the first read step from which on a third of the newest share is held."""
-    assert context.texts is not None
     steps = read_steps(context)
     level = [
-        context.texts.steps[step].phrases[kind][key] / max(len(context.texts.steps[step].rows), 1)
-        for step in steps
+        float(holders.mean()) if len(holders) else 0.0 for holders in _holders(context, kind, key, steps)
     ]
     first = len(steps) - 1
     while first and np.mean(level[max(0, first - 2) : first]) > share / 4:
@@ -111,18 +116,37 @@ def _onset(context: RuleContext, kind: str, key: int, share: float) -> int:
     return steps[first]
 
 
+def _reward_gap(context: RuleContext, kind: str, key: int, mask: np.ndarray) -> tuple[float, float] | None:
+    """Return by how much the reward with a phrase is higher, and the error; each less its group's mean.
+
+    None with too few samples with it or without it.
+    """
+    if context.texts is None or not context.snapshot.has_number("reward"):
+        return None
+    steps = [step for step in context.steps[mask].tolist() if step in context.texts.steps]
+    held = np.concatenate(_holders(context, kind, key, steps))
+    rows = np.concatenate([context.texts.steps[step].rows for step in steps])
+    batch = RowBatch(context.view, context.rows[mask[context.row_steps]], context.steps[mask])
+    reward = batch.number("reward")
+    if context.view.grouped:
+        reward = batch.less_group_mean(reward)
+    at = np.searchsorted(batch.rows, rows).clip(max=len(batch.rows) - 1)
+    known = (batch.rows[at] == rows) & np.isfinite(reward[at])
+    with_it, without = (reward[at][known & part] for part in (held, ~held))
+    if min(len(with_it), len(without)) < _FEWEST_SAMPLES:
+        return None
+    error = np.sqrt(with_it.var(ddof=1) / len(with_it) + without.var(ddof=1) / len(without))
+    return float(with_it.mean() - without.mean()), float(error)
+
+
 @rule("New phrase in responses", "change_z")
 def new_phrase(context: RuleContext) -> Iterator[Finding]:
     """A phrase of three words, with masked digits, is in 20% of the newest responses and was in 2% before.
 
-    Up to 16 responses of each step are read. It is a warning from 50% on, else an info.
+    Up to 16 responses of each step are read. It is a warning from 50% on, or if responses with it get more
+    reward, by three standard errors, than others of their group; else an info.
     """
-    found, before = _new_phrases(context, "response")
-    if not found:
-        return
-    yield _finding(
-        context, "response", found, before, "of the responses contain the new phrase", harmful=False, tab=""
-    )
+    yield from _finding(context, "response", "of the responses contain the new phrase", tab="")
 
 
 @rule("New phrase in tool results", "change_z")
@@ -131,48 +155,41 @@ def new_result(context: RuleContext) -> Iterator[Finding]:
 
     Up to 16 rollouts of each step are read.
     """
-    found, before = _new_phrases(context, "result")
+    text = "of the rollouts have a tool result with the new phrase"
+    yield from _finding(context, "result", text, tab="conversation")
+
+
+def _finding(context: RuleContext, kind: str, text: str, *, tab: str) -> Iterator[Finding]:
+    found, before = _new_phrases(context, kind)
     if not found:
         return
-    yield _finding(
-        context,
-        "result",
-        found,
-        before,
-        "of the rollouts have a tool result with the new phrase",
-        harmful=False,
-        tab="conversation",
-    )
-
-
-def _new(count: int) -> str:
-    return f"{count:,} phrases of three words are new." if count != 1 else "No other phrase is new."
-
-
-def _finding(
-    context: RuleContext,
-    kind: str,
-    found: dict[int, float],
-    before: list[int],
-    text: str,
-    *,
-    harmful: bool,
-    tab: str,
-) -> Finding:
-    assert context.texts is not None
-    best = max(found, key=lambda key: (found[key], key in context.texts.words))  # type: ignore[union-attr]
+    words = _words(context, kind)
+    best = max(found, key=lambda key: (found[key], key in words))
     share, first = found[best], _onset(context, kind, best, found[best])
     mask = mask_of(context, first, first, ongoing=True)
-    quote = _quote(context, found)
+    gap = _reward_gap(context, kind, best, mask)
     before = [step for step in before if step < first] or before
-    severity = severity_of(context, mask, harmful=harmful) if share >= _MOST or kind == "result" else "info"
-    return Finding(
-        severity=severity,
-        sentence=f"From step {first:,} on, {percent(share)} {text} “{quote}”.",
-        evidence=(
-            f"At most {percent(_OLD)} of the samples of "
-            f"{span(np.array(before), np.ones(len(before), bool))} have it. {_new(len(found))}",
-        ),
+    others = (
+        f"{len(found):,} phrases of three words are new." if len(found) != 1 else "No other phrase is new."
+    )
+    evidence = [
+        f"At most {percent(_OLD)} of the samples of "
+        f"{span(np.array(before), np.ones(len(before), bool))} have it. {others}",
+    ]
+    if gap is not None:
+        within = ", each less the mean of its group" if context.view.grouped else ""
+        evidence.append(
+            f"Reward of samples with it minus reward of the others{within}: {gap[0]:+.2f} ± {2 * gap[1]:.2f} "
+            "(2 s.e.)."
+        )
+    is_paid = gap is not None and gap[0] > _PAID * gap[1]
+    yield Finding(
+        severity=severity_of(context, mask, harmful=False)
+        if share >= _MOST or is_paid or kind == "result"
+        else "info",
+        sentence=f"From step {first:,} on, {percent(share)} {text} “{_quote(words, found)}”"
+        + (", which is rewarded." if is_paid else "."),
+        evidence=tuple(evidence),
         advice="Read responses with it and without it, and compare their rewards within a group."
         if kind == "response"
         else "Run the tool by hand with the same arguments.",
@@ -194,25 +211,30 @@ def prompt_template(context: RuleContext) -> Iterator[Finding]:
     if context.texts is None or len(steps) < _FEWEST_BEFORE + 1:
         return
     for kind, verb in (("prompt end", "end"), ("prompt begin", "begin")):
-        seen: Counter[int] = Counter()
-        unseen = []
-        for step in steps:
-            counts = context.texts.steps[step].phrases[kind]
-            size = max(sum(counts.values()), 1)
-            unseen.append(sum(count for key, count in counts.items() if key not in seen) / size)
-            seen.update(counts)
-        for at in range(len(steps) - 1, _FEWEST_BEFORE - 1, -1):
-            if unseen[at] < _UNSEEN or np.median(unseen[max(1, at - 10) : at]) > _USUALLY:
+        parts = [context.texts.steps[step].phrases[kind] for step in steps]
+        sizes = np.array([max(int(part.counts.sum()), 1) for part in parts])
+        of_step = np.repeat(np.arange(len(steps)), [len(part.keys) for part in parts])
+        keys, of_key = np.unique(np.concatenate([part.keys for part in parts]), return_inverse=True)
+        counts = np.concatenate([part.counts for part in parts]).astype(float)
+        first = np.full(len(keys), len(steps))
+        np.minimum.at(first, of_key, of_step)
+        unseen = np.bincount(of_step, counts * (first[of_key] == of_step), minlength=len(steps)) / sizes
+        for at in (np.flatnonzero(unseen[_FEWEST_BEFORE:] >= _UNSEEN) + _FEWEST_BEFORE).tolist()[::-1]:
+            if np.median(unseen[max(1, at - 10) : at]) > _USUALLY:
                 continue
-            old, old_size = _counts(context, steps[:at], kind)
-            new, new_size = _counts(context, steps[at:], kind)
-            usual = [key for key, count in old.items() if count >= 0.05 * old_size]
-            left = sum(new[key] for key in usual) / max(new_size, 1)
-            if left > 0.5 or not usual:
+            old, new = (
+                np.bincount(of_key[part], counts[part], minlength=len(keys))
+                for part in (of_step < at, of_step >= at)
+            )
+            usual = old >= 0.05 * sizes[:at].sum()
+            left = float(new[usual].sum() / max(sizes[at:].sum(), 1))
+            if left > 0.5 or not usual.any():
                 continue
             mask = mask_of(context, steps[at], steps[at], ongoing=True)
-            words = context.texts.words
-            was, is_now = (words.get(counts.most_common(1)[0][0], "") for counts in (old, new))
+            words = {
+                key: text for step in steps for key, text in context.texts.steps[step].words[kind].items()
+            }
+            was, is_now = (words.get(int(keys[total.argmax()]), "") for total in (old, new))
             yield Finding(
                 severity=severity_of(context, mask, harmful=False),
                 sentence=f"From step {steps[at]:,} on, the prompts {verb} as none did before: the template "

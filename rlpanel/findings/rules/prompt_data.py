@@ -6,16 +6,15 @@ They compare hashes of the prompts, so a difference of one character makes anoth
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from rlpanel.findings.engine.change import number, since, span
+from rlpanel.findings.engine.change import span
 from rlpanel.findings.engine.change_finding import severity_of
-from rlpanel.findings.engine.changes import series_rise
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.places import GROUPS
 from rlpanel.findings.engine.rule import RuleContext, rule
-from rlpanel.findings.engine.share_rule import ShareRule, share_findings
+from rlpanel.findings.engine.share_rule import ShareRule, share_finding, share_findings
 from rlpanel.findings.engine.signal import RowBatch, mark, signal
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -26,8 +25,8 @@ _MIXED = 0.05
 _FEWEST_PROMPTS, _FEWEST_STEPS = 3, 2
 #: Share of a step's prompts that were in one earlier step, from which on the step repeats it.
 _SAME = 0.9
-#: Factor by which the number of distinct prompts per group falls.
-_DISTINCT = 1.25
+#: Rise of the share of samples in groups that share a prompt, and share from which on prompts recur.
+_SHARED, _RECUR = 0.4, 0.5
 #: Rise of the share of training prompts that are in the evaluation, too.
 _LEAK = 0.03
 
@@ -50,26 +49,36 @@ def _mixed(rows: RowBatch) -> np.ndarray:
 
 @rule("Groups of different prompts", "change_z")
 def mixed_groups(context: RuleContext) -> Iterator[Finding]:
-    """In 5% of the samples' groups the samples have different prompts, or their share rises by 5 points.
+    """The share of samples in groups of different prompts rises by 5 points, or is above 5%.
 
-    Runs of several agents or with several samples per episode are left out. A rise is tested by two windows
-    of steps.
+    Without a rise, the prompts must recur in other groups, else they may be turns of one conversation; it is
+    a warning, since the log may have put the groups together. Runs of several agents or with several samples
+    per episode are left out. A rise is tested by two windows of steps.
     """
-    yield from share_findings(
-        context,
-        ShareRule(
-            signal=_mixed,
-            verb="are in groups whose samples have different prompts",
-            noun="samples in groups of different prompts",
-            of="of the samples",
-            rise=_MIXED,
-            limit=_MIXED,
-            column="reward",
-            tab="group",
-            advice="Advantages compare answers to one prompt. Check how prompts are repeated for a group "
-            "(repeat each, not the whole list), and the sampler of the ranks.",
-        ),
+    mixed = ShareRule(
+        signal=_mixed,
+        verb="are in groups whose samples have different prompts",
+        noun="samples in groups of different prompts",
+        of="of the samples",
+        rise=_MIXED,
+        column="reward",
+        tab="group",
+        advice="Advantages compare answers to one prompt. Check how prompts are repeated for a group "
+        "(repeat each, not the whole list), and the sampler of the ranks.",
     )
+    found = share_finding(context, mixed)
+    if found is None:
+        found = share_finding(context, replace(mixed, rise=2.0, limit=_MIXED, harmful=2.0))
+        found = found if found is not None and _recur(context) else None
+    if found is not None:
+        yield found
+
+
+def _recur(context: RuleContext) -> bool:
+    """Return True if the prompts of mixed groups are in other groups of their step, too."""
+    rows = context.all_rows
+    mixed = _mixed.values(rows) > 0
+    return bool(mixed.any()) and float(np.nanmean(_shared.values(rows)[mixed])) > _RECUR
 
 
 def _prompts_by_step(context: RuleContext) -> list[np.ndarray]:
@@ -149,37 +158,43 @@ def prompts_again(context: RuleContext) -> Iterator[Finding]:
     )
 
 
+@signal("shared_prompt", by_group=True)
+def _shared(rows: RowBatch) -> np.ndarray:
+    """Mark the samples of groups whose prompt another group of the step has, too."""
+    if rows.view.snapshot.group_codes is None or not len(rows):
+        return np.full(len(rows), np.nan)
+    hashes, group = rows.metadata("prompt_hash"), rows.group
+    order = np.lexsort((group, hashes, rows.position))
+    same = (np.diff(rows.position[order]) == 0) & (np.diff(hashes[order]) == 0)
+    shared = np.zeros(len(rows), bool)
+    # In a stretch of one prompt, the first and the last sample are of one group unless several share it.
+    starts = np.flatnonzero(np.append(True, ~same))
+    ends = np.append(starts[1:], len(rows)) - 1
+    several = group[order[starts]] != group[order[ends]]
+    shared[order] = np.repeat(several, ends - starts + 1)
+    return shared.astype(float)
+
+
 @rule("Same prompts in several groups", "change_z")
 def prompts_shared(context: RuleContext) -> Iterator[Finding]:
-    """The number of distinct prompts per group of a step falls by a fifth and stays there.
+    """The share of samples whose prompt is that of another group of the step, too, rises by 40 points.
 
-    It is tested by two windows of steps against the noise between steps.
+    A rise is tested by two windows of steps with errors clustered by group. Prompts that are drawn from a
+    small set meet by chance.
     """
-    if not context.view.grouped or context.snapshot.group_codes is None:
-        return
-    groups = context.table(_mixed)[GROUPS, 0]
-    prompts = np.array([len(each) for each in _prompts_by_step(context)], float)
-    with np.errstate(all="ignore"):
-        ratio = np.minimum(prompts / groups, 1.0)
-        change = series_rise(context, -np.log(ratio), float(np.log(_DISTINCT)))
-    if change is None:
-        return
-    onset = change.onset
-    before = float(np.median(ratio[max(0, onset - 5) : max(onset, 1)]))
-    after = float(np.median(ratio[change.mask]))
-    yield Finding(
-        severity=severity_of(context, change.mask, harmful=False),
-        sentence=f"{since(context.steps, change)}, the groups of a step share prompts: there are "
-        f"{number(after)} distinct prompts per group ({number(before)} before).",
-        evidence=(
-            f"Step {context.steps[onset]:,} has {int(groups[onset]):,} groups and {int(prompts[onset]):,} "
-            "prompts.",
+    yield from share_findings(
+        context,
+        ShareRule(
+            signal=_shared,
+            verb="are in a group whose prompt another group of the step has, too",
+            noun="samples in groups that share a prompt",
+            of="of the samples",
+            rise=_SHARED,
+            harmful=2.0,
+            tab="group",
+            advice="Ranks whose samplers have one seed draw the same prompts. Check the sampler after a "
+            "resume.",
         ),
-        advice="Ranks whose samplers have one seed draw the same prompts. Check the sampler after a resume.",
-        steps=tuple(context.steps[change.mask].tolist()),
-        ongoing=change.ongoing,
-        tab="group",
-        subject="prompts",
     )
 
 

@@ -1,4 +1,4 @@
-"""Rules on responses: empty ones, special tokens, invalid UTF-8, language, repetition, and their length."""
+"""Rules on responses: empty ones, special tokens, invalid UTF-8, language, and repetition."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.findings.engine.change import at_place, percent, since, span, standard_errors
-from rlpanel.findings.engine.change_finding import finding_of, severity_of
-from rlpanel.findings.engine.changes import series_rise, sustained
+from rlpanel.findings.engine.change import at_place, percent, since, standard_errors
+from rlpanel.findings.engine.change_finding import finding_of
+from rlpanel.findings.engine.changes import sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
-from rlpanel.findings.engine.share_rule import ShareRule, share_finding, share_findings, within_correlation
-from rlpanel.findings.engine.signal import RowBatch, long_stretches, mark, signal
+from rlpanel.findings.engine.share_rule import ShareRule, share_finding, share_findings
+from rlpanel.findings.engine.signal import RowBatch, mark, signal
 
 #: Share of a response's letters in foreign scripts from which on it counts as written in another language.
 _FOREIGN = 0.3
-#: Distance from the group's mean reward that is none.
-_EQUAL = 1e-9
 
 
 @signal("empty_response", "response_chars")
@@ -60,23 +58,6 @@ def _foreign_letters(rows: RowBatch) -> np.ndarray:
     return rows.number("foreign_script")
 
 
-@signal("wrong_length", "reward", "response_chars", kind="level", by_group=True)
-def _wrong_length(rows: RowBatch) -> np.ndarray:
-    """Return by how much longer the worse half of each group is: the difference of mean log lengths."""
-    reward = rows.less_group_mean(rows.number("reward"))
-    with np.errstate(all="ignore"):
-        length = np.log(np.maximum(rows.number("response_chars"), 1.0))
-        sums = [
-            (
-                rows.group_sums(np.where(side, length, np.nan)),
-                rows.group_counts(np.where(side, length, np.nan)),
-            )
-            for side in (reward < -_EQUAL, reward > _EQUAL)
-        ]
-        (worse, worse_count), (better, better_count) = sums
-        return (worse / worse_count - better / better_count)[rows.group]
-
-
 @rule("Letters of other languages", "change_z")
 def foreign_letters(context: RuleContext) -> Iterator[Finding]:
     """The mean share of a response's letters in scripts that its prompt does not use rises by one point.
@@ -99,33 +80,6 @@ def foreign_letters(context: RuleContext) -> Iterator[Finding]:
         where="foreign_script > 0",
         sort="-foreign_script",
         tab="reference",
-    )
-
-
-@rule("Wrong answers grow", "change_z")
-def wrong_grow(context: RuleContext) -> Iterator[Finding]:
-    """Within groups, responses below the mean reward become longer than the others, by 25% more than before.
-
-    It is tested by two windows of steps.
-    """
-    if not context.view.grouped:
-        return
-    change = sustained(context, _wrong_length, 0.22)
-    if change is None or change.after <= 0.1:
-        return
-    yield finding_of(
-        context,
-        change,
-        f"{since(context.steps, change)}, wrong answers{at_place(change)} are "
-        f"{percent(float(np.expm1(change.after)))} longer than right ones of the same group "
-        f"({percent(max(float(np.expm1(change.before)), 0.0))} before).",
-        harmful=False,
-        column="response_chars",
-        evidence=[f"The difference is {standard_errors(change.z)} of the two windows."],
-        advice="A loss that is divided by each response's length punishes long wrong answers less: see Dr. "
-        "GRPO.",
-        sort="-response_chars",
-        tab="group",
     )
 
 
@@ -299,84 +253,3 @@ def duplicates(context: RuleContext) -> Iterator[Finding]:
             advice="Check entropy and sampling temperature; for templates and refusals, read the prompts.",
         ),
     )
-
-
-#: Smallest rise of the correlation whose begin is reported as the onset.
-_CLEAR_RISE = 0.3
-
-
-@signal("truncated", "ended")
-def _truncated(rows: RowBatch) -> np.ndarray:
-    return 1 - rows.number("ended")
-
-
-@rule("Truncated responses", "truncated_share", "change_z")
-def truncated(context: RuleContext) -> Iterator[Finding]:
-    """The share of responses cut at the length limit rises by 25 points, or is above this.
-
-    A rise is tested by two windows of steps with errors clustered by group.
-    """
-    yield from share_findings(
-        context,
-        ShareRule(
-            signal=_truncated,
-            verb="are truncated by the length limit",
-            noun="truncated responses",
-            rise=0.25,
-            limit=context.thresholds.truncated_share,
-            harmful=0.5,
-            column="truncated_share",
-            where="ended == 0",
-            sort="-response_tokens",
-            advice="Read how the longest ones end: loops, missing end tokens, or a limit that is too low.",
-        ),
-    )
-
-
-@rule("Length–reward correlation", "length_correlation")
-def length_reward(context: RuleContext) -> Iterator[Finding]:
-    """Length and reward of a step's samples correlate by more than this, for five steps in a row.
-
-    The correlation must also exceed that of the first five steps by 0.2, and within groups it must exceed
-    half of the threshold.
-    """
-    r = context.series("length_reward_correlation")
-    if r is None or len(r) < 10 or not np.isfinite(r[:5]).any():
-        return
-    start = float(np.nanmedian(r[:5]))
-    limit = context.thresholds.length_correlation
-    mask = long_stretches((r > limit) & (r > start + 0.2), 5)
-    if not mask.any():
-        return
-    rise = series_rise(context, r, _CLEAR_RISE)
-    if rise is not None and rise.ongoing and rise.onset < mask.argmax():
-        mask[rise.onset : mask.argmax()] = True
-    within = _within_groups(context, mask)
-    if within is not None and within < limit / 2:
-        return
-    yield Finding(
-        severity=severity_of(context, mask, harmful=False),
-        sentence=f"Longer responses score higher in {span(context.steps, mask)}.",
-        evidence=(
-            f"Correlation of length and reward: {start:.2f} in the first five steps, then up to "
-            f"{np.nanmax(r[mask]):.2f}.",
-            "Pooled over the step: the prompts with longer responses may just be the easier ones."
-            if within is None
-            else f"Among responses to the same prompt: {within:.2f}; unlike the pooled value, it does not "
-            "depend on how difficult the prompts are.",
-        ),
-        advice="Read the longest responses: is the text better, or only longer?",
-        steps=tuple(context.steps[mask].tolist()),
-        ongoing=bool(mask[-1]),
-        worst=int(context.steps[np.nanargmax(np.where(mask, r, np.nan))]),
-        column="length_reward_correlation",
-        sort="-response_tokens",
-    )
-
-
-def _within_groups(context: RuleContext, mask: np.ndarray) -> float | None:
-    """Return the correlation among responses to the same prompt; None with too little data."""
-    length = "response_tokens" if context.snapshot.has_number("response_tokens") else "response_chars"
-    rows = context.rows[mask[context.row_steps]]
-    columns = (context.view.counted(name, rows) for name in (length, "reward"))
-    return within_correlation(context.view, rows, *columns)

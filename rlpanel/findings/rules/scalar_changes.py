@@ -18,8 +18,13 @@ _RATE = re.compile(r"(^|[/_.])(lr|learning_rate)($|[/_.])", re.IGNORECASE)
 _GRADIENT = re.compile(r"grad.*norm", re.IGNORECASE)
 #: Points in a row that are not finite, or 0: mixed precision skips single updates.
 _IN_A_ROW = 3
-#: Factor of the gradient norm that is an explosion.
-_EXPLOSION = 8.0
+#: Factor of the gradient norm that is a change.
+_GROWTH = 3.0
+#: Factor by which a learning rate rises from one point to the next when its schedule begins again, and the
+#: share of its largest value that it had fallen to.
+_RESTART, _DECAYED = 2.0, 0.8
+#: First points, in which the optimiser and the policy settle.
+_GRACE = 12
 
 
 def _values(context: RuleContext, name: str) -> np.ndarray:
@@ -109,11 +114,59 @@ def learning_rate_zero(context: RuleContext) -> Iterator[Finding]:
             return
 
 
+@rule("Gradient norm is 0")
+def gradient_zero(context: RuleContext) -> Iterator[Finding]:
+    """The gradient norm is 0 at three logged points in a row, after it was above 0."""
+    for name in filter(_GRADIENT.search, context.snapshot.scalars.names):
+        values, logged = _values(context, name)
+        mask = _last_stretch(values == 0, logged > 0)
+        if mask.any() and (values[: int(mask.argmax())] > 0).any():
+            yield _finding(
+                context,
+                mask,
+                f"{{when}}, {name} is 0, so the policy does not change.",
+                "All advantages may be 0, all samples masked, or the graph cut: look at advantages and "
+                "masks.",
+                name,
+                harmful=False,
+            )
+            return
+
+
+@rule("Learning rate starts again")
+def learning_rate_again(context: RuleContext) -> Iterator[Finding]:
+    """The learning rate doubles from one logged point to the next after it had begun to fall.
+
+    A schedule with several restarts is a choice, and is left out.
+    """
+    for name in filter(_RATE.search, context.snapshot.scalars.names):
+        values, logged = _values(context, name)
+        points = np.flatnonzero((logged > 0) & np.isfinite(values))
+        rate = values[points]
+        if len(rate) < _IN_A_ROW:
+            continue
+        largest = np.maximum.accumulate(rate)[:-1]
+        rises = np.flatnonzero((rate[1:] >= _RESTART * rate[:-1]) & (rate[:-1] < _DECAYED * largest)) + 1
+        if len(rises) != 1:
+            continue
+        mask = np.arange(len(values)) >= points[rises[0]]
+        before, after = float(rate[rises[0] - 1]), float(rate[rises[0]])
+        yield _finding(
+            context,
+            mask,
+            f"{{when}}, the learning rate ({name}) is {number(after)}; it had fallen to {number(before)}.",
+            "Check that a resume loads the scheduler's state; a warm restart does this on purpose.",
+            name,
+            harmful=False,
+        )
+        return
+
+
 @rule("Gradient norm grows", "change_z")
 def gradient_grows(context: RuleContext) -> Iterator[Finding]:
-    """The trainer's gradient norm grows by a factor of 8 within a few steps and stays there.
+    """The trainer's gradient norm grows by a factor of 3 within a few steps, for three steps or more.
 
-    It is tested by two windows of steps against the noise between steps.
+    It is tested by two windows of steps against the noise between steps, after the first 12 points.
     """
     for name in filter(_GRADIENT.search, context.snapshot.scalars.names):
         values, _ = _values(context, name)
@@ -122,19 +175,22 @@ def gradient_grows(context: RuleContext) -> Iterator[Finding]:
         if np.isfinite(level).sum() < 10:
             continue
         error = np.full(level.shape, np.nan)
-        found = scored(level, error, float(np.log(_EXPLOSION)), context.thresholds.change_z, "adjacent")
+        found = scored(level, error, float(np.log(_GROWTH)), context.thresholds.change_z, "adjacent")
         if 0 not in found.windows:
             continue
         rise = found.rise(0)
         mask = np.zeros(level.shape[1], bool)
         mask[rise.onset : rise.last + 1] = True
+        if rise.onset < _GRACE or mask.sum() < _IN_A_ROW:
+            continue
+        worst = float(np.nanmax(values[mask]))
+        before = float(np.exp(rise.before))
         yield _finding(
             context,
             mask,
-            f"{{when}}, {name} is {number(float(np.exp(rise.after)))}; it was "
-            f"{number(float(np.exp(rise.before)))} before.",
-            "Look at the samples and advantages of the first such step; clip the norm or lower the learning "
-            "rate.",
+            f"{{when}}, {name} is up to {number(worst)}; it was {number(before)} before.",
+            "Look at the samples and advantages of the first such step; check that a resume loads the "
+            "optimiser's state; clip the norm or lower the learning rate.",
             name,
             harmful=False,
         )

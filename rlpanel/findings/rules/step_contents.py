@@ -8,8 +8,8 @@ import numpy as np
 
 from rlpanel.findings.engine.change import number, percent, since
 from rlpanel.findings.engine.change_finding import severity_of
-from rlpanel.findings.engine.change_statistic import fit_step
-from rlpanel.findings.engine.changes import scored_again, series_rise
+from rlpanel.findings.engine.change_statistic import fit_step, scored
+from rlpanel.findings.engine.changes import series_rise
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import GROUPS, SAMPLES, WHOLE, rows_by_dimension
 from rlpanel.findings.engine.rule import RuleContext, rule
@@ -18,12 +18,20 @@ from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, mark, sign
 
 #: Factor of the number of samples per step, and of a label's odds, that is a change.
 _FEWER, _ODDS = 1.2, 3.0
+#: Rise of the share of samples in incomplete groups.
+_INCOMPLETE = 0.08
 #: Difference of a label's share that is a change.
 _SHARE = 0.08
 #: Steps on both sides of a sudden change, and the share of it that lies between them.
 _NEAR, _AT_ONCE = 10, 0.65
+#: Largest share of one value by which a reward is graded; every so many steps are looked at first.
+_GRADED, _SOME_STEPS = 0.1, 4
 #: Scores of the many labels of a run must be larger by this much.
 _MORE_FOR_LABELS = 0.2
+#: Fewest steps of a mix, and the share of them that a value of the label is in, so that it is no identifier.
+_FEWEST_STEPS, _RECURS = 8, 0.5
+#: Fewest steps of a mix before it changes, and after.
+_LEAST_STEPS = 2
 
 
 @signal("any_sample")
@@ -66,6 +74,39 @@ def fewer_samples(context: RuleContext) -> Iterator[Finding]:
     )
 
 
+@signal("incomplete_group", by_group=True)
+def _incomplete(rows: RowBatch) -> np.ndarray:
+    """Mark the samples of groups that have fewer samples than most groups of these steps."""
+    if not rows.view.grouped or not len(rows):
+        return np.full(len(rows), np.nan)
+    size = np.bincount(rows.group)
+    usual = np.bincount(size[size > 0]).argmax()
+    return (size[rows.group] < usual).astype(float)
+
+
+@rule("Groups with fewer samples", "change_z")
+def groups_incomplete(context: RuleContext) -> Iterator[Finding]:
+    """The share of samples in groups with fewer samples than most rises by 8 points, from at most 5%.
+
+    A rise is tested by two windows of steps.
+    """
+    yield from share_findings(
+        context,
+        ShareRule(
+            signal=_incomplete,
+            verb="are in groups with fewer samples than most",
+            noun="samples in groups with fewer samples",
+            of="of the samples",
+            rise=_INCOMPLETE,
+            at_most_before=0.05,
+            harmful=2.0,
+            tab="group",
+            advice="A filter, for example of overlong responses, or lost requests leave out part of a group: "
+            "compare the lengths and rewards before and after. Advantages compare what is left.",
+        ),
+    )
+
+
 def _before(onset: int) -> slice:
     return slice(max(0, onset - 5), max(onset, 1))
 
@@ -78,33 +119,32 @@ def _median(values: np.ndarray, part: slice | np.ndarray) -> float:
 def label_mix(context: RuleContext) -> Iterator[Finding]:
     """The share of the groups with a label changes by 8 points, and its odds by a factor of 3.
 
-    Labels with 2 to 20 values count, for example the data source. It is tested by two windows of steps, which
-    must differ by one standard error more than the setting, since there are many labels. A slow change, as
-    in a curriculum, is an info.
+    Labels with 2 to 20 values count, for example the data source, if one of the values is in half of the
+    steps; others are names of episodes, files or attempts. It is tested by two windows of steps. A slow
+    change, as in a curriculum, is an info.
     """
     table = context.table(_any)
     places = context.place_series.places
     total = table[GROUPS, 0]
     for name, rows in rows_by_dimension(places).items():
-        if name in (WHOLE, "rank") or len(rows) < 2 or len(context.steps) < 4:
+        if name in (WHOLE, "rank") or len(rows) < 2 or len(context.steps) < _FEWEST_STEPS:
             continue
         share = table[GROUPS, rows] / np.maximum(total, 1)
-        usual = (share.mean(axis=1, keepdims=True) + 0.01) / 1.02
-        error = np.sqrt(usual * (1 - usual) / np.maximum(total, 1))
-        best: tuple[float, int] | None = None
-        for sign in (1, -1):
-            threshold = context.thresholds.change_z + _MORE_FOR_LABELS
-            found = scored_again(context, (name, sign), sign * share, error, _SHARE, threshold)
-            for row, (z, *_) in found.windows.items():
-                onset = fit_step(share[row])[1]
-                if _is_large(share[row, :onset].mean(), share[row, onset:].mean()) and (
-                    not best or z > best[0]
-                ):
-                    best = z, row
-        if best is None:
+        if (share > 0).mean(axis=1).max() < _RECURS:
             continue
-        row = best[1]
-        onset = fit_step(share[row])[1]
+        onsets = [fit_step(each)[1] for each in share]
+        large = [row for row, onset in enumerate(onsets) if _is_large(share[row], onset)]
+        if not large:
+            continue
+        usual = (share[large].mean(axis=1, keepdims=True) + 0.01) / 1.02
+        error = np.sqrt(usual * (1 - usual) / np.maximum(total, 1))
+        threshold = context.thresholds.change_z + _MORE_FOR_LABELS
+        windows = [scored(sign * share[large], error, _SHARE, threshold).windows for sign in (1, -1)]
+        scores = [(z, large[row]) for each in windows for row, (z, *_) in each.items()]
+        if not scores:
+            continue
+        row = max(scores)[1]
+        onset = onsets[row]
         before, after = share[:, :onset].mean(axis=1), share[:, onset:].mean(axis=1)
         near = share[row, onset : onset + _NEAR].mean() - share[row, max(0, onset - _NEAR) : onset].mean()
         is_sudden = abs(near) >= _AT_ONCE * abs(after[row] - before[row])
@@ -133,10 +173,13 @@ def label_mix(context: RuleContext) -> Iterator[Finding]:
         )
 
 
-def _is_large(old: float, new: float) -> bool:
-    """Return True if a share changed by `_SHARE`, and its odds by a factor of `_ODDS`."""
-    odds = [(share + 0.005) / (1 - share + 0.005) for share in (old, new)]
-    return abs(new - old) >= _SHARE and max(odds) >= _ODDS * min(odds)
+def _is_large(share: np.ndarray, onset: int) -> bool:
+    """Return True if a share changed by `_SHARE`, and its odds by a factor of `_ODDS`, for several steps."""
+    if not _LEAST_STEPS <= onset <= len(share) - _LEAST_STEPS:
+        return False
+    old, new = share[:onset].mean(), share[onset:].mean()
+    odds = [(part + 0.005) / (1 - part + 0.005) for part in (old, new)]
+    return bool(abs(new - old) >= _SHARE and max(odds) >= _ODDS * min(odds))
 
 
 @rule("Missing parts of the reward", "missing_share", "change_z")
@@ -190,11 +233,13 @@ def one_value(context: RuleContext) -> Iterator[Finding]:
         lambda rows: _most_common(rows.number("reward"), rows.position, len(rows.steps)).T.tolist(),
     )
     common = np.array(by_step).T
+    if np.nanmin(common[0], initial=np.inf) > 2 * _GRADED:
+        return  # a reward of few values, as most are
     change = series_rise(context, common[0], 0.1)
     if change is None:
         return
     before, after = _median(common[0], _before(change.onset)), _median(common[0], change.mask)
-    if before > 0.1 or after < before + 0.1:
+    if before > _GRADED or after < before + 0.1:
         return
     values, counts = np.unique(common[1][change.mask], return_counts=True)
     value = float(values[counts.argmax()])

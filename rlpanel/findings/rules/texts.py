@@ -1,8 +1,8 @@
-"""Rules on texts of some samples of each step: loops, prompts, truths, and results of tools."""
+"""Rules on texts of some samples of each step: loops, boxes, prompts and ground truths."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,30 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 
 #: Fewest read steps of a test.
-_FEWEST_STEPS = 6
+FEWEST_STEPS = 6
+#: Logarithm of a factor of a length that is a change.
+_LONGER = float(np.log(1.7))
+#: Numbers of the texts that the rules test, 1 for a rise or -1 for a fall, and the least change of interest.
+#: All are tested at once.
+TESTS: dict[tuple[str, int], float] = {
+    ("loops", 1): 0.08,
+    ("boxes", 1): 0.4,
+    ("unclear", 1): 0.2,
+    ("truth_in_prompt", 1): 0.2,
+    ("truth_missing", 1): 0.1,
+    ("truth_changed", 1): 0.2,
+    ("truth_chars", 1): _LONGER,
+    ("truth_chars", -1): _LONGER,
+    ("empty_results", 1): 0.2,
+    ("repeated_results", 1): 0.3,
+    ("truth_in_results", 1): 0.3,
+    ("result_chars", 1): _LONGER,
+    ("result_chars", -1): _LONGER,
+    ("unanswered", 1): 0.15,
+    ("equal_calls", 1): 0.15,
+    ("trained_results", 1): 0.2,
+    ("untrained_turns", 1): 0.2,
+}
 
 
 @dataclass(frozen=True)
@@ -41,34 +64,65 @@ def read_steps(context: RuleContext) -> list[int]:
     return [step for step in context.steps.tolist() if context.texts and step in context.texts.steps]
 
 
-def text_change(context: RuleContext, name: str, least: float, *, sign: int = 1) -> TextChange | None:
-    """Return the sustained change of a number of the texts; None without one.
+def text_change(context: RuleContext, name: str, sign: int = 1) -> TextChange | None:
+    """Return the sustained change of a number of the texts that `TESTS` has; None without one."""
+    if text_change not in context.results:
+        context.results[text_change] = _text_changes(context)
+    changes: dict[tuple[str, int], TextChange] = context.results[text_change]
+    return changes.get((name, sign))
+
+
+def _text_changes(context: RuleContext) -> dict[tuple[str, int], TextChange]:
+    steps, texts = read_steps(context), context.texts
+    if texts is None or len(steps) < FEWEST_STEPS:
+        return {}
+    unknown = (np.nan, np.nan)
+    moments = {
+        name: np.array([texts.steps[step].moments.get(name, unknown) for step in steps])
+        for name in texts.steps[steps[-1]].moments
+    }
+    tests = [test for test in TESTS if test[0] in moments]
+    if not tests:
+        return {}
+    found = changes_of(
+        context,
+        steps,
+        np.stack([moments[name] for name, _ in tests]),
+        np.array([TESTS[test] for test in tests]),
+        np.array([sign for _, sign in tests]),
+    )
+    return {test: change for test, change in zip(tests, found, strict=True) if change is not None}
+
+
+def changes_of(
+    context: RuleContext, steps: list[int], moments: np.ndarray, least: np.ndarray, sign: np.ndarray
+) -> list[TextChange | None]:
+    """Return the sustained change of each of some means over read steps; None without one.
 
     Parameters
     ----------
     context : RuleContext
-    name : str
-        See `rlpanel.analysis.step_texts.numbers_of`.
-    least : float
+    steps : list of int
+        Read steps, S of them.
+    moments : ndarray of float, shape (K, S, 2)
+        Mean and variance of the mean; NaN where a step has none.
+    least : ndarray of float, shape (K,)
         Smallest difference of interest.
-    sign : int
+    sign : ndarray of int, shape (K,)
         1 for a rise, -1 for a fall.
     """
-    steps, texts = read_steps(context), context.texts
-    if texts is None or len(steps) < _FEWEST_STEPS:
-        return None
-    unknown = (np.nan, np.nan)
-    mean, variance = np.array([texts.steps[step].moments.get(name, unknown) for step in steps]).T
-    if np.isfinite(mean).sum() < _FEWEST_STEPS:
-        return None
-    found = scored(sign * mean[None], np.sqrt(variance)[None], least, context.thresholds.change_z)
-    if not found.windows:
-        return None
-    rise = found.rise(0)
-    if rise.after - rise.before < least:
-        return None
-    mask = mask_of(context, steps[rise.onset], steps[rise.last], ongoing=rise.ongoing)
-    return TextChange(rise, mask, sign * rise.before, sign * rise.after)
+    scale = sign / least
+    mean, variance = moments[..., 0] * scale[:, None], moments[..., 1] * scale[:, None] ** 2
+    mean[np.isfinite(mean).sum(axis=1) < FEWEST_STEPS] = np.nan
+    found = scored(mean, np.sqrt(variance), 1.0, context.thresholds.change_z)
+    changes: list[TextChange | None] = [None] * len(mean)
+    for row in found.windows:
+        rise = found.rise(row)
+        if rise.after - rise.before >= 1:
+            mask = mask_of(context, steps[rise.onset], steps[rise.last], ongoing=rise.ongoing)
+            before, after = (float(value / scale[row]) for value in (rise.before, rise.after))
+            changes[row] = TextChange(rise, mask, before, after)
+    return changes
 
 
 def mask_of(context: RuleContext, first: int, last: int, *, ongoing: bool) -> np.ndarray:
@@ -82,21 +136,24 @@ def text_finding(
     sentence: str,
     advice: str,
     *,
+    name: str,
     harmful: bool = False,
     sort: str = "",
     column: str = "",
     tab: str = "",
     subject: str = "",
-    is_worst: Callable[[np.ndarray], int] = lambda values: int(np.nanargmax(values)),
-    name: str = "",
+    evidence: tuple[str, ...] = (),
 ) -> Finding:
-    """Return the finding of a change of the texts, with a sample that shows it."""
+    """Return the finding of a change of the texts.
+
+    ``name`` is the number by which the sample that shows it is chosen.
+    """
     steps = context.steps[change.mask]
     when = f"From step {steps[0]:,} on" if change.mask[-1] else f"In steps {steps[0]:,}–{steps[-1]:,}"
     uid = ""
     read = context.texts.steps.get(int(steps[0])) if context.texts is not None else None
     if read is not None and np.isfinite(read.numbers.get(name, np.array([np.nan]))).any():
-        uid = context.snapshot.uid(int(read.rows[is_worst(read.numbers[name])]))
+        uid = context.snapshot.uid(int(read.rows[int(np.nanargmax(read.numbers[name]))]))
     seen = len(read.rows) if read is not None else 0
     return Finding(
         severity=severity_of(context, change.mask, harmful=harmful),
@@ -104,6 +161,7 @@ def text_finding(
         evidence=(
             f"The difference is {standard_errors(change.rise.z)} of two windows of steps, over up to {seen} "
             "samples of each step that were read.",
+            *evidence,
         ),
         advice=advice,
         steps=tuple(steps.tolist()),
@@ -122,7 +180,7 @@ def loops(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 responses of each step.
     """
-    change = text_change(context, "loops", 0.08)
+    change = text_change(context, "loops")
     if change is not None:
         yield text_finding(
             context,
@@ -143,7 +201,7 @@ def several_answers(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 responses of each step.
     """
-    change = text_change(context, "boxes", 0.4)
+    change = text_change(context, "boxes")
     if change is not None and change.after > 1.2:
         yield text_finding(
             context,
@@ -161,7 +219,7 @@ def truth_in_prompt(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 samples of each step. Multiple choice holds it always.
     """
-    change = text_change(context, "truth_in_prompt", 0.2)
+    change = text_change(context, "truth_in_prompt")
     if change is not None:
         yield text_finding(
             context,
@@ -181,7 +239,7 @@ def truth_missing(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 samples of each step.
     """
-    change = text_change(context, "truth_missing", 0.1)
+    change = text_change(context, "truth_missing")
     if change is not None:
         yield text_finding(
             context,
@@ -202,7 +260,7 @@ def truth_changed(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 samples of each step.
     """
-    change = text_change(context, "truth_changed", 0.2)
+    change = text_change(context, "truth_changed")
     if change is not None:
         yield text_finding(
             context,
@@ -216,113 +274,23 @@ def truth_changed(context: RuleContext) -> Iterator[Finding]:
         )
 
 
-_RESULTS = "Run the tool by hand with the same arguments; look at its cache, its limits and its key."
-
-
-@rule("Results of tools change", "change_z")
-def tool_results(context: RuleContext) -> Iterator[Finding]:
-    """Results of tools become empty, equal for other calls, shorter, longer, or hold the ground truth.
-
-    The share of empty results rises by 20 points, of results that another call has, too, by 30, and of
-    samples with the truth in a result by 30; or the mean length changes by a factor of 1.7. Each is tested
-    by two windows of steps, on up to 16 samples of each step.
-    """
-    change = text_change(context, "empty_results", 0.2)
-    if change is not None:
-        text = (
-            f"{percent(change.after)} of the tool results are empty ({percent(max(change.before, 0))} before)"
-        )
-        yield text_finding(
-            context,
-            change,
-            text,
-            _RESULTS,
-            harmful=True,
-            tab="conversation",
-            name="empty_results",
-            subject="empty",
-        )
-        return
-    change = text_change(context, "repeated_results", 0.3)
-    if change is not None:
-        text = (
-            f"{percent(change.after)} of the tool results are those of another call with other arguments "
-            f"({percent(max(change.before, 0))} before)"
-        )
-        yield text_finding(
-            context,
-            change,
-            text,
-            _RESULTS,
-            harmful=True,
-            tab="conversation",
-            name="repeated_results",
-            subject="same",
-        )
-        return
-    change = text_change(context, "truth_in_results", 0.3)
-    if change is not None:
-        text = (
-            f"the ground truth is in a tool result of {percent(change.after)} of the rollouts "
-            f"({percent(max(change.before, 0))} before)"
-        )
-        yield text_finding(
-            context,
-            change,
-            text,
-            "The environment may leak the answer: read the results for test files, logs and later versions.",
-            tab="conversation",
-            name="truth_in_results",
-            subject="truth",
-        )
-        return
-    for sign, verb in ((-1, "shorter"), (1, "longer")):
-        change = text_change(context, "result_chars", float(np.log(1.7)), sign=sign)
-        if change is not None:
-            text = (
-                f"tool results are {verb}: {number(float(np.exp(change.after)))} characters on average "
-                f"({number(float(np.exp(change.before)))} before)"
-            )
-            yield text_finding(
-                context, change, text, _RESULTS, tab="conversation", name="result_chars", subject="length"
-            )
-            return
-
-
-@rule("Same call again", "change_z")
-def equal_calls(context: RuleContext) -> Iterator[Finding]:
-    """The share of rollouts that make one call three times or more rises by 15 points.
+@rule("Ground truths of another form", "change_z")
+def truth_form(context: RuleContext) -> Iterator[Finding]:
+    """The ground truths become longer or shorter by a factor of 1.7.
 
     It is tested by two windows of steps, on up to 16 samples of each step.
     """
-    change = text_change(context, "equal_calls", 0.15)
-    if change is not None:
-        yield text_finding(
-            context,
-            change,
-            f"{percent(change.after)} of the rollouts make the same call three times or more "
-            f"({percent(max(change.before, 0))} before)",
-            "Read such a rollout: the result may not reach the policy, or a call may be rewarded.",
-            tab="conversation",
-            name="equal_calls",
-        )
-
-
-@rule("Tool results in the loss", "change_z")
-def mask_on_results(context: RuleContext) -> Iterator[Finding]:
-    """The share of tool results whose first token takes part in the loss rises by 20 points.
-
-    A rise is tested by two windows of steps, on up to 16 rollouts of each step with tokens and a loss mask.
-    """
-    change = text_change(context, "trained_results", 0.2)
-    if change is not None:
-        yield text_finding(
-            context,
-            change,
-            f"the loss mask covers the first token of {percent(change.after)} of the tool results "
-            f"({percent(max(change.before, 0))} before)",
-            "The mask may be shifted by one token: compare it with the roles of the messages.",
-            harmful=True,
-            tab="conversation",
-            name="trained_results",
-        )
+    for sign, verb in ((1, "longer"), (-1, "shorter")):
+        change = text_change(context, "truth_chars", sign)
+        if change is not None:
+            before, after = (number(float(np.exp(value))) for value in (change.before, change.after))
+            yield text_finding(
+                context,
+                change,
+                f"ground truths are {verb}: {after} characters on average ({before} before)",
+                "Read some: a sentence or a list in place of a value may equal no answer. A change of the "
+                "data does this on purpose.",
+                name="truth_chars",
+                tab="reference",
+            )
+            return

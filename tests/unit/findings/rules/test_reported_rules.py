@@ -2,16 +2,93 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from rlpanel.app.demo import Recording, write_recording
 from rlpanel.findings.engine.finding import Finding
 from tests.bench.finding_scores import check_folder
+from tests.bench.reported_runs import fresh_kinds as fresh
 from tests.bench.reported_runs import healthy_kinds as healthy
 from tests.bench.reported_runs import listed_kinds as listed
 from tests.bench.reported_runs import unlisted_kinds as unlisted
-from tests.bench.reported_runs.simulation import Breakage, Setup, Simulation
+from tests.bench.reported_runs.simulation import Breakage, Sample, Setup, Simulation
+from tests.bench.reported_runs.task_texts import tokens_of
+
+
+class GradientIsZero(Breakage):
+    """All samples are masked, so that the gradient is 0."""
+
+    words = ""
+
+    def scalars(self, step: int, row: dict[str, Any], x: float) -> None:
+        if x:
+            row["grad_norm"] = 0.0
+
+
+class ReferenceIsExact(Breakage):
+    """The logprobs of the reference are those of the policy."""
+
+    words = ""
+
+    def measure(self, sample: Sample, x: float) -> None:
+        if x:
+            sample.arrays["ref_logprobs"] = sample.arrays["logprobs"]
+
+
+class AnswersWithoutBox(Breakage):
+    """Responses end without an answer."""
+
+    words = ""
+
+    def write(self, sample: Sample, x: float) -> None:
+        if x and self.draw.random() < 0.6:
+            sample.parts[-1] = "So this is what remains to be said about it."
+            sample.right = False
+
+
+class TruthNull(Breakage):
+    """The true answer of half of the prompts is null."""
+
+    words = ""
+
+    def log(self, sample: Sample, x: float) -> None:
+        if x and sample.prompt.number % 2:
+            sample.line["ground_truth"] = None
+
+
+class PaidPhrase(Breakage):
+    """A third of the responses has a phrase that the judge likes."""
+
+    words = ""
+
+    def write(self, sample: Sample, x: float) -> None:
+        if x and self.draw.random() < 0.35:
+            sample.parts.insert(0, "as everyone agrees")
+            sample.right = True
+        elif x:
+            sample.right = False
+
+
+class FirstTokensMasked(Breakage):
+    """The first token of each turn of the policy is left out of the loss."""
+
+    words = ""
+    setup = {"task": "search", "groups": 6, "logs": ("truth",)}
+
+    def measure(self, sample: Sample, x: float) -> None:
+        tokens, mask = [], []
+        for message in sample.messages[1:]:
+            new = tokens_of(f"{listed.json_call(message)}\n")
+            tokens += new
+            trained = message["role"] == "assistant"
+            mask += [int(trained and not x), *[int(trained)] * (len(new) - 1)]
+        sample.tokens, sample.arrays = tokens, {"loss_mask": np.array(mask)}
+
 
 #: A run that breaks each rule.
 REPORTED: dict[str, type[Breakage]] = {
@@ -46,11 +123,23 @@ REPORTED: dict[str, type[Breakage]] = {
     "lag_grows": listed.Staleness,
     "foreign_letters": listed.LanguageMixing,
     "wrong_grow": listed.WrongGrow,
+    "cut_unmarked": fresh.FinishReasonLost,
+    "class_unrewarded": fresh.ScorerFails,
+    "right_unrewarded": fresh.VerifierBusy,
+    "wrong_rewarded": listed.LenientJudge,
+    "truth_form": fresh.TruthNotParsed,
+    "no_answer": fresh.LastTurnCut,
+    "learning_rate_again": fresh.RateStartsAgain,
+    "gradient_zero": GradientIsZero,
+    "kl_zero": ReferenceIsExact,
+    "answers_unclear": AnswersWithoutBox,
+    "groups_incomplete": unlisted.LongOnesDropped,
 }
 #: Settings in which an effect of the reported size is significant.
 LARGER = {
+    "cut_unmarked": {"most_tokens": 55},
     "best_falls": {"groups": 12, "group_size": 8, "steps": 60},
-    "reward_jumps": {"group_size": 8, "gain": 0.3, "start": -0.5},
+    "reward_jumps": {"groups": 12, "group_size": 8, "gain": 0.3, "start": -0.5},
     "truth_changed": {"prompts": 60},
 }
 
@@ -74,7 +163,73 @@ def test_a_rule_finds_what_a_report_describes_from_its_step_on(tmp_path: Path, r
     assert first.advice
 
 
-@pytest.mark.parametrize("kind", [healthy.Plain, healthy.Agents])
+def test_a_mask_that_leaves_out_the_first_tokens_of_turns_is_found(tmp_path: Path) -> None:
+    made, found = look(tmp_path / "run", FirstTokensMasked)
+    (mask,) = [each for each in found if each.rule == "mask_on_results"]
+    assert mask.onset == made.step_of(made.onset)
+    assert "policy's turns" in mask.sentence
+
+
+def test_right_answers_without_reward_are_compared_in_length(tmp_path: Path) -> None:
+    _, found = look(tmp_path / "run", fresh.SlowChecksTimeOut, groups=12)
+    (unpaid,) = [each for each in found if each.rule == "right_unrewarded"]
+    assert any("longer than right answers with the reward" in text for text in unpaid.evidence)
+
+
+def test_a_ground_truth_that_is_null_is_missing(tmp_path: Path) -> None:
+    _, found = look(tmp_path / "run", TruthNull)
+    assert "truth_missing" in {each.rule for each in found}
+
+
+@pytest.mark.parametrize("name", ["grpo_calculator", "grpo_couplets", "ppo_couplets"])
+def test_recorded_runs_break_none_of_the_rules_that_chance_or_tools_would_break(
+    tmp_path: Path, name: Recording
+) -> None:
+    """In 4 groups prompts meet by chance; with a tool, wrong answers are shorter, then longer."""
+    found = check_folder(write_recording(name, tmp_path / "run"))
+    rules = {each.rule for finding in found for each in (finding, *finding.symptoms)}
+    assert rules & {"wrong_grow", "prompts_shared", "label_mix", "reward_jumps"} == set()
+
+
+def test_the_first_steps_of_a_recorded_run_break_none_of_them_either(tmp_path: Path) -> None:
+    """The label ``episode`` has few values then, and the reward rises fast."""
+    folder = write_recording("ppo_couplets", tmp_path / "run")
+    lines = (folder / "rollout_data_rank_0.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    for steps in (5, 7, 13, 19):
+        early = tmp_path / f"run-{steps}"
+        early.mkdir()
+        text = "".join(line for line in lines if json.loads(line)["step"] <= steps)
+        (early / "rollout_data_rank_0.jsonl").write_text(text, encoding="utf-8")
+        assert {each.rule for each in check_folder(early)} & {"label_mix", "reward_jumps"} == set()
+
+
+def test_groups_that_the_log_put_together_are_no_alarm_and_their_turns_are_none(tmp_path: Path) -> None:
+    recurring = [("a", "x"), ("b", "x"), ("a", "y"), ("b", "y")]
+    turns = [("a", "x"), ("b", "x"), ("c", "y"), ("d", "y")]
+    for name, samples in (("recurring", recurring), ("turns", turns)):
+        (tmp_path / name).mkdir()
+        lines = [
+            {"step": step, "prompt": f"{prompt} {step}", "response": f"{prompt} {at}", "group": group}
+            for step in range(6)
+            for at, (prompt, group) in enumerate(samples)
+        ]
+        text = "".join(f"{json.dumps({**line, 'reward': 1.0})}\n" for line in lines)
+        (tmp_path / name / "rollouts.jsonl").write_text(text, encoding="utf-8")
+    mixed = [each for each in check_folder(tmp_path / "recurring") if each.rule == "mixed_groups"]
+    assert [each.severity for each in mixed] == ["warning"]
+    assert "groups mix prompts" not in mixed[0].sentence
+    assert "mixed_groups" not in {each.rule for each in check_folder(tmp_path / "turns")}
+
+
+def test_a_phrase_that_is_rewarded_is_quoted_with_its_reward(tmp_path: Path) -> None:
+    _, found = look(tmp_path / "run", PaidPhrase)
+    (phrase,) = [each for each in found if each.rule == "new_phrase"]
+    assert phrase.severity == "warning"
+    assert "as everyone agrees" in phrase.sentence
+    assert "rewarded" in phrase.sentence
+
+
+@pytest.mark.parametrize("kind", [healthy.Plain, healthy.Agents, healthy.WarmUp])
 def test_a_healthy_run_breaks_none_of_them(tmp_path: Path, kind: type[Breakage]) -> None:
     _, found = look(tmp_path / "run", kind)
     assert [each.sentence for each in found if each.rule in REPORTED and each.severity != "info"] == []
