@@ -137,7 +137,9 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
         if (count < expected).any():
             where = f"missing(`{column}`)"
             yield _share(f"samples without {label}", 1 - count / expected, np.sqrt(expected), where=where)
-        lowest, highest = float(np.nanmin(low[count > 0])), float(np.nanmax(high[count > 0]))
+        if not np.isfinite(low).any():
+            continue
+        lowest, highest = float(np.nanmin(low)), float(np.nanmax(high))
         if lowest == highest:
             continue
         if lowest >= 0 and highest <= 1 and _is_binary(context, column):
@@ -254,7 +256,8 @@ def _contents(context: RuleContext) -> Iterator[Stream]:
 def _rewards_by_place(context: RuleContext, series: PlaceSeries, table: np.ndarray) -> Iterator[Stream]:
     """Yield the mean reward with each label and of each rank, less that of the other samples of the step."""
     mean, samples = context.table(column_signal("reward"))[MEAN], table[SAMPLES]
-    spread = float(np.nanmedian(context.snapshot.steps.std("reward")))
+    deviations = context.snapshot.steps.std("reward")
+    spread = float(np.nanmedian(deviations)) if np.isfinite(deviations).any() else 0.0
     for name, rows in rows_by_dimension(series.places).items():
         for row in rows.tolist() if name != WHOLE and len(rows) > 1 else ():
             place, others = series.places[row], samples[0] - samples[row]
@@ -281,7 +284,6 @@ _TEXTS = {
     "truth_in_prompt": ("prompts with the ground truth", True, "reference"),
     "truth_changed": ("prompts with another ground truth than before", True, "reference"),
     "truth_chars": ("length of a ground truth", False, "reference"),
-    "unclear": ("answers that cannot be compared with their ground truth", True, "reference"),
     "empty_results": ("empty tool results", True, "conversation"),
     "result_chars": ("length of a tool result", False, "conversation"),
     "repeated_results": ("tool results that another call has, too", True, "conversation"),

@@ -142,6 +142,7 @@ def test_the_next_query_is_run_by_the_same_process(run: Run) -> None:
 
 def test_queries_of_several_threads_have_their_own_rows(run: Run) -> None:
     found: dict[int, int] = {}
+    others = set(_children(os.getpid()))  # such as helpers of other tests' pools
 
     def ask(number: int) -> None:
         found[number] = int(run.sql(f"select {number} + sum(0 * range) as n from range(1000000)").n[0])
@@ -152,7 +153,7 @@ def test_queries_of_several_threads_have_their_own_rows(run: Run) -> None:
     for thread in threads:
         thread.join()
     assert found == {number: number for number in range(3 * PARALLEL)}
-    assert len(_children(os.getpid())) <= PARALLEL
+    assert len(set(_children(os.getpid())) - others) <= PARALLEL
 
 
 def test_ctrl_c_cancels_a_query_and_its_process(tmp_path: Path) -> None:

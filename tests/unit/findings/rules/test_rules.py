@@ -413,7 +413,8 @@ def test_the_trainers_own_bound_of_the_lag_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("odd", [some_fail_always, turns_fall_a_little, hard_prompts_pay, old_enough])
 def test_an_odd_but_healthy_run_of_an_agent_has_no_findings(tmp_path: Path, odd: Change) -> None:
-    assert look(tmp_path / "run", odd) == []
+    found = look(tmp_path / "run", odd)
+    assert [each for each in found if each.rule != "something_changed" or each.severity != "info"] == []
 
 
 @pytest.mark.parametrize(
@@ -436,7 +437,8 @@ def test_one_token_makes_a_kl_spike_if_the_policy_held_it_unlikely(
 
 
 def test_every_rule_is_broken_once() -> None:
-    assert {*BROKEN, *REPORTED, "quiet"} == set(RULES)
+    others = {"quiet", "something_changed", "teacher_scores"}  # in test_unnamed_changes, test_distillation
+    assert {*BROKEN, *REPORTED, *others} == set(RULES)
 
 
 def test_a_quiet_run_is_reported_for_a_limited_time(tmp_path: Path) -> None:

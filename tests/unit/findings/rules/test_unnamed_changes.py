@@ -30,7 +30,7 @@ def look(folder: Path, kind: type[Breakage]) -> tuple[Simulation, list[Finding],
     [
         (fresh.RateStartsAgain, r"lr of the trainer 1e-6 \(\S+ before\)"),
         (fresh.OptimiserReset, r"KL"),
-        (fresh.TruthNotParsed, r"words of a ground truth"),
+        (fresh.TruthNotParsed, r"length of a ground truth"),
         (fresh.LastTurnCut, r"boxed answers of a response"),
         (listed.CachedTool, r"tool results that another call has, too 100% \(0% before\)"),
         (listed.PartNull, r"samples without rewards/format 100% \(0% before\)"),

@@ -53,7 +53,9 @@ def test_a_run_that_fails_is_marked_and_the_others_are_read(
     assert reader.failing == {bad_index.path: REASONS[place]}
     assert (reader.failure, good_index.snapshot.problems) == ("", ())
     assert f"the run cannot be read: {REASONS[place]}" in shown.problems[0]
-    assert (shown.samples, shown.unread[0].file, shown.progress.caught_up) == (2, "./", True)
+    assert (shown.unread[0].file, shown.progress.caught_up) == ("./", True)
+    # A round that had listed the folder before may still read the new line.
+    assert shown.samples in ((2, 3) if place == "list" else (2,))
     assert [record.getMessage() for record in caplog.records].count(
         f"bad cannot be read (other runs are not affected): {REASONS[place]}"
     ) == len(caplog.records)
