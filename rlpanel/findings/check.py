@@ -39,7 +39,7 @@ CAUSES = (
     "missing_rank",
     "scalars_not_finite",
     "learning_rate_zero",
-    "learning_rate_again",
+    "learning_rate_jumps",
     "gradient_zero",
     "mixed_groups",
     "prompts_again",

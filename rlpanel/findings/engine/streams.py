@@ -256,8 +256,10 @@ def _contents(context: RuleContext) -> Iterator[Stream]:
 def _rewards_by_place(context: RuleContext, series: PlaceSeries, table: np.ndarray) -> Iterator[Stream]:
     """Yield the mean reward with each label and of each rank, less that of the other samples of the step."""
     mean, samples = context.table(column_signal("reward"))[MEAN], table[SAMPLES]
-    deviations = context.snapshot.steps.std("reward")
-    spread = float(np.nanmedian(deviations)) if np.isfinite(deviations).any() else 0.0
+    spreads = context.snapshot.steps.std("reward")
+    if not np.isfinite(spreads).any():
+        return  # each step has one sample
+    spread = float(np.nanmedian(spreads))
     for name, rows in rows_by_dimension(series.places).items():
         for row in rows.tolist() if name != WHOLE and len(rows) > 1 else ():
             place, others = series.places[row], samples[0] - samples[row]

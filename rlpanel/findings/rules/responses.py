@@ -13,6 +13,8 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding, share_findings
 from rlpanel.findings.engine.signal import RowBatch, mark, signal
+from rlpanel.store.columns.step_stats import MAX
+from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Share of a response's letters in foreign scripts from which on it counts as written in another language.
 _FOREIGN = 0.3
@@ -32,8 +34,26 @@ def _one_token(rows: RowBatch) -> np.ndarray:
 
 @signal("special_tokens", "special_tokens")
 def _special(rows: RowBatch) -> np.ndarray:
-    tokens = rows.number("special_tokens")
-    return mark(tokens > 0, np.isfinite(tokens))
+    """Mark responses with more special tokens than the chat template puts between the policy's turns."""
+    tokens, turns = rows.number("special_tokens"), rows.number("turns")
+    between = _tokens_per_turn(rows.view.snapshot) * np.where(turns > 1, turns - 1, 0)
+    return mark(tokens > between, np.isfinite(tokens))
+
+
+def _tokens_per_turn(snapshot: Snapshot) -> float:
+    """Return the special tokens for each further turn in the first step that has a rollout of several turns.
+
+    The log of an agent may show the markup between its turns, which is the same from the first rollout on.
+    """
+    if not (snapshot.has_number("turns") and snapshot.has_number("special_tokens")):
+        return 0.0
+    several = np.flatnonzero(snapshot.steps.stat("turns", MAX) > 1)
+    if not len(several):
+        return 0.0
+    rows = snapshot.rows_of(int(snapshot.steps.values[several[0]]))
+    further, tokens = snapshot.number("turns")[rows] - 1, snapshot.number("special_tokens")[rows]
+    used = (further > 0) & np.isfinite(tokens)
+    return float(np.median(tokens[used] / further[used])) if used.any() else 0.0
 
 
 @signal("prompt_echo", "prompt_echo")
@@ -123,7 +143,7 @@ def special_tokens(context: RuleContext) -> Iterator[Finding]:
     """The share of responses with special tokens or padding rises by 10 points or is above 50%.
 
     A rise is tested by two windows of steps with errors clustered by group. One token that ends the response
-    is normal.
+    is normal, and so is what the first rollouts of an agent have between two of their turns.
     """
     yield from share_findings(
         context,

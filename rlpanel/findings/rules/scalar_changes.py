@@ -18,13 +18,15 @@ _RATE = re.compile(r"(^|[/_.])(lr|learning_rate)($|[/_.])", re.IGNORECASE)
 _GRADIENT = re.compile(r"grad.*norm", re.IGNORECASE)
 #: Points in a row that are not finite, or 0: mixed precision skips single updates.
 _IN_A_ROW = 3
-#: Factor of the gradient norm that is a change.
+#: Factor of the gradient norm, and of a settled learning rate, that is a change.
 _GROWTH = 3.0
 #: Factor by which a learning rate rises from one point to the next when its schedule begins again, and the
 #: share of its largest value that it had fallen to.
 _RESTART, _DECAYED = 2.0, 0.8
 #: First points, in which the optimiser and the policy settle.
 _GRACE = 12
+#: Smallest learning rate whose digits are looked at.
+_SMALLEST = 1e-300
 
 
 def _values(context: RuleContext, name: str) -> np.ndarray:
@@ -133,33 +135,54 @@ def gradient_zero(context: RuleContext) -> Iterator[Finding]:
             return
 
 
-@rule("Learning rate starts again")
-def learning_rate_again(context: RuleContext) -> Iterator[Finding]:
-    """The learning rate doubles from one logged point to the next after it had begun to fall.
+@rule("Learning rate jumps")
+def learning_rate_jumps(context: RuleContext) -> Iterator[Finding]:
+    """The learning rate triples from one logged point to the next, or doubles after it had begun to fall.
 
-    A schedule with several restarts is a choice, and is left out.
+    A rate that was rising before is in its warm-up. A schedule with several such jumps is a choice, and is
+    left out.
     """
     for name in filter(_RATE.search, context.snapshot.scalars.names):
         values, logged = _values(context, name)
         points = np.flatnonzero((logged > 0) & np.isfinite(values))
         rate = values[points]
-        if len(rate) < _IN_A_ROW:
+        jumps = _jumps(rate)
+        if len(jumps) != 1:
             continue
-        largest = np.maximum.accumulate(rate)[:-1]
-        rises = np.flatnonzero((rate[1:] >= _RESTART * rate[:-1]) & (rate[:-1] < _DECAYED * largest)) + 1
-        if len(rises) != 1:
-            continue
-        mask = np.arange(len(values)) >= points[rises[0]]
-        before, after = float(rate[rises[0] - 1]), float(rate[rises[0]])
+        mask = np.arange(len(values)) >= points[jumps[0]]
+        before, after, largest = (float(each) for each in (*rate[jumps[0] - 1 :][:2], rate[: jumps[0]].max()))
         yield _finding(
             context,
             mask,
-            f"{{when}}, the learning rate ({name}) is {number(after)}; it had fallen to {number(before)}.",
-            "Check that a resume loads the scheduler's state; a warm restart does this on purpose.",
+            f"{{when}}, the learning rate ({name}) is {number(after)}; it was {number(before)} before.",
+            "Check that a resume loads the scheduler's state and the settings of before; a warm restart or a "
+            "planned rise does this on purpose.",
             name,
             harmful=False,
+            evidence=(
+                f"The largest before was {number(largest)}."
+                if largest > before
+                else "A small rate may have been rounded to 0 in the log."
+                if not before
+                else f"It is {number(after / before)} times as high.",
+            ),
         )
         return
+
+
+def _jumps(rate: np.ndarray) -> np.ndarray:
+    """Return the points of a learning rate that are far above the point before, outside of a warm-up."""
+    if len(rate) <= _IN_A_ROW:
+        return np.empty(0, int)
+    before, after = rate[:-1], rate[1:]
+    again = (after >= _RESTART * before) & (before < _DECAYED * np.maximum.accumulate(before))
+    settled = np.zeros(len(before), bool)
+    settled[2:] = (before[2:] <= before[1:-1]) & (before[1:-1] <= before[:-2])
+    higher = settled & (before > 0) & (after >= _GROWTH * before)
+    # A log that rounds shows a slow warm-up as 0, then as 1 in its last digit, not as more.
+    digit = after / 10.0 ** np.floor(np.log10(np.maximum(after, _SMALLEST)))
+    awake = (np.cumsum(before != 0) == 0) & (np.arange(len(before)) >= _GRACE) & (digit >= _RESTART)
+    return np.flatnonzero((after > 0) & (again | higher | awake)) + 1
 
 
 @rule("Gradient norm grows", "change_z")

@@ -17,6 +17,7 @@ NAMED = {
     "null_part": r"(?i)score_format.*(null|missing)|(null|missing).*score_format",
     "mixed_groups": r"(?i)prompts?\b.*\bgroups?|groups?\b.*\bprompts?",
     "template": r"(?i)prompts?\b.*\b(end|suffix|last|template)|template",
+    "rate": r"(?i)\blr\b|learning.rate",
     "cached_tool": r"(?i)(tool|stock)\b.*\bresult|result.*\b(tool|stock)",
 }
 

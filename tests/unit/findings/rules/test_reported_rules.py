@@ -129,7 +129,7 @@ REPORTED: dict[str, type[Breakage]] = {
     "wrong_rewarded": listed.LenientJudge,
     "truth_form": fresh.TruthNotParsed,
     "no_answer": fresh.LastTurnCut,
-    "learning_rate_again": fresh.RateStartsAgain,
+    "learning_rate_jumps": fresh.RateStartsAgain,
     "gradient_zero": GradientIsZero,
     "kl_zero": ReferenceIsExact,
     "answers_unclear": AnswersWithoutBox,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from rlpanel.findings.check import FAILED
 from rlpanel.findings.engine.finding import Finding
 from tests.bench.finding_scores import check_folder
 from tests.bench.reported_runs import fresh_kinds as fresh
@@ -62,3 +64,11 @@ def test_a_part_of_the_reward_that_is_switched_on_is_an_info(tmp_path: Path) -> 
 @pytest.mark.parametrize("kind", [healthy.Plain, healthy.Agents, healthy.Curriculum, healthy.WarmUp])
 def test_a_healthy_run_has_no_such_change(tmp_path: Path, kind: type[Breakage]) -> None:
     assert look(tmp_path / "run", kind)[2] == []
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_no_rule_fails_on_single_samples(tmp_path: Path, steps: int) -> None:
+    lines = [{"step": step, "prompt": "a", "response": "b", "reward": 1.0} for step in range(steps)]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (tmp_path / "rollouts.jsonl").write_text(text, encoding="utf-8")
+    assert [each.sentence for each in check_folder(tmp_path) if each.rule == FAILED] == []
