@@ -15,6 +15,7 @@ from tests.bench.finding_scores import check_folder
 from tests.bench.reported_runs import fresh_kinds as fresh
 from tests.bench.reported_runs import healthy_kinds as healthy
 from tests.bench.reported_runs import listed_kinds as listed
+from tests.bench.reported_runs import outside_healthy
 from tests.bench.reported_runs import unlisted_kinds as unlisted
 from tests.bench.reported_runs.simulation import Breakage, Sample, Setup, Simulation
 from tests.bench.reported_runs.task_texts import tokens_of
@@ -235,11 +236,30 @@ def test_a_healthy_run_breaks_none_of_them(tmp_path: Path, kind: type[Breakage])
     assert [each.sentence for each in found if each.rule in REPORTED and each.severity != "info"] == []
 
 
-@pytest.mark.parametrize("kind", [healthy.PlannedPenalty, healthy.Curriculum, healthy.OwnSources])
+@pytest.mark.parametrize(
+    "kind", [healthy.PlannedPenalty, healthy.Curriculum, healthy.OwnSources, outside_healthy.PenaltyAnneals]
+)
 def test_what_was_planned_is_an_info(tmp_path: Path, kind: type[Breakage]) -> None:
     """A penalty that starts, harder data with labels, and a rank with its own source break nothing."""
     _, found = look(tmp_path, kind)
     assert [each.sentence for each in found if each.severity != "info"] == []
+
+
+class PenaltyOfMore(Breakage):
+    """More and more samples have a penalty that is always the same."""
+
+    words = ""
+    ramp = 30
+
+    def score(self, sample: Sample, x: float) -> None:
+        sample.rewards["broken_format"] = -0.3 if self.draw.random() < 0.03 + 0.9 * x else 0.0
+
+
+def test_a_penalty_that_more_and_more_samples_have_is_no_plan(tmp_path: Path) -> None:
+    _, found = look(tmp_path, PenaltyOfMore)
+    falls = [each for each in found if each.column == "rewards/broken_format"]
+    assert "info" not in {each.severity for each in falls if each.rule == "sustained_change"}
+    assert falls
 
 
 def test_a_penalty_that_starts_is_named(tmp_path: Path) -> None:
