@@ -150,9 +150,12 @@ def _finding(
 
 
 def _copied_lines(context: RuleContext, names: list[str]) -> np.ndarray:
-    """Return how many lines of each rank and step equal an earlier line in all fields, shape (R, S)."""
+    """Return how many lines of each rank and step equal an earlier line in all fields, shape (R, S).
+
+    Where a rank repeats its own lines, too, all responses are alike and no rank copies another.
+    """
     snapshot = context.snapshot
-    rows = snapshot.duplicate_rows
+    rows = _without_own_copies(context, snapshot.duplicate_rows)
     rank, step = (snapshot.metadata(name)[rows] for name in ("rank", "step"))
     ranks = np.array([int(name) for name in names])
     inside = np.isin(rank, ranks) & np.isin(step, context.steps)
@@ -160,6 +163,19 @@ def _copied_lines(context: RuleContext, names: list[str]) -> np.ndarray:
     cell += np.searchsorted(context.steps, step[inside])
     counts = np.bincount(cell, minlength=len(ranks) * len(context.steps))
     return counts.reshape(len(ranks), len(context.steps)).astype(float)
+
+
+def _without_own_copies(context: RuleContext, copies: np.ndarray) -> np.ndarray:
+    """Return the copied rows whose prompt and response no rank has twice in that step."""
+    if not len(copies):
+        return copies
+    snapshot = context.snapshot
+    rank, step = (snapshot.metadata(name) for name in ("rank", "step"))
+    rows = np.concatenate([context.rows[np.isin(step[context.rows], step[copies])], copies])
+    own = _triples(_keys(snapshot, rows), rank[rows], step[rows])
+    anywhere = _triples(_keys(snapshot, rows), np.zeros_like(rows), step[rows])
+    _, index, count = np.unique(own, return_inverse=True, return_counts=True)
+    return copies[~has_key(anywhere[-len(copies) :], anywhere[count[index] > 1])]
 
 
 def _source(context: RuleContext, rank: int, mask: np.ndarray) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.bench.finding_scores import check_folder
 from tests.bench.reported_runs import fresh_kinds as fresh
 from tests.bench.reported_runs import healthy_kinds as healthy
 from tests.bench.reported_runs import listed_kinds as listed
-from tests.bench.reported_runs import outside_healthy
+from tests.bench.reported_runs import outside_agent_kinds, outside_healthy
 from tests.bench.reported_runs import unlisted_kinds as unlisted
 from tests.bench.reported_runs.simulation import Breakage, Sample, Setup, Simulation
 from tests.bench.reported_runs.task_texts import tokens_of
@@ -243,6 +244,23 @@ def test_what_was_planned_is_an_info(tmp_path: Path, kind: type[Breakage]) -> No
     """A penalty that starts, harder data with labels, and a rank with its own source break nothing."""
     _, found = look(tmp_path, kind)
     assert [each.sentence for each in found if each.severity != "info"] == []
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_responses_of_one_seed_are_called_copies_and_no_rank_copies_another(
+    tmp_path: Path, ranks: int
+) -> None:
+    _, found = look(tmp_path / "run", outside_agent_kinds.SameSeed, ranks=ranks)
+    (fewer,) = [each for each in found if each.rule == "fewer_samples"]
+    assert re.search(r"a step has \d+ samples that differ; \d+ more lines are copies", fewer.sentence)
+    assert "seed" in fewer.advice
+    assert "rank_repeats" not in {each.rule for each in found}
+
+
+def test_samples_that_are_missing_are_not_called_copies(tmp_path: Path) -> None:
+    _, found = look(tmp_path / "run", listed.SamplesHalve)
+    (fewer,) = [each for each in found if each.rule == "fewer_samples"]
+    assert "copies" not in fewer.sentence
 
 
 class PenaltyOfMore(Breakage):
