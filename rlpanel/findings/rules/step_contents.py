@@ -20,6 +20,8 @@ from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, mark, sign
 _FEWER, _ODDS = 1.2, 3.0
 #: Rise of the share of samples in incomplete groups.
 _INCOMPLETE = 0.08
+#: Rise of the share of samples that are alone in their group.
+_ALONE = 0.3
 #: Difference of a label's share that is a change.
 _SHARE = 0.08
 #: Steps on both sides of a sudden change, and the share of it that lies between them.
@@ -118,6 +120,38 @@ def groups_incomplete(context: RuleContext) -> Iterator[Finding]:
             tab="group",
             advice="A filter, for example of overlong responses, or lost requests leave out part of a group: "
             "compare the lengths and rewards before and after. Advantages compare what is left.",
+        ),
+    )
+
+
+@signal("single_sample", by_group=True)
+def _single(rows: RowBatch) -> np.ndarray:
+    """Mark the samples that are the only one of their logged group."""
+    codes = rows.view.snapshot.group_codes
+    if codes is None or not len(rows):
+        return np.full(len(rows), np.nan)
+    return mark(np.bincount(rows.group)[rows.group] == 1, codes[rows.rows] >= 0)
+
+
+@rule("Groups of one sample", "change_z")
+def single_groups(context: RuleContext) -> Iterator[Finding]:
+    """The share of samples that are alone in their group rises by 30 points, from at most 20%.
+
+    A rise is tested by two windows of steps.
+    """
+    yield from share_findings(
+        context,
+        ShareRule(
+            signal=_single,
+            verb="are the only one of their group",
+            noun="groups of one sample",
+            of="of the samples",
+            rise=_ALONE,
+            at_most_before=0.2,
+            column="advantage",
+            tab="group",
+            advice="A group of one sample has no baseline of its own. Check how ids of groups are made, and "
+            "whether samples of a prompt are filtered or split between ranks.",
         ),
     )
 
