@@ -7,6 +7,7 @@ from rlpanel.findings.rules import log_quality  # noqa: F401, I001
 from rlpanel.findings.rules import ranks  # noqa: F401
 from rlpanel.findings.rules import prompt_data  # noqa: F401
 from rlpanel.findings.rules import step_contents  # noqa: F401
+from rlpanel.findings.rules import reward_sums  # noqa: F401
 from rlpanel.findings.rules import scalar_changes  # noqa: F401
 from rlpanel.findings.rules import evaluations  # noqa: F401
 from rlpanel.findings.rules import engine_mismatch  # noqa: F401

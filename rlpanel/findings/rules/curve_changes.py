@@ -25,6 +25,7 @@ from rlpanel.findings.rules.held_out import (
     sustained_fall,
 )
 from rlpanel.findings.rules.held_out import spread as spread_of
+from rlpanel.store.columns.step_stats import MAX, MIN
 
 #: Loss of reward in standard deviations that is an alarm, and the share of a part and of the reward that is
 #: left then.
@@ -41,6 +42,9 @@ _STARTED = 0.01
 _SURPRISAL = 2.0
 #: Factor from which on it is an alarm, whatever the reward does.
 _EXPLOSION = 2.5
+#: Factor by which the smallest value of a penalty grows with its mean if its weight grows, and of a length
+#: that grows.
+_SCALED, _LONGER = 2.0, 1.1
 
 
 @rule("Sustained change", "change_z")
@@ -51,7 +55,7 @@ def sustained_change(context: RuleContext) -> Iterator[Finding]:
     A reward must fall by half a standard deviation of a step's samples and 20% of the level before (a part of
     it: 0.75 and 50%). The length must change by a factor of 1.6 suddenly, 2 within half of the run so far,
     or 3 in all; KL rise by a factor of 4 suddenly or within half of the run to at least 0.2 nats per token;
-    and surprisal rise by a factor of 2.
+    and surprisal rise by a factor of 2. Other data, and a penalty whose values all grow slowly, are an info.
     """
     yield from _reward_falls(context)
     yield from _length_changes(context)
@@ -69,6 +73,9 @@ def _reward_falls(context: RuleContext) -> Iterator[Finding]:
             continue
         if (mix := explaining_mix(context, column, change)) is not None:
             yield _other_data(context, column, change, mix)
+            continue
+        if (scaled := _scaled_penalty(context, column, change)) is not None:
+            yield scaled
             continue
         label = "mean reward" if column == "reward" else f"mean of {column}"
         lost = (change.before - change.after) / max(spread(context, column), 1e-12)
@@ -111,6 +118,46 @@ def _start_of(context: RuleContext, column: str, change: Change) -> Finding:
         column=column,
         evidence=[f"It takes {lost:.2f} standard deviations of the reward of a step's samples."],
         advice="A planned penalty looks like this. If none was planned, compare the versions of the reward.",
+        sort=column,
+        subject=column,
+    )
+    return replace(found, severity="info")
+
+
+def _scaled_penalty(context: RuleContext, column: str, change: Change) -> Finding | None:
+    """Return the note that a penalty grows slowly in all samples, as its weight does in a plan; else None.
+
+    Its smallest value grows with its mean: if more samples had the penalty, it would stay. Responses that
+    become longer would earn a larger penalty by themselves, and a plan takes little of the reward.
+    """
+    part, size = change.place == WHOLE_RUN and column.startswith("rewards/"), len(context.steps)
+    if not part or change.sudden:
+        return None
+    low, high = (context.snapshot.steps.stat(column, each)[:size] for each in (MIN, MAX))
+    lost = change.before - change.after
+    if np.nanmax(high) > 0 or lost > _LOST * spread(context, "reward"):
+        return None
+    before, after = slice(*change.base), change.mask
+    lowest = float(np.nanmean(low[before])), float(np.nanmean(low[after]))
+    growth = change.after / change.before if change.before else np.inf
+    by_extreme = lowest[1] / lowest[0] if lowest[0] else np.inf
+    if by_extreme < _SCALED or not (np.isinf(growth) or growth < _SCALED * by_extreme):
+        return None
+    lengths = context.series("response_tokens")
+    lengths = context.series("response_chars") if lengths is None else lengths
+    if lengths is not None and np.nanmean(lengths[after]) > _LONGER * np.nanmean(lengths[before]):
+        return None
+    found = finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, {column} takes more and more from all samples: its mean is "
+        f"{number(change.after)} ({number(change.before)} before), its smallest value {number(lowest[1])} "
+        f"({number(lowest[0])} before).",
+        harmful=False,
+        column=column,
+        evidence=["The responses do not become longer meanwhile."] if lengths is not None else [],
+        advice="A weight that grows as planned looks like this. If none was planned, compare the versions of "
+        "the reward.",
         sort=column,
         subject=column,
     )

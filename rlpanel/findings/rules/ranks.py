@@ -1,4 +1,4 @@
-"""Rules on ranks: those that repeat samples of another rank or of the step before, and those that differ."""
+"""Rules on ranks that repeat samples of another rank or of earlier steps, and on ranks that differ."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.label_mix import has_other_data
 from rlpanel.findings.engine.places import MEAN, SAMPLES, VARIANCE
 from rlpanel.findings.engine.rule import RuleContext, rule
+from rlpanel.findings.engine.share_rule import ShareRule, share_findings
 from rlpanel.findings.engine.signal import RowBatch, Signal, column_signal, long_stretches, mark, signal
-from rlpanel.store.columns.related_rows import has_key
+from rlpanel.store.columns.related_rows import has_key, mix
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Shorter responses repeat by chance.
@@ -24,6 +25,8 @@ _SHORTEST = 16
 _REPEATED = 0.5
 #: Steps in a row.
 _STEPS = 2
+#: Earlier steps that are searched for equal samples, and rise of the share of such samples.
+_BACK, _AGAIN = 10, 0.15
 
 
 def _keys(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
@@ -129,6 +132,55 @@ def rank_stale(context: RuleContext) -> Iterator[Finding]:
         yield _finding(context, mask, whole, sentence, advice, "")
 
 
+@signal("exactly_before", "response_chars", "surprisal_mean")
+def _exactly_before(rows: RowBatch) -> np.ndarray:
+    """Mark samples that an earlier one of some steps equals in prompt, response and surprisal."""
+    snapshot, every = rows.view.snapshot, rows.view.snapshot.steps.values
+    if not len(rows):
+        return np.empty(0)
+    step = snapshot.metadata("step")
+    begin = every[max(0, int(np.searchsorted(every, rows.steps[0])) - _BACK)]
+    alive = snapshot.alive_rows
+    near = alive[(step[alive] >= begin) & (step[alive] <= rows.steps[-1])]
+    # A policy that has learnt since gives the same text another probability.
+    surprisal = snapshot.number("surprisal_mean")[near]
+    key = _keys(snapshot, near) ^ mix(surprisal.astype(np.float64).view(np.uint64))
+    at = np.searchsorted(every, step[near])
+    order = np.lexsort((at, key))
+    gap = np.diff(at[order])
+    again = np.zeros(len(near), bool)
+    # Of equal samples of one step, the first decides: the others follow with a gap of 0.
+    again[order[1:]] = (np.diff(key[order]) == 0) & (gap > 0) & (gap <= _BACK)
+    found = has_key(_triples(key, at, at), _triples(key[again], at[again], at[again]))
+    repeated = np.zeros(len(snapshot.metadata("step")), bool)
+    repeated[near] = found & np.isfinite(surprisal)
+    return mark(repeated[rows.rows], _known(rows))
+
+
+@rule("Samples of earlier steps again", "change_z")
+def samples_again(context: RuleContext) -> Iterator[Finding]:
+    """The share of samples that equal one of the ten steps before rises by 15 points, from at most 5%.
+
+    Prompt, response and surprisal must be equal: a policy that has learnt gives a text another one. A rise
+    is tested by two windows of steps.
+    """
+    yield from share_findings(
+        context,
+        ShareRule(
+            signal=_exactly_before,
+            verb="equal one of an earlier step in prompt, response and logprobs",
+            noun="samples of earlier steps",
+            of="of the samples",
+            rise=_AGAIN,
+            at_most_before=0.05,
+            harmful=2.0,
+            tab="prompt",
+            advice="A replay buffer or a cache gives old rollouts again: check how it is filled, and whether "
+            "their age is meant to be this large.",
+        ),
+    )
+
+
 def _finding(
     context: RuleContext, mask: np.ndarray, share: np.ndarray, sentence: str, advice: str, rank: str
 ) -> Finding:
@@ -150,9 +202,12 @@ def _finding(
 
 
 def _copied_lines(context: RuleContext, names: list[str]) -> np.ndarray:
-    """Return how many lines of each rank and step equal an earlier line in all fields, shape (R, S)."""
+    """Return how many lines of each rank and step equal an earlier line in all fields, shape (R, S).
+
+    Where a rank repeats its own lines, too, all responses are alike and no rank copies another.
+    """
     snapshot = context.snapshot
-    rows = snapshot.duplicate_rows
+    rows = _without_own_copies(context, snapshot.duplicate_rows)
     rank, step = (snapshot.metadata(name)[rows] for name in ("rank", "step"))
     ranks = np.array([int(name) for name in names])
     inside = np.isin(rank, ranks) & np.isin(step, context.steps)
@@ -160,6 +215,19 @@ def _copied_lines(context: RuleContext, names: list[str]) -> np.ndarray:
     cell += np.searchsorted(context.steps, step[inside])
     counts = np.bincount(cell, minlength=len(ranks) * len(context.steps))
     return counts.reshape(len(ranks), len(context.steps)).astype(float)
+
+
+def _without_own_copies(context: RuleContext, copies: np.ndarray) -> np.ndarray:
+    """Return the copied rows whose prompt and response no rank has twice in that step."""
+    if not len(copies):
+        return copies
+    snapshot = context.snapshot
+    rank, step = (snapshot.metadata(name) for name in ("rank", "step"))
+    rows = np.concatenate([context.rows[np.isin(step[context.rows], step[copies])], copies])
+    own = _triples(_keys(snapshot, rows), rank[rows], step[rows])
+    anywhere = _triples(_keys(snapshot, rows), np.zeros_like(rows), step[rows])
+    _, index, count = np.unique(own, return_inverse=True, return_counts=True)
+    return copies[~has_key(anywhere[-len(copies) :], anywhere[count[index] > 1])]
 
 
 def _source(context: RuleContext, rank: int, mask: np.ndarray) -> str:

@@ -20,6 +20,8 @@ from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, mark, sign
 _FEWER, _ODDS = 1.2, 3.0
 #: Rise of the share of samples in incomplete groups.
 _INCOMPLETE = 0.08
+#: Rise of the share of samples that are alone in their group.
+_ALONE = 0.3
 #: Difference of a label's share that is a change.
 _SHARE = 0.08
 #: Steps on both sides of a sudden change, and the share of it that lies between them.
@@ -43,7 +45,8 @@ def _any(rows: RowBatch) -> np.ndarray:
 def fewer_samples(context: RuleContext) -> Iterator[Finding]:
     """The number of samples per step falls by a sixth and stays there.
 
-    It is tested by two windows of steps against the noise between steps.
+    It is tested by two windows of steps against the noise between steps. If the missing lines were left
+    out as copies of others, as with a fixed seed, the sentence says so.
     """
     table = context.table(_any)
     samples, groups = table[SAMPLES, 0], table[GROUPS, 0]
@@ -58,20 +61,34 @@ def fewer_samples(context: RuleContext) -> Iterator[Finding]:
         return
     old, new = (_median(groups, part) for part in (_before(change.onset), change.mask))
     sizes = before / max(old, 1), after / max(new, 1)
+    copied = _median(_copies(context), change.mask)
+    is_copied = after + copied > before / _FEWER
+    same = f" that differ; {number(copied)} more lines are copies of one of them, equal in all fields"
     yield Finding(
-        severity=severity_of(context, change.mask, harmful=False),
-        sentence=f"{since(context.steps, change)}, a step has {number(after)} samples; it had "
-        f"{number(before)} before.",
+        severity=severity_of(context, change.mask, harmful=is_copied),
+        sentence=f"{since(context.steps, change)}, a step has {number(after)} samples{same * is_copied}; it "
+        f"had {number(before)} before.",
         evidence=(
+            *(["Copies were left out: docs/store.md says when."] if is_copied else []),
             f"Groups per step: {number(old)} before, then {number(new)}; samples per group: "
             f"{number(sizes[0])} before, then {number(sizes[1])}.",
         ),
-        advice="Check for lost requests, ranks and files, and for filters that drop samples before they are "
+        advice="Check whether the engine has a fixed seed, so that the responses to a prompt are one and the "
+        "same, or whether samples are logged twice."
+        if is_copied
+        else "Check for lost requests, ranks and files, and for filters that drop samples before they are "
         "logged: the gradient is noisier, and what is missing may not be missing at random.",
         steps=tuple(context.steps[change.mask].tolist()),
         ongoing=change.ongoing,
         subject="samples",
     )
+
+
+def _copies(context: RuleContext) -> np.ndarray:
+    """Return the lines of each step that were left out as copies of another one, shape (S,)."""
+    step = context.snapshot.metadata("step")[context.snapshot.duplicate_rows]
+    at = np.searchsorted(context.steps, step[np.isin(step, context.steps)])
+    return np.bincount(at, minlength=len(context.steps))
 
 
 @signal("incomplete_group", by_group=True)
@@ -103,6 +120,38 @@ def groups_incomplete(context: RuleContext) -> Iterator[Finding]:
             tab="group",
             advice="A filter, for example of overlong responses, or lost requests leave out part of a group: "
             "compare the lengths and rewards before and after. Advantages compare what is left.",
+        ),
+    )
+
+
+@signal("single_sample", by_group=True)
+def _single(rows: RowBatch) -> np.ndarray:
+    """Mark the samples that are the only one of their logged group."""
+    codes = rows.view.snapshot.group_codes
+    if codes is None or not len(rows):
+        return np.full(len(rows), np.nan)
+    return mark(np.bincount(rows.group)[rows.group] == 1, codes[rows.rows] >= 0)
+
+
+@rule("Groups of one sample", "change_z")
+def single_groups(context: RuleContext) -> Iterator[Finding]:
+    """The share of samples that are alone in their group rises by 30 points, from at most 20%.
+
+    A rise is tested by two windows of steps.
+    """
+    yield from share_findings(
+        context,
+        ShareRule(
+            signal=_single,
+            verb="are the only one of their group",
+            noun="groups of one sample",
+            of="of the samples",
+            rise=_ALONE,
+            at_most_before=0.2,
+            column="advantage",
+            tab="group",
+            advice="A group of one sample has no baseline of its own. Check how ids of groups are made, and "
+            "whether samples of a prompt are filtered or split between ranks.",
         ),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.bench.finding_scores import check_folder
 from tests.bench.reported_runs import fresh_kinds as fresh
 from tests.bench.reported_runs import healthy_kinds as healthy
 from tests.bench.reported_runs import listed_kinds as listed
+from tests.bench.reported_runs import outside_agent_kinds, outside_healthy, outside_kinds
 from tests.bench.reported_runs import unlisted_kinds as unlisted
 from tests.bench.reported_runs.simulation import Breakage, Sample, Setup, Simulation
 from tests.bench.reported_runs.task_texts import tokens_of
@@ -129,6 +131,9 @@ REPORTED: dict[str, type[Breakage]] = {
     "wrong_rewarded": listed.LenientJudge,
     "truth_form": fresh.TruthNotParsed,
     "no_answer": fresh.LastTurnCut,
+    "single_groups": outside_kinds.EverySampleItsGroup,
+    "samples_again": outside_kinds.RowsAgain,
+    "sum_changes": outside_kinds.WeightsIgnored,
     "learning_rate_jumps": fresh.RateStartsAgain,
     "gradient_zero": GradientIsZero,
     "kl_zero": ReferenceIsExact,
@@ -235,11 +240,82 @@ def test_a_healthy_run_breaks_none_of_them(tmp_path: Path, kind: type[Breakage])
     assert [each.sentence for each in found if each.rule in REPORTED and each.severity != "info"] == []
 
 
-@pytest.mark.parametrize("kind", [healthy.PlannedPenalty, healthy.Curriculum, healthy.OwnSources])
+@pytest.mark.parametrize(
+    "kind", [healthy.PlannedPenalty, healthy.Curriculum, healthy.OwnSources, outside_healthy.PenaltyAnneals]
+)
 def test_what_was_planned_is_an_info(tmp_path: Path, kind: type[Breakage]) -> None:
     """A penalty that starts, harder data with labels, and a rank with its own source break nothing."""
     _, found = look(tmp_path, kind)
     assert [each.sentence for each in found if each.severity != "info"] == []
+
+
+def test_the_weights_before_and_now_are_named(tmp_path: Path) -> None:
+    _, found = look(tmp_path / "run", outside_kinds.WeightsIgnored)
+    (changed,) = [each for each in found if each.rule == "sum_changes"]
+    assert "1 × rewards/accuracy + 0.1 × rewards/style" in changed.evidence[0]
+    assert "1 × rewards/accuracy + 1 × rewards/style" in changed.evidence[1]
+
+
+class PartIsAdded(Breakage):
+    """A part is logged and counts from a step on; its weight could not be known before."""
+
+    words = ""
+
+    def score(self, sample: Sample, x: float) -> None:
+        if x:
+            sample.rewards["style"] = round(float(self.draw.random()), 3)
+
+
+class SecondEpochOfSureAnswers(Breakage):
+    """Prompts come back every four steps, and a policy that is sure gives the same answers again."""
+
+    words = ""
+    setup = {"prompts": 32, "sentences": 1}
+
+    def measure(self, sample: Sample, x: float) -> None:
+        sample.arrays["logprobs"] = -0.001 * self.draw.random(len(sample.tokens))
+
+
+@pytest.mark.parametrize("kind", [PartIsAdded, SecondEpochOfSureAnswers, healthy.PlannedPenalty])
+def test_new_parts_and_answers_that_a_sure_policy_gives_again_are_normal(
+    tmp_path: Path, kind: type[Breakage]
+) -> None:
+    _, found = look(tmp_path / "run", kind)
+    assert {each.rule for each in found} & {"sum_changes", "samples_again", "single_groups"} == set()
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_responses_of_one_seed_are_called_copies_and_no_rank_copies_another(
+    tmp_path: Path, ranks: int
+) -> None:
+    _, found = look(tmp_path / "run", outside_agent_kinds.SameSeed, ranks=ranks)
+    (fewer,) = [each for each in found if each.rule == "fewer_samples"]
+    assert re.search(r"a step has \d+ samples that differ; \d+ more lines are copies", fewer.sentence)
+    assert "seed" in fewer.advice
+    assert "rank_repeats" not in {each.rule for each in found}
+
+
+def test_samples_that_are_missing_are_not_called_copies(tmp_path: Path) -> None:
+    _, found = look(tmp_path / "run", listed.SamplesHalve)
+    (fewer,) = [each for each in found if each.rule == "fewer_samples"]
+    assert "copies" not in fewer.sentence
+
+
+class PenaltyOfMore(Breakage):
+    """More and more samples have a penalty that is always the same."""
+
+    words = ""
+    ramp = 30
+
+    def score(self, sample: Sample, x: float) -> None:
+        sample.rewards["broken_format"] = -0.3 if self.draw.random() < 0.03 + 0.9 * x else 0.0
+
+
+def test_a_penalty_that_more_and_more_samples_have_is_no_plan(tmp_path: Path) -> None:
+    _, found = look(tmp_path, PenaltyOfMore)
+    falls = [each for each in found if each.column == "rewards/broken_format"]
+    assert "info" not in {each.severity for each in falls if each.rule == "sustained_change"}
+    assert falls
 
 
 def test_a_penalty_that_starts_is_named(tmp_path: Path) -> None:
