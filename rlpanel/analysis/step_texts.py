@@ -137,11 +137,11 @@ class RunTexts:
         wanted = steps_to_read(steps, set(self.steps))
         for step in set(self.steps) - set(wanted):
             del self.steps[step]
+        samples = dict(zip(snapshot.steps.values.tolist(), snapshot.steps.samples.tolist(), strict=True))
         for step in wanted:
-            rows = snapshot.rows_of(step)
             known = self.steps.get(step)
-            if known is None or known.samples != len(rows):
-                self.steps[step] = self._read_step(index, snapshot, step, rows)
+            if known is None or known.samples != samples[step]:
+                self.steps[step] = self._read_step(index, snapshot, step, snapshot.rows_of(step))
                 if self.answers is None and self._choose_answers():
                     for again in [at for at, read in self.steps.items() if "truth_chars" in read.numbers]:
                         self.steps[again] = self._read_step(index, snapshot, again, snapshot.rows_of(again))

@@ -230,6 +230,8 @@ def _first(finding: Finding, steps: np.ndarray) -> int:
 
 #: Name in the place of the rule's in the finding of a rule that failed; its subject is the rule.
 FAILED = "rule_failed"
+#: Rules of a check of new steps after which memory is released.
+_RELEASED_EVERY = 10
 #: Most times of arrival that are kept.
 _ARRIVALS = 20
 #: Most characters of an error, which may quote a value of the log.
@@ -405,14 +407,15 @@ def _run_rules(context: RuleContext, *, clock: bool) -> list[Finding]:
     results: list[Finding] = []
     if not len(context.steps):
         return results
-    for rule in (rule for rule in RULES.values() if rule.clock == clock):
+    every = 1 if context.previous is None else _RELEASED_EVERY  # of a new step, rules read few rows
+    for count, rule in enumerate((rule for rule in RULES.values() if rule.clock == clock), 1):
         try:
             # Values near the largest float overflow in means; what is not finite is not a finding.
             with np.errstate(all="ignore"):
                 results += list(rule.check(context))
         except Exception as error:
             results.append(failure(rule, error))
-        if len(context.rows) > BLOCK_ROWS:
+        if len(context.rows) > BLOCK_ROWS and not count % every:
             context.view.release()
     return results
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from rlpanel.findings.engine.places import (
 )
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import Signal, long_stretches
-from rlpanel.findings.engine.window_scan import MIN_STEPS, Base, Scan
+from rlpanel.findings.engine.window_scan import MIN_STEPS, Base, Best, Scan, after_together
 
 
 class PlaceTable:
@@ -166,13 +166,15 @@ def _sustained(
     threshold = context.thresholds.change_z
     series = context.place_series
     key = signal.name, sign, base, count
-    found = continued(
-        series.scan(key, least, base),
-        lambda first, stop: table.read(first, stop, count),
-        len(context.steps),
-        threshold,
-    )
+    steps, scan = len(context.steps), series.scan(key, least, base)
+    read = partial(table.read, count=count)
+    together = _continued_scans(context)
+    if key in together and scan.seen and scan is together[key].before:
+        found = Scored(read, steps, together[key].best, together[key].after, threshold)
+    else:
+        found = continued(scan, read, steps, threshold)
     series.scans[key] = found.scan
+    series.scan_signals[key] = signal
     whole = _rise_of_interest(found, 0, least)
     if whole is not None:
         change = _change(table, signal, whole, sign)
@@ -185,6 +187,35 @@ def _sustained(
         if rise is not None:
             return _attribute_to_run_if_shared(table, _change(table, signal, rise, sign))
     return None
+
+
+@dataclass(frozen=True)
+class _Continued:
+    """The state of a test before and after the new steps, and the best windows."""
+
+    before: Scan
+    after: Scan
+    best: Best | None
+
+
+def _continued_scans(context: RuleContext) -> dict[Hashable, _Continued]:
+    """Return the tests of the check before, after the new steps: all are computed together."""
+    if _continued_scans not in context.results:
+        series, steps = context.place_series, len(context.steps)
+        known = {
+            key: (scan, signal)
+            for key, signal in series.earlier_scan_signals.items()
+            if context.available(signal) and (scan := series.earlier_scans[key]).seen <= series.unchanged
+        }
+        reads = [
+            partial(PlaceTable.of(context, signal, sign).read, count=count)
+            for (_, sign, _, count), (_, signal) in known.items()
+        ]
+        scans = [scan for scan, _ in known.values()]
+        found = zip(known, scans, after_together(scans, reads, steps), strict=True)
+        context.results[_continued_scans] = {key: _Continued(before, *after) for key, before, after in found}
+    result: dict[Hashable, _Continued] = context.results[_continued_scans]
+    return result
 
 
 def _rise_of_interest(found: Scored, row: int, least: float) -> Rise | None:

@@ -7,6 +7,7 @@ block by block; results of steps that did not change are reused.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -127,6 +128,8 @@ def codes_of(rows: RowBatch, places: Sequence[Place]) -> np.ndarray:
 MEAN, VARIANCE, SAMPLES, GROUPS = range(4)
 #: Share by which the smallest difference of a test may move without a new scan.
 _SAME_LEAST = 0.05
+#: Most numbers of all signals that are computed together.
+_TOGETHER = 1 << 18
 #: With fewer groups in a place, the spread between groups of the whole step is used.
 _MIN_GROUPS = 3
 
@@ -151,14 +154,34 @@ class BlockTables:
 
     def table(self, signal: Signal) -> np.ndarray:
         """Return mean, variance of the mean, number of samples and of groups, shape (4, K, S)."""
-        parts = []
-        for rows, clusters in zip(self._blocks.batches, self._clusters, strict=True):
-            parts.append(clusters.moments(np.asarray(signal.values(rows), np.float64)))
-        table = np.concatenate(parts, axis=2)
-        _borrow_spread(table)
-        if signal.kind == "share":
-            _floor_of_share(table, by_group=signal.by_group)
-        return table
+        numbers = [np.asarray(signal.values(rows), np.float64)[None] for rows in self._blocks.batches]
+        return self._tables([signal], numbers)[:, 0]
+
+    def tables(self, signals: Sequence[Signal]) -> dict[str, np.ndarray]:
+        """Return the tables of several signals, computed together; without those that raise an error."""
+        found: dict[str, list[np.ndarray]] = {}
+        for each in signals:
+            # Whoever asks for the table of one that fails has its error.
+            with contextlib.suppress(Exception), np.errstate(all="ignore"):
+                found[each.name] = [np.asarray(each.values(rows), np.float64) for rows in self.batches]
+        known = [each for each in signals if each.name in found]
+        if not known:
+            return {}
+        tables = self._tables(known, [np.stack(parts) for parts in zip(*found.values(), strict=True)])
+        return {each.name: tables[:, at] for at, each in enumerate(known)}
+
+    def _tables(self, signals: Sequence[Signal], numbers: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the tables of M signals from their numbers in each block, shape (4, M, K, S)."""
+        parts = [of.moments(values) for of, values in zip(self._clusters, numbers, strict=True)]
+        tables = np.concatenate(parts, axis=3)
+        _borrow_spread(tables)
+        for by_group in (False, True):
+            which = [
+                at for at, each in enumerate(signals) if each.kind == "share" and each.by_group == by_group
+            ]
+            if which:
+                tables[:, which] = _with_floor_of_share(tables[:, which], by_group=by_group)
+        return tables
 
     @cached_property
     def _clusters(self) -> list[_Clusters]:
@@ -173,69 +196,81 @@ class _Clusters:
 
     def __init__(self, rows: RowBatch, places: Sequence[Place]) -> None:
         self._rows, self._steps, self._group = rows, len(rows.steps), rows.group
-        self._dimensions = [
-            (members, *self._of_dimension([places[member] for member in members.tolist()]))
-            for members in rows_by_dimension(places).values()
+        self._places = len(places)
+        self._dimensions = rows_by_dimension(places)
+        found = [
+            self._of_dimension(members, [places[member] for member in members.tolist()])
+            for members in self._dimensions.values()
         ]
+        first = np.cumsum([0, *(len(cells) for _, cells in found)])
+        #: The clusters of each row, one dimension after the other, and the cell of each cluster.
+        self._cluster = np.concatenate(
+            [each + np.int32(start) for (each, _), start in zip(found, first, strict=False)]
+        )
+        self._cell = np.concatenate([cells for _, cells in found])
 
-    def _of_dimension(self, places: Sequence[Place]) -> tuple[np.ndarray, np.ndarray]:
+    def _of_dimension(self, members: np.ndarray, places: Sequence[Place]) -> tuple[np.ndarray, np.ndarray]:
         """Return the cluster of each row, and the cell of each cluster."""
-        rows, cells = self._rows, len(places) * self._steps
+        rows, outside = self._rows, self._places * self._steps
         codes = codes_of(rows, places)
         # Rows outside all places are counted in a last cell, which is dropped.
-        cell = np.where(codes >= 0, codes * self._steps + rows.position, cells)
+        cell = np.where(codes >= 0, members[codes] * self._steps + rows.position, outside)
         cluster = self._group
         if len(places) > 1 and rows.view.grouped:
             apart = cluster.astype(np.int64) * (len(places) + 1) + codes
             cluster = np.unique(apart, return_inverse=True)[1].astype(np.int32)
-        of = np.full(int(cluster.max()) + 1 if len(cluster) else 0, cells, np.int32)
+        of = np.full(int(cluster.max()) + 1 if len(cluster) else 0, outside, np.int32)
         of[cluster] = cell
         return cluster, of
 
     def moments(self, values: np.ndarray) -> np.ndarray:
-        """Return mean, variance of the mean, number of samples and of groups of each cell, (4, K, S)."""
-        places = sum(len(members) for members, *_ in self._dimensions)
-        table = np.empty((4, places, self._steps))
+        """Return mean, variance of the mean, number of samples and of groups of each cell.
+
+        Parameters
+        ----------
+        values : ndarray of float, shape (M, N)
+            Of M signals; NaN where one is not defined.
+
+        Returns
+        -------
+        ndarray of float, shape (4, M, K, S)
+        """
         finite = np.isfinite(values)
         known = None if finite.all() else finite.astype(np.float64)
         values = values if known is None else np.where(finite, values, 0.0)
-        for members, cluster, cell_of in self._dimensions:
-            of = _moments(values, known, cluster, cell_of, len(members) * self._steps)
-            table[:, members] = of.reshape(4, len(members), self._steps)
-        return table
+        signals, clusters, cells = len(values), len(self._cell), self._places * self._steps
+        cluster, cell = self._cluster, self._cell
+        if signals > 1:  # each signal has clusters and cells of its own
+            own = np.arange(signals)[:, None]
+            cluster = (own * clusters + cluster).ravel()
+            cell = (own * (cells + 1) + cell).ravel()
+        every = (1, len(self._dimensions))
 
+        def summed(by_cluster: np.ndarray) -> np.ndarray:
+            return np.bincount(cell, by_cluster, minlength=signals * (cells + 1))
 
-def _moments(
-    values: np.ndarray, known: np.ndarray | None, cluster: np.ndarray, cell_of: np.ndarray, cells: int
-) -> np.ndarray:
-    """Return mean, variance of the mean, number of samples and of groups of each cell, shape (4, cells).
-
-    ``known`` is 1 for each row with a value and 0 for the others, whose value is 0; None if all have one.
-    """
-
-    def summed(by_cluster: np.ndarray) -> np.ndarray:
-        return np.bincount(cell_of, by_cluster, minlength=cells + 1)[:cells]
-
-    count = np.bincount(cluster, known, minlength=len(cell_of)).astype(np.float64)
-    total = np.bincount(cluster, values, minlength=len(cell_of))
-    samples, groups = summed(count), summed((count > 0).astype(np.float64))
-    with np.errstate(all="ignore"):
-        mean = summed(total) / samples
-        residual = total - count * np.append(mean, 0.0)[cell_of]
-        squares = summed(np.where(count > 0, residual, 0.0) ** 2)
-        variance = squares / samples**2 * groups / (groups - 1)
-    return np.stack([mean, variance, samples, groups])
+        weight = None if known is None else np.tile(known, every).ravel()
+        count = np.bincount(cluster, weight, minlength=signals * clusters).astype(np.float64)
+        total = np.bincount(cluster, np.tile(values, every).ravel(), minlength=signals * clusters)
+        samples, groups = summed(count), summed((count > 0).astype(np.float64))
+        with np.errstate(all="ignore"):
+            mean = summed(total) / samples
+            residual = total - count * mean[cell]
+            squares = summed(np.where(count > 0, residual, 0.0) ** 2)
+            variance = squares / samples**2 * groups / (groups - 1)
+        table = np.stack([mean, variance, samples, groups]).reshape(4, signals, cells + 1)
+        return table[..., :cells].reshape(4, signals, self._places, self._steps)
 
 
 def _borrow_spread(table: np.ndarray) -> None:
     """Use the spread between groups of the whole step, in row 0, where a place has too few groups."""
-    few = table[GROUPS, 1:] < _MIN_GROUPS
+    few = table[GROUPS, :, 1:] < _MIN_GROUPS
     if not few.any():
         return
     with np.errstate(all="ignore"):
-        borrowed = table[VARIANCE, 0] * table[GROUPS, 0] / table[GROUPS, 1:]
-    own = table[VARIANCE, 1:]
-    table[VARIANCE, 1:] = np.where(few, np.fmax(borrowed, np.fmax(own, 0.0)), own)
+        borrowed = table[VARIANCE, :, :1] * table[GROUPS, :, :1] / table[GROUPS, :, 1:]
+    own = table[VARIANCE, :, 1:]
+    table[VARIANCE, :, 1:] = np.where(few, np.fmax(borrowed, np.fmax(own, 0.0)), own)
 
 
 def independent_samples(table: np.ndarray, *, by_group: bool) -> np.ndarray:
@@ -248,12 +283,13 @@ def independent_samples(table: np.ndarray, *, by_group: bool) -> np.ndarray:
     return groups if by_group else np.sqrt(samples * groups)
 
 
-def _floor_of_share(table: np.ndarray, *, by_group: bool) -> None:
+def _with_floor_of_share(table: np.ndarray, *, by_group: bool) -> np.ndarray:
     """Raise the variance of shares near 0 and 1, where few samples show no spread (add-half smoothing)."""
     independent = independent_samples(table, by_group=by_group)
     with np.errstate(all="ignore"):
         smooth = (table[MEAN] * independent + 0.5) / (independent + 1)
         table[VARIANCE] = np.fmax(table[VARIANCE], smooth * (1 - smooth) / np.maximum(independent, 1))
+    return table
 
 
 class PlaceSeries:
@@ -278,19 +314,26 @@ class PlaceSeries:
         self.places = places_of(RowBatch(view, rows, self.steps))
         self._view: RunView | None = view
         self._tables: dict[str, GrowingTable] = {}
+        self._signals: dict[str, Signal] = {}
+        self._has: dict[str, bool] = {}
         self._position, self._stale = _stale_steps(view, self.steps, previous)
         usable = previous is not None and previous.places == self.places
         self._earlier = previous._tables if previous is not None and usable else {}
+        self._earlier_signals = previous._signals if previous is not None and usable else {}
         moved = self._stale | (self._position != np.arange(len(self.steps)))
         #: Number of first steps that are as they were in the earlier result.
         self.unchanged = (int(moved.argmax()) if moved.any() else len(moved)) if self._earlier else 0
         #: States of the tests of series, which the next check goes on with.
         self.scans: dict[Hashable, Any] = {}
         self.earlier_scans = previous.scans if previous is not None and usable else {}
+        #: Signals of those tests whose values are in a table, by name, sign, base and number of places.
+        self.scan_signals: dict[tuple[str, int, Base, int], Signal] = {}
+        self.earlier_scan_signals = previous.scan_signals if previous is not None and usable else {}
         changed = StepBlocks(view, rows, self.steps[self._stale])
         self._whole: BlockTables | None = BlockTables(blocks, self.places)
         self._fresh: BlockTables | None = BlockTables(changed, self.places)
         self._changed: StepBlocks | None = changed
+        self._together: dict[str, np.ndarray] | None = None
         self._by_step: dict[str, list[Any]] = {}
         self._earlier_by_step = previous._by_step if previous is not None else {}
 
@@ -298,8 +341,10 @@ class PlaceSeries:
         """Return True if the run has all columns that the signal needs."""
         if self._view is None:
             raise ValueError("the series were released")
-        snapshot = self._view.snapshot
-        return all(snapshot.has_number(need) for need in signal.needs)
+        for need in signal.needs:
+            if need not in self._has:
+                self._has[need] = self._view.snapshot.has_number(need)
+        return all(self._has[need] for need in signal.needs)
 
     def table(self, signal: Signal) -> np.ndarray:
         """Return the means of a signal, shape (4, K, S).
@@ -308,6 +353,7 @@ class PlaceSeries:
         """
         if signal.name not in self._tables:
             self._tables[signal.name] = self._compute(signal)
+            self._signals[signal.name] = signal
         return self._tables[signal.name].values
 
     def scan(self, key: Hashable, least: float, base: Base) -> Scan:
@@ -349,8 +395,9 @@ class PlaceSeries:
 
         A snapshot that is kept would keep its columns after the run has replaced them by larger ones.
         """
-        self._view = self._fresh = self._whole = self._changed = None
-        self._earlier, self.earlier_scans, self._earlier_by_step = {}, {}, {}
+        self._view = self._fresh = self._whole = self._changed = self._together = None
+        self._earlier, self._earlier_signals, self._earlier_by_step = {}, {}, {}
+        self.earlier_scans, self.earlier_scan_signals = {}, {}
         return self
 
     def _compute(self, signal: Signal) -> GrowingTable:
@@ -360,12 +407,24 @@ class PlaceSeries:
             return GrowingTable(self._whole.table(signal))
         earlier, steps = self._earlier[signal.name], len(self.steps)
         if self.unchanged == earlier.values.shape[-1]:
-            new = self._fresh.table(signal) if self._stale.any() else earlier.values[..., :0]
+            new = self._new_steps(signal, self._fresh) if self._stale.any() else earlier.values[..., :0]
             return earlier.with_steps(new)
         table = earlier.values[:, :, self._position[:steps]]
         if self._stale.any():
-            table[:, :, self._stale] = self._fresh.table(signal)
+            table[:, :, self._stale] = self._new_steps(signal, self._fresh)
         return GrowingTable(table)
+
+    def _new_steps(self, signal: Signal, fresh: BlockTables) -> np.ndarray:
+        """Return a signal's table of the changed steps; those of few rows have one for all known signals."""
+        found = self._of_new_steps(fresh).get(signal.name)
+        return found if found is not None else fresh.table(signal)
+
+    def _of_new_steps(self, fresh: BlockTables) -> dict[str, np.ndarray]:
+        if self._together is None:
+            signals = [each for each in self._earlier_signals.values() if self.available(each)]
+            few = sum(map(len, fresh.batches)) * len(signals) <= _TOGETHER
+            self._together = fresh.tables(signals) if few else {}
+        return self._together
 
 
 def _alike(old: float, new: float) -> bool:

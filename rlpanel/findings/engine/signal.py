@@ -234,6 +234,12 @@ def column_signal(name: str, kind: Kind = "level") -> Signal:
     return SIGNALS[name]
 
 
+@signal("each_sample")
+def each_sample(rows: RowBatch) -> np.ndarray:
+    """Return 1 for each sample: its table counts samples and groups."""
+    return np.ones(len(rows))
+
+
 def mark(condition: np.ndarray, defined: np.ndarray) -> np.ndarray:
     """Return 1 where the condition holds, 0 where it does not, and NaN where it is not defined."""
     return np.where(defined, condition.astype(float), np.nan)

@@ -22,7 +22,7 @@ from rlpanel.findings.engine.places import (
     rows_by_dimension,
 )
 from rlpanel.findings.engine.rule import RuleContext
-from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, column_signal, signal
+from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, column_signal, each_sample, signal
 from rlpanel.metrics.engine.column_info import computed_columns, describe
 from rlpanel.store.columns.step_stats import COUNT, M2, MAX, MIN
 from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
@@ -170,7 +170,7 @@ _MOST_COMMONEST = 4
 
 def _is_binary(context: RuleContext, column: str) -> bool:
     """Return True if the newest step has 0 and 1 only."""
-    rows = context.rows[context.row_steps == len(context.steps) - 1]
+    rows = context.snapshot.rows_of(int(context.steps[-1]))
     return bool(np.isin(context.snapshot.number(column)[rows], (0, 1)).all())
 
 
@@ -221,14 +221,9 @@ def _distinct_prompts(rows: RowBatch) -> np.ndarray:
     return found
 
 
-@signal("each_sample")
-def _each(rows: RowBatch) -> np.ndarray:
-    return np.ones(len(rows))
-
-
 def _contents(context: RuleContext) -> Iterator[Stream]:
     """Yield counts, the mix of labels, the reward with each label, and its correlation with the length."""
-    table, series = context.table(_each), context.place_series
+    table, series = context.table(each_sample), context.place_series
     samples, groups = table[SAMPLES, 0], table[GROUPS, 0]
     yield Stream("samples per step", samples, "factor", LEAST_FACTOR, 1e-4)
     if context.view.grouped:

@@ -12,9 +12,9 @@ steps. In the first steps, all before a split are compared with all after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -147,7 +147,7 @@ class Scan:
     Attributes
     ----------
     least : float
-        Smallest difference of interest.
+        Smallest difference of interest; ndarray of shape (K,) while several scans are one.
     base : str
         What the later window is compared with, see `Base`.
     seen, done : int
@@ -161,7 +161,7 @@ class Scan:
         Of each block of steps: the noise of a step, and the spread of levels.
     """
 
-    least: float
+    least: Any
     base: Base
     seen: int = 0
     done: int = 0
@@ -185,13 +185,17 @@ class Scan:
     def _until(self, read: Read, stop: int, *, always: bool = False) -> Scan:
         """Return the state after ``stop`` steps; unless ``always``, windows wait for a range of ``least``."""
         scan = self._with_range(read, stop)
-        assert scan.floor is not None
-        assert scan.top is not None
-        if stop < MIN_STEPS or not (always or (scan.top - scan.floor > self.least).any()):
+        if stop < MIN_STEPS or not (always or scan._has_range()):
             return scan
         while scan.done < stop:
             scan = scan._advanced(read, min(stop, scan.done + _AT_ONCE))
         return scan
+
+    def _has_range(self) -> bool:
+        """Return True if the values of a series differ by more than ``least``."""
+        if self.floor is None or self.top is None:
+            return False
+        return bool((self.top - self.floor > self.least).any())
 
     def _with_range(self, read: Read, stop: int) -> Scan:
         values, _ = read(self.seen, stop)
@@ -236,7 +240,8 @@ class Scan:
             total = _variance(later[1], widths, white, slow) + _variance(earlier[1], before, white, slow)
             gap = later[0] - earlier[0]
             z = np.minimum(gap / np.sqrt(total), _LARGEST)
-        score = np.where((gap > self.least) & (z > 0), z - _price(ends, self.base), -np.inf)
+        far = gap > np.reshape(self.least, (-1, 1, 1))
+        score = np.where(far & (z > 0), z - _price(ends, self.base), -np.inf)
         if self.base == "lowest":
             score[:, :, ends[0] < SHORT] = -np.inf
         every = np.stack([widths + 0 * ends, before, ends + 0 * widths]).reshape(3, -1)
@@ -260,6 +265,126 @@ class Scan:
         white = np.fmax(step_noise(values), row_median(np.sqrt(variance)) / 2)
         found = np.stack([white, level_spread(values)]).reshape(2, -1, len(ends))
         return *self.noise, *found.transpose(2, 0, 1)
+
+
+def after_together(
+    scans: Sequence[Scan], reads: Sequence[Read], steps: int
+) -> list[tuple[Scan, Best | None]]:
+    """Return what `Scan.after` returns of several scans; those at the same step are computed together.
+
+    Parameters
+    ----------
+    scans : sequence of Scan
+        Each has tested some steps already.
+    reads : sequence of callable
+        Return the values of the series of each scan.
+    steps : int
+    """
+    found: dict[int, tuple[Scan, Best | None]] = {}
+    alike: dict[tuple[Base, int, int], list[int]] = {}
+    for at, scan in enumerate(scans):
+        alike.setdefault((scan.base, scan.seen, scan.done), []).append(at)
+    for members in alike.values():
+        old, read = [scans[at] for at in members], [reads[at] for at in members]
+        newest = _until_together(old, read, steps, [False] * len(old))
+        late = [
+            steps - before.seen >= 2 * _UNSETTLED or after.done - before.done >= 2 * _UNSETTLED
+            for before, after in zip(old, newest, strict=True)
+        ]
+        moving = [at for at, is_late in enumerate(late) if is_late]
+        settled = _until_together(
+            [old[at] for at in moving],
+            [read[at] for at in moving],
+            steps - _UNSETTLED,
+            [newest[at].done > 0 for at in moving],
+        )
+        states = dict(zip(moving, settled, strict=True))
+        found |= {member: (states.get(at, old[at]), newest[at].best) for at, member in enumerate(members)}
+    return [found[at] for at in range(len(scans))]
+
+
+def _until_together(
+    scans: Sequence[Scan], reads: Sequence[Read], stop: int, always: Sequence[bool]
+) -> list[Scan]:
+    """Return the states of `Scan._until` of scans that have seen and done the same steps."""
+    if not scans:
+        return []
+    joined, sizes = _joined(scans)
+    ranged = _apart(joined._with_range(_read_all(reads), stop), scans, sizes)
+    due = [at for at, scan in enumerate(ranged) if stop >= MIN_STEPS and (always[at] or scan._has_range())]
+    if not due:
+        return ranged
+    joined, sizes = _joined([ranged[at] for at in due])
+    read = _read_all([reads[at] for at in due])
+    while joined.done < stop:
+        joined = joined._advanced(read, min(stop, joined.done + _AT_ONCE))
+    for at, scan in zip(due, _apart(joined, [ranged[at] for at in due], sizes), strict=True):
+        ranged[at] = scan
+    return ranged
+
+
+def _read_all(reads: Sequence[Read]) -> Read:
+    """Return a function that returns the values of the series of all scans."""
+
+    def read(first: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        values, variances = zip(*(each(first, stop) for each in reads), strict=True)
+        return np.concatenate(values), np.concatenate(variances)
+
+    return read
+
+
+def _joined(scans: Sequence[Scan]) -> tuple[Scan, np.ndarray]:
+    """Return scans that have seen and done the same steps as one, and the bounds of the series of each."""
+    first = scans[0]
+    sizes = [0 if scan.floor is None else len(scan.floor) for scan in scans]
+    least = np.repeat([scan.least for scan in scans], sizes)
+
+    def together(parts: Sequence[np.ndarray | None], axis: int = 0) -> np.ndarray:
+        return np.concatenate([part for part in parts if part is not None], axis=axis)
+
+    best = None
+    if first.best is not None:
+        names = [each.name for each in fields(Best)]
+        best = Best(*(together([getattr(scan.best, name) for scan in scans]) for name in names))
+    used = _first_used(first)
+    noise = [together(of_block, 1) for of_block in zip(*(scan.noise[used:] for scan in scans), strict=True)]
+    joined = replace(
+        first,
+        least=least,
+        floor=together([scan.floor for scan in scans]),
+        top=together([scan.top for scan in scans]),
+        best=best,
+        low=None if first.low is None else together([scan.low for scan in scans], 1),
+        noise=(*first.noise[:used], *noise),
+    )
+    return joined, np.cumsum([0, *sizes])
+
+
+def _first_used(scan: Scan) -> int:
+    """Return the first block whose noise the next steps need."""
+    return min(int(_block(np.array(scan.done))), len(scan.noise))
+
+
+def _apart(joined: Scan, scans: Sequence[Scan], bounds: np.ndarray) -> list[Scan]:
+    """Return the states of scans that were advanced as one."""
+    found = []
+    for scan, start, stop in zip(scans, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        part, best = slice(start, stop), joined.best
+        known = len(scan.noise)
+        assert joined.floor is not None
+        assert joined.top is not None
+        found.append(
+            replace(
+                joined,
+                least=scan.least,
+                floor=joined.floor[part],
+                top=joined.top[part],
+                best=best and Best(*(getattr(best, each.name)[part] for each in fields(Best))),
+                low=None if joined.low is None else joined.low[:, part],
+                noise=(*scan.noise, *(each[:, part] for each in joined.noise[known:])),
+            )
+        )
+    return found
 
 
 def _block(ends: np.ndarray) -> np.ndarray:
@@ -329,7 +454,7 @@ def _lowest(earlier: np.ndarray, low: np.ndarray | None) -> np.ndarray:
     return found if low is None else found[:, :, :, 1:]
 
 
-def _splits(best: Best, series: tuple[np.ndarray, np.ndarray], least: float) -> Best:
+def _splits(best: Best, series: tuple[np.ndarray, np.ndarray], least: float | np.ndarray) -> Best:
     """Return the best windows after comparing all steps before a split with all after it.
 
     The variance of a step is the larger of the mean of the steps' own and of the spread around both levels.
@@ -353,6 +478,6 @@ def _splits(best: Best, series: tuple[np.ndarray, np.ndarray], least: float) -> 
         around = np.where(both[0] >= 5, np.maximum(rest, 0.0) / (both[0] - 2), 0.0)
         own = both[4] / both[3]
         z = np.minimum(gap / np.sqrt(np.fmax(own, around) * (1 / new[0] + 1 / old[0])), _LARGEST)
-        far = (gap > least) & (z > 0) & (new[0] >= 2) & (old[0] >= 2) & np.isfinite(own)
+        far = (gap > np.reshape(least, (-1, 1))) & (z > 0) & (new[0] >= 2) & (old[0] >= 2) & np.isfinite(own)
     score = np.where(far, z + _SHORT_BONUS, -np.inf)
     return best.improved(score, z, np.stack([end - split + 1, split, end]))

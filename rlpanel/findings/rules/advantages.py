@@ -298,9 +298,13 @@ def advantage_explodes(context: RuleContext) -> Iterator[Finding]:
     if not _comparable(context):
         return
     # The lower steps are usual: most steps may be affected.
-    usual = float(np.sqrt(np.quantile(np.concatenate([*map(_squares, context.blocks.batches)]), _USUAL)))
+    series = context.place_series
+    usual = float(np.sqrt(np.quantile(series.by_step("squared advantages", _squares), _USUAL)))
     bound = 0.0 if algorithm_of(context.snapshot.constants.logged) in _SCALED else _HUGE_RELATIVE * usual
-    found = [_explosions(rows, max(_HUGE, bound)) for rows in context.blocks.batches]
+    bound = max(_HUGE, bound)
+    if max(series.by_step("largest advantage", _largest)) <= bound:
+        return
+    found = [_explosions(rows, bound) for rows in context.blocks.batches]
     steps, sizes, off, largest = map(np.concatenate, zip(*found, strict=True))
     if not len(steps):
         return
@@ -330,11 +334,19 @@ def advantage_explodes(context: RuleContext) -> Iterator[Finding]:
     )
 
 
-def _squares(rows: RowBatch) -> np.ndarray:
+def _squares(rows: RowBatch) -> list[float]:
     """Return the mean square of each step's advantages; one that is missing counts as 0."""
     count = np.bincount(rows.position, minlength=len(rows.steps))
     squares = np.bincount(rows.position, _finite_size(rows) ** 2, minlength=len(rows.steps))
-    return squares / np.maximum(count, 1)
+    found: list[float] = (squares / np.maximum(count, 1)).tolist()
+    return found
+
+
+def _largest(rows: RowBatch) -> list[float]:
+    """Return the largest size of an advantage of each step."""
+    largest = np.zeros(len(rows.steps))
+    np.maximum.at(largest, rows.position, _finite_size(rows))
+    return largest.tolist()
 
 
 def _explosions(rows: RowBatch, bound: float) -> tuple[np.ndarray, ...]:

@@ -9,9 +9,10 @@ import numpy as np
 from rlpanel.findings.engine.change import span
 from rlpanel.findings.engine.change_finding import finding_of_rows, severity_of
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.places import SAMPLES
 from rlpanel.findings.engine.rule import PATIENT_STEPS, RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_findings
-from rlpanel.findings.engine.signal import RowBatch, mark, signal
+from rlpanel.findings.engine.signal import RowBatch, each_sample, mark, signal
 from rlpanel.metrics.engine.ragged import UNSCORED
 from rlpanel.schema import FIELD_REMARKS
 from rlpanel.store.columns.step_stats import MAX
@@ -129,14 +130,10 @@ def missing_rank(context: RuleContext) -> Iterator[Finding]:
 
     It may write later than the others: three complete steps must follow, or three median step times pass.
     """
-    batches = context.blocks.batches
-    ranks = np.unique(np.concatenate([np.unique(rows.metadata("rank")) for rows in batches]))
-    if len(ranks) < 2:
+    names, rows = context.ranks()
+    if not names:
         return
-    present = np.zeros((len(ranks), len(context.steps)), bool)
-    for rows in batches:
-        step = np.searchsorted(context.steps, rows.steps)
-        present[np.searchsorted(ranks, rows.metadata("rank")), step[rows.position]] = True
+    ranks, present = np.array(names, int), context.table(each_sample)[SAMPLES, rows] > 0
     # Skip ranks that take part in few steps, as with asynchronous trainers: there a gap is normal.
     taken = np.cumsum(present, axis=1)
     until = present.shape[1] - present[:, ::-1].argmax(axis=1)

@@ -14,7 +14,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import GROUPS, SAMPLES, WHOLE, rows_by_dimension
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_findings
-from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, mark, signal
+from rlpanel.findings.engine.signal import SIGNALS, RowBatch, Signal, each_sample, mark, signal
 
 #: Factor of the number of samples per step, and of a label's odds, that is a change.
 _FEWER, _ODDS = 1.2, 3.0
@@ -36,11 +36,6 @@ _FEWEST_STEPS, _RECURS = 8, 0.5
 _LEAST_STEPS = 2
 
 
-@signal("any_sample")
-def _any(rows: RowBatch) -> np.ndarray:
-    return np.ones(len(rows))
-
-
 @rule("Fewer samples per step", "change_z")
 def fewer_samples(context: RuleContext) -> Iterator[Finding]:
     """The number of samples per step falls by a sixth and stays there.
@@ -48,7 +43,7 @@ def fewer_samples(context: RuleContext) -> Iterator[Finding]:
     It is tested by two windows of steps against the noise between steps. If the missing lines were left
     out as copies of others, as with a fixed seed, the sentence says so.
     """
-    table = context.table(_any)
+    table = context.table(each_sample)
     samples, groups = table[SAMPLES, 0], table[GROUPS, 0]
     if not len(samples) or np.ptp(samples) == 0:
         return
@@ -172,7 +167,7 @@ def label_mix(context: RuleContext) -> Iterator[Finding]:
     steps; others are names of episodes, files or attempts. It is tested by two windows of steps. A slow
     change, as in a curriculum, is an info.
     """
-    table = context.table(_any)
+    table = context.table(each_sample)
     places = context.place_series.places
     total = table[GROUPS, 0]
     for name, rows in rows_by_dimension(places).items():
