@@ -49,6 +49,8 @@ _LARGEST = np.finfo(np.float64).max
 
 def row_median(values: np.ndarray) -> np.ndarray:
     """Return the median of each row's finite values, shape (K,); NaN for rows without any."""
+    if not values.shape[1]:
+        return np.full(len(values), np.nan)
     ordered = np.sort(values, axis=1)  # NaN last
     count = np.isfinite(values).sum(axis=1)
     low, high = np.maximum((count - 1) // 2, 0), np.minimum(count // 2, values.shape[1] - 1)
