@@ -254,7 +254,10 @@ def _contents(context: RuleContext) -> Iterator[Stream]:
 def _rewards_by_place(context: RuleContext, series: PlaceSeries, table: np.ndarray) -> Iterator[Stream]:
     """Yield the mean reward with each label and of each rank, less that of the other samples of the step."""
     mean, samples = context.table(column_signal("reward"))[MEAN], table[SAMPLES]
-    spread = float(np.nanmedian(context.snapshot.steps.std("reward")))
+    deviations = context.snapshot.steps.std("reward")
+    if not np.isfinite(deviations).any():
+        return  # steps of one sample
+    spread = float(np.nanmedian(deviations))
     for name, rows in rows_by_dimension(series.places).items():
         for row in rows.tolist() if name != WHOLE and len(rows) > 1 else ():
             place, others = series.places[row], samples[0] - samples[row]
