@@ -75,7 +75,7 @@ def rule_row(result: RuleResult) -> dict[str, Any]:
         counts = counts if some else tr("all {samples:,} samples", samples=result.samples)
     return {
         "name": result.rule.name,
-        "title": result.rule.title,
+        "title": tr(result.rule.title),
         "state": result.state,
         "counts": counts,
         "formula": result.rule.formula,
