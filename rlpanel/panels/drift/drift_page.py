@@ -184,7 +184,8 @@ class DriftPage(Viewer):
     def _restart(self, *_: Any) -> None:
         context, snapshot = self.context, self.context.snapshot
         if context.index is None or not snapshot.samples:
-            self.head.html = f"<p>{safe_text(tr('No samples yet'))}</p>"
+            none = tr("No samples yet")
+            self.head.html = f"<p>{safe_text(none)}</p>"
             return
         self._read_of, self._read_steps = (snapshot.name, snapshot.split), snapshot.steps.values
         self._again.visible, self._found = False, _Found(0)
@@ -192,7 +193,8 @@ class DriftPage(Viewer):
 
     def _show(self, found: _Found) -> None:
         if found.tokens is None or found.verdict is None:
-            self.head.html = f"<p>{safe_text(tr('Reading samples: {read:,} …', read=found.read))}</p>"
+            words = tr("Reading samples: {read:,} …", read=found.read)
+            self.head.html = f"<p>{safe_text(words)}</p>"
             return
         self._found, self._trained = found, found.tokens.only(found.tokens.trained)
         tokens, result = found.tokens, found.verdict

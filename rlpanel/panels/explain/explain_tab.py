@@ -134,7 +134,8 @@ def _card(found: MarkedSteps, *, is_opened: bool) -> str:
     """Return a finding as HTML: its title, what it says, its evidence, and what to check next."""
     kind = found.text if is_opened else tr("{title}, the worst finding now", title=found.text)
     lines = "".join(f"<li>{safe_text(line)}</li>" for line in found.evidence)
-    advice = f"<b>{tr('Check next:')}</b> {safe_text(found.advice)}"
+    check_next = tr("Check next:")
+    advice = f"<b>{check_next}</b> {safe_text(found.advice)}"
     next_ = f'<p class="next">{advice}</p>' if found.advice else ""
     mark = "▲" if found.color == theme.SEVERITY_COLORS["alarm"] else "●"
     return (
