@@ -105,7 +105,8 @@ def test_another_run_has_no_filter_curve_or_sort_of_the_finding(board: BoardPage
     board.page.locator(".rl-runs").get_by_role("treeitem", name="engine").click()
     expect(board.badge).to_contain_text("engine")
     board.until(lambda: query(board)["run"] == "engine", "the other run is shown")
-    assert not query(board).keys() & {"filter", "sort", "curves", "finding", "turn", "tab"}
+    left = {"filter", "sort", "curves", "finding", "turn", "tab"}
+    board.until(lambda: not query(board).keys() & left, "nothing of the finding is left")
 
 
 def test_a_shared_link_to_a_finding_can_be_closed_too(board: BoardPage) -> None:

@@ -75,7 +75,7 @@ def open_finding(board: BoardPage) -> None:
     """Open the GRPO run's finding about invalid characters at its onset."""
     board.go(run="grpo", step=3, theme="dark").settled(3)
     listed(board).filter(has_text="Invalid UTF-8").locator(".sentence").first.click()
-    expect(board.step_label.locator("b")).to_have_text("Step 11")
+    expect(board.step_label.locator("b")).to_have_text("Step 7")
 
 
 def query(board: BoardPage) -> dict[str, str]:
@@ -106,8 +106,8 @@ FOCUSED = """() => {
 
 def test_a_link_to_a_finding_shows_it(board: BoardPage) -> None:
     board.open(run="grpo", finding="invalid_text:").settled()
-    expect(board.step_label.locator("b")).to_have_text("Step 11")
-    board.until(lambda: all(edges == [10.5, 60.0] for edges in shaded(board)), "all curves are shaded")
+    expect(board.step_label.locator("b")).to_have_text("Step 7")
+    board.until(lambda: all(edges == [6.5, 60.0] for edges in shaded(board)), "all curves are shaded")
 
 
 def test_a_shared_link_keeps_its_step_and_shades_the_finding(board: BoardPage) -> None:
@@ -183,7 +183,7 @@ def test_the_list_is_used_by_keyboard(board: BoardPage) -> None:
     for _ in range(4):
         board.press("Tab")
     board.press("Enter")
-    expect(board.step_label.locator("b")).to_have_text("Step 11")
+    expect(board.step_label.locator("b")).to_have_text("Step 7")
 
 
 def test_a_number_of_the_step_leads_to_its_curve(board: BoardPage) -> None:
@@ -207,13 +207,13 @@ def test_the_affected_steps_are_shaded_in_all_curves_then_only_in_the_findings_o
 ) -> None:
     board = open_board(run="grpo", step=3, curves="reward,invalid_text_share").settled(3)
     listed(board).filter(has_text="Invalid UTF-8").locator(".sentence").first.click()
-    expect(board.step_label.locator("b")).to_have_text("Step 11")
-    board.until(lambda: all(edges == [10.5, 60.0] for edges in shaded(board)), "all curves are shaded")
+    expect(board.step_label.locator("b")).to_have_text("Step 7")
+    board.until(lambda: all(edges == [6.5, 60.0] for edges in shaded(board)), "all curves are shaded")
     line = board.page.locator(".rl-opened-finding")
     expect(line).to_contain_text("Finding: Invalid UTF-8")
     board.press("ArrowRight")
-    expect(board.step_label.locator("b")).to_have_text("Step 12")
-    assert all(edges == [10.5, 60.0] for edges in shaded(board))
+    expect(board.step_label.locator("b")).to_have_text("Step 8")
+    assert all(edges == [6.5, 60.0] for edges in shaded(board))
     line.get_by_role("button", name="Close the finding").click()
     expect(line).to_be_hidden()
     board.until(
@@ -248,11 +248,10 @@ def test_where_no_sample_passes_only_the_place_is_filtered(board: BoardPage) -> 
 def test_symptoms_are_below_their_cause_and_open_as_well(board: BoardPage) -> None:
     board.go(run="markup").settled(20)
     symptom = listed(board).first.locator(".symptom .sentence")
-    expect(symptom).to_contain_text("The critic predicts returns worse than a constant")
+    expect(symptom).to_contain_text("contain the new phrase")
     symptom.click()
-    expect(board.step_label.locator("b")).to_have_text("Step 6")
-    board.until(lambda: query(board).get("metric") == "value", "the tokens are coloured by value")
-    expect(board.page.locator(".rl-opened-finding")).to_contain_text("Critic worse than a constant")
+    expect(board.step_label.locator("b")).to_have_text("Step 9")
+    expect(board.page.locator(".rl-opened-finding")).to_contain_text("contain the new phrase")
 
 
 def test_texts_of_the_log_stay_texts(board: BoardPage) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.conftest import VIEWPORT
 from tests.ui.board import BoardPage
 
 #: More presses of Tab than the page has stops.
@@ -116,3 +117,17 @@ def test_arrows_move_in_the_grid(board: BoardPage) -> None:
         uids.append(board.uid())
     assert uids[1] == uids[3]
     assert len(set(uids)) == 3
+
+
+def test_pages_behind_more_are_reached_and_keep_the_focus(board: BoardPage) -> None:
+    board.go(run="grpo").settled()
+    board.page.set_viewport_size({"width": 390, "height": 800})
+    bar = board.page.locator(".rl-pages")
+    bar.locator("summary").focus()
+    board.press("ArrowDown")
+    expect(bar.locator(".list [role=tab]").first).to_be_focused()
+    board.press("ArrowUp")
+    for name, key in (("Lint", "Enter"), ("Explain", "ArrowLeft"), ("Lint", "ArrowRight")):
+        board.press(key)
+        expect(bar.get_by_role("tab", name=name, selected=True)).to_be_focused()
+    board.page.set_viewport_size(VIEWPORT)

@@ -76,6 +76,13 @@ p { margin: 0 0 6px; max-width: 90ch; color: var(--rl-text); font-size: 13px; ov
 p.note { color: var(--rl-muted); font-size: 12px; }
 h4 { margin: 14px 0 2px; font: 600 13px var(--rl-font); color: var(--rl-text); }
 """
+#: Bokeh's slider is white in both themes.
+_SLIDER = """
+.bk-slider-title { font-size: 12px; color: var(--rl-muted); font-variant-numeric: tabular-nums; }
+.noUi-target { background: var(--rl-line); border: 0; box-shadow: none; }
+.noUi-connect, .noUi-handle { background: var(--rl-policy) !important; border: 0; box-shadow: none; }
+.noUi-handle:focus-visible { outline: 2px solid var(--rl-text); outline-offset: 2px; }
+"""
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,7 @@ class DriftPage(Viewer):
             value=CORRECTIONS["tis"].high,
             width=320,
             margin=(6, 16, 12, 16),
+            stylesheets=[theme.CSS, _SLIDER],
             css_classes=["rl-drift-bound"],
         )
         self.bound.param.watch(self._show_corrections, "value")
@@ -326,7 +334,9 @@ class DriftPage(Viewer):
             result = corrected(tokens, key, rule.low, high)
             changed = float(result.changed.mean())
             numbers = [f"{result.kept:.1%}", f"{result.effective:.1%}", number(float(result.weight.mean()))]
-            label = f"{rule.title}, {rule.low:g} to {high:g}"
+            label = tr(
+                "{correction}, {low:g} to {high:g}", correction=tr(rule.title), low=rule.low, high=high
+            )
             rows.append(link_row(key, label, f"{changed:.1%}", changed, numbers))
         titles = ["", tr("changes"), tr("correction and bounds of the ratio")]
         titles += [tr("kept"), tr("effective"), tr("weight")]

@@ -75,7 +75,7 @@ def rule_row(result: RuleResult) -> dict[str, Any]:
         counts = counts if some else tr("all {samples:,} samples", samples=result.samples)
     return {
         "name": result.rule.name,
-        "title": result.rule.title,
+        "title": tr(result.rule.title),
         "state": result.state,
         "counts": counts,
         "formula": result.rule.formula,
@@ -113,13 +113,21 @@ class LintPage(Viewer):
         self._begun, self._reads = 0.0, False
         self._work: BackgroundTask[LintProgress] = BackgroundTask(self._show, context.threads.views)
         self._note = Html(
-            stylesheets=[theme.CSS], margin=(2, 8), align="center", css_classes=["rl-lint-note"]
+            stylesheets=[theme.CSS, "p { margin: 0; }"], margin=(2, 8), css_classes=["rl-lint-note"]
         )
         self._all = button(tr("Read all samples"), self._on_all, visible=False, css_classes=["rl-lint-all"])
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-lint-stop"])
         self.rules = LintRules(self._pick)
         self._column = pn.Column(
-            pn.FlexBox(self._note, self._all, self._stop, margin=(8, 8, 0, 8), gap="4px", min_height=34),
+            pn.FlexBox(
+                self._note,
+                self._all,
+                self._stop,
+                margin=(8, 8, 0, 8),
+                gap="4px",
+                min_height=34,
+                align_items="center",
+            ),
             self.rules,
             sizing_mode="stretch_both",
             scroll="y-auto",

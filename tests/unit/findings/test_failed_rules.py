@@ -98,3 +98,14 @@ def test_a_metric_that_fails_hides_no_other_and_is_a_finding(
         )
         for name in ("zero_variance_groups", "grpo_advantage")
     ]
+
+
+@pytest.mark.parametrize("samples", [1, 8])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_no_rule_fails_in_the_first_steps_of_a_run(steps: int, samples: int, tmp_path: Path) -> None:
+    write_run(
+        tmp_path / "run", steps=steps, samples=samples, ref_logprobs=[-1.0, -1.0], logprobs=[-0.9, -1.1]
+    )
+    with rlpanel.open_run(tmp_path / "run", follow=False) as run:
+        found = list(run.findings["finding"])
+    assert [each.sentence for each in found if each.rule == FAILED] == []
