@@ -12,8 +12,6 @@ from playwright.sync_api import expect
 from tests.ui.board import BoardPage
 from tests.unit.drift import bigrams
 
-pytestmark = pytest.mark.slow
-
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 

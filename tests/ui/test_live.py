@@ -152,7 +152,7 @@ def growing(root: Path) -> Iterator[Path]:
 @pytest.mark.slow
 def test_nothing_is_lost_while_the_page_loads(open_board: OpenBoard, growing: Path) -> None:
     board = open_board(run="growing")
-    board.until(lambda: "step 400" in board.badge.locator("div").inner_text(), "the last step")
+    board.until(lambda: "step 400" in board.badge.locator("div").text_content(), "the last step")
     board.at_step(400)
     curve_equals_file(board, growing)
     curve_equals_file(board, growing, "kl_k3_mean")

@@ -275,7 +275,6 @@ def after_together(
     Parameters
     ----------
     scans : sequence of Scan
-        Each has tested some steps already.
     reads : sequence of callable
         Return the values of the series of each scan.
     steps : int
@@ -283,7 +282,10 @@ def after_together(
     found: dict[int, tuple[Scan, Best | None]] = {}
     alike: dict[tuple[Base, int, int], list[int]] = {}
     for at, scan in enumerate(scans):
-        alike.setdefault((scan.base, scan.seen, scan.done), []).append(at)
+        if scan.floor is None:  # nothing was tested yet: the run has too few steps
+            found[at] = scan.after(reads[at], steps)
+        else:
+            alike.setdefault((scan.base, scan.seen, scan.done), []).append(at)
     for members in alike.values():
         old, read = [scans[at] for at in members], [reads[at] for at in members]
         newest = _until_together(old, read, steps, [False] * len(old))

@@ -251,7 +251,10 @@ class Strip {
       ? [...row.categories.values()].map(({ name }) => name).join(" ")
       : formatRange(row.least, row.most).join(" … ")
     const text = row.short || numbers + (row.note ? " *" : "")
-    const scale = row.short || row.categories ? "" : `Colour range ${formatRange(row.lo, row.hi, isSigned(row)).join(" to ")}`
+    const scale =
+      row.short || row.categories
+        ? ""
+        : `Colour range ${formatRange(row.lo, row.hi, isSigned(row)).join(" to ")}`
     const title = [scale, row.unit, row.note, t("Click to draw as a line")].filter(Boolean).join("\n")
     const range = button("rl-row-range", "", title, () => {
       this.lines.toggle(row.name)

@@ -15,7 +15,10 @@ function describeAlternatives(rank, others) {
   list.append(element("span", "quiet", `${t("Alternatives")}: ${place}`))
   others.forEach(([text, logprob], k) => {
     const entry = element("span", k + 1 === rank ? "chosen" : "")
-    entry.append(`“${text.replaceAll("\n", "↵")}” `, element("b", "", logprob === null ? "NaN" : logprob.toFixed(2)))
+    entry.append(
+      `“${text.replaceAll("\n", "↵")}” `,
+      element("b", "", logprob === null ? "NaN" : logprob.toFixed(2)),
+    )
     list.append(entry)
   })
   return list
