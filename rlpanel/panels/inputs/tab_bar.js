@@ -59,7 +59,7 @@ export function render({ model }) {
     const shown = new Set()
     let left = whole
     if (whole > room) {
-      all.forEach((tab, i) => [model.value, wanted].includes(tab.dataset.key) && shown.add(i))
+      for (const [i, tab] of all.entries()) if ([model.value, wanted].includes(tab.dataset.key)) shown.add(i)
       left = room - own - [...shown].reduce((sum, i) => sum + widths[i], 0)
     }
     for (let i = 0; i < all.length; i++) {
