@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlpanel.schema import MAX_TOKEN_ARRAYS, TOKEN_ARRAYS_LEFT_OUT
-
 if TYPE_CHECKING:
     from rlpanel.sources.inference.inference import Inference
     from rlpanel.store.snapshot.sample_places import BadLineAt
@@ -78,6 +76,8 @@ def arrays_left_out(snapshot: Snapshot) -> int:
     """Return how many arrays of one sample, at most, have no columns."""
     import numpy as np
 
+    from rlpanel.schema import TOKEN_ARRAYS_LEFT_OUT
+
     if TOKEN_ARRAYS_LEFT_OUT not in snapshot.numbers:
         return 0
     return int(np.nan_to_num(snapshot.number(TOKEN_ARRAYS_LEFT_OUT)).max(initial=0))
@@ -85,6 +85,8 @@ def arrays_left_out(snapshot: Snapshot) -> int:
 
 def array_lines(documents: Sequence[dict[str, Any]], left_out: int) -> Iterator[str]:
     """Yield the undeclared token arrays, as text."""
+    from rlpanel.schema import MAX_TOKEN_ARRAYS
+
     for array in documents:
         renamed = f", in tables {array['column']}" if array["column"] != array["name"] else ""
         yield f"token array {array['name']!r}{renamed}: {array['samples']:,} samples"

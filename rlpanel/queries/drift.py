@@ -12,8 +12,8 @@ from rlpanel.queries.table import RUN, SPLIT, Table, TableColumn
 if TYPE_CHECKING:
     from rlpanel.drift.gap_tokens import GapTokens
 
-Samples = Annotated[int, Option("Number of samples to read, spread over the run.", metavar="N")]
-Name = Annotated[str, Option("Only this correction.", chars=40, metavar="NAME")]
+Samples = Annotated[int, Option("Number of samples to read, spread over the run.")]
+Name = Annotated[str, Option("Only this correction.", chars=40)]
 Low = Annotated[float | None, Option("Lower bound of the ratio.", shown_default="that of the correction")]
 High = Annotated[float | None, Option("Upper bound of the ratio.", shown_default="that of the correction")]
 

@@ -20,7 +20,7 @@ from tests.unknown_files import write_unknown
 EXAMPLES = {name: example for name, (_, example, _) in COMMANDS.items()}
 #: Commands that run until they are stopped, or print no table.
 SERVING = {"serve", "demo", "tail", "mcp"}
-OTHER = {"check", "index", "export", "link", "map", "schema", "tag", "note", "skill", "app-path"}
+OTHER = {"check", "lint", "index", "export", "link", "map", "schema", "tag", "note", "skill", "app-path"}
 TABLE_COMMANDS = sorted(EXAMPLES.keys() - SERVING - OTHER)
 
 
@@ -66,7 +66,7 @@ def test_all_formats_print_the_same_data_and_keep_to_the_schema(home: Path, comm
     of_a_row.check_schema(of_a_row.schema)
     rows = [json.loads(line) for line in run_in(home, EXAMPLES[command], "--jsonl").stdout.splitlines()]
     assert rows == document["rows"]
-    assert rows or command in ("prompts", "findings", "notes")
+    assert rows or command in ("prompts", "findings", "notes", "drift", "corrections")
     for row in rows:
         of_a_row.validate(row)
     cells = list(csv.DictReader(io.StringIO(run_in(home, EXAMPLES[command], "--csv", "--raw").stdout)))
