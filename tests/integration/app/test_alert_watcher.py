@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -115,14 +116,24 @@ def run(tmp_path: Path) -> Path:
 
 
 def go_on(run: Path, *steps: int, rests: bool = True, **fields: Any) -> None:
-    """Append steps; where the run ``rests``, so long ago that no further one is waited for.
-
-    A reader may read the lines before their time is set back: what is to be confirmed needs further steps.
-    """
+    """Append steps; where the run ``rests``, so long ago that no further one is waited for."""
     lines = [line(step, index=index, tokens=False, **fields) for step in steps for index in range(32)]
     append(run / "rollout_data_rank_0.jsonl", *lines)
     if rests:
         let_rest(run)
+
+
+def grow(reader: Reader, live: LiveRuns | None, run: Path, *steps: int, truncated: int) -> None:
+    """Append one step after the other to the only run; each is read and checked before the next one."""
+    assert live is not None
+    for step in steps:
+        go_on(run, step, truncated=truncated, rests=False)
+        wait_until(partial(has_read, reader, step * 32))
+        live.check(time.time() + 2)  # the step is complete
+
+
+def has_read(reader: Reader, samples: int) -> bool:
+    return bool(reader.runs) and reader.runs[0].snapshot.samples == samples
 
 
 def let_rest(run: Path) -> None:
@@ -148,9 +159,9 @@ class watching:
 
 def test_a_finding_arrives_once_although_the_first_tries_fail(hook: Hook, reader: Reader, run: Path) -> None:
     hook.answers = [500, 503]
-    with watching(reader, run, Webhook(hook.url, f"Authorization: {SECRET}")):
+    with watching(reader, run, Webhook(hook.url, f"Authorization: {SECRET}")) as (live, _):
         wait_until(lambda: len(hook.got) == 3)
-        go_on(run, *range(15, 23), truncated=1)  # what goes on is an alarm
+        grow(reader, live, run, *range(15, 21), truncated=1)  # what goes on is an alarm
         wait_until(lambda: len(hook.got) == 4)
     assert hook.subjects() == [*["truncated warning"] * 3, "truncated alarm"]
     assert {headers["Authorization"] for headers, _ in hook.got} == {SECRET}
@@ -186,8 +197,21 @@ def test_an_alert_says_what_was_found_and_where_to_look(hook: Hook, reader: Read
     alert = hook.got[0][1]
     assert alert["text"] == f"warning in run: {alert['sentence']}"
     assert "From step 9 on" in alert["sentence"]
-    assert (alert["run"], alert["path"], alert["first_step"]) == ("run", str(run), 9)
-    assert (alert["onset"], alert["rank"], alert["category"], alert["ended"]) == (9, None, "", False)
+    assert (alert["run"], alert["path"], alert["steps"], alert["first_step"], alert["last_step"]) == (
+        "run",
+        str(run),
+        6,
+        9,
+        14,
+    )
+    assert (alert["onset"], alert["last"], alert["ongoing"], alert["rank"], alert["category"]) == (
+        9,
+        14,
+        True,
+        None,
+        "",
+    )
+    assert alert["ended"] is False
     assert alert["evidence"]
     assert alert["advice"].startswith("Read how the longest ones end")
     assert (alert["metric"], alert["filter"], alert["symptoms"]) == ("truncated_share", "ended == 0", [])
@@ -237,23 +261,15 @@ def test_each_finding_is_sent_once_when_it_is_raised_and_once_when_it_has_ended(
 ) -> None:
     run = write_run(tmp_path / "root" / "run", steps=12, samples=32, tokens=False, truncated=0)
     with watching(reader, run, Webhook(hook.url)) as (live, alerts):
-        assert live is not None
         assert alerts is not None
-
-        def step(number: int, truncated: int) -> None:
-            go_on(run, number, truncated=truncated, rests=False)
-            wait_until(lambda: reader.runs and reader.runs[0].snapshot.samples == number * 32)
-            live.check(time.time() + 2)  # the step is complete
-            wait_until(lambda: not alerts.waiting)
-
-        for number in range(13, 15):
-            step(number, truncated=1)
+        grow(reader, live, run, 13, 14, truncated=1)
+        wait_until(lambda: not alerts.waiting)
         assert not hook.got, "two further steps must show it"
-        for number in range(15, 19):
-            step(number, truncated=1)
+        grow(reader, live, run, *range(15, 19), truncated=1)
+        wait_until(lambda: not alerts.waiting)
         assert hook.subjects() == ["truncated alarm"]
-        for number in range(19, 60):
-            step(number, truncated=0)
+        grow(reader, live, run, *range(19, 60), truncated=0)
+        wait_until(lambda: not alerts.waiting)
     assert hook.subjects() == ["truncated alarm"] * 2
     (_, first), (_, last) = hook.got
     assert (first["ended"], last["ended"], last["ongoing"]) == (False, True, False)
@@ -288,7 +304,7 @@ def test_where_only_alarms_are_wanted_no_warning_arrives(hook: Hook, reader: Rea
         wait_until(lambda: reader.runs and reader.runs[0].snapshot.samples == 14 * 32)
         assert live is not None
         live.check(time.time())  # at the warning
-        go_on(run, *range(15, 23), truncated=1)
+        grow(reader, live, run, *range(15, 21), truncated=1)
         wait_until(lambda: hook.got)
     assert hook.subjects() == ["truncated alarm"]
 
@@ -308,12 +324,10 @@ def test_a_hanging_recipient_does_not_delay_reading_or_other_recipients(
     hook: Hook, reader: Reader, run: Path, tmp_path: Path
 ) -> None:
     hook.go_on.clear()
-    with watching(reader, run, Webhook(hook.url), Command(noting(tmp_path / "noted"))):
+    with watching(reader, run, Webhook(hook.url), Command(noting(tmp_path / "noted"))) as (live, _):
         wait_until(lambda: hook.got)
-        index = reader.runs[0]
-        go_on(run, *range(15, 23), truncated=1)
-        wait_until(lambda: index.snapshot.samples == 22 * 32, message="the reader reads on")
-        wait_until(lambda: len(noted(tmp_path / "noted")) >= 2, message="the other recipient is alerted")
+        grow(reader, live, run, *range(15, 21), truncated=1)
+        wait_until(lambda: len(noted(tmp_path / "noted")) == 2, message="the other recipient is alerted")
         began = time.monotonic()
     assert time.monotonic() - began < 10  # the recipient hangs for 20 s
     assert len(hook.got) == 1
