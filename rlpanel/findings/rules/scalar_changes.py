@@ -56,15 +56,22 @@ def _last_stretch(marked: np.ndarray, logged: np.ndarray) -> np.ndarray:
 
 
 def _finding(
-    context: RuleContext, mask: np.ndarray, sentence: str, advice: str, subject: str, **rest: object
+    context: RuleContext,
+    mask: np.ndarray,
+    text: str,
+    advice: str,
+    subject: str,
+    *,
+    harmful: bool = False,
+    evidence: tuple[str, ...] = (),
 ) -> Finding:
+    """Return the finding whose sentence is the affected steps and then a text."""
     ongoing = bool(mask[-1])
     when = f"From step {context.steps[mask][0]:,} on" if ongoing else span(context.steps, mask).capitalize()
-    harmful = bool(rest.get("harmful", True))
     return Finding(
         severity=severity_of(context, mask, harmful=harmful),
-        sentence=sentence.format(when=when),
-        evidence=tuple(rest.get("evidence", ())),  # type: ignore[arg-type]
+        sentence=f"{when}, {text}",
+        evidence=evidence,
         advice=advice,
         steps=tuple(context.steps[mask].tolist()),
         ongoing=ongoing,
@@ -90,48 +97,44 @@ def scalars_not_finite(context: RuleContext) -> Iterator[Finding]:
         yield _finding(
             context,
             mask,
-            f"{{when}}, {' and '.join(names[:3])} of the trainer {'is' if len(names) == 1 else 'are'} NaN "
-            "or infinite.",
+            f"{' and '.join(names[:3])} of the trainer {'is' if len(names) == 1 else 'are'} NaN or infinite.",
             "The updates have no effect or have broken the weights: look at the first such step, the loss "
             "scale and the precision.",
             names[0],
+            harmful=True,
         )
 
 
 @rule("Learning rate is 0")
 def learning_rate_zero(context: RuleContext) -> Iterator[Finding]:
     """The learning rate is 0 at three logged points in a row, after it was above 0."""
-    for name in filter(_RATE.search, context.snapshot.scalars.names):
-        values, logged = _values(context, name)
-        mask = _last_stretch(values == 0, logged > 0)
-        if mask.any() and (values[: int(mask.argmax())] > 0).any():
-            yield _finding(
-                context,
-                mask,
-                f"{{when}}, the learning rate ({name}) is 0, so the policy does not change.",
-                "Compare the scheduler's number of steps with the trainer's: the two may count other units.",
-                name,
-                harmful=False,
-            )
-            return
+    yield from _zeros(
+        context,
+        _RATE,
+        "the learning rate ({name})",
+        "Compare the scheduler's number of steps with the trainer's: the two may count other units.",
+    )
 
 
 @rule("Gradient norm is 0")
 def gradient_zero(context: RuleContext) -> Iterator[Finding]:
     """The gradient norm is 0 at three logged points in a row, after it was above 0."""
-    for name in filter(_GRADIENT.search, context.snapshot.scalars.names):
+    yield from _zeros(
+        context,
+        _GRADIENT,
+        "{name}",
+        "All advantages may be 0, all samples masked, or the graph cut: look at advantages and masks.",
+    )
+
+
+def _zeros(context: RuleContext, names: re.Pattern[str], title: str, advice: str) -> Iterator[Finding]:
+    """Yield the finding of the first scalar with such a name that becomes 0 for some logged points."""
+    for name in filter(names.search, context.snapshot.scalars.names):
         values, logged = _values(context, name)
         mask = _last_stretch(values == 0, logged > 0)
         if mask.any() and (values[: int(mask.argmax())] > 0).any():
-            yield _finding(
-                context,
-                mask,
-                f"{{when}}, {name} is 0, so the policy does not change.",
-                "All advantages may be 0, all samples masked, or the graph cut: look at advantages and "
-                "masks.",
-                name,
-                harmful=False,
-            )
+            text = f"{title.format(name=name)} is 0, so the policy does not change."
+            yield _finding(context, mask, text, advice, name)
             return
 
 
@@ -154,11 +157,10 @@ def learning_rate_jumps(context: RuleContext) -> Iterator[Finding]:
         yield _finding(
             context,
             mask,
-            f"{{when}}, the learning rate ({name}) is {number(after)}; it was {number(before)} before.",
+            f"the learning rate ({name}) is {number(after)}; it was {number(before)} before.",
             "Check that a resume loads the scheduler's state and the settings of before; a warm restart or a "
             "planned rise does this on purpose.",
             name,
-            harmful=False,
             evidence=(
                 f"The largest before was {number(largest)}."
                 if largest > before
@@ -211,10 +213,9 @@ def gradient_grows(context: RuleContext) -> Iterator[Finding]:
         yield _finding(
             context,
             mask,
-            f"{{when}}, {name} is up to {number(worst)}; it was {number(before)} before.",
+            f"{name} is up to {number(worst)}; it was {number(before)} before.",
             "Look at the samples and advantages of the first such step; check that a resume loads the "
             "optimiser's state; clip the norm or lower the learning rate.",
             name,
-            harmful=False,
         )
         return

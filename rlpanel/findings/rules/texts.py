@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -174,25 +175,61 @@ def text_finding(
     )
 
 
+def share_rise(
+    context: RuleContext, name: str, text: str, advice: str, *, tab: str = "", **more: Any
+) -> Iterator[Finding]:
+    """Yield the finding of a share of the texts that rises.
+
+    Parameters
+    ----------
+    context : RuleContext
+    name : str
+        A share in `TESTS`.
+    text : str
+        With the shares ``{after}`` and ``{before}``.
+    advice, tab
+        See `Finding`.
+    **more
+        Further options of `text_finding`.
+    """
+    change = text_change(context, name)
+    if change is not None:
+        sentence = text.format(after=percent(change.after), before=percent(max(change.before, 0)))
+        yield text_finding(context, change, sentence, advice, name=name, tab=tab, **more)
+
+
+def length_change(
+    context: RuleContext, name: str, noun: str, advice: str, *, first: int = 1, **more: Any
+) -> Iterator[Finding]:
+    """Yield the finding of a mean length of texts that changes; the number is its logarithm.
+
+    A rise is looked for first, or with ``first`` -1 a fall.
+    """
+    for sign in (first, -first):
+        verb, change = "longer" if sign > 0 else "shorter", text_change(context, name, sign)
+        if change is not None:
+            before, after = (number(float(np.exp(value))) for value in (change.before, change.after))
+            sentence = f"{noun} are {verb}: {after} characters on average ({before} before)"
+            yield text_finding(context, change, sentence, advice, name=name, **more)
+            return
+
+
 @rule("Loops in responses", "change_z")
 def loops(context: RuleContext) -> Iterator[Finding]:
     """The share of repeated sequences of four words inside the responses rises by 8 points.
 
     It is tested by two windows of steps, on up to 16 responses of each step.
     """
-    change = text_change(context, "loops")
-    if change is not None:
-        yield text_finding(
-            context,
-            change,
-            f"responses repeat themselves: {percent(change.after)} of their sequences of four words "
-            f"occurred before in the same response ({percent(max(change.before, 0))} before)",
-            "Read the longest responses; check the sampling temperature, a repetition in the prompt, and "
-            "whether the reward favours length.",
-            sort="-response_chars",
-            column="response_chars",
-            name="loops",
-        )
+    yield from share_rise(
+        context,
+        "loops",
+        "responses repeat themselves: {after} of their sequences of four words occurred before in the same "
+        "response ({before} before)",
+        "Read the longest responses; check the sampling temperature, a repetition in the prompt, and whether "
+        "the reward favours length.",
+        sort="-response_chars",
+        column="response_chars",
+    )
 
 
 @rule("Several boxed answers", "change_z")
@@ -239,19 +276,14 @@ def truth_missing(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 samples of each step.
     """
-    change = text_change(context, "truth_missing")
-    if change is not None:
-        yield text_finding(
-            context,
-            change,
-            f"{percent(change.after)} of the samples have no ground truth ({percent(max(change.before, 0))} "
-            "before)",
-            "A comparison of two missing values may pay. Compare the rewards of these samples with the "
-            "others.",
-            harmful=True,
-            tab="reference",
-            name="truth_missing",
-        )
+    yield from share_rise(
+        context,
+        "truth_missing",
+        "{after} of the samples have no ground truth ({before} before)",
+        "A comparison of two missing values may pay. Compare the rewards of these samples with the others.",
+        harmful=True,
+        tab="reference",
+    )
 
 
 @rule("Ground truth of a prompt changes", "change_z")
@@ -260,18 +292,14 @@ def truth_changed(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 samples of each step.
     """
-    change = text_change(context, "truth_changed")
-    if change is not None:
-        yield text_finding(
-            context,
-            change,
-            f"{percent(change.after)} of the prompts that were seen before have another ground truth than "
-            "then",
-            "A column was sorted or shuffled on its own: compare the ground truth with the prompt.",
-            harmful=True,
-            tab="reference",
-            name="truth_changed",
-        )
+    yield from share_rise(
+        context,
+        "truth_changed",
+        "{after} of the prompts that were seen before have another ground truth than then",
+        "A column was sorted or shuffled on its own: compare the ground truth with the prompt.",
+        harmful=True,
+        tab="reference",
+    )
 
 
 @rule("Ground truths of another form", "change_z")
@@ -280,17 +308,11 @@ def truth_form(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 samples of each step.
     """
-    for sign, verb in ((1, "longer"), (-1, "shorter")):
-        change = text_change(context, "truth_chars", sign)
-        if change is not None:
-            before, after = (number(float(np.exp(value))) for value in (change.before, change.after))
-            yield text_finding(
-                context,
-                change,
-                f"ground truths are {verb}: {after} characters on average ({before} before)",
-                "Read some: a sentence or a list in place of a value may equal no answer. A change of the "
-                "data does this on purpose.",
-                name="truth_chars",
-                tab="reference",
-            )
-            return
+    yield from length_change(
+        context,
+        "truth_chars",
+        "ground truths",
+        "Read some: a sentence or a list in place of a value may equal no answer. A change of the data does "
+        "this on purpose.",
+        tab="reference",
+    )

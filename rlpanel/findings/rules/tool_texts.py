@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 
-import numpy as np
-
-from rlpanel.findings.engine.change import number, percent
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
-from rlpanel.findings.rules.texts import text_change, text_finding
+from rlpanel.findings.rules.texts import length_change, share_rise
 
 _RESULTS = "Run the tool by hand with the same arguments; look at its cache, its limits and its key."
 
@@ -63,31 +61,24 @@ def tool_results(context: RuleContext) -> Iterator[Finding]:
     samples with the truth in a result by 30; or the mean length changes by a factor of 1.7. Each is tested
     by two windows of steps, on up to 16 samples of each step.
     """
-    for kind in _SHARES:
-        change = text_change(context, kind.name)
-        if change is not None:
-            yield text_finding(
+    findings = (
+        *(
+            share_rise(
                 context,
-                change,
-                kind.text.format(after=percent(change.after), before=percent(max(change.before, 0))),
+                kind.name,
+                kind.text,
                 kind.advice,
                 harmful=kind.harmful,
                 tab="conversation",
-                name=kind.name,
                 subject=kind.subject,
             )
-            return
-    for sign, verb in ((-1, "shorter"), (1, "longer")):
-        change = text_change(context, "result_chars", sign)
-        if change is not None:
-            text = (
-                f"tool results are {verb}: {number(float(np.exp(change.after)))} characters on average "
-                f"({number(float(np.exp(change.before)))} before)"
-            )
-            yield text_finding(
-                context, change, text, _RESULTS, tab="conversation", name="result_chars", subject="length"
-            )
-            return
+            for kind in _SHARES
+        ),
+        length_change(
+            context, "result_chars", "tool results", _RESULTS, first=-1, tab="conversation", subject="length"
+        ),
+    )
+    yield from islice(chain.from_iterable(findings), 1)
 
 
 @rule("Rollouts without an answer", "change_z")
@@ -96,18 +87,15 @@ def no_answer(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 rollouts of each step.
     """
-    change = text_change(context, "unanswered")
-    if change is not None:
-        yield text_finding(
-            context,
-            change,
-            f"{percent(change.after)} of the rollouts end without an answer: their last message is empty, a "
-            f"call or a result ({percent(max(change.before, 0))} before)",
-            "Read the last turns: a limit of tokens or turns over the whole rollout cuts the answer.",
-            harmful=True,
-            tab="conversation",
-            name="unanswered",
-        )
+    yield from share_rise(
+        context,
+        "unanswered",
+        "{after} of the rollouts end without an answer: their last message is empty, a call or a result "
+        "({before} before)",
+        "Read the last turns: a limit of tokens or turns over the whole rollout cuts the answer.",
+        harmful=True,
+        tab="conversation",
+    )
 
 
 @rule("Same call again", "change_z")
@@ -116,17 +104,13 @@ def equal_calls(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps, on up to 16 samples of each step.
     """
-    change = text_change(context, "equal_calls")
-    if change is not None:
-        yield text_finding(
-            context,
-            change,
-            f"{percent(change.after)} of the rollouts make the same call three times or more "
-            f"({percent(max(change.before, 0))} before)",
-            "Read such a rollout: the result may not reach the policy, or a call may be rewarded.",
-            tab="conversation",
-            name="equal_calls",
-        )
+    yield from share_rise(
+        context,
+        "equal_calls",
+        "{after} of the rollouts make the same call three times or more ({before} before)",
+        "Read such a rollout: the result may not reach the policy, or a call may be rewarded.",
+        tab="conversation",
+    )
 
 
 @rule("Loss mask against the roles", "change_z")
@@ -135,20 +119,19 @@ def mask_on_results(context: RuleContext) -> Iterator[Finding]:
 
     A rise is tested by two windows of steps, on up to 16 rollouts of each step with tokens and a loss mask.
     """
-    for name, text in (
-        ("trained_results", "the loss mask covers the first token of {after} of the tool results"),
-        ("untrained_turns", "the loss mask leaves out the first token of {after} of the policy's turns"),
-    ):
-        change = text_change(context, name)
-        if change is not None:
-            yield text_finding(
-                context,
-                change,
-                f"{text.format(after=percent(change.after))} ({percent(max(change.before, 0))} before)",
-                "The mask may be shifted by one token: compare it with the roles of the messages.",
-                harmful=True,
-                tab="conversation",
-                name=name,
-                subject=name,
-            )
-            return
+    findings = (
+        share_rise(
+            context,
+            name,
+            f"{text} ({{before}} before)",
+            "The mask may be shifted by one token: compare it with the roles of the messages.",
+            harmful=True,
+            tab="conversation",
+            subject=name,
+        )
+        for name, text in (
+            ("trained_results", "the loss mask covers the first token of {after} of the tool results"),
+            ("untrained_turns", "the loss mask leaves out the first token of {after} of the policy's turns"),
+        )
+    )
+    yield from islice(chain.from_iterable(findings), 1)
