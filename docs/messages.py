@@ -17,6 +17,8 @@ import rlpanel.findings.check  # noqa: F401 - declares the rules
 from rlpanel.analysis.run_comparison import BY_WORDS, EXACT, TOO_MANY
 from rlpanel.display_settings import Display
 from rlpanel.drift.corrections import CORRECTIONS
+from rlpanel.drift.gap_causes import CAUSES
+from rlpanel.drift.gap_levels import DIMENSIONS
 from rlpanel.findings.engine.finding import SEVERITIES
 from rlpanel.findings.engine.rule import RULES
 from rlpanel.lint.linter import LINT_RULES
@@ -49,7 +51,8 @@ def _declared() -> Iterator[str]:
     """Yield texts of other packages that the panels translate: labels and help of settings, and notes."""
     yield from (EXACT, BY_WORDS, TOO_MANY)
     yield from (rule.label for rule in RULES.values())
-    yield from (each.title for each in (*LINT_RULES.values(), *CORRECTIONS.values()))
+    yield from (each.title for each in (*LINT_RULES.values(), *CORRECTIONS.values(), *CAUSES.values()))
+    yield from DIMENSIONS
     yield from SEVERITIES
     shown = [Display.param[name] for name in Display.param if name != "name"]
     for parameter in (*shown, Selection.param["align"], Selection.param["smooth"]):

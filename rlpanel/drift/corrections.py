@@ -55,7 +55,7 @@ CORRECTIONS = {
 
 @dataclass(frozen=True)
 class Corrected:
-    """What a correction does to the trained tokens.
+    """Weights that a correction gives to the trained tokens.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Names the cause of the gap between trainer and engine by a tree of tests, or says that the data do not.
+"""Names the cause of the gap between trainer and engine by a tree of tests, if the data show one.
 
 Each test measures what share of the gap goes away without its cause. The cause is named if it explains most
 of the gap, and no other does. The sources of the kinds are public reports on training with separate engines;
@@ -16,33 +16,81 @@ from rlpanel.drift.gap_levels import capped, level_means, relative_gap, surprisa
 from rlpanel.drift.gap_tokens import GapTokens
 from rlpanel.number_text import number
 
-#: Titles of the causes, by key, in the order of the tree.
+
+@dataclass(frozen=True)
+class CauseKind:
+    """Title, advice and dimension of a cause.
+
+    Attributes
+    ----------
+    title, advice : str
+        Its name, and what to do about it.
+    dimension : str
+        The dimension of `rlpanel.drift.gap_levels.DIMENSIONS` that shows it.
+    """
+
+    title: str
+    advice: str
+    dimension: str
+
+
+#: The causes by key, in the order of the tree.
 CAUSES = {
-    "shift": "logprobs shifted by one token",
-    "mask": "wrong loss mask",
-    "template": "another prompt or template",
-    "place": "one rank, engine or data source",
-    "stale": "stale weights",
-    "sync": "failed weight sync",
-    "position": "grows with the position",
-    "temperature": "another temperature",
-    "support": "top-p or top-k in the engine",
-    "routing": "few tokens, as by MoE routing",
-    "precision": "precision or quantisation",
-}
-#: What to do about each cause.
-ADVICE = {
-    "shift": "Logprobs of position t must belong to token t: check the slice [:-1] or [1:] on both sides.",
-    "mask": "Set the loss mask to 0 for tokens that the engine did not sample.",
-    "template": "Compare the prompt's token ids of engine and trainer for one sample.",
-    "place": "Compare version, weights and settings of this one with those of the others.",
-    "stale": "Lower the number of updates that a rollout may be old, or correct by importance weights.",
-    "sync": "Compare a checksum of each weight in engine and trainer after the sync of this step.",
-    "position": "Compare position ids, rotary base, attention and cache precision for one long sample.",
-    "temperature": "Compute the trainer's logprobs at the engine's temperature.",
-    "support": "Sample with top-p 1 and without top-k, or renormalise the trainer's logprobs likewise.",
-    "routing": "Log the experts that both sides chose, or replay the engine's routing in the trainer.",
-    "precision": "Compare with an engine in the trainer's precision; below a mean of 0.05 nats it is usual.",
+    "shift": CauseKind(
+        "logprobs shifted by one token",
+        "Logprobs of position t must belong to token t: check the slice [:-1] or [1:] on both sides.",
+        "position in the response",
+    ),
+    "mask": CauseKind(
+        "wrong loss mask",
+        "Set the loss mask to 0 for tokens that the engine did not sample.",
+        "position in the response",
+    ),
+    "template": CauseKind(
+        "another prompt or template",
+        "Compare the prompt's token ids of engine and trainer for one sample.",
+        "position in the response",
+    ),
+    "place": CauseKind(
+        "one rank, engine or data source",
+        "Compare version, weights and settings of this one with those of the others.",
+        "rank",
+    ),
+    "stale": CauseKind(
+        "stale weights",
+        "Lower the number of updates that a rollout may be old, or correct by importance weights.",
+        "age of the weights",
+    ),
+    "sync": CauseKind(
+        "failed weight sync",
+        "Compare a checksum of each weight in engine and trainer after the sync of this step.",
+        "step",
+    ),
+    "position": CauseKind(
+        "grows with the position",
+        "Compare position ids, rotary base, attention and cache precision for one long sample.",
+        "position in the response",
+    ),
+    "temperature": CauseKind(
+        "another temperature",
+        "Compute the trainer's logprobs at the engine's temperature.",
+        "surprisal",
+    ),
+    "support": CauseKind(
+        "top-p or top-k in the engine",
+        "Sample with top-p 1 and without top-k, or renormalise the trainer's logprobs likewise.",
+        "surprisal",
+    ),
+    "routing": CauseKind(
+        "few tokens, as by MoE routing",
+        "Log the experts that both sides chose, or replay the engine's routing in the trainer.",
+        "entropy",
+    ),
+    "precision": CauseKind(
+        "precision or quantisation",
+        "Compare with an engine in the trainer's precision; below a mean of 0.05 nats it is usual.",
+        "surprisal",
+    ),
 }
 #: Gain of correlation, and share of samples, of a shift by one token.
 _SHIFTED, _SHIFTED_SAMPLES = 0.4, 0.5
@@ -92,7 +140,7 @@ class Cause:
     @property
     def title(self) -> str:
         """Name of the cause."""
-        return CAUSES[self.key]
+        return CAUSES[self.key].title
 
 
 @dataclass(frozen=True)
@@ -187,13 +235,13 @@ def _decided(facts: Verdict, causes: list[Cause], tokens: GapTokens) -> Verdict:
             facts,
             cause=first.key,
             sentence=f"{gap} Cause: {first.title}, {first.share:.0%} of it: {first.sentence}.",
-            advice=ADVICE[first.key],
+            advice=CAUSES[first.key].advice,
         )
     names = " and ".join(f"{cause.title} ({cause.share:.0%})" for cause in causes[:2])
     return replace(
         facts,
         sentence=f"{gap} The data do not show one cause: {names} explain parts of it.",
-        advice=f"Remove one of them and run again. {ADVICE[first.key]}",
+        advice=f"Remove one of them and run again. {CAUSES[first.key].advice}",
     )
 
 

@@ -26,6 +26,11 @@ POSITIONS = (0, 1, 4, 16, 64, 256, 1024, 4096, 16384)
 #: Lower ends of the ranges of entropy and surprisal, in nats.
 NATS = (0.0, 0.01, 0.1, 0.3, 1.0, 2.0, 4.0)
 
+#: Dimensions beside the labels of the run.
+DIMENSIONS = (
+    *("step", "rank", "age of the weights", "turn", "position in the response", "position in the turn"),
+    *("surprisal", "entropy", "response length", "token class", "loss"),
+)
 #: Classes of tokens: special tokens such as ``<|im_end|>``, white space, and what the text consists of.
 _CLASSES = ("special", "white space", "digits", "Latin letters", "other letters", "punctuation", "mixed")
 

@@ -75,7 +75,7 @@ def drift(run: RunData, *, samples: Samples = 768) -> Table:
     trained = tokens.only(tokens.trained)
     rows = [vars(level) for level in gap_levels(tokens)]
     about = {
-        "cause": CAUSES.get(found.cause),
+        "cause": CAUSES[found.cause].title if found.cause else None,
         "sentence": found.sentence,
         "advice": found.advice,
         "causes": [

@@ -13,13 +13,13 @@ from panel.viewable import Viewer
 
 from rlpanel.drift.corrections import CORRECTIONS, corrected
 from rlpanel.drift.gap_causes import CAUSES, Verdict, verdict
-from rlpanel.drift.gap_levels import Level, carried, gap_levels
+from rlpanel.drift.gap_levels import DIMENSIONS, Level, carried, gap_levels
 from rlpanel.drift.gap_tokens import GapTokens, chosen_rows, read_gap_tokens
 from rlpanel.number_text import number
 from rlpanel.panels.explain.link_rows import LinkRows, link_row, show_samples
 from rlpanel.panels.inputs.input_fields import button
 from rlpanel.panels.inputs.tab_bar import TabBar
-from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
@@ -29,47 +29,6 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: The dimension that shows a cause.
-_SHOWN = {
-    "template": "position in the response",
-    "place": "rank",
-    "stale": "age of the weights",
-    "sync": "step",
-    "position": "position in the response",
-    "temperature": "surprisal",
-    "support": "surprisal",
-    "routing": "entropy",
-    "precision": "surprisal",
-    "mask": "position in the response",
-    "shift": "position in the response",
-}
-_TITLES = {
-    "step": marked("step"),
-    "rank": marked("rank"),
-    "turn": marked("turn"),
-    "age of the weights": marked("age of the weights"),
-    "position in the response": marked("position in the response"),
-    "position in the turn": marked("position in the turn"),
-    "surprisal": marked("surprisal"),
-    "entropy": marked("entropy"),
-    "response length": marked("response length"),
-    "loss": marked("loss"),
-    "token class": marked("token class"),
-}
-_CAUSES = {
-    "shift": marked("logprobs shifted by one token"),
-    "mask": marked("wrong loss mask"),
-    "template": marked("another prompt or template"),
-    "place": marked("one rank, engine or data source"),
-    "stale": marked("stale weights"),
-    "sync": marked("failed weight sync"),
-    "position": marked("grows with the position"),
-    "temperature": marked("another temperature"),
-    "support": marked("top-p or top-k in the engine"),
-    "routing": marked("few tokens, as by MoE routing"),
-    "precision": marked("precision or quantisation"),
-}
-assert _CAUSES.keys() == CAUSES.keys()
 _CSS = """
 h3 { margin: 0 0 6px; font: 600 17px/1.35 var(--rl-font); color: var(--rl-text); }
 p { margin: 0 0 6px; max-width: 90ch; color: var(--rl-text); font-size: 13px; overflow-wrap: anywhere; }
@@ -87,7 +46,7 @@ _SLIDER = """
 
 @dataclass(frozen=True)
 class _Found:
-    """What was computed from the tokens that were read, or how many samples have been read so far."""
+    """Results for the tokens that were read; before that, the number of samples read so far."""
 
     read: int
     tokens: GapTokens | None = None
@@ -197,16 +156,17 @@ class DriftPage(Viewer):
         if found.tokens is None or found.verdict is None:
             self._say(tr("Reading samples: {read:,} …", read=found.read))
             return
-        self._found, self._trained = found, found.tokens.only(found.tokens.trained)
         tokens, result = found.tokens, found.verdict
-        self._show_parts(bool(len(self._trained.trainer)))
-        self._show_head(tokens, result)
+        trained = tokens.only(tokens.trained)
+        self._found, self._trained = found, trained
+        self._show_parts(bool(len(trained.trainer)))
+        self._show_head(tokens, trained, result)
         self.causes.param.update(
             titles=["", tr("explains"), tr("causes that fit"), tr("nats")],
             rows=[
                 link_row(
                     each.key,
-                    f"{tr(_CAUSES[each.key])}: {each.sentence}",
+                    f"{tr(each.title)}: {each.sentence}",
                     f"{each.share:.0%}",
                     each.share,
                     [number(each.share * result.size)],
@@ -216,18 +176,19 @@ class DriftPage(Viewer):
             ],
         )
         names = list(dict.fromkeys(level.dimension for level in found.levels))
-        wanted = (self._dimension, _SHOWN.get(result.cause, ""), "step", *names)
+        shown = CAUSES[result.cause].dimension if result.cause else ""
+        wanted = (self._dimension, shown, "step", *names)
         self._dimension = next((name for name in wanted if name in names), "")
-        self.bar.tabs = [{"key": name, "title": tr(_TITLES.get(name, name))} for name in names]
+        self.bar.tabs = [{"key": name, "title": _title(name)} for name in names]
         self._show_levels()
         self._show_corrections()
 
-    def _show_head(self, tokens: GapTokens, result: Verdict) -> None:
-        title = tr(_CAUSES[result.cause]) if result.cause else ""
+    def _show_head(self, tokens: GapTokens, trained: GapTokens, result: Verdict) -> None:
+        title = tr(CAUSES[result.cause].title) if result.cause else ""
         parts = [f"<h3>{safe_text(title[:1].upper() + title[1:])}</h3>"] if title else []
         parts += [f"<p>{safe_text(result.sentence)}</p>", f"<p>{safe_text(result.advice)}</p>"]
         if len(tokens.trainer):
-            most = carried(tokens.only(tokens.trained))
+            most = carried(trained)
             words = tr(
                 "Median {median} nats, signed mean {signed} nats. The largest 1, 10 and 100 tokens carry "
                 "{one:.1%}, {ten:.1%} and {hundred:.1%} of the gap.",
@@ -264,7 +225,7 @@ class DriftPage(Viewer):
             self._show_levels()
 
     def _open_cause(self, key: str) -> None:
-        self._choose(_SHOWN.get(key, ""))
+        self._choose(CAUSES[key].dimension)
 
     def _show_levels(self) -> None:
         self.bar.value = self._dimension
@@ -290,7 +251,7 @@ class DriftPage(Viewer):
             )
             for level, size in zip(levels, sizes, strict=True)
         ]  # fmt: skip
-        titles = ["", tr("gap"), tr(_TITLES.get(self._dimension, self._dimension))]
+        titles = ["", tr("gap"), _title(self._dimension)]
         titles += [tr("mean"), tr("median"), tr("signed"), tr("share"), tr("tokens")]
         self.levels.param.update(titles=titles, rows=rows, chosen="")
 
@@ -301,7 +262,7 @@ class DriftPage(Viewer):
             self.context.selection.param.update(page="samples", tab="tokens", metric="engine_log_ratio")
         elif self._dimension == "rank":
             show_samples(self.context, f"rank == {value}", [])
-        elif self._dimension not in _TITLES:
+        elif self._dimension not in DIMENSIONS:
             show_samples(self.context, f"{self._dimension} == {quote(value)}", [])
 
     # -- corrections -----------------------------------------------------------------------------
@@ -341,6 +302,11 @@ class DriftPage(Viewer):
         titles = ["", tr("changes"), tr("correction and bounds of the ratio")]
         titles += [tr("kept"), tr("effective"), tr("weight")]
         self.corrections.param.update(titles=titles, rows=rows, chosen=self._correction)
+
+
+def _title(dimension: str) -> str:
+    """Return the title of a dimension; that of a label is its name."""
+    return tr(dimension) if dimension in DIMENSIONS else dimension
 
 
 def has_both_logprobs(snapshot: Snapshot) -> bool:
