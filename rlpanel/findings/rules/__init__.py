@@ -11,7 +11,6 @@ from rlpanel.findings.rules import reward_sums  # noqa: F401
 from rlpanel.findings.rules import scalar_changes  # noqa: F401
 from rlpanel.findings.rules import evaluations  # noqa: F401
 from rlpanel.findings.rules import engine_mismatch  # noqa: F401
-from rlpanel.findings.rules import teacher_scores  # noqa: F401
 from rlpanel.findings.rules import texts  # noqa: F401
 from rlpanel.findings.rules import tool_texts  # noqa: F401
 from rlpanel.findings.rules import answer_rewards  # noqa: F401
