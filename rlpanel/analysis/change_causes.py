@@ -40,7 +40,7 @@ _MOST_CHARS = 60
 
 @dataclass(frozen=True)
 class PromptChange:
-    """How the prompts of some steps that were seen before scored then, and now.
+    """Mean rewards of prompts that were seen before, then and now.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ def prompt_change(view: RunView, column: str, after: np.ndarray, earlier: np.nda
 
 @dataclass(frozen=True)
 class ChangeCauses:
-    """What may be the cause of a change.
+    """Likely causes of a change.
 
     Attributes
     ----------

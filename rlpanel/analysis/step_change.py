@@ -179,7 +179,7 @@ def explain_step(
 def explain_rows(
     view: RunView, column: str, after: np.ndarray, before: np.ndarray, windows: StepWindows
 ) -> StepChange:
-    """Explain the change of a curve between two sets of rows, which are those of two windows or of a part.
+    """Explain the change of a curve between two sets of rows, such as two windows of steps.
 
     Raises
     ------

@@ -41,7 +41,7 @@ _FEWEST_TRUTHS, _TRIED = 24, 64
 
 @dataclass(frozen=True)
 class StepTexts:
-    """What the texts of some samples of one step give.
+    """Numbers and phrases of the texts of some samples of one step.
 
     Attributes
     ----------

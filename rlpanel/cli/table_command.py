@@ -69,7 +69,7 @@ def command_of(question: Question[...]) -> Callable[..., None]:
 
 
 def print_answer(run: str, answer: Callable[[Run], Table], options: dict[str, Any]) -> None:
-    """Open a run, print the answer about it, and exit with 3 if a file of the run was not read.
+    """Open a run and print the answer about it; exit with 3 if one of its files was not read.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a comparison of two windows says about a finding.
+    """Result of the comparison of two windows for a finding.
 
     Attributes
     ----------

@@ -99,7 +99,7 @@ def one_group(rows: RowBatch) -> Marks:
     scope="steps",
 )
 def one_step(rows: RowBatch) -> Marks:
-    """A group is smaller than usual, and the step before or after has the rest of it, with the same prompt.
+    """A group is smaller than usual, and the rest of it, with its prompt, is in the step beside it.
 
     The two parts together are not larger than the usual group.
     """

@@ -51,7 +51,7 @@ class LintWork:
 
 @dataclass
 class Found:
-    """What was found in some samples of one step.
+    """Marks of some samples of one step, by rule.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ PARTS = ("tokens and text", "masks and turns", "groups and prompts", "advantages
 
 @dataclass(frozen=True)
 class Marks:
-    """What a rule found in some samples.
+    """Marks that a rule gives to some samples.
 
     Attributes
     ----------

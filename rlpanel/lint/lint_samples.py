@@ -22,7 +22,7 @@ _PROMPT_IDS = ("prompt_token_ids", "prompt_tokens")
 
 @dataclass(frozen=True)
 class LintFacts:
-    """What rules know of the run.
+    """Facts of the run that rules use.
 
     Attributes
     ----------

@@ -84,7 +84,7 @@ class LintProgress:
 
 @dataclass
 class _StepState:
-    """What was found in the samples of one step.
+    """Results of the rules for the samples of one step.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ _STEPS = re.compile(r"\s*(-?\d*)\s*(?:\.\.|:)\s*(-?\d*)\s*|\s*(-?\d+)\s*")
 
 @dataclass(frozen=True)
 class Option:
-    """How an option of a question is given on the command line and by an agent.
+    """Declaration of an option of a question, for the command line and for agents.
 
     Attributes
     ----------

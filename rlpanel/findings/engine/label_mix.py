@@ -1,4 +1,4 @@
-"""How much of a change is other data: means within the values of a label, weighted as before the change.
+"""The part of a change that comes from other data: means by label, weighted as before the change.
 
 A mean moves when harder data comes, though no kind of data has changed. A rank differs when its data does.
 """

@@ -28,7 +28,7 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class RaisedFinding:
-    """What is known of a finding since it was raised.
+    """State of a finding since it was raised.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class RaisedFindings:
 
     @property
     def milestones(self) -> dict[str, tuple[int, bool, bool, int | None]]:
-        """What is worth saving of each finding: a new step of one that continues is not."""
+        """Parts of each state whose change is saved; a new step of a finding that continues is not."""
         return {
             key: (each.first, each.confirmed, each.alarm_confirmed, each.ended)
             for key, each in self.by_key.items()

@@ -211,7 +211,7 @@ _SHARES_OF_A_STEP = {
 
 @signal("distinct_prompts")
 def _distinct_prompts(rows: RowBatch) -> np.ndarray:
-    """Return 1 / n for a prompt that n samples of the step have, so that the sum counts each prompt once."""
+    """Return 1 / n for a prompt that n samples of the step share; the sum counts each prompt once."""
     hashes, step = rows.metadata("prompt_hash"), rows.position
     order = np.lexsort((hashes, step))
     new = np.r_[True, (np.diff(step[order]) != 0) | (np.diff(hashes[order]) != 0)][: len(order)]

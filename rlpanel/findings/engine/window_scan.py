@@ -142,7 +142,7 @@ class Best:
 
 @dataclass(frozen=True)
 class Scan:
-    """What is known of some series after some steps, so that the next steps can be added.
+    """State of the scan of some series after some steps; the next steps are added to it.
 
     Attributes
     ----------

@@ -115,7 +115,9 @@ def _of_engine(context: RuleContext, change: Change, text: str, evidence: str) -
 
 @rule("KL falls", "change_z")
 def kl_falls(context: RuleContext) -> Iterator[Finding]:
-    """KL k3 to the reference falls by a factor of 3 within a few steps, to under a quarter of its level.
+    """KL k3 to the reference falls by a factor of 3 within a few steps.
+
+    Less than a quarter of its level is left.
 
     It is tested by two windows of steps with errors clustered by group.
     """

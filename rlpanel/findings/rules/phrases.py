@@ -141,19 +141,19 @@ def _reward_gap(context: RuleContext, kind: str, key: int, mask: np.ndarray) -> 
 
 @rule("New phrase in responses", "change_z")
 def new_phrase(context: RuleContext) -> Iterator[Finding]:
-    """A phrase of three words, with masked digits, is in 20% of the newest responses and was in 2% before.
+    """A phrase of three words is in 20% of the newest responses, and was in 2% before.
 
-    Up to 16 responses of each step are read. It is a warning from 50% on, or if responses with it get more
-    reward, by three standard errors, than others of their group; else an info.
+    Digits are masked. Up to 16 responses of each step are read. It is a warning from 50% on, or if responses
+    with it get more reward, by three standard errors, than others of their group; else an info.
     """
     yield from _finding(context, "response", "of the responses contain the new phrase", tab="")
 
 
 @rule("New phrase in tool results", "change_z")
 def new_result(context: RuleContext) -> Iterator[Finding]:
-    """A phrase of three words, with masked digits, is in 20% of the newest tool results and was in 2% before.
+    """A phrase of three words is in 20% of the newest tool results, and was in 2% before.
 
-    Up to 16 rollouts of each step are read.
+    Digits are masked. Up to 16 rollouts of each step are read.
     """
     text = "of the rollouts have a tool result with the new phrase"
     yield from _finding(context, "result", text, tab="conversation")

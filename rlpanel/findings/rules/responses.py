@@ -105,7 +105,9 @@ def foreign_letters(context: RuleContext) -> Iterator[Finding]:
 
 @rule("Empty responses", "change_z")
 def empty_responses(context: RuleContext) -> Iterator[Finding]:
-    """The share of empty responses rises by 10 points or is above 30%, or that of one-token ones rises by 20.
+    """The share of empty responses rises by 10 points, or is above 30%.
+
+    Or that of responses of one token rises by 20 points.
 
     A rise is tested by two windows of steps with errors clustered by group. Responses of one token from the
     start are normal, for example in multiple choice.

@@ -39,11 +39,11 @@ def _values(context: RuleContext, name: str) -> np.ndarray:
     return np.stack([np.where(logged, series.values[at], np.nan), logged.astype(float)])
 
 
-def _last_stretch(marked: np.ndarray, logged: np.ndarray) -> np.ndarray:
-    """Return the mask of the last stretch of marked points, if it is long enough."""
+def _last_stretch(special: np.ndarray, logged: np.ndarray) -> np.ndarray:
+    """Return the mask of the last stretch of special points, if it is long enough."""
     points = np.flatnonzero(logged)
-    mask = np.zeros(len(marked), bool)
-    flags = marked[points]
+    mask = np.zeros(len(special), bool)
+    flags = special[points]
     if not flags.any():
         return mask
     last = int(np.flatnonzero(flags)[-1])

@@ -115,7 +115,9 @@ def equal_calls(context: RuleContext) -> Iterator[Finding]:
 
 @rule("Loss mask against the roles", "change_z")
 def mask_on_results(context: RuleContext) -> Iterator[Finding]:
-    """The share of tool results whose first token is in the loss rises by 20 points, or of turns without it.
+    """The share of tool results whose first token is in the loss rises by 20 points.
+
+    Or that of the policy's turns whose first token is not.
 
     A rise is tested by two windows of steps, on up to 16 rollouts of each step with tokens and a loss mask.
     """

@@ -119,7 +119,7 @@ _EFFECT = 0.2
 
 @rule("Errors are rewarded", "change_z")
 def errors_rewarded(context: RuleContext) -> Iterator[Finding]:
-    """Rollouts with an error of a tool get a higher reward than others of the same group that call the tool.
+    """Rollouts with an error of a tool get a higher reward than others of their group that call it.
 
     The difference must be this many standard errors over groups, and a fifth of the reward's deviation.
     """

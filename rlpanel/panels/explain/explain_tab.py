@@ -37,7 +37,7 @@ _VIEWS: dict[str, tuple[str, Callable[[Context], Any]]] = {
 
 
 class ExplainTab(Viewer):
-    """What the opened finding says, the choice of a question, and its view.
+    """The opened finding, the choice of a question, and its view.
 
     Without an opened finding it is the worst one of a curve, until the viewer chooses a step. The address
     holds the choice of the question. Without one, the finding asks why its number changed, or what is

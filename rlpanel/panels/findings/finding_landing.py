@@ -31,7 +31,7 @@ _RESTORED = ("filter", "sort", "scope", "search", "curves", "metric", "tab", "tu
 
 @dataclass(frozen=True)
 class Landing:
-    """What opening a finding has set.
+    """Settings that opening a finding has changed.
 
     Attributes
     ----------

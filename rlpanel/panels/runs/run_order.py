@@ -37,7 +37,7 @@ _FEW = 3
 
 @dataclass(frozen=True)
 class Choice:
-    """What the viewer has chosen of the table.
+    """Choices of the viewer in the table.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ def _natural(text: str) -> list[tuple[int, str]]:
 
 
 def matching(rows: Sequence[RunRow], text: str, all_rows: Sequence[RunRow]) -> list[RunRow]:
-    """Return the rows whose path has all words of a text, or that pass it as an expression such as lr > 1e-6.
+    """Return the rows whose path has all words of a text, or that pass the expression, such as lr > 1e-6.
 
     Raises
     ------

@@ -127,7 +127,7 @@ CARD = {
 
 
 def safe_text(text: object) -> str:
-    """Escape text from a log, a file name or a column name, so that HTML shows it and never runs it."""
+    """Escape text from a log, a file or a column name: HTML shows it and never runs it."""
     return html.escape(str(text), quote=True)
 
 

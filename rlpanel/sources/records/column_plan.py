@@ -23,7 +23,10 @@ from rlpanel.sources.records.token_lists import holds_token_list, is_of_prompt
 
 
 class Kind(Enum):
-    """How a plan reads the values of a key. ``OWN`` kinds are for keys that the schema does not know."""
+    """Ways in which a plan reads the values of a key.
+
+    ``OWN`` kinds are for keys that the schema does not know.
+    """
 
     STEP = auto()
     RANK = auto()

@@ -213,7 +213,7 @@ def _no_step(path: str) -> int | None:
 
 @dataclass(frozen=True)
 class FlatFormat:
-    """How a format's keys become the fields of one sample per line, so that many lines are read at once.
+    """Mapping of a format's keys to the fields of one sample per line, to read many lines at once.
 
     Attributes
     ----------

@@ -335,7 +335,7 @@ class RunSummaries:
             self._known[str(run)] = replace(old, **found) if kept else summary
 
     def note_unchecked(self, run: AnyPath, reason: str, size: int, *, unreadable: bool = False) -> None:
-        """Note why a run of a size in bytes could not be checked, and whether it cannot be read at all."""
+        """Note why a run could not be checked, its size in bytes, and if it cannot be read at all."""
         self._load(run)
         with self._lock:
             cut = reason[:MAX_CHARACTERS]

@@ -45,7 +45,7 @@ _Statistics = Callable[[str, str], np.ndarray]
 
 @dataclass(frozen=True)
 class _Rule:
-    """How a metric's scale follows from statistics of columns.
+    """Declares how a metric's scale follows from statistics of columns.
 
     Attributes
     ----------
