@@ -6,7 +6,6 @@ a rank or a category only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ from rlpanel.analysis.step_change import ChangePart, StepChange
 from rlpanel.analysis.step_windows import range_words, rows_in
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
+from rlpanel.store.columns.scalar_log import GRADIENT_NORM, LEARNING_RATE
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 
@@ -29,8 +29,7 @@ _FEWEST_PROMPTS = 5
 _SURE = 2.0
 #: Differences that a sentence names, and their least effect in standard deviations.
 FIRST_ROWS, _EFFECT = 3, 0.4
-#: The trainer's scalars that say how far an update went, and the factor of a change that is named.
-_TRAINER = re.compile(r"(^|[/_.])(lr|learning_rate)($|[/_.])|grad.*norm", re.IGNORECASE)
+#: Factor of a change of the learning rate or the gradient norm that is named.
 _FACTOR = 3.0
 #: Columns that say how far the policy is from the reference or from itself.
 _DRIFT = ("kl_", "log_ratio", "ratio_")
@@ -196,7 +195,9 @@ def moved_scalars(view: RunView, change: StepChange) -> tuple[str, ...]:
     """Return the learning rates and gradient norms that changed by a factor, with both levels."""
     found = []
     scalars = view.snapshot.scalars
-    for name in filter(_TRAINER.search, scalars.names):
+    for name in scalars.names:
+        if not (LEARNING_RATE.search(name) or GRADIENT_NORM.search(name)):
+            continue
         series = scalars.series(name)
         now, before = (
             series.values[(series.steps >= first) & (series.steps <= last)]

@@ -12,10 +12,9 @@ from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.change_statistic import scored
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
+from rlpanel.store.columns.scalar_log import GRADIENT_NORM, LEARNING_RATE
 
 _NUMBERS = re.compile(r"loss|grad|kl\b|entropy|ratio", re.IGNORECASE)
-_RATE = re.compile(r"(^|[/_.])(lr|learning_rate)($|[/_.])", re.IGNORECASE)
-_GRADIENT = re.compile(r"grad.*norm", re.IGNORECASE)
 #: Points in a row that are not finite, or 0: mixed precision skips single updates.
 _IN_A_ROW = 3
 #: Factor of the gradient norm, and of a settled learning rate, that is a change.
@@ -110,7 +109,7 @@ def learning_rate_zero(context: RuleContext) -> Iterator[Finding]:
     """The learning rate is 0 at three logged points in a row, after it was above 0."""
     yield from _zeros(
         context,
-        _RATE,
+        LEARNING_RATE,
         "the learning rate ({name})",
         "Compare the scheduler's number of steps with the trainer's: the two may count other units.",
     )
@@ -121,7 +120,7 @@ def gradient_zero(context: RuleContext) -> Iterator[Finding]:
     """The gradient norm is 0 at three logged points in a row, after it was above 0."""
     yield from _zeros(
         context,
-        _GRADIENT,
+        GRADIENT_NORM,
         "{name}",
         "All advantages may be 0, all samples masked, or the graph cut: look at advantages and masks.",
     )
@@ -145,7 +144,7 @@ def learning_rate_jumps(context: RuleContext) -> Iterator[Finding]:
     A rate that was rising before is in its warm-up. A schedule with several such jumps is a choice, and is
     left out.
     """
-    for name in filter(_RATE.search, context.snapshot.scalars.names):
+    for name in filter(LEARNING_RATE.search, context.snapshot.scalars.names):
         values, logged = _values(context, name)
         points = np.flatnonzero((logged > 0) & np.isfinite(values))
         rate = values[points]
@@ -193,7 +192,7 @@ def gradient_grows(context: RuleContext) -> Iterator[Finding]:
 
     It is tested by two windows of steps against the noise between steps, after the first 12 points.
     """
-    for name in filter(_GRADIENT.search, context.snapshot.scalars.names):
+    for name in filter(GRADIENT_NORM.search, context.snapshot.scalars.names):
         values, _ = _values(context, name)
         with np.errstate(all="ignore"):
             level = np.where(values > 0, np.log(values), np.nan)[None]

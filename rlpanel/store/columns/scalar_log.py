@@ -8,6 +8,7 @@ wins (see `rlpanel.sources.scalars.find_scalars`), and within a file the later l
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: Names of the learning rate and of the gradient norm in the logs of trainers.
+LEARNING_RATE = re.compile(r"(^|[/_.])(lr|learning_rate)($|[/_.])", re.IGNORECASE)
+GRADIENT_NORM = re.compile(r"grad.*norm", re.IGNORECASE)
 #: Limit for scalar names: a log with ever new names must not fill the memory.
 MAX_NAMES = 2048
 #: Number of bad lines kept per file.
