@@ -63,9 +63,9 @@ class GapTokens:
         Gain of correlation by a shift of one token, see `rlpanel.metrics.logprob_shift.shifts`.
     read, total : int
         Samples that were read, and samples of the run.
-    without, unequal, unscored : int
-        Samples without both arrays, samples whose arrays differ in length, and tokens without a finite
-        logprob of both.
+    unreadable, without, unequal, unscored : int
+        Samples whose line changed meanwhile, samples without both arrays, samples whose arrays differ in
+        length, and tokens without a finite logprob of both.
     has_mask : bool
         Whether a loss mask is logged.
     """
@@ -88,6 +88,7 @@ class GapTokens:
     shift: np.ndarray
     read: int
     total: int
+    unreadable: int = 0
     without: int = 0
     unequal: int = 0
     unscored: int = 0
@@ -114,6 +115,7 @@ class _Reader:
     rows: list[int] = field(default_factory=list)
     versions: list[np.ndarray] = field(default_factory=list)
     trainer_versions: list[float] = field(default_factory=list)
+    unreadable: int = 0
     without: int = 0
     unequal: int = 0
     unscored: int = 0
@@ -222,6 +224,7 @@ def read_gap_tokens(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> It
         try:
             record = fetch_record(index, snapshot, row)
         except (RLPanelError, IndexError):  # the file changed meanwhile; the index updates shortly
+            reader.unreadable += 1
             continue
         reader.add(row, record)
         if reader.size > MAX_TOKENS:
@@ -258,6 +261,7 @@ def _gap_tokens(snapshot: Snapshot, reader: _Reader, read: int) -> GapTokens:
         shift=_shift(trainer, engine, sample, len(kept)),
         read=read,
         total=snapshot.samples,
+        unreadable=reader.unreadable,
         without=reader.without,
         unequal=reader.unequal,
         unscored=reader.unscored,

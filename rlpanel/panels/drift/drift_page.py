@@ -208,6 +208,9 @@ class DriftPage(Viewer):
             total=tokens.total,
             tokens=len(tokens.trainer),
         )
+        if tokens.unreadable:
+            count = tokens.unreadable
+            words += " " + tr("{count:,} samples changed while they were read.", count=count)
         if tokens.without:
             words += " " + tr("{count:,} samples lack one of the two arrays.", count=tokens.without)
         if tokens.unequal:
