@@ -11,6 +11,7 @@ from rlpanel.api.run_frames import Stats, histogram_frame, quantile_frame, stats
 from rlpanel.errors import SettingError
 from rlpanel.queries.read_whole_run import wait_until_read
 from rlpanel.queries.run_data import RunData
+from rlpanel.queries.step_ranges import Steps, in_run
 from rlpanel.schema import Sample
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sql.sql_limits import SqlLimits
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from rlpanel.store.index.reader import Reader
     from rlpanel.store.snapshot.left_out import Omissions
 
-#: A step, or the first and the last of several.
-Steps = int | tuple[int, int]
 #: Samples of this run, all samples of a run, or samples of another run.
 Selected: TypeAlias = "InRun | Run | tuple[Run, InRun]"
 
@@ -97,16 +96,17 @@ class Run:
         question : str
             Such as ``"groups"``.
         *args, **options
-            Options of the question.
+            Options of the question; a list of columns may be a text with commas.
 
         Raises
         ------
         SettingError
-            If there is no such question.
+            If there is no such question, or it has no such option; the message suggests a similar one.
         """
         from rlpanel.queries.catalogue import question_of
 
-        return question_of(question)(self.data, *args, **options)
+        asked = question_of(question)
+        return asked(self.data, *args, **asked.checked(options))
 
     @property
     def splits(self) -> dict[str, int]:
@@ -151,6 +151,7 @@ class Run:
         """One row per step: ``step``, ``samples``, ``reward_mean``, ``reward_std``, ``kl_k3_mean``, ...
 
         With ``episodes``, the number of samples of which those of one episode count once, if any has several.
+        The trainer's own scalars, such as ``loss``, are columns too, unless a column has their name.
         """
         from rlpanel.queries.steps import steps
 
@@ -282,16 +283,27 @@ class Run:
 
         return RunPlots(lambda: self.data)
 
-    def groups(self, step: int | None = None) -> pd.DataFrame:
+    def groups(self, step: Steps | None = None) -> pd.DataFrame:
         """Return one row per group and step: ``step``, ``group``, ``samples``, ``reward_mean``, ...
 
         Also ``reward_std`` (ddof 1), ``reward_min``, ``reward_max``, ``pass_rate``, ``diversity`` (share of
         distinct responses), ``prompt_chars``, ``response_tokens_mean``, ``signal`` (``signal``, ``all low``
         or ``all high``), ``filter`` and ``uid`` of the first sample. Groups of one sample are left out.
+
+        Parameters
+        ----------
+        step : int, (int, int), slice, range or str, optional
+            A step or several, as `samples` takes them; all by default.
+
+        Raises
+        ------
+        SettingError
+            If the run has none of the steps.
         """
         from rlpanel.queries.groups import groups
 
-        return groups(self.data, step, all_steps=True).frame()
+        span = None if step is None else in_run(self.view, step)
+        return groups(self.data, span, all_steps=True).frame()
 
     def tokens(
         self,
@@ -311,8 +323,8 @@ class Run:
         Parameters
         ----------
         uid : str, optional
-        steps : int or (int, int), optional
-            A step, or the first and the last of several.
+        steps : int, (int, int), slice, range or str, optional
+            A step or several, as `samples` takes them.
         metric : str
             What to rank by: ``kl_k3``, ``kl_k2``, ``log_ratio``, ``kl_rllb``, ``surprisal`` or
             ``value_error``; by default the first that the samples have. ``attrs`` names it.
@@ -333,9 +345,13 @@ class Run:
             return sample_tokens(self.data, uid).frame()
         if uid is not None or steps is None:
             raise SettingError("give a uid for the tokens of a sample, or steps for a ranking")
-        span = steps if isinstance(steps, tuple) else (steps, steps)
         found = tokens(
-            self.data, span, metric=metric, least=least, limit=most, most_samples=self.snapshot.rows
+            self.data,
+            in_run(self.view, steps),
+            metric=metric,
+            least=least,
+            limit=most,
+            most_samples=self.snapshot.rows,
         )
         if metric and found.about["metric"] is None:
             raise SettingError(f"no token metric {metric!r} to rank by; no tokens are logged")
@@ -396,11 +412,13 @@ class Run:
 
     def samples(
         self,
-        step: int | None = None,
+        step: Steps | None = None,
         *,
         filter: str = "",
         search: str = "",
         sort: str = "",
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
         text: bool = False,
         older: bool = False,
     ) -> pd.DataFrame:
@@ -408,12 +426,17 @@ class Run:
 
         Parameters
         ----------
-        step : int, optional
-            Only this step; all by default.
+        step : int, (int, int), slice, range or str, optional
+            A step, or several: ``(10, 20)``, ``slice(10, 20)`` and ``"10..20"`` include both ends,
+            ``range(10, 20)`` excludes its end. All by default.
         filter, search : str
             Only samples that pass, as on the board: ``filter="reward < 0"``; see docs/find.md.
         sort : str
             Number column, with ``-`` in front for descending order; by default the order of arrival.
+        columns : sequence of str, optional
+            Only these columns, beside ``uid``, ``step`` and ``rank``; all by default.
+        limit : int, optional
+            Maximum number of samples; all by default.
         text : bool
             Add the texts (``prompt``, ``response``, ...), which are read from the files, and how repetitive
             the responses are (``zlib_ratio``, ``distinct_4``).
@@ -425,15 +448,22 @@ class Run:
         ------
         FilterError
             If filter, search or sort order are not valid.
+        SettingError
+            If the run does not have a column, or has none of the steps.
         """
         from rlpanel.queries.samples import samples
+
+        if isinstance(columns, str):
+            columns = (columns,)
 
         table = samples(
             self.data,
             filter=filter,
             search=search,
-            step=step,
+            step=None if step is None else in_run(self.view, step),
             sort=sort,
+            columns=columns,
+            limit=limit,
             text=text,
             older=older,
             every=True,
@@ -509,11 +539,7 @@ class Run:
     @property
     def errors(self) -> pd.DataFrame:
         """One row per bad line: ``file``, ``line`` (from 1), ``offset`` (bytes), ``reason``."""
-        import pandas as pd
-
-        bad = self.snapshot.bad_lines
-        names = ("file", "line", "offset", "reason")
-        return pd.DataFrame({name: [getattr(line, name) for line in bad] for name in names})
+        return self.ask("errors").frame()
 
     @property
     def unread(self) -> pd.DataFrame:

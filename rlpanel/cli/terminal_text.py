@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import math
+import os
+import shlex
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -70,9 +73,30 @@ def print_findings(table: Table) -> None:
     """Print a run's findings with evidence, advice and symptoms; labels of the log are printed harmlessly."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a label may not exist in the terminal's encoding
         sys.stdout.reconfigure(errors="backslashreplace")
+    width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
     for line, severity in _lines(table):
         color = _COLORS.get(severity) if uses_color() else None
-        typer.echo(typer.style(line, fg=color) if color else line)
+        for part in [line] if severity == "command" else wrapped(line, width):
+            typer.echo(typer.style(part, fg=color) if color else part)
+
+
+def _from_here(path: str) -> str:
+    """Return a path relative to the working directory if it lies in it."""
+    folder = os.path.join(os.getcwd(), "")
+    return path.removeprefix(folder) or path
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """Return the parts of a line that fit a width in cells, broken between words; 0 stands for any width."""
+    from rich.console import Console
+    from rich.text import Text
+
+    words = line.lstrip()
+    indent = line[: len(line) - len(words)]
+    if not width or cell_len(line) <= width or width - len(indent) < _MIN_TEXT:
+        return [line]
+    console = Console(file=StringIO(), width=width)
+    return [f"{indent}{part.plain.rstrip()}" for part in Text(words).wrap(console, width - len(indent))]
 
 
 def findings_text(table: Table) -> str:
@@ -107,7 +131,24 @@ def _lines(table: Table) -> list[tuple[str, str]]:
             (printable(f"{finding['severity'].upper()}  {finding['title']}"), finding["severity"]),
         ]
         lines += [(printable(f"  {text}"), "") for text in details(finding)]
+        lines += [(printable(f"  $ {command}"), "command") for command in next_commands(table, finding)]
     return lines
+
+
+def next_commands(table: Table, finding: Mapping[str, Any]) -> list[str]:
+    """Return the commands that print the finding's samples and its example."""
+    run, split = _from_here(table.about["path"]), table.about["split"]
+    of_split = [] if split in ("", "train") else ["--split", split]
+    commands = []
+    if finding["filter"] or finding["sort"]:
+        options = [("--step", finding["worst"]), ("--filter", finding["filter"])]
+        words = ["rlpanel", "samples", run, *of_split]
+        words += [word for name, value in options if value not in (None, "") for word in (name, str(value))]
+        words += [f"--sort={finding['sort']}"] if finding["sort"] else []
+        commands.append([*words, "--text", "--limit", "5"])
+    if finding["uid"]:
+        commands.append(["rlpanel", "sample", run, finding["uid"], *of_split])
+    return [shlex.join(words) for words in commands]
 
 
 #: Columns that only programs need, by table.
@@ -124,14 +165,21 @@ _HIDDEN = {
 }
 #: Tables that are printed in another form than a grid.
 _FORMS: dict[str, Callable[[Table], str]] = {"sample": record_text, "findings": findings_text}
+#: Most characters of a text in a block of `samples --text`; `sample` prints all of them.
+_BLOCK = 1200
 #: Fewest characters of a column of texts before columns are left out of a narrow terminal.
 _MIN_TEXT = 12
 
 
-def plain_text(table: Table) -> str:
-    """Return a table with aligned columns, without colours, and with every cell in full."""
+def plain_text(table: Table, width: int = 0) -> str:
+    """Return a table with aligned columns, without colours, and with every cell in full.
+
+    Samples with their texts are blocks, whose lines are broken at ``width`` characters unless it is 0.
+    """
     if table.name in _FORMS:
         return _FORMS[table.name](table)
+    if _has_texts(table):
+        return _blocks(table, width)
     columns = _shown(table)
     cells = [[printable(column.name) for column in columns]]
     cells += [[_cell(row[column.name], column) for column in columns] for row in table.rows]
@@ -156,8 +204,8 @@ def terminal_text(table: Table, width: int, *, color: bool = True) -> str:
     color : bool
         Use bold and dim text.
     """
-    if table.name in _FORMS:
-        return _FORMS[table.name](table)
+    if table.name in _FORMS or _has_texts(table):
+        return plain_text(table, width)
     from rich.console import Console
     from rich.table import Table as Grid
     from rich.text import Text
@@ -185,6 +233,30 @@ def terminal_text(table: Table, width: int, *, color: bool = True) -> str:
     if left_out:
         console.print(Text(printable(f"not shown in this width: {', '.join(left_out)}")), style="dim")
     return "".join(f"{line.rstrip()}\n" for line in output.getvalue().splitlines())
+
+
+def _has_texts(table: Table) -> bool:
+    return table.name == "samples" and any(column.name in TEXTS for column in table.columns)
+
+
+def _blocks(table: Table, width: int) -> str:
+    """Return samples one below the other: a line of numbers, then each text under its name."""
+    lines = _headline(table)[:1]
+    numbers = [column for column in _shown(table) if column.name not in (*TEXTS, "cut", "uid", "step")]
+    for row in table.rows:
+        shown = [(column.name, _cell(row[column.name], column)) for column in numbers]
+        facts = [f"{name} {text}" for name, text in shown if row[name] not in (None, "", [])]
+        lines += ["", f"── {row['uid']} · step {row['step']}", *wrapped(f"  {' · '.join(facts)}", width)]
+        for name in TEXTS:
+            text = row.get(name)
+            if text is None:
+                continue
+            most = _BLOCK if width else len(text)  # nothing is cut in a pipe
+            rest = f" … ({len(text) - most:,} more characters)" if len(text) > most else ""
+            lines.append(f"  {name}:")
+            for line in f"{text[:most]}{rest}".splitlines() or [""]:
+                lines += wrapped(f"    {line}", width)
+    return "".join(f"{printable(line).rstrip()}\n" for line in lines)
 
 
 def _widths(table: Table, width: int) -> dict[str, int]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rlpanel.queries.question import question
-from rlpanel.queries.question_options import GroupText, Limit, Offset, OneStep, Option, PromptChars
+from rlpanel.queries.question_options import GroupText, Limit, Offset, OneStepOrMore, Option, PromptChars
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.table import BY, PROMPT, RUN, SPLIT, Table, TableColumn, page
+from rlpanel.queries.table import BY, PROMPT, RUN, SPLIT, STEPS, Table, TableColumn, page
 
 if TYPE_CHECKING:
     from rlpanel.store.query.step_groups import StepGroups
@@ -61,7 +61,8 @@ def _columns() -> tuple[TableColumn, ...]:
         RUN,
         SPLIT,
         BY,
-        TableColumn("step", "integer", "The step."),
+        TableColumn("step", "integer", "The step; null for several."),
+        STEPS,
         TableColumn("no_signal", "integer", "Number of groups whose rewards are all equal."),
     ),
     frame=("step", "group", "samples", *_METRICS, *_MEANS, "signal", "filter", "uid"),
@@ -71,7 +72,7 @@ def _columns() -> tuple[TableColumn, ...]:
 )
 def groups(
     run: RunData,
-    step: OneStep = None,
+    step: OneStepOrMore = None,
     *,
     sort: Sort = "",
     limit: Limit = None,
@@ -85,8 +86,8 @@ def groups(
     Parameters
     ----------
     run : RunData
-    step : int, optional
-        By default the newest complete step.
+    step : int or (int, int), optional
+        A step, or the first and the last of several; by default the newest complete step.
     sort : str
         Number column of the table, with ``-`` in front for descending order.
     limit : int, optional
@@ -98,7 +99,7 @@ def groups(
     chars : int, optional
         Maximum number of characters of each prompt.
     all_steps : bool
-        Without a step, return the groups of all steps; an unknown step has no groups.
+        Without a step, return the groups of all steps.
 
     Raises
     ------
@@ -108,9 +109,13 @@ def groups(
     import numpy as np
 
     from rlpanel.queries.run_columns import counted_by, questions_of, step_or_newest
+    from rlpanel.queries.step_ranges import in_run, step_facts
     from rlpanel.texts.shorten import TextLimit
 
-    step = step if all_steps else step_or_newest(run.view, step)
+    if step is not None:
+        step = in_run(run.view, step)
+    elif not all_steps:
+        step = step_or_newest(run.view, None)
     found = _found(run.view, step, all_steps=all_steps)
     members = [rows for part in found for rows in part.members]
     numbers = {"samples": np.array([len(rows) for rows in members], int)} | {
@@ -142,20 +147,25 @@ def groups(
         "run": run.name,
         "split": snapshot.split,
         "by": counted_by(snapshot),
-        "step": step,
+        **step_facts(step),
         "no_signal": np.count_nonzero(states != "signal"),
     }
     return groups.table(values, total=len(members), offset=offset, about=facts)
 
 
-def _found(view: RunView, step: int | None, *, all_steps: bool) -> list[StepGroups]:
-    """Return the groups of a step, or of all steps in batches."""
+def _found(view: RunView, step: int | tuple[int, int] | None, *, all_steps: bool) -> list[StepGroups]:
+    """Return the groups of a step, or of several or all steps in batches."""
     from rlpanel.store.query.step_groups import groups_in, groups_of
     from rlpanel.store.snapshot.step_metric_cache import batches_of_steps
 
-    if step is None and all_steps and view.grouped:
+    if not isinstance(step, int) and (all_steps or step) and view.grouped:
         snapshot = view.snapshot
-        parts = [groups_in(view, rows) for rows in batches_of_steps(snapshot, snapshot.steps.values)]
+        steps = snapshot.steps.values
+        if step is not None:
+            steps = steps[(steps >= step[0]) & (steps <= step[1])]
+        parts = [groups_in(view, rows) for rows in batches_of_steps(snapshot, steps)]
+    elif isinstance(step, tuple):  # the samples do not come in groups
+        parts = []
     else:
         parts = [groups_of(view, step)]
     return [part for part in parts if part is not None]

@@ -14,6 +14,7 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import Annotated, Any, Generic, ParamSpec, get_args, get_origin, get_type_hints
 
+from rlpanel.errors import SettingError
 from rlpanel.queries.question_options import SAME, Option
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import LEFT_OUT, Table, TableColumn, TableSpec
@@ -107,6 +108,30 @@ class Question(Generic[_Asked]):
         if not isinstance(run, RunData):
             return table
         return replace(table, facts={**table.facts, "left_out": lambda: _left_out(run)})
+
+    def checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return options as the function takes them; a text for a list of texts is split at its commas.
+
+        Raises
+        ------
+        SettingError
+            If the question has no such option; the message suggests a similar one.
+        """
+        from rlpanel.queries.run_columns import similar
+
+        known = [*inspect.signature(self.function).parameters][1:]
+        lists = {parameter.name for parameter in self.parameters if parameter.is_list}
+        for name in options:
+            if name not in known:
+                raise SettingError(
+                    f"the question {self.name!r} has no option {name[:80]!r}{similar(name, known)}"
+                )
+        return {
+            name: [part.strip() for part in value.split(",")]
+            if name in lists and isinstance(value, str)
+            else value
+            for name, value in options.items()
+        }
 
     @cached_property
     def spec(self) -> TableSpec:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, get_args
 
-from rlpanel.errors import SettingError
 from rlpanel.queries.run_data import RunData
+from rlpanel.queries.step_ranges import closed_span_of, is_like_steps, span_of
 
 #: Most rows of one answer of a tool, whatever an agent asks for.
 MAX_ROWS = 500
 #: Stands for a default that a door does not change.
 SAME: Any = object()
-#: What is meant as steps, even if it is not valid: no filter begins like this.
-_LIKE_STEPS = re.compile(r"\s*(-?\d+\s*)?(\.\.|:)")
-_STEPS = re.compile(r"\s*(-?\d*)\s*(?:\.\.|:)\s*(-?\d*)\s*|\s*(-?\d+)\s*")
 
 
 @dataclass(frozen=True)
@@ -94,15 +90,10 @@ def selection_of(text: str) -> int | slice | str:
     SettingError
         If a range of steps is not valid.
     """
-    match = _STEPS.fullmatch(text)
-    if match is None or match.group(0).strip() in ("..", ":"):
-        if _LIKE_STEPS.match(text):
-            raise SettingError(f"{text!r} is no range of steps: write 10..20, 10.. or ..20")
+    if not is_like_steps(text):
         return text
-    if match.group(3) is not None:
-        return int(match.group(3))
-    ends = [int(end) if end else None for end in match.group(1, 2)]
-    return slice(*ends)
+    first, last = span_of(text)
+    return first if first is not None and first == last else slice(first, last)
 
 
 def steps_of(text: str) -> int | tuple[int, int]:
@@ -113,12 +104,8 @@ def steps_of(text: str) -> int | tuple[int, int]:
     SettingError
         If it is neither.
     """
-    match = _STEPS.fullmatch(text)
-    if match is not None and match.group(3) is not None:
-        return int(match.group(3))
-    if match is None or not match.group(1) or not match.group(2):
-        raise SettingError(f"{text!r} is no range of steps: write 12 or 10..20")
-    return int(match.group(1)), int(match.group(2))
+    first, last = closed_span_of(text)
+    return first if first == last else (first, last)
 
 
 _LIMIT = Option(
@@ -165,6 +152,13 @@ Offset = Annotated[
 ]
 TokenOffset = Annotated[int, replace(option_of(Offset), tool=False)]
 Step = Annotated[int | None, Option("Only this step.", shown_default="all steps", complete="steps")]
+Range = Annotated[
+    int | tuple[int, int] | None,
+    Option(
+        "Only this step, or steps such as 10..20.", shown_default="all steps", complete="steps",
+        read=steps_of, chars=50,
+    ),
+]  # fmt: skip
 OneStep = Annotated[
     int | None,
     Option(
@@ -172,7 +166,10 @@ OneStep = Annotated[
         shown_default="the newest complete one", complete="steps",
     ),
 ]  # fmt: skip
-TokenStep = Annotated[int | tuple[int, int] | None, option_of(OneStep)]
+OneStepOrMore = Annotated[
+    int | tuple[int, int] | None,
+    replace(option_of(OneStep), help="The step, or steps such as 10..20.", read=steps_of, chars=50),
+]
 FilterBy = Annotated[
     str,
     Option(

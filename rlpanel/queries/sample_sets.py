@@ -10,10 +10,11 @@ import numpy as np
 from rlpanel.analysis.difference import ContrastSide
 from rlpanel.errors import SettingError
 from rlpanel.queries.run_data import RunData
+from rlpanel.queries.step_ranges import span_or_none
 from rlpanel.store.query.query import Query, QuerySpec
 
 #: Samples of one run: a step, steps (both ends included), or a filter.
-InRun: TypeAlias = int | slice | str | tuple[int, int]
+InRun: TypeAlias = int | slice | range | str | tuple[int, int]
 #: Samples of this run, all samples of a run, or samples of another run.
 Selected: TypeAlias = InRun | RunData | tuple[RunData, InRun]
 
@@ -58,7 +59,12 @@ def selected(run: RunData, selection: Any) -> tuple[ContrastSide, set[str]]:
     if isinstance(selection, tuple) and len(selection) == 2 and isinstance(selection[0], RunData):
         side, used = selected(*selection)
         return replace(side, name=f"{selection[0].name}, {side.name}"), used
-    ends = _bounds(selection)
+    ends = span_or_none(selection)
+    if ends is None:
+        raise SettingError(
+            f"{selection!r} is no selection: "
+            "give a step, (first, last), a filter, a run, or (run, one of these)"
+        )
     known = snapshot.steps.values[[0, -1]].tolist() if len(snapshot.steps.values) else [0, 0]
     first, last = (known[at] if end is None else end for at, end in enumerate(ends))
     if None not in ends and first > last:
@@ -68,20 +74,3 @@ def selected(run: RunData, selection: Any) -> tuple[ContrastSide, set[str]]:
     if not len(rows):
         raise SettingError(f"{name}: no samples in run {run.name!r}, which has steps {known[0]}–{known[1]}")
     return ContrastSide(name, run.index, run.view, rows), set()
-
-
-def _bounds(selection: Any) -> tuple[int | None, int | None]:
-    """Return the first and the last step of a selection by steps."""
-    if isinstance(selection, slice) and selection.step is None:
-        return selection.start, selection.stop
-    if isinstance(selection, tuple) and len(selection) == 2 and all(_is_step(end) for end in selection):
-        return int(selection[0]), int(selection[1])
-    if _is_step(selection):
-        return int(selection), int(selection)
-    raise SettingError(
-        f"{selection!r} is no selection: give a step, (first, last), a filter, a run, or (run, one of these)"
-    )
-
-
-def _is_step(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rlpanel.queries.question import question
-from rlpanel.queries.question_options import Chars, FilterBy, Limit, Offset, SampleColumns, Sort, Step, Text
+from rlpanel.queries.question_options import Chars, FilterBy, Limit, Offset, Range, SampleColumns, Sort, Text
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import ABOUT_SAMPLES, LINE, PLACE, TAG, Table, TableColumn, page
 
@@ -52,7 +52,7 @@ def samples(
     *,
     filter: FilterBy = "",
     search: str = "",
-    step: Step = None,
+    step: Range = None,
     sort: Sort = "",
     limit: Limit = None,
     offset: Offset = 0,
@@ -71,8 +71,8 @@ def samples(
         Filter expression, as on the board: ``reward < 0``.
     search : str
         Text to find in prompts and responses, or a regular expression ``/like this/``.
-    step : int, optional
-        Only this step; all by default.
+    step : int or (int, int), optional
+        Only this step, or the first and the last of several; all by default.
     sort : str
         Number column, with ``-`` in front for descending order; by default the order of arrival.
     limit : int, optional
@@ -88,8 +88,8 @@ def samples(
     older : bool
         Add the samples of older attempts, which a restart of the job replaced, and a column that marks them.
     every : bool
-        All columns that are stored, with texts also how repetitive the responses are. A text that cannot be
-        read is an error then, and an unknown step has no samples.
+        All columns that are stored, unless some are chosen, with texts also how repetitive the responses are.
+        A text that cannot be read is an error then.
 
     Raises
     ------
@@ -102,20 +102,21 @@ def samples(
     """
     import numpy as np
 
-    from rlpanel.queries.run_columns import checked_step, chosen, label_column, number_column
+    from rlpanel.queries.run_columns import chosen, label_column, number_column
+    from rlpanel.queries.step_ranges import in_run, step_facts
     from rlpanel.store.columns.run_table import OLDER
     from rlpanel.store.query.query import QuerySpec
     from rlpanel.store.query.sample_notes import Notes
     from rlpanel.texts.shorten import TextLimit
 
     view, notes = run.view, Notes(run.path)
-    if step is not None and not every:
-        checked_step(view, step)
+    if step is not None:
+        step = in_run(view, step)
     result = passing(run, QuerySpec(step, older, filter, search, sort), notes)
     available = sample_columns(view)
     rows = np.asarray(page(result.rows, offset, limit))
     values: dict[str, Any]
-    if every:
+    if every and columns is None:
         values = view.row_columns(rows)
     else:
         used = [name for name in result.columns if name in available]
@@ -135,7 +136,7 @@ def samples(
             others.append(known.get(name) or described(name))
     values["tag"] = lambda: [note.tag or None for note in noted()]
     values["note"] = lambda: [note.note or None for note in noted()]
-    facts = {"run": run.name, "split": view.snapshot.split, "step": step, "available": list(available)}
+    facts = {"run": run.name, "split": view.snapshot.split, **step_facts(step), "available": list(available)}
     return samples.table(values, others=others, total=len(result.rows), offset=offset, about=facts)
 
 

@@ -14,6 +14,7 @@ from rlpanel.queries.table import BY, REMARKS, RUN, SPLIT, STEP, Table, TableCol
 if TYPE_CHECKING:
     import numpy as np
 
+    from rlpanel.store.columns.scalar_log import Series
     from rlpanel.store.snapshot.run_view import RunView
 
 #: Column of runs in which an episode has several samples.
@@ -34,8 +35,8 @@ USUAL = (
         TableColumn("samples", "integer", "Number of samples that count."),
         TableColumn("complete", "boolean", "False while the newest step is still being written."),
     ),
-    others="Further columns are numbers: statistics of sample columns, such as reward_mean, and step "
-    "metrics; also episodes, if one has several samples.",
+    others="Further columns are numbers: statistics of sample columns, such as reward_mean, step metrics, "
+    "and the trainer's own scalars, such as loss; also episodes, if one has several samples.",
     about=(
         RUN,
         SPLIT,
@@ -84,16 +85,20 @@ def steps(
     from rlpanel.store.snapshot.snapshot import newest_complete_step
 
     view = run.view
-    curves = step_curves(view)
+    curves, logged = step_curves(view), trainer_scalars(view)
+    numbers = view.snapshot.steps.values
     chosen_steps = _positions(view, last, step)
     if every:
         whole = view.step_columns()
+        whole |= {name: logged[name].at_steps(numbers) for name in logged if name not in whole}
     else:
-        names = chosen(columns, curves, USUAL, f"run {view.snapshot.name!r}")
+        names = chosen(columns, [*curves, *logged], USUAL, f"run {view.snapshot.name!r}")
         # Together, step metrics take much less time than one by one.
         view.step_metrics_of([curve for curve in map(curves.get, names) if curve in step_names()])
-        whole = {name: view.step_values(curves[name]) for name in names}
-    numbers = view.snapshot.steps.values
+        whole = {
+            name: view.step_values(curves[name]) if name in curves else logged[name].at_steps(numbers)
+            for name in names
+        }
     newest = newest_complete_step(view.snapshot, time.time())
     episodes, has_episodes = view.snapshot.steps.episodes, view.snapshot.has_episodes
     rows = {
@@ -107,7 +112,12 @@ def steps(
         rows,
         others=[
             *([_EPISODES] if has_episodes else []),
-            *(number_column(name, curves.get(name, name)) for name in whole),
+            *(
+                number_column(name, curves.get(name, name))
+                if name in curves or name not in logged
+                else _scalar(name)
+                for name in whole
+            ),
         ],
         total=len(numbers) if step is None else len(chosen_steps),
         offset=int(chosen_steps[0]) if len(chosen_steps) and step is None else 0,
@@ -116,7 +126,7 @@ def steps(
             "split": view.snapshot.split,
             "by": counted_by(view.snapshot),
             "trend": lambda: {name: _trend(array) for name, array in whole.items()},
-            "available": list(curves),
+            "available": [*curves, *logged],
             "remarks": listed_remarks(view.snapshot.remarks),
         },
     )
@@ -129,6 +139,66 @@ def step_curves(view: RunView) -> dict[str, str]:
 
     metrics = (m for m in of_level("step") if not m.hidden and available(view.snapshot, m, view.grouped))
     return view.step_statistics() | {metric.name: metric.name for metric in metrics}
+
+
+def trainer_scalars(view: RunView) -> dict[str, Series]:
+    """Return the trainer's own scalars by name, without those that have the name of a column of the table."""
+    taken = {"step", "samples", "complete", "episodes", *view.step_statistics(), *step_curves(view)}
+    logged = view.snapshot.scalars
+    return {name: logged.series(name) for name in logged.names if name not in taken}
+
+
+def _scalar(name: str) -> TableColumn:
+    return TableColumn(name, "number", "A scalar of the trainer's own log.")
+
+
+@question(
+    description="The trainer's own scalars, one row per step that it logged.",
+    columns=(STEP,),
+    others="Further columns are numbers with the trainer's names, such as loss.",
+    about=(
+        RUN,
+        TableColumn("files", "texts", "Files that they were read from, relative to the run."),
+        TableColumn("available", "texts", "Names of all scalars."),
+    ),
+    relation=("step",),
+    has_split=False,
+    newest_last=True,
+    example="rlpanel scalars runs/exp1 --columns loss,grad_norm --last 5",
+    agents="List the trainer's own scalars by step, such as loss; about.available names all of them.",
+)
+def scalars(run: RunData, *, columns: StepColumns = None, last: Last = None) -> Table:
+    """Return the trainer's own scalars, such as the loss, of each step that it logged.
+
+    They come from files in the run's folder; see docs/log.md. Steps without rollouts have a row too.
+
+    Parameters
+    ----------
+    run : RunData
+    columns : sequence of str, optional
+        Names of scalars; all by default.
+    last : int, optional
+        Only the last steps; all by default.
+
+    Raises
+    ------
+    SettingError
+        If the trainer did not log a scalar of this name.
+    """
+    from rlpanel.queries.run_columns import ALL, chosen
+
+    logged = run.snapshot.scalars
+    frame = logged.frame()
+    available = [name for name in logged.names if name != "step"]
+    names = chosen(columns or [ALL], available, (), f"the trainer's log of run {run.name!r}")
+    first = 0 if last is None else max(len(frame) - last, 0)
+    return scalars.table(
+        {name: frame[name].to_numpy()[first:] for name in ("step", *names)},
+        others=[_scalar(name) for name in names],
+        total=len(frame),
+        offset=first,
+        about={"run": run.name, "files": list(logged.files), "available": available},
+    )
 
 
 def _trend(values: np.ndarray) -> list[float]:

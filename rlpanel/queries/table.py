@@ -87,11 +87,13 @@ TAG = (
 if TYPE_CHECKING:
     import numpy as np
 
+STEPS = TableColumn("steps", "text", "The first and the last of several steps, such as 10..20.")
 #: Facts about tables of samples.
 ABOUT_SAMPLES = (
     RUN,
     SPLIT,
-    TableColumn("step", "integer", "The only step; null for all steps."),
+    TableColumn("step", "integer", "The only step; null for several or all steps."),
+    STEPS,
 )
 
 

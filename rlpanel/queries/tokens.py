@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rlpanel.errors import SettingError
 from rlpanel.queries.question import question
-from rlpanel.queries.question_options import FilterBy, Least, Limit, RankBy, TokenOffset, TokenStep
+from rlpanel.queries.question_options import FilterBy, Least, Limit, OneStepOrMore, RankBy, TokenOffset
 from rlpanel.queries.run_data import RunData
-from rlpanel.queries.table import LOGGED, RUN, SPLIT, Table, TableColumn, page
+from rlpanel.queries.table import LOGGED, RUN, SPLIT, STEPS, Table, TableColumn, page
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     about=(
         RUN,
         SPLIT,
-        TableColumn("step", "integer", "The step."),
+        TableColumn("step", "integer", "The step; null for several."),
+        STEPS,
         TableColumn("metric", "text", "The metric by which tokens are ranked; null if no tokens are logged."),
         TableColumn("available", "texts", "Metrics by which tokens can be ranked."),
         TableColumn("samples_read", "integer", "Number of samples that were read."),
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 )
 def tokens(
     run: RunData,
-    step: TokenStep = None,
+    step: OneStepOrMore = None,
     *,
     metric: RankBy = "",
     filter: FilterBy = "",
@@ -87,12 +88,13 @@ def tokens(
     """
     from rlpanel.display_settings import Display
     from rlpanel.queries.run_columns import similar, step_or_newest
+    from rlpanel.queries.step_ranges import in_run, step_facts
     from rlpanel.store.query.fetch_sample import TallyProgress, TokenReader, within_limit
     from rlpanel.texts.display_text import detect
 
     view, display = run.view, Display()
     snapshot = view.snapshot
-    step = step if isinstance(step, tuple) else step_or_newest(view, step)
+    step = step_or_newest(view, None) if step is None else in_run(view, step)
     matching = _matching(run, step, filter)
     rows = snapshot.sample_rows(matching, display.max_samples if most_samples is None else most_samples)
     rows = within_limit(snapshot, rows)
@@ -108,7 +110,7 @@ def tokens(
     about = {
         "run": run.name,
         "split": snapshot.split,
-        "step": step,
+        **step_facts(step),
         "metric": chosen if measures else None,
         "available": list(measures),
         "samples_read": progress.read,
@@ -136,12 +138,7 @@ def _matching(run: RunData, step: int | tuple[int, int] | None, filter: str) -> 
 
     if step is None:
         return np.empty(0, int)
-    one = step if isinstance(step, int) else None
-    rows = np.sort(passing(run, QuerySpec(step=one, filter=filter), Notes(run.path)).rows)
-    if isinstance(step, tuple):
-        at = run.snapshot.metadata("step")[rows]
-        rows = rows[(at >= step[0]) & (at <= step[1])]
-    return rows
+    return np.sort(passing(run, QuerySpec(step=step, filter=filter), Notes(run.path)).rows)
 
 
 def _row(ranked: RankedToken, progress: TallyProgress, encoding: Encoding) -> dict[str, object]:

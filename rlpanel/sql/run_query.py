@@ -1,6 +1,6 @@
 """Runs a query over the tables of a run; only the tables and columns that it reads are made.
 
-The tokens of some steps are read from the lines of their samples.
+The tokens and the texts of some steps are read from the lines of their samples.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from rlpanel import schema
 from rlpanel.errors import QueryError, RLPanelError
 from rlpanel.metrics.engine.column_info import of_level
 from rlpanel.metrics.engine.compute import token_values
@@ -22,12 +23,12 @@ from rlpanel.sources.records.record_types import Record
 from rlpanel.sql.sample_relation import Relation, clean_text, distinct_names, quoted, unread
 from rlpanel.sql.sql_limits import SqlLimits
 from rlpanel.sql.sql_process import sql_process
-from rlpanel.sql.statement import TOKENS, Statement
+from rlpanel.sql.statement import TEXTS, TOKENS, Statement
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch_sample import fetch_record
+from rlpanel.store.query.fetch_sample import fetch_all_texts, fetch_record
 from rlpanel.store.snapshot.run_view import RunView
 
-#: Most bytes of the log that one query reads for tokens.
+#: Most bytes of the log that one query reads for tokens or for texts.
 MAX_BYTES = 256 << 20
 #: Columns before the metrics.
 HEAD = ("uid", "step", "rank", "position", "token", "token_id", "loss_mask")
@@ -51,7 +52,7 @@ def step_tokens(
     QueryError
         If more than `MAX_BYTES` of lines would have to be read, or reading takes longer than ``seconds``.
     """
-    rows = _rows(view, ranges)
+    rows = _rows(view, ranges, TOKENS)
     arrays = query_names(array_names(view.snapshot.numbers))
     names = [metric.name for metric in of_level("token") if not metric.hidden] + [*arrays]
     wanted = {"step", *(name for name in (*HEAD, *names) if reads(name))}  # calls are told apart by step
@@ -76,7 +77,7 @@ def step_tokens(
     )
 
 
-def _rows(view: RunView, ranges: Sequence[tuple[int, int]]) -> np.ndarray:
+def _rows(view: RunView, ranges: Sequence[tuple[int, int]], what: str) -> np.ndarray:
     """Return the rows of the steps; QueryError if their lines are too large."""
     snapshot = view.snapshot
     step = snapshot.metadata("step")
@@ -87,10 +88,35 @@ def _rows(view: RunView, ranges: Sequence[tuple[int, int]]) -> np.ndarray:
     size = int(snapshot.metadata("length")[rows].sum(dtype=np.int64))
     if size > MAX_BYTES:
         raise QueryError(
-            f"these steps have {size_text(size)} of lines; tokens of at most "
+            f"these steps have {size_text(size)} of lines; {what} of at most "
             f"{size_text(MAX_BYTES)} are read: choose fewer steps"
         )
     return rows
+
+
+def step_texts(view: RunView, index: RunIndex, ranges: Sequence[tuple[int, int]]) -> pd.DataFrame:
+    """Return one row per sample of some ranges of steps, with its texts.
+
+    Columns: ``uid``, ``step``, ``rank``, and the texts of the log, such as ``prompt``, ``response`` and
+    ``ground_truth``; None where a text was not logged or its line has changed.
+
+    Raises
+    ------
+    QueryError
+        If more than `MAX_BYTES` of lines would have to be read.
+    """
+    rows, snapshot = _rows(view, ranges, TEXTS), view.snapshot
+    rank = snapshot.metadata("rank")[rows].astype(float)
+    columns = {
+        "uid": np.array([clean_text(uid) for uid in snapshot.uids(rows)], object),
+        "step": snapshot.metadata("step")[rows],
+        "rank": np.where(rank < 0, np.nan, rank),
+    }
+    texts = fetch_all_texts(index, snapshot, rows)
+    for name in schema.TEXTS:
+        found = [None if text is None or name not in text else clean_text(text[name]) for text in texts]
+        columns[name] = np.array(found, object)
+    return pd.DataFrame(columns)
 
 
 def _tokens_of(
@@ -162,16 +188,28 @@ def run_query(
             if name in statement.tables:
                 relation, source = tables[name](statement.reads), f"{_HIDDEN}{name}"
                 views.append((source, f"create view {quoted(name)} as {relation.select(source)}", relation))
-        if statement.steps:
-            relation, source = _tokens(index, view, statement, limits), f"{_HIDDEN}{TOKENS}"
-            head = f"create macro {TOKENS}(first, last := null) as table"
-            views.append((source, f"{head} {relation.select(source)}", relation))
+        for name, read in ((TOKENS, _tokens), (TEXTS, _texts)):
+            if statement.steps[name]:
+                relation, source = read(index, view, statement, limits), f"{_HIDDEN}{name}"
+                head = f"create macro {name}(first, last := null) as table"
+                views.append((source, f"{head} {relation.select(source)}", relation))
         return process.rows(views)
 
 
 def _tokens(index: RunIndex, view: RunView, statement: Statement, limits: SqlLimits) -> Relation:
     """Return the tokens of the steps that the query names."""
-    found = step_tokens(index, view, statement.steps, statement.reads, limits.seconds)
+    return _between(
+        step_tokens(index, view, statement.steps[TOKENS], statement.reads, limits.seconds), statement
+    )
+
+
+def _texts(index: RunIndex, view: RunView, statement: Statement, _limits: SqlLimits) -> Relation:
+    """Return the texts of the steps that the query names."""
+    return _between(step_texts(view, index, statement.steps[TEXTS]), statement)
+
+
+def _between(found: pd.DataFrame, statement: Statement) -> Relation:
+    """Return a frame as a relation, of which each call has the rows of its own steps."""
     arrays = {name: found[name].to_numpy() for name in found}
     made = relation_of(arrays, {}, lambda name: name == "step" or statement.reads(name))
     made.where = f"{made.columns['step']} between first and coalesce(last, first)"

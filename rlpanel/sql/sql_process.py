@@ -77,7 +77,7 @@ class SqlProcess:
         self._say({"query": text, "tables": [*tables], "limits": asdict(self.limits)})
         head, _ = self._answer()
         names = None if head["names"] is None else frozenset(head["names"])
-        steps = tuple((first, last) for first, last in head["steps"])
+        steps = {name: tuple((first, last) for first, last in calls) for name, calls in head["steps"].items()}
         return Statement(text, frozenset(head["tables"]), names, steps)
 
     def rows(self, views: Sequence[tuple[str, str, Relation]]) -> pd.DataFrame:

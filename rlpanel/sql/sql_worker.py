@@ -189,7 +189,7 @@ def _parsed(text: str, tables: list[str], limits: SqlLimits, before: _Work | Non
 
 def _described(statement: Statement) -> dict[str, Any]:
     names = None if statement.names is None else sorted(statement.names)
-    return {"tables": sorted(statement.tables), "names": names, "steps": statement.steps}
+    return {"tables": sorted(statement.tables), "names": names, "steps": dict(statement.steps)}
 
 
 def _run(work: _Work, views: list[dict[str, Any]], arrays: list[np.ndarray], answers: BinaryIO) -> None:

@@ -16,10 +16,11 @@ from rlpanel.errors import QueryError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: The table function of tokens.
-TOKENS = "tokens"
+#: The table functions of tokens and of texts, each of a step or of several.
+TOKENS, TEXTS = "tokens", "texts"
+OF_STEPS = (TOKENS, TEXTS)
 #: Table functions that a query may call. Others read files or settings, or take addresses in memory.
-_TABLE_FUNCTIONS = frozenset({TOKENS, "unnest", "range", "generate_series"})
+_TABLE_FUNCTIONS = frozenset({*OF_STEPS, "unnest", "range", "generate_series"})
 #: Functions that read settings, which hold paths of this machine.
 _FORBIDDEN = frozenset({"current_setting"})
 
@@ -35,14 +36,14 @@ class Statement:
         The tables of the run that it names.
     names : frozenset of str, or None
         All names in the query, in lower case; None if it may read every column, as ``*`` does.
-    steps : tuple of (int, int)
-        First and last step of each call of ``tokens``.
+    steps : mapping of str to tuple of (int, int)
+        First and last step of each call of ``tokens`` and of ``texts``, by the function's name.
     """
 
     text: str
     tables: frozenset[str]
     names: frozenset[str] | None
-    steps: tuple[tuple[int, int], ...]
+    steps: Mapping[str, tuple[tuple[int, int], ...]]
 
     def reads(self, column: str) -> bool:
         """Return True if the query may read a column of this name."""
@@ -73,12 +74,13 @@ def parse(connection: DuckDBPyConnection, text: str, tables: Collection[str]) ->
         raise QueryError(f"a query is one SELECT statement; this text has {len(statements)}")
     nodes = list(_nodes(statements[0]))
     _check_functions(nodes, tables)
-    return Statement(text, _tables(nodes, tables), _names(nodes, tables), tuple(_token_steps(nodes)))
+    steps = {name: tuple(_steps_of(name, nodes)) for name in OF_STEPS}
+    return Statement(text, _tables(nodes, tables), _names(nodes, tables), steps)
 
 
 def readable(tables: Collection[str]) -> str:
-    """Return the tables that a query can name, and the table function, as a text."""
-    return f"{', '.join(tables)} and {TOKENS}(FIRST, LAST)"
+    """Return the tables that a query can name, and the table functions, as a text."""
+    return f"{', '.join(tables)}, {TOKENS}(FIRST, LAST) and {TEXTS}(FIRST, LAST)"
 
 
 def _nodes(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -137,7 +139,7 @@ def _tables(nodes: list[Mapping[str, Any]], tables: Collection[str]) -> frozense
 def _names(nodes: list[Mapping[str, Any]], tables: Collection[str]) -> frozenset[str] | None:
     """Return all names of columns in the query; None if it may read every column."""
     names: set[str] = set()
-    sources: set[str] = {*tables, TOKENS}
+    sources: set[str] = {*tables, *OF_STEPS}
     for node in nodes:
         if node.get("class") in {"STAR", "POSITIONAL_REFERENCE"} or node.get("type") == "SHOW_REF":
             return None
@@ -155,15 +157,15 @@ def _names(nodes: list[Mapping[str, Any]], tables: Collection[str]) -> frozenset
     return None if whole_row else frozenset(names)
 
 
-def _token_steps(nodes: list[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
-    """Yield the range of steps of each call of ``tokens``."""
+def _steps_of(name: str, nodes: list[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
+    """Yield the range of steps of each call of a function."""
     for node in nodes:
-        if node.get("type") == "TABLE_FUNCTION" and _function_name(node["function"]) == TOKENS:
+        if node.get("type") == "TABLE_FUNCTION" and _function_name(node["function"]) == name:
             given = [argument["expression"] for argument in node["function"]["arguments"]]
             steps = [_whole_number(expression) for expression in given]
             numbers = [step for step in steps if step is not None]
             if len(numbers) != len(given) or len(numbers) not in {1, 2}:
-                raise QueryError("write tokens(STEP) or tokens(FIRST, LAST), with whole numbers as steps")
+                raise QueryError(f"write {name}(STEP) or {name}(FIRST, LAST), with whole numbers as steps")
             yield numbers[0], numbers[-1]
 
 

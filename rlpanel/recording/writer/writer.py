@@ -19,6 +19,7 @@ from typing import Any
 
 from rlpanel.errors import UnsafePath
 from rlpanel.recording.writer.encode import MediaFiles, copy_to_host, count_numbers, encode_row
+from rlpanel.recording.writer.log_keys import KNOWN_KEYS, meant_key
 from rlpanel.recording.writer.recording_options import Options
 from rlpanel.recording.writer.sink import PlainSink, Sink, WriteQueue, ZstandardSink
 from rlpanel.safe_files import SafeFolder
@@ -93,6 +94,7 @@ class RolloutWriter:
         self.written = self.dropped = self.failed = 0
         self._part = part
         self._logged: set[str] = set()
+        self._keys = KNOWN_KEYS
         self._queue: WriteQueue[Entry] = WriteQueue(self.options.queue_rows, self.options.queue_numbers)
         self._sinks: dict[str, Sink] = {}
         self._thread: threading.Thread | None = None
@@ -113,14 +115,24 @@ class RolloutWriter:
         **fields
             Any key of the log's format: ``logprobs``, ``reward``, ``rewards`` … as tensors, arrays or
             lists of the response's T tokens, without padding. A function is called on the writer's
-            thread and its result written.
+            thread and its result written. Any other key becomes a column; one that looks like a
+            misspelt key of the format is logged as a warning, once.
         """
         row = {"prompt": prompt, "response": response, "step": step, **fields}
+        if not fields.keys() <= self._keys:
+            self._check_keys(fields)
         try:
             return self.put({key: copy_to_host(value) for key, value in row.items() if value is not None})
         except Exception as error:
             self._failed(1, error)
             return False
+
+    def _check_keys(self, fields: Mapping[str, Any]) -> None:
+        """Log a warning for each new key that looks like a misspelt one; its values become a column."""
+        for key in fields.keys() - self._keys:
+            if meant := meant_key(key):
+                self._warn_once(f"unknown key {key!r} becomes a column of its own; did you mean {meant!r}?")
+        self._keys = self._keys | fields.keys()
 
     def put(self, row: dict[str, Any]) -> bool:
         """Append a row without copying its values, which must not change afterwards; see `write`."""

@@ -60,6 +60,13 @@ class Series:
         is_logged = position < len(self.steps) and self.steps[position] == step
         return float(self.values[position]) if is_logged else float("nan")
 
+    def at_steps(self, steps: np.ndarray) -> np.ndarray:
+        """Return the values at ascending steps, shape (S,); NaN where none was logged."""
+        values = np.full(len(steps), np.nan)
+        _, here, there = np.intersect1d(steps, self.steps, assume_unique=True, return_indices=True)
+        values[here] = self.values[there]
+        return values
+
 
 _EMPTY = Series(np.empty(0, np.int64), np.empty(0))
 

@@ -61,8 +61,8 @@ class QuerySpec:
 
     Attributes
     ----------
-    step : int or None
-        One step; None for the whole run.
+    step : int, (int, int) or None
+        One step, or the first and the last of several; None for the whole run.
     older : bool
         True if samples of older attempts are included.
     filter : str
@@ -77,7 +77,7 @@ class QuerySpec:
         How answers are read: a key of `rlpanel.texts.answers.RULES`, or the rule that fits the run.
     """
 
-    step: int | None = None
+    step: int | tuple[int, int] | None = None
     older: bool = False
     filter: str = ""
     search: str = ""
@@ -129,6 +129,17 @@ class QueryResult:
     tests: tuple[TextPredicate, ...] = ()
 
 
+def rows_of_steps(
+    snapshot: Snapshot, steps: int | tuple[int, int] | None, *, older: bool = False
+) -> np.ndarray:
+    """Return the rows of a step, of several or of all, in order of arrival; see `Snapshot.rows_of`."""
+    if not isinstance(steps, tuple):
+        return snapshot.rows_of(steps, older=older)
+    rows = snapshot.rows_of(None, older=older)
+    step = snapshot.metadata("step")[rows]
+    return rows[(step >= steps[0]) & (step <= steps[1])]
+
+
 class Query:
     """A parsed query on one snapshot.
 
@@ -166,8 +177,8 @@ class Query:
     ) -> None:
         self._index, self._snapshot, self._question = index, snapshot, question
         step = question.step
-        self.rows = snapshot.rows_of(step, older=question.older)
-        copies = None if step is None else lambda: _copies(index, snapshot, self.rows)
+        self.rows = rows_of_steps(snapshot, step, older=question.older)
+        copies = None if not isinstance(step, int) else lambda: _copies(index, snapshot, self.rows)
         self.scope = FilterScope(snapshot, self.rows, notes, copies)
         kinds = self.scope.kinds()
         self._filter = Filter(question.filter, kinds) if question.filter.strip() else None

@@ -66,7 +66,7 @@ def test_all_formats_print_the_same_data_and_keep_to_the_schema(home: Path, comm
     of_a_row.check_schema(of_a_row.schema)
     rows = [json.loads(line) for line in run_in(home, EXAMPLES[command], "--jsonl").stdout.splitlines()]
     assert rows == document["rows"]
-    assert rows or command in ("prompts", "findings", "notes", "drift", "corrections")
+    assert rows or command in ("prompts", "findings", "notes", "errors", "drift", "corrections")
     for row in rows:
         of_a_row.validate(row)
     cells = list(csv.DictReader(io.StringIO(run_in(home, EXAMPLES[command], "--csv", "--raw").stdout)))
@@ -112,6 +112,25 @@ def test_nothing_is_cut_in_a_pipe(home: Path) -> None:
     row = json.loads(run_in(home, "rlpanel samples runs/exp1 --step 20 --limit 1 --text --jsonl").stdout)
     assert " ".join(row["prompt"].split()) in done.stdout
     assert "…" not in done.stdout
+
+
+def test_a_finding_prints_commands_that_show_its_samples(home: Path) -> None:
+    printed = run_in(home, "rlpanel findings runs/exp1").stdout
+    finding = json.loads(run_in(home, "rlpanel findings runs/exp1 --json").stdout)["rows"][0]
+    commands = re.findall(r"^  \$ (.*)$", printed, re.MULTILINE)
+    assert commands[0].startswith(f"rlpanel samples runs/exp1 --step {finding['worst']} --filter ")
+    assert commands[1] == f"rlpanel sample runs/exp1 {finding['uid']}"
+    for command in commands[:2]:
+        done = run_in(home, command)
+        assert done.returncode == 0, done.stderr
+        assert "response" in done.stdout
+
+
+def test_texts_of_samples_are_blocks(home: Path) -> None:
+    done = run_in(home, "rlpanel samples runs/exp1 --step 20..21 --limit 3 --text", terminal=True)
+    lines = done.stdout.splitlines()
+    assert sum(line.startswith("── rollout_data_rank_0.jsonl:") for line in lines) == 3
+    assert lines.count("  response:") == 3
 
 
 def test_a_file_that_was_not_read_makes_the_exit_code_3(tmp_path: Path) -> None:

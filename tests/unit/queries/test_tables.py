@@ -29,17 +29,17 @@ from rlpanel.queries.sample import sample, sample_tokens
 from rlpanel.queries.samples import samples
 from rlpanel.queries.search import search
 from rlpanel.queries.sql import sql
-from rlpanel.queries.steps import steps
+from rlpanel.queries.steps import scalars, steps
 from rlpanel.queries.table import Table
 from rlpanel.queries.tokens import tokens
 from rlpanel.texts.shorten import TextLimit
-from tests.factories import write_run
+from tests.factories import append, write_run
 from tests.unit.drift import bigrams
 
 
 @pytest.fixture
 def noted(tmp_path: Path) -> Iterator[Run]:
-    write_run(tmp_path, steps=1)
+    append(write_run(tmp_path, steps=1) / "rollout_data_rank_0.jsonl", b"{\n")
     with rlpanel.open_run(tmp_path, follow=False) as run:
         annotate(run.data, run.snapshot.uid(0), tag="odd")
         yield run
@@ -71,6 +71,8 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table
     yield compare(grpo.data, grpo.data, at="1")
     yield search(grpo.data, "the", limit=3)
     yield sql(grpo.data, "select step, null as nothing, true as yes, [1, 2] as items from samples limit 5")
+    yield scalars(grpo.data)
+    yield noted.ask("errors")
     yield notes(grpo.data)
     yield notes(noted.data)
     yield drift(drifting.data)
@@ -233,7 +235,7 @@ def test_a_selection_is_a_step_steps_or_a_filter() -> None:
     assert selection_of("..20") == slice(None, 20)
     assert selection_of("reward < 0") == "reward < 0"
     for wrong in ("..", "1..x", "1:2:3", "..x"):
-        with pytest.raises(SettingError, match=r"is no range of steps: write 10\.\.20"):
+        with pytest.raises(SettingError, match=r"is no range of steps: write 12, 10\.\.20"):
             selection_of(wrong)
 
 

@@ -221,3 +221,14 @@ def test_a_run_without_samples_has_empty_tables(tmp_path: Path) -> None:
     opened = rlpanel.open_run(tmp_path, follow=False)
     assert opened.sql("select count(*) as n from samples").n.tolist() == [0]
     assert len(opened.sql("from groups")) == len(opened.sql("from tokens(1)")) == 0
+
+
+def test_the_texts_of_some_steps_are_a_table(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", steps=3, samples=4)
+    with rlpanel.open_run(folder, follow=False) as run:
+        found = run.sql("select uid, step, prompt, response from texts(2, 3) order by uid")
+        logged = run.samples((2, 3), text=True).sort_values("uid")
+        for name in ("uid", "step", "prompt", "response"):
+            assert found[name].tolist() == logged[name].tolist()
+        both = "select count(*) as n from texts(1) join samples using (uid) where response like '%'"
+        assert run.sql(both).n.tolist() == [len(run.samples(1))]

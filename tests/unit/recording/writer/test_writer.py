@@ -20,6 +20,8 @@ from PIL import Image
 from rlpanel import RolloutWriter, open_run
 from rlpanel.errors import SettingError
 from rlpanel.recording.writer import sink
+from rlpanel.recording.writer.log_keys import KNOWN_KEYS
+from rlpanel.schema import CANONICAL
 from tests.media import CLIP, in_base64, sound
 
 NAME = "rollout_data_rank_0.jsonl"
@@ -130,6 +132,20 @@ def test_a_full_queue_drops_and_counts_and_never_blocks(
     assert 2 <= taken.count(True) <= 3  # the thread may have taken the first one already
     assert dropped == taken.count(False)
     assert f"{dropped} dropped because the queue was full" in caplog.text
+
+
+def test_a_misspelt_key_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING), RolloutWriter(tmp_path) as writer:
+        for step in range(3):
+            writer.write(step=step, prompt="p", respones="4", rewrad=1.0, reward_std=0.5, difficulty=2)
+    assert caplog.text.count("unknown key 'rewrad' becomes a column of its own; did you mean 'reward'?") == 1
+    assert caplog.text.count("did you mean 'response'?") == 1
+    assert caplog.text.count("unknown key") == 2
+    assert [row["rewrad"] for row in lines(tmp_path / NAME)] == [1.0, 1.0, 1.0]
+
+
+def test_the_recorder_knows_all_keys_of_the_schema() -> None:
+    assert {*CANONICAL, "rewards", "session", "time"} == KNOWN_KEYS
 
 
 def test_a_value_that_cannot_be_written_costs_its_row_alone(
