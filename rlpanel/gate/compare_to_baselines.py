@@ -27,7 +27,7 @@ from rlpanel.gate.spread_test import (
     ALPHA,
     LAST,
     WHOLE,
-    Contrast,
+    RunContrast,
     contrasts,
     detectable,
     first_window,
@@ -47,7 +47,7 @@ class _Tested:
     series: list[NumberSeries]
     by_window: np.ndarray
     noise: np.ndarray
-    contrasts: list[Contrast]
+    contrasts: list[RunContrast]
 
 
 def compare_to_baselines(

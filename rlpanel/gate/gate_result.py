@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from rlpanel.gate.gate_numbers import GateNumber
-from rlpanel.gate.spread_test import LAST, Contrast, worsening_of
+from rlpanel.gate.spread_test import LAST, RunContrast, worsening_of
 from rlpanel.number_text import number as text
 
 #: States of a number and of a gate.
@@ -65,7 +66,7 @@ class NumberResult:
     number : GateNumber
     state : {"worse", "passed", "cannot tell"}
     sentence : str
-    contrast : Contrast, optional
+    contrast : RunContrast, optional
         The contrast with the smallest chance; None if nothing was tested.
     p : float
         Its chance, corrected for the number of tests.
@@ -83,7 +84,7 @@ class NumberResult:
     number: GateNumber
     state: str
     sentence: str
-    contrast: Contrast | None = None
+    contrast: RunContrast | None = None
     p: float = float("nan")
     detectable: float = float("nan")
     detectable_end: float = float("nan")
@@ -106,7 +107,7 @@ class NumberResult:
             "first_step": self.first_step,
             "windows": [_window(number, each) for each in self.windows],
             "samples": [
-                {"uid": each.uid, "step": each.step, "value": each.value, "baseline": each.baseline}
+                {"uid": each.uid, "step": each.step, "value": each.value, "baseline": _known(each.baseline)}
                 for each in self.samples
             ],
         }
@@ -129,11 +130,16 @@ def _window(number: GateNumber, each: WindowValues) -> dict[str, Any]:
     return {
         "first": each.first,
         "last": each.last,
-        "new": number.natural(each.new),
-        "baselines": [number.natural(value) for value in each.baselines],
-        "low": number.natural(each.low),
-        "high": number.natural(each.high),
+        "new": _known(number.natural(each.new)),
+        "baselines": [_known(number.natural(value)) for value in each.baselines],
+        "low": _known(number.natural(each.low)),
+        "high": _known(number.natural(each.high)),
     }
+
+
+def _known(value: float) -> float | None:
+    """Return a finite value, else None."""
+    return value if math.isfinite(value) else None
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,12 @@ END = 0.3
 WHOLE, LAST = "whole", "end"
 #: Largest correlation of neighbouring steps that is believed.
 _MOST_LIKE = 0.9
+#: Most parts of a run whose steps lie around a line each, and the fewest steps of a part.
+_STRETCHES, _LEAST_STEPS = 10, 10
 
 
 @dataclass(frozen=True)
-class Contrast:
+class RunContrast:
     """A mean over windows: the new run against its baselines, in the scale of the test.
 
     Attributes
@@ -74,22 +76,27 @@ def window_means(
     ndarray of float, shape (R, W)
         NaN where no step of a window has a value.
     ndarray of float, shape (R, W)
-        Variance of each of these means by the noise within the run.
+        Variance of each of these means by the noise within the run. That of the new run is the baselines',
+        and what its samples have above theirs: a fall within it must not count as its noise.
     """
-    by_window = np.array([windows.means(run, each) for run, each in enumerate(means)])
-    noise = [
-        noise_within(windows.place[run], windows.count, means[run], variances[run])
-        for run in range(len(means))
-    ]
-    return by_window, np.array(noise)
+    runs = range(len(means))
+    by_window = np.array([windows.means(run, means[run]) for run in runs])
+    sampled = np.array(
+        [_from_samples(windows.place[run], windows.count, means[run], variances[run]) for run in runs]
+    )
+    noise = np.array(
+        [noise_within(windows.place[run], windows.count, means[run], variances[run]) for run in runs]
+    )
+    noise[0] = noise[1:].mean(axis=0) + np.maximum(0.0, sampled[0] - sampled[1:].mean(axis=0))
+    return by_window, noise
 
 
 def noise_within(place: np.ndarray, count: int, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """Return the variance of the mean over each window by noise of steps, shape (count,).
 
     It is the larger one of two estimates. One is the sampling variance of the steps, clustered by group. The
-    other is that of the steps around a straight line in each window, pooled over the windows, and times
-    (1 + ρ) / (1 − ρ) for the correlation ρ of neighbouring steps.
+    other is that of the steps around lines, times (1 + ρ) / (1 − ρ) for the correlation ρ of neighbouring
+    steps (see `step_variance`).
 
     Parameters
     ----------
@@ -100,33 +107,49 @@ def noise_within(place: np.ndarray, count: int, mean: np.ndarray, variance: np.n
     """
     known = (place >= 0) & np.isfinite(mean)
     steps = np.bincount(place[known], minlength=count)
-    squares = products = 0.0
-    free = pairs = 0
-    for window in range(count):
-        values = mean[known & (place == window)]
-        if len(values) < 3:
-            continue
-        time = np.arange(len(values)) - (len(values) - 1) / 2
-        rest = values - values.mean() - time * (time @ values) / (time @ time)
-        squares, free = squares + float(rest @ rest), free + len(values) - 2
-        products, pairs = products + float(rest[1:] @ rest[:-1]), pairs + len(values) - 1
-    if free > 0:
-        usual = squares / free
-        like = 0.0
-        if squares > 0:
-            bias = 3 * np.count_nonzero(steps >= 3) / max(pairs, 1)  # two parameters of each line
-            like = float(np.clip(products / squares + bias, 0.0, _MOST_LIKE))
-        usual *= (1 + like) / (1 - like)
-    else:
-        rises = np.diff(mean[known])
-        usual = float((rises**2).mean() / 2) if len(rises) else 0.0
-    sampled = np.nan_to_num(variance[known])
+    usual = step_variance(mean[known])
     with np.errstate(all="ignore"):
-        from_samples = np.bincount(place[known], sampled, count) / steps**2
-        return np.where(steps > 0, np.maximum(usual / steps, from_samples), np.nan)
+        noise = np.where(steps > 0, usual / steps, np.nan)
+    return np.maximum(noise, _from_samples(place, count, mean, variance))
 
 
-def contrasts(by_window: np.ndarray, noise: np.ndarray, worse: str) -> list[Contrast]:
+def _from_samples(place: np.ndarray, count: int, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Return the sampling variance of the mean over each window, shape (count,); 0 where it is not known."""
+    known = (place >= 0) & np.isfinite(mean)
+    steps = np.bincount(place[known], minlength=count)
+    return np.bincount(place[known], np.nan_to_num(variance[known]), count) / np.maximum(steps, 1) ** 2
+
+
+def step_variance(values: np.ndarray) -> float:
+    """Return the variance of a step for the mean over many: around lines, with the correlation of neighbours.
+
+    The lines are fitted to `_STRETCHES` parts of the steps, of at least `_LEAST_STEPS` each, since shorter ones
+    show no correlation. What a line takes off the residuals and their products is added again by the diagonal
+    and its neighbour of the hat matrix.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (S,)
+    """
+    if len(values) < 4:
+        return float((np.diff(values) ** 2).mean() / 2) if len(values) > 1 else 0.0
+    squares = products = taken = 0.0
+    free = pairs = 0
+    for part in np.array_split(values, max(1, min(_STRETCHES, len(values) // _LEAST_STEPS))):
+        time = np.arange(len(part)) - (len(part) - 1) / 2
+        size = float(time @ time)
+        rest = part - part.mean() - time * (time @ part) / size
+        squares, free = squares + float(rest @ rest), free + len(part) - 2
+        products, pairs = products + float(rest[1:] @ rest[:-1]), pairs + len(part) - 1
+        taken += (len(part) - 1) / len(part) + float(time[1:] @ time[:-1]) / size
+    usual = squares / free
+    if not usual > 0:
+        return 0.0
+    like = float(np.clip((products / usual + taken) / pairs, 0.0, _MOST_LIKE))
+    return usual * (1 + like) / (1 - like)
+
+
+def contrasts(by_window: np.ndarray, noise: np.ndarray, worse: str) -> list[RunContrast]:
     """Return the tested contrasts of a number.
 
     With k ≥ 2 baselines the error is s · √(1 + 1/k), where s is the standard deviation of the baselines'
@@ -149,7 +172,7 @@ def contrasts(by_window: np.ndarray, noise: np.ndarray, worse: str) -> list[Cont
     return found
 
 
-def _contrast(name: str, used: np.ndarray, by_window: np.ndarray, noise: np.ndarray, worse: str) -> Contrast:
+def _contrast(name: str, used: np.ndarray, by_window: np.ndarray, noise: np.ndarray, worse: str) -> RunContrast:
     values = by_window[:, used].mean(axis=1)
     within = noise[:, used].sum(axis=1) / len(used) ** 2
     new, others = float(values[0]), values[1:]
@@ -161,7 +184,7 @@ def _contrast(name: str, used: np.ndarray, by_window: np.ndarray, noise: np.ndar
     t = worsening / error if error > 0 else (np.inf if worsening > 0 else 0.0)
     p = upper_tail(t, degrees) if degrees else 1 - NormalDist().cdf(t)
     p = min(1.0, 2 * p) if worse == "either" else p
-    return Contrast(name, int(used[0]), new, float(others.mean()), error, degrees, float(p))
+    return RunContrast(name, int(used[0]), new, float(others.mean()), error, degrees, float(p))
 
 
 def standard_error(others: np.ndarray, within: np.ndarray) -> float:
@@ -186,7 +209,7 @@ def worsening_of(difference: float, worse: str) -> float:
     return abs(difference) if worse == "either" else -difference if worse == "lower" else difference
 
 
-def detectable(contrast: Contrast, worse: str, tests: int) -> float:
+def detectable(contrast: RunContrast, worse: str, tests: int) -> float:
     """Return the worsening that is found with a chance of 80 % among this many tests.
 
     A worsening of δ is found if t exceeds the quantile of the test. Since δ is chosen by the estimated error

@@ -14,7 +14,7 @@ from rlpanel.gate.run_series import GateRun
 def worst_samples(
     number: GateNumber, runs: Sequence[GateRun], steps: tuple[int, int], effect: float, most: int
 ) -> tuple[GateSample, ...]:
-    """Return samples of some steps that lie farthest on the side of the effect, one for each prompt.
+    """Return samples of some steps that lie farthest from the baselines on their prompt, one for each prompt.
 
     Parameters
     ----------
@@ -35,10 +35,12 @@ def worst_samples(
     if not len(chosen) or most < 1:
         return ()
     values = sums[chosen] / weights[chosen]
-    distance = np.abs(values - number.aim) if number.aim is not None else values
-    order = np.argsort(-np.sign(effect) * distance, kind="stable")
-    hashes = snapshot.prompts(new.rows.rows[chosen])
-    _, first = np.unique(hashes[order], return_index=True)
+    hashes, prompt = np.unique(snapshot.prompts(new.rows.rows[chosen]), return_inverse=True)
+    usual = _of_prompts(number, others, hashes, steps)[prompt]
+    worsening = np.sign(effect) * (_distance(number, values) - _distance(number, usual))
+    # Prompts that no baseline has come last.
+    order = np.lexsort((-np.sign(effect) * _distance(number, values), -worsening))
+    _, first = np.unique(prompt[order], return_index=True)
     picked = order[np.sort(first)[:most]]
     return tuple(
         GateSample(
@@ -46,24 +48,31 @@ def worst_samples(
             int(new.rows.rows[chosen[at]]),
             int(step[chosen[at]]),
             float(values[at]),
-            _of_prompt(number, others, hashes[at], steps),
+            float(usual[at]),
         )
         for at in picked.tolist()
     )
 
 
-def _of_prompt(
-    number: GateNumber, others: Sequence[GateRun], prompt: np.uint64, steps: tuple[int, int]
-) -> float:
-    """Return the mean over the baselines' samples of a prompt: in the same steps, else in all steps."""
-    near, every = [], []
+def _distance(number: GateNumber, values: np.ndarray) -> np.ndarray:
+    return values if number.aim is None else np.abs(values - number.aim)
+
+
+def _of_prompts(
+    number: GateNumber, others: Sequence[GateRun], hashes: np.ndarray, steps: tuple[int, int]
+) -> np.ndarray:
+    """Return the mean over the baselines' samples of each prompt, shape (P,): in the steps, else in all."""
+    totals = np.zeros((4, len(hashes)))
     for run in others:
         sums, weights = run.parts(number)
         snapshot = run.run.snapshot
-        found = (weights > 0) & (snapshot.prompts(run.rows.rows) == prompt)
+        prompts = snapshot.prompts(run.rows.rows)
+        at = np.searchsorted(hashes, prompts).clip(max=len(hashes) - 1)
+        found = (weights > 0) & (hashes[at] == prompts)
         step = snapshot.metadata("step")[run.rows.rows]
         inside = found & (step >= steps[0]) & (step <= steps[1])
-        every.append((sums[found].sum(), weights[found].sum()))
-        near.append((sums[inside].sum(), weights[inside].sum()))
-    total, weight = np.sum(near, axis=0) if sum(each[1] for each in near) else np.sum(every, axis=0)
-    return float(total / weight) if weight else float("nan")
+        for row, mask in ((0, inside), (2, found)):
+            totals[row] += np.bincount(at[mask], sums[mask], len(hashes))
+            totals[row + 1] += np.bincount(at[mask], weights[mask], len(hashes))
+    with np.errstate(all="ignore"):
+        return np.where(totals[1] > 0, totals[0] / totals[1], totals[2] / totals[3])
