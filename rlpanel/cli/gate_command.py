@@ -46,7 +46,9 @@ def gate(
     ] = None,
     against: Annotated[
         list[str] | None,
-        typer.Option(help="Folder of a baseline; further ones may follow it.", autocompletion=completion.runs),
+        typer.Option(
+            help="Folder of a baseline; further ones may follow it.", autocompletion=completion.runs
+        ),
     ] = None,
     on: Annotated[str, declared(option_of(gate_question.On))] = "",
     windows: Annotated[

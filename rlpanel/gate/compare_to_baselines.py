@@ -144,9 +144,7 @@ def _compared(
     order = {WORSE: 0, CANNOT_TELL: 1, PASSED: 2}
     found.sort(key=lambda each: order[each.state])
     remarks = [f"{each.name}: {each.remark}." for each in numbers if each.remark]
-    return replace(
-        result, tests=len(chances), numbers=tuple(found), notes=(*result.notes, *remarks)
-    )
+    return replace(result, tests=len(chances), numbers=tuple(found), notes=(*result.notes, *remarks))
 
 
 def _reason(number: GateNumber) -> str:
@@ -196,9 +194,7 @@ def _judged(
         begin = _first_step(tested, runs, aligned, first)
         window = result.windows[first]
         shown = worst_samples(number, runs, (min(begin, window.last), window.last), contrast.effect, samples)
-        result = replace(
-            result, state=WORSE, first_window=first + 1, first_step=begin, samples=shown
-        )
+        result = replace(result, state=WORSE, first_window=first + 1, first_step=begin, samples=shown)
     elif p < ALPHA or (sizes[WHOLE] > limit and limit > 0):
         result = replace(result, state=CANNOT_TELL)
     sentence = found_sentence(result, len(runs) - 1, tests, window)

@@ -154,9 +154,7 @@ def _made(
     aim: float | None = None,
 ) -> GateNumber:
     missing = tuple(run.name for run in runs if not run.has_number(column))
-    return GateNumber(
-        name, column, worse, scale, parts, missing, logged=len(missing) < len(runs), aim=aim
-    )
+    return GateNumber(name, column, worse, scale, parts, missing, logged=len(missing) < len(runs), aim=aim)
 
 
 def _level(values: np.ndarray) -> Parts:

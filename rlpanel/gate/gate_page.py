@@ -101,14 +101,10 @@ def _row(each: NumberResult) -> Markup:
             f"{each.p:.2g}",
             "–" if each.first_step is None else f"{each.first_step:,}",
         ]
-    return Markup("<tr>{}</tr>").format(
-        Markup("").join(Markup("<td>{}</td>").format(cell) for cell in cells)
-    )
+    return Markup("<tr>{}</tr>").format(Markup("").join(Markup("<td>{}</td>").format(cell) for cell in cells))
 
 
-def _section(
-    result: GateResult, each: NumberResult, texts: Mapping[str, SampleTexts], board: str
-) -> Markup:
+def _section(result: GateResult, each: NumberResult, texts: Mapping[str, SampleTexts], board: str) -> Markup:
     chart = window_chart(each, result.run) if each.windows else Markup("")
     begin = Markup("")
     if each.first_step is not None:
@@ -131,9 +127,7 @@ def _section(
     )
 
 
-def _sample(
-    result: GateResult, each: GateSample, texts: Mapping[str, SampleTexts], board: str
-) -> Markup:
+def _sample(result: GateResult, each: GateSample, texts: Mapping[str, SampleTexts], board: str) -> Markup:
     found = texts.get(each.uid, SampleTexts(None, None))
     link = board_link(result.run, step=each.step, sample=each.uid, url=board)
     baseline = f", baselines {text(each.baseline)} for this prompt" if each.baseline == each.baseline else ""

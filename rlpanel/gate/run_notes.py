@@ -24,9 +24,7 @@ def run_notes(runs: Sequence[GateRun]) -> tuple[str, ...]:
         snapshot = run.run.snapshot
         if snapshot.restarts:
             steps = ", ".join(f"{step:,}" for step in snapshot.restarts[:5])
-            found.append(
-                f"{run.name} was resumed at step {steps}; samples of older attempts do not count."
-            )
+            found.append(f"{run.name} was resumed at step {steps}; samples of older attempts do not count.")
         if len(run.steps) < len(snapshot.steps.values):
             found.append(f"The newest step of {run.name} is not complete and does not count.")
     paths = [str(run.run.index.path) for run in runs]

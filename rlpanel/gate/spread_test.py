@@ -172,7 +172,9 @@ def contrasts(by_window: np.ndarray, noise: np.ndarray, worse: str) -> list[RunC
     return found
 
 
-def _contrast(name: str, used: np.ndarray, by_window: np.ndarray, noise: np.ndarray, worse: str) -> RunContrast:
+def _contrast(
+    name: str, used: np.ndarray, by_window: np.ndarray, noise: np.ndarray, worse: str
+) -> RunContrast:
     values = by_window[:, used].mean(axis=1)
     within = noise[:, used].sum(axis=1) / len(used) ** 2
     new, others = float(values[0]), values[1:]

@@ -202,14 +202,18 @@ def main() -> None:
     if options.speed:
         speed()
         return
-    print(f"{'setting':<48} {'false alarms':<24} {'power, whole':<24} {'power, end':<24} stated size (median)")
+    print(
+        f"{'setting':<48} {'false alarms':<24} {'power, whole':<24} {'power, end':<24} stated size (median)"
+    )
     for at, (name, setting) in enumerate(SETTINGS.items()):
         alarm, whole, end, size = simulate(setting, options.repeats, at)
         if setting.baselines == 1:
             print(f"{name:<48} none by design: {_text(alarm)} differ beyond the noise within the runs")
             continue
         hard = " (hard)" if name in HARD else ""
-        print(f"{name + hard:<48} {_text(alarm):<24} {_text(whole):<24} {_text(end):<24} {size:.3f}", flush=True)
+        print(
+            f"{name + hard:<48} {_text(alarm):<24} {_text(whole):<24} {_text(end):<24} {size:.3f}", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -120,9 +120,7 @@ def test_other_reward_functions_are_compared_by_those_that_all_share(
     baselines: list[Path], tmp_path: Path
 ) -> None:
     both = {"rewards": {"right": 1.0, "form": 0.5}}
-    against = [
-        write_seed(tmp_path / f"old{seed}", seed, steps=range(1, 11), **both) for seed in (1, 2, 3)
-    ]
+    against = [write_seed(tmp_path / f"old{seed}", seed, steps=range(1, 11), **both) for seed in (1, 2, 3)]
     new = write_seed(tmp_path / "new", 9, steps=range(1, 11), rewards={"right": 1.0, "new": 3.0})
     table = gated(new, against, on=["reward"])
     assert "compared is the sum of right" in " ".join(table.about["notes"])
