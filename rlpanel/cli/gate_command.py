@@ -73,7 +73,7 @@ def gate(
     default_step: DefaultStep = None,
     follow_links: FollowLinks = False,
 ) -> None:
-    """Compare a new run with baselines: is it worse than their spread allows?
+    """Compare a new run with baselines: find whether it is worse than their spread allows.
 
     The exit code is 0 if it passed, 1 if it is worse, 2 after an error, 3 if it is not worse but a file was
     not read, and 4 if it cannot be told. Two baselines or more can prove a worsening; four or five find small

@@ -79,7 +79,8 @@ def window_chart(result: NumberResult, run: str) -> Markup:
         )
     label = f"{result.number.name} by steps of {run}: the new run against its baselines"
     return Markup(
-        '<figure><div class="chart"><svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg></div><figcaption>'
+        '<figure><div class="chart"><svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg></div>'
+        "<figcaption>"
         '<span class="key new"></span>{} <span class="key baseline"></span>baselines '
         '{}<span class="note">mean of each window by steps of the new run{}</span></figcaption></figure>'
     ).format(

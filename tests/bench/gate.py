@@ -2,8 +2,8 @@
 
 python -m tests.bench.gate [--repeats N] [--speed]
 
-Each setting has one to five baselines and a new run, three numbers, and runs that differ by their seed. A false
-alarm is a new run of the same distribution that is found worse in any number. The power is the share of new
+Each setting has one to five baselines and a new run, three numbers, and runs that differ by their seed. A
+false alarm is a new run of the same distribution that is found worse in any number. The power is the share of new
 runs that are found worse in a number after they were worsened by the size that the gate states for it.
 ``--speed`` times a gate of four runs of 1,000 steps with 512 samples each.
 """
@@ -186,8 +186,8 @@ def speed() -> None:
             new, *others = (run.data for run in runs)
             found = gate_result(new, others)
             print(
-                f"{title}: opened in {opened - began:.1f} s CPU, gate in {time.process_time() - opened:.1f} s "
-                f"CPU: {found.state}, {len(found.numbers)} numbers"
+                f"{title}: opened in {opened - began:.1f} s CPU, gate in {time.process_time() - opened:.1f} "
+                f"s CPU: {found.state}, {len(found.numbers)} numbers"
             )
             for run in runs:
                 run.close()
