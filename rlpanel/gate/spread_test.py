@@ -124,7 +124,8 @@ def step_variance(values: np.ndarray) -> float:
     """Return the variance of a step for the mean over many: around lines, with the correlation of neighbours.
 
     The lines are fitted to `_STRETCHES` parts of the steps, of at least `_LEAST_STEPS` each, since
-    shorter ones show no correlation. What a line takes off the residuals and their products is added again by the diagonal
+    shorter ones show no correlation. What a line takes off the residuals and their products is added again
+    by the diagonal
     and its neighbour of the hat matrix.
 
     Parameters

@@ -3,7 +3,8 @@
 python -m tests.bench.gate [--repeats N] [--speed]
 
 Each setting has one to five baselines and a new run, three numbers, and runs that differ by their seed. A
-false alarm is a new run of the same distribution that is found worse in any number. The power is the share of new
+false alarm is a new run of the same distribution that is found worse in any number. The power is the share
+of new
 runs that are found worse in a number after they were worsened by the size that the gate states for it.
 ``--speed`` times a gate of four runs of 1,000 steps with 512 samples each.
 """
