@@ -92,10 +92,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/records", "sources/readers", "texts", "metrics/*", "store/*", "analysis"),
         *("findings/engine", "findings/rules"),
     ),
+    "gate": ("metrics/*", "store/*", "analysis", "findings/engine"),
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),
     "queries": (
-        *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "findings/*", "lint", "sql"),
+        *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "findings/*", "lint", "gate"),
+        "sql",
     ),
     "checks": ("sources/discovery", "store/*", "findings", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),
@@ -198,8 +200,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "runtime", "api"),
     "cli": (
-        *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "lint", "queries", "api"),
+        *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "lint", "gate", "queries"),
+        "api",
         *("panels/*", "app/*", "recording", "mcp_server"),
     ),
+    "pytest_plugin": ("queries", "api"),
     "__main__": ("cli",),
 }

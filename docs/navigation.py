@@ -29,7 +29,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "python",
         "notebook",
     ),
-    "Explanation": ("metrics", "findings", "lint", "broken-runs", "store", "adapters", "formats"),
+    "Explanation": ("metrics", "findings", "lint", "gate", "broken-runs", "store", "adapters", "formats"),
     "Reference": ("cli", "sql", "settings", "api"),
     "Run it": ("install", "deploy", "remote", "scale", "alerts", "reliability", "security", "SECURITY"),
     "Change it": (

@@ -36,3 +36,5 @@ FOUND = 1
 ERROR = 2
 #: The output is right for what was read, but a file of the run was not read, or a rule failed.
 INCOMPLETE = 3
+#: `gate` compared the runs, but the data do not show whether the new one is worse.
+CANNOT_TELL = 4

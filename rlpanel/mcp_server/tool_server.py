@@ -78,6 +78,8 @@ def tool_of(question: Question[...], pool: RunPool, limits: AnswerLimits) -> Cal
     def value(parameter: Parameter, given: Any) -> Any:
         if parameter.type is RunData:
             return pool.run(given).data
+        if parameter.is_runs:
+            return [pool.run(name).data for name in given or ()]
         if parameter.option.read is not None:
             return parameter.option.read(str(given)) if given not in ("", None) else None
         return given

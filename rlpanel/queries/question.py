@@ -47,8 +47,13 @@ class Parameter:
         return (self.default if exists else SAME) if declared is SAME else declared
 
     @property
+    def is_runs(self) -> bool:
+        """Whether its value is a list of runs."""
+        return get_args(self.type) == (RunData,)
+
+    @property
     def is_list(self) -> bool:
-        """Whether its value is a list of texts."""
+        """Whether its value is a list of texts, or of names of runs."""
         return any(get_origin(part) is Sequence for part in (self.type, *get_args(self.type)))
 
 

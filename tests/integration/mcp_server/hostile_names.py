@@ -17,6 +17,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("drift", {"run": "nosuch"}),
     ("corrections", {"run": ORDER, "name": ORDER}),
     ("link", {"run": "nosuch"}),
+    ("gate", {"run": ORDER, "against": ["other"], "on": [ORDER]}),
     ("compare", {"run": ORDER, "against": "nosuch"}),
     ("tag", {"run": "nosuch", "uid": "x", "tag": "x"}),
     ("steps", {"run": ORDER, "split": "nosuch"}),

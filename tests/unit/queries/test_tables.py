@@ -19,6 +19,7 @@ from rlpanel.queries.differences import contrast
 from rlpanel.queries.drift import corrections, drift
 from rlpanel.queries.explain import clusters, explain
 from rlpanel.queries.findings import findings
+from rlpanel.queries.gate import gate
 from rlpanel.queries.groups import groups
 from rlpanel.queries.lint import lint
 from rlpanel.queries.notes import annotate, notes
@@ -65,6 +66,7 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table
     yield tokens(ppo.data, 10)
     yield findings(grpo.data)
     yield lint(grpo.data, 2)
+    yield gate(grpo.data, [grpo.data, ppo.data])
     yield contrast(grpo.data, 10, 1)
     yield explain(grpo.data, "reward", 10)
     yield clusters(grpo.data)
