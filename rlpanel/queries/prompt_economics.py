@@ -139,9 +139,7 @@ def prompt_costs(
     places = grid.newest[shown] if shown else np.empty(0, int)
     texts = questions_of(run, places, TextLimit(chars)) if text else [None] * len(shown)
     first, last = costs.first_and_last()
-    samples, passed, unrewarded = (
-        grid.by_prompt(each) for each in (grid.samples, grid.passed, grid.unrewarded)
-    )
+    samples, passed, unrewarded = grid.by_prompt(grid.samples), grid.by_prompt(grid.passed), grid.unrewarded
     visits, gpu_hours = grid.visits, costs.gpu_hours
     rows = []
     for at, row, each in zip(shown, places.tolist(), texts, strict=True):
@@ -187,7 +185,7 @@ def _about(costs: PromptCosts) -> dict[str, Any]:
         "pass_origin": grid.rule.origin,
         "classes": dict(zip(CLASSES, counts, strict=True)),
         "waste": [asdict(each) for each in costs.waste],
-        "tokens": float(grid.tokens.sum(dtype=float)) if grid.has_tokens else None,
+        "tokens": float(grid.cost.sum(dtype=float)) if grid.has_tokens else None,
         "seconds": seconds,
         "gpu_hours": (seconds or 0.0) * costs.gpus / 3600 if is_known else None,
         "gpus": costs.gpus if math.isfinite(costs.gpus) else None,

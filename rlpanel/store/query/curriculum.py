@@ -14,7 +14,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_all_texts
 from rlpanel.store.query.filter_columns import prompt_key
 from rlpanel.store.snapshot.prompt_classes import CLASSES
-from rlpanel.store.snapshot.prompt_costs import PromptCosts
+from rlpanel.store.snapshot.prompt_costs import PromptCosts, known_sum
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Labels that may hold the id of a prompt; the first that the run has is written.
@@ -70,14 +70,13 @@ def checked_classes(names: Sequence[str]) -> tuple[str, ...]:
 
 def curriculum_effect(costs: PromptCosts, chosen: np.ndarray) -> CurriculumEffect:
     """Return what the visits of the chosen prompts cost so far."""
-    rows = costs.grid.by_prompt(costs.grid.rows)
-    weight = costs.tokens if costs.grid.has_tokens else rows
-    total = float(np.nansum(weight))
+    cost = costs.grid.by_prompt(costs.grid.cost)
+    total = float(cost.sum())
     return CurriculumEffect(
         len(chosen),
-        _known(costs.tokens[chosen]),
-        _known(costs.gpu_hours[chosen]),
-        float(np.nansum(weight[chosen])) / total if total else 0.0,
+        known_sum(costs.tokens[chosen]),
+        known_sum(costs.gpu_hours[chosen]),
+        float(cost[chosen].sum()) / total if total else 0.0,
     )
 
 
@@ -105,7 +104,3 @@ def curriculum_lines(
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         yield text.encode("utf-8", "replace"), prompts.count(None)
 
-
-def _known(values: np.ndarray) -> float | None:
-    known = np.isfinite(values)
-    return float(values[known].sum()) if known.any() else None

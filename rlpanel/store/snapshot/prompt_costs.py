@@ -9,7 +9,7 @@ import numpy as np
 from rlpanel.store.columns.step_stats import MAX
 from rlpanel.store.snapshot.alignment import CLOCKS
 from rlpanel.store.snapshot.prompt_classes import CLASSES, prompt_classes
-from rlpanel.store.snapshot.prompt_grid import PromptGrid
+from rlpanel.store.snapshot.prompt_grid import WASTE, PromptGrid
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Scalars with the seconds of a step: TRL; verl; prime-rl, NeMo RL; tinker-cookbook.
@@ -18,9 +18,6 @@ STEP_SECONDS = ("step_time", "timing_s/step", "perf/time_per_step", "time/step",
 GPU_NAMES = ("gpus", "num_gpus", "n_gpus")
 #: A step that takes as many median step times was interrupted, and counts as one median.
 LONG_STEP = 10
-#: Kinds of waste, in the order of `PromptCosts.waste`; the last one is a row that is wasted in any way.
-DEAD_GROUP, ANY = "dead group", "any of these"
-WASTE = (DEAD_GROUP, "discarded", "failed", "truncated", ANY)
 
 
 @dataclass(frozen=True)
@@ -44,14 +41,17 @@ class StepTimes:
 
 @dataclass(frozen=True)
 class Waste:
-    """Rows, tokens and GPU-hours of one kind, with its share of all tokens (of all rows if none are logged)."""
+    """Rows, tokens and GPU-hours of one kind, with its share of all tokens (of all rows if none are logged).
+
+    None stands for what is not logged.
+    """
 
     kind: str
-    rows: int
+    rows: int | None
     tokens: float | None
     seconds: float | None
     gpu_hours: float | None
-    share: float
+    share: float | None
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,7 @@ class PromptCosts:
     @property
     def order(self) -> np.ndarray:
         """Prompts by class, and within a class the most expensive first, shape (P,)."""
-        cost = np.where(np.isfinite(self.tokens), self.tokens, self.grid.by_prompt(self.grid.rows))
-        return np.lexsort([-cost, self.classes])
+        return np.lexsort([-self.grid.by_prompt(self.grid.cost), self.classes])
 
     def of(self, names: tuple[str, ...] | list[str]) -> np.ndarray:
         """Return the prompts of some classes, in `order`."""
@@ -128,38 +127,28 @@ def costs_of_prompts(snapshot: Snapshot, grid: PromptGrid, least: int) -> Prompt
     They are shared by the response tokens of the step's rows, with discarded samples and all rows of an episode.
     """
     times = step_times(snapshot, grid.steps)
-    weight = grid.tokens.astype(float) if grid.has_tokens else grid.rows.astype(float)
-    whole = np.bincount(grid.step, weight, len(grid.steps))
+    whole = np.bincount(grid.step, grid.cost, len(grid.steps))
     with np.errstate(all="ignore"):
-        per_unit = np.where(whole > 0, times.seconds / whole, np.nan)
-    price = per_unit[grid.step]
+        price = np.where(whole > 0, times.seconds / whole, np.nan)  # of a token, or of a row
     gpus = _gpus(snapshot)
-    seconds = _sums(grid, weight * price)
-    tokens = grid.by_prompt(grid.tokens) if grid.has_tokens else np.full(len(grid), np.nan)
-    parts = [
-        (grid.dead_rows, grid.dead_tokens),
-        *zip(grid.waste_rows, grid.waste_tokens, strict=True),
-    ]
-    total = float(weight.sum())
+    tokens = grid.by_prompt(grid.cost) if grid.has_tokens else np.full(len(grid), np.nan)
     waste = []
-    for kind, (rows, of_tokens) in zip(WASTE, parts, strict=True):
-        amount = of_tokens if grid.has_tokens else rows
-        spent = _known_sum(amount * price)
+    for kind, rows, cost in zip(WASTE, grid.wasted_rows, grid.wasted_cost, strict=True):
+        spent, amount = known_sum(cost * price), known_sum(cost)
+        number = known_sum(rows)
         waste.append(
             Waste(
                 kind,
-                int(rows.sum()),
-                float(of_tokens.sum(dtype=float)) if grid.has_tokens else None,
+                None if number is None else int(number),
+                amount if grid.has_tokens else None,
                 spent,
                 None if spent is None or np.isnan(gpus) else spent * gpus / 3600,
-                float(amount.sum(dtype=float)) / total if total else 0.0,
+                amount / whole.sum() if amount is not None and whole.sum() else None,
             )
         )
-    signal = grid.by_prompt(grid.signal)
-    signal[grid.by_prompt(grid.samples) == 0] = np.nan
-    return PromptCosts(
-        grid, prompt_classes(grid, least), times, gpus, tokens, seconds, signal, tuple(waste)
-    )
+    signal = np.where(grid.by_prompt(grid.samples) > 0, grid.signal, np.nan)
+    classes, seconds = prompt_classes(grid, least), _sums(grid, grid.cost * price[grid.step])
+    return PromptCosts(grid, classes, times, gpus, tokens, seconds, signal, tuple(waste))
 
 
 def step_times(snapshot: Snapshot, steps: np.ndarray) -> StepTimes:
@@ -206,6 +195,7 @@ def _sums(grid: PromptGrid, values: np.ndarray) -> np.ndarray:
     return np.where(np.bincount(grid.prompt[known], minlength=len(grid)) > 0, sums, np.nan)
 
 
-def _known_sum(values: np.ndarray) -> float | None:
+def known_sum(values: np.ndarray) -> float | None:
+    """Return the sum of the finite values; None without one."""
     known = np.isfinite(values)
     return float(values[known].sum()) if known.any() else None

@@ -6,8 +6,10 @@ and four bytes for each row if the run logs no advantages.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -25,8 +27,8 @@ SHARE_OF_BEST = 0.9
 _USUAL_BEST = 1.5
 #: Statuses of rollouts that failed.
 FAILED = ("environment_error", "tool_error", "timeout")
-#: Kinds of waste of single samples, in this order.
-DISCARDED, FAILED_KIND, TRUNCATED = range(3)
+#: Kinds of waste: groups without signal; samples that were discarded, failed or truncated; any of these.
+WASTE = ("dead group", "discarded", "failed", "truncated", "any of these")
 #: Column of the advantage: one number a sample, or the mean over its tokens.
 _ADVANTAGES = ("advantage", "token_advantage_mean")
 #: What the trainers add to the standard deviation: TRL's GRPO.
@@ -75,18 +77,14 @@ class PromptGrid:
         Positions of a cell's prompt and step.
     samples, passed : ndarray of int32, shape (C,)
         Samples with a finite reward, and those of them that pass.
-    unrewarded : ndarray of int32, shape (C,)
-        Samples without a finite reward; discarded ones are not among them.
-    rows : ndarray of int32, shape (C,)
-        Rows, with those of discarded samples and all rows of an episode.
-    tokens : ndarray of float32, shape (C,)
-        Response tokens of these rows; 0 if none are logged.
-    signal : ndarray of float32, shape (C,)
+    cost : ndarray of float32, shape (C,)
+        Response tokens, with those of discarded samples and all rows of an episode; rows if no tokens are logged.
+    unrewarded, rows : ndarray of int, shape (P,)
+        Samples without a finite reward, discarded ones excluded; and rows, discarded ones included.
+    signal : ndarray of float, shape (P,)
         Sum of the absolute advantages of the samples.
-    dead_tokens, dead_rows : ndarray, shape (C,)
-        Tokens and rows of groups without signal: two or more samples with the same reward.
-    waste_tokens, waste_rows : ndarray, shape (4, C)
-        Tokens and rows of samples that were discarded, failed, truncated, and of any of these or a dead group.
+    wasted_rows, wasted_cost : ndarray of float, shape (5, S)
+        Rows, and cost as above, by the kinds of `WASTE` and step. NaN if what shows a kind is not logged.
     rule : PassRule
     has_tokens : bool
         Whether response tokens are logged.
@@ -103,14 +101,12 @@ class PromptGrid:
     step: np.ndarray
     samples: np.ndarray
     passed: np.ndarray
+    cost: np.ndarray
     unrewarded: np.ndarray
     rows: np.ndarray
-    tokens: np.ndarray
     signal: np.ndarray
-    dead_tokens: np.ndarray
-    dead_rows: np.ndarray
-    waste_tokens: np.ndarray
-    waste_rows: np.ndarray
+    wasted_rows: np.ndarray
+    wasted_cost: np.ndarray
     rule: PassRule
     has_tokens: bool
     advantages: str
@@ -183,11 +179,8 @@ class _Codes:
 
 #: Sums of a group's rows in one cell → dtype.
 _SUMS = {
-    **dict.fromkeys(("samples", "passed", "unrewarded", "rows"), np.int32),
-    **dict.fromkeys(("tokens", "signal", "wasted_tokens"), np.float32),
-    **dict.fromkeys(("wasted_rows",), np.int32),
-    **{f"tokens_{kind}": np.float32 for kind in range(3)},
-    **{f"rows_{kind}": np.int32 for kind in range(3)},
+    **dict.fromkeys(("samples", "passed", "unrewarded", "rows", "wasted_rows"), np.int32),
+    **dict.fromkeys(("cost", "signal", "wasted_cost"), np.float32),
 }
 
 
@@ -195,11 +188,12 @@ class GridBuilder:
     """Reads the rows of a split once, and those that a later snapshot adds.
 
     A snapshot in which earlier rows count differently, such as after a restart, or that has another pass
-    threshold or other columns, is read anew.
+    threshold or other columns, is read anew. Thread-safe: a call ends one that is still reading.
     """
 
     def __init__(self) -> None:
         self._of: tuple[object, ...] = ()
+        self._lock, self._job = threading.Lock(), object()
         self._restart()
 
     def _restart(self) -> None:
@@ -209,6 +203,7 @@ class GridBuilder:
         self._sums = {name: np.empty(0, dtype) for name, dtype in _SUMS.items()}
         self._low, self._high = np.empty(0), np.empty(0)
         self._blocks: list[tuple[int, np.ndarray]] = []  # first row, and the group of each row or -1
+        self._kinds = np.zeros((2, 3, 0))  # rows and cost of wasted samples, by kind and step
         self._untokened = 0
 
     def update(self, snapshot: Snapshot) -> Iterator[GridProgress]:
@@ -221,22 +216,29 @@ class GridBuilder:
             *(snapshot.name, snapshot.split, snapshot.counts_rows, rule, advantages),
             *(snapshot.group_codes is None, snapshot.has_number("response_tokens")),
         )
-        seen = self._read
-        if (
-            known != self._of
-            or not np.array_equal(used[:seen], self._used)
-            or not np.array_equal(further[:seen], self._further)
-        ):
-            self._restart()
-            self._of = known
-        total = len(used)
-        while self._read < total:
-            stop = min(self._read + BLOCK, total)
-            self._add(snapshot, used, slice(self._read, stop), rule, advantages)
-            self._used, self._further, self._read = used[:stop].copy(), further[:stop].copy(), stop
-            if stop < total:
-                yield GridProgress(stop, total)
-        yield GridProgress(total, total, self._grid(snapshot, rule, advantages))
+        job, total = object(), len(used)
+        with self._lock:
+            self._job, seen = job, self._read
+            if (
+                known != self._of
+                or not np.array_equal(used[:seen], self._used)
+                or not np.array_equal(further[:seen], self._further)
+            ):
+                self._restart()
+                self._of = known
+        while True:
+            with self._lock:
+                if self._job is not job:  # a later call goes on from here
+                    return
+                stop = min(self._read + BLOCK, total)
+                self._add(snapshot, used, slice(self._read, stop), rule, advantages)
+                self._used, self._further, self._read = used[:stop], further[:stop], stop
+                if stop == total:
+                    finished = GridProgress(total, total, self._grid(snapshot, rule, advantages))
+            if stop == total:
+                yield finished
+                return
+            yield GridProgress(stop, total)
 
     # -- rows ------------------------------------------------------------------------------------
 
@@ -256,9 +258,12 @@ class GridBuilder:
         newest = np.full(len(self._prompts), -1)
         newest[prompt] = rows  # the last one of each prompt stays
         self._newest = np.maximum(self._newest, newest)
-        sums = self._sums_of(snapshot, rows, rule, advantages)
+        sums, kinds = self._sums_of(snapshot, rows, rule, advantages)
         for name, values in sums.items():
             self._sums[name][numbers] += np.bincount(place, values, len(numbers)).astype(_SUMS[name])
+        for at, kind in enumerate(kinds):
+            for what, values in enumerate((kind, kind * sums["cost"])):
+                self._kinds[what, at] += np.bincount(step, values, len(self._steps))
         reward = self._reward(snapshot, rows)
         finite = np.isfinite(reward)
         np.minimum.at(self._low, numbers[place[finite]], reward[finite])
@@ -278,6 +283,8 @@ class GridBuilder:
             self._high = np.concatenate([self._high, np.full(more, -np.inf)])
         more = len(self._prompts) - len(self._newest)
         self._newest = np.concatenate([self._newest, np.full(more, -1)])
+        more = len(self._steps) - self._kinds.shape[2]
+        self._kinds = np.concatenate([self._kinds, np.zeros((2, 3, more))], axis=2)
 
     @staticmethod
     def _reward(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
@@ -288,33 +295,33 @@ class GridBuilder:
 
     def _sums_of(
         self, snapshot: Snapshot, rows: np.ndarray, rule: PassRule, advantages: str
-    ) -> dict[str, np.ndarray]:
+    ) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+        """Return what is added up for the groups, and masks of rows that were discarded, failed or truncated."""
         reward, is_trained = self._reward(snapshot, rows), snapshot.alive[rows]
         finite = np.isfinite(reward)
         is_outcome = is_trained if snapshot.further is None else is_trained & ~snapshot.further[rows]
-        ones, tokens = np.ones(len(rows)), np.zeros(len(rows))
+        cost = np.ones(len(rows))
         if snapshot.has_number("response_tokens"):
             logged = snapshot.number("response_tokens")[rows]
             self._untokened += int(np.count_nonzero(~np.isfinite(logged)))
-            tokens = np.where(np.isfinite(logged), logged, 0.0)
+            cost = np.where(np.isfinite(logged), logged, 0.0)
         kinds = [~is_trained, _has_status(snapshot, rows, FAILED), _truncated(snapshot, rows)]
-        wasted = kinds[DISCARDED] | kinds[FAILED_KIND] | kinds[TRUNCATED]
+        wasted = kinds[0] | kinds[1] | kinds[2]
         signal = np.zeros(len(rows))
         if advantages:
             logged = np.abs(snapshot.number(advantages)[rows])
             signal = np.where(np.isfinite(logged) & is_trained, logged, 0.0)
-        return {
+        sums = {
             "samples": finite,
             "passed": finite & (reward >= rule.reward - EQUAL_WITHIN),
             "unrewarded": is_outcome & ~finite,
-            "rows": ones,
-            "tokens": tokens,
-            "signal": signal,
-            "wasted_tokens": tokens * wasted,
+            "rows": np.ones(len(rows)),
             "wasted_rows": wasted,
-            **{f"tokens_{kind}": tokens * each for kind, each in enumerate(kinds)},
-            **{f"rows_{kind}": each for kind, each in enumerate(kinds)},
+            "cost": cost,
+            "signal": signal,
+            "wasted_cost": cost * wasted,
         }
+        return sums, kinds
 
     # -- the grid --------------------------------------------------------------------------------
 
@@ -327,34 +334,51 @@ class GridBuilder:
         place, _ = pd.factorize(self._group_keys(cell, keys, prompt, step))
         signal = self._sums["signal"] if advantages else self._computed(snapshot, place)
         dead = self._dead(place, signal, advantages)
-        order = np.lexsort([position[step], prompt])
+        owner, order = prompt[cell], np.lexsort([position[step], prompt])
         count = len(order)
 
         def of_cell(values: np.ndarray, dtype: type = np.int32) -> np.ndarray:
             return np.bincount(cell, values, count)[order].astype(dtype)
 
         sums, prompt = self._sums, prompt[order].astype(np.int32)
-        any_tokens = np.where(dead, sums["tokens"], sums["wasted_tokens"])
-        any_rows = np.where(dead, sums["rows"], sums["wasted_rows"])
+        by_prompt = partial(np.bincount, owner, minlength=len(self._newest))
         return PromptGrid(
             self._newest,
             steps,
             np.flatnonzero(np.diff(prompt, prepend=-1)),
             prompt,
             position[step[order]].astype(np.int32),
-            *(of_cell(sums[name]) for name in ("samples", "passed", "unrewarded", "rows")),
-            of_cell(sums["tokens"], np.float32),
-            of_cell(signal, np.float32),
-            of_cell(sums["tokens"] * dead, np.float32),
-            of_cell(sums["rows"] * dead),
-            np.array([*(of_cell(sums[f"tokens_{kind}"], np.float32) for kind in range(3)),
-                      of_cell(any_tokens, np.float32)]),
-            np.array([*(of_cell(sums[f"rows_{kind}"]) for kind in range(3)), of_cell(any_rows)]),
+            of_cell(sums["samples"]),
+            of_cell(sums["passed"]),
+            of_cell(sums["cost"], np.float32),
+            by_prompt(sums["unrewarded"]).astype(np.int64),
+            by_prompt(sums["rows"]).astype(np.int64),
+            by_prompt(signal),
+            *self._wasted(snapshot, dead, position, step[cell]),
             rule,
             snapshot.has_number("response_tokens"),
             advantages,
             self._untokened,
-        )  # fmt: skip
+        )
+
+    def _wasted(
+        self, snapshot: Snapshot, dead: np.ndarray, position: np.ndarray, step: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows and cost of each kind of waste by step, shape (5, S) each."""
+        is_logged = _logged_waste(snapshot)
+        found = []
+        for kinds, name in zip(self._kinds, ("rows", "cost"), strict=True):
+            whole, own = self._sums[name], self._sums[f"wasted_{name}"]
+            by_step = np.array([
+                np.bincount(step, whole * dead, len(position)),
+                *kinds,
+                np.bincount(step, np.where(dead, whole, own), len(position)),
+            ])
+            by_step[~is_logged] = np.nan
+            ordered = np.empty_like(by_step)
+            ordered[:, position] = by_step
+            found.append(ordered)
+        return found[0], found[1]
 
     def _group_keys(
         self, cell: np.ndarray, keys: np.ndarray, prompt: np.ndarray, step: np.ndarray
@@ -438,3 +462,15 @@ def _has_status(snapshot: Snapshot, rows: np.ndarray, wanted: tuple[str, ...]) -
 def _truncated(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
     cut = _has_status(snapshot, rows, ("truncated",))
     return cut | (snapshot.number("truncated")[rows] > 0) if snapshot.has_number("truncated") else cut
+
+
+def _logged_waste(snapshot: Snapshot) -> np.ndarray:
+    """Return whether the run logs what shows each kind of `WASTE`, shape (5,)."""
+    has_status = "status" in snapshot.labels
+    single = (
+        has_status or bool(len(snapshot.discarded_steps.values)),
+        has_status,
+        has_status or snapshot.has_number("truncated"),
+    )
+    dead = snapshot.has_number("reward")
+    return np.array([dead, *single, dead or any(single)])
