@@ -148,7 +148,7 @@ class PromptsPage(Viewer):
                 DataColumn("first", tr("first"), tr("Pass rate at its first step"), 62, align="right"),
                 DataColumn("last", tr("last"), tr("Pass rate at its last step"), 62, align="right"),
                 DataColumn("tokens", tr("tokens"), tr("Response tokens of its samples"), 84, align="right"),
-                DataColumn("hours", tr("GPU-hours"), tr("Its part of the GPU-hours, by tokens"), 84, align="right"),
+                DataColumn("hours", tr("GPU-hours"), tr("Its part of the GPU-hours, by tokens"), 104, align="right"),
                 DataColumn("signal", tr("signal"), tr("Sum of the absolute advantages"), 70, align="right"),
                 DataColumn("trend", tr("trend"), tr("Pass rate over its steps"), 140, image=True),
             ],
@@ -313,6 +313,9 @@ class PromptsPage(Viewer):
             if each.rows is None:
                 continue
             parts = [tr("{rows:,} samples", rows=each.rows)]
+            if each.rows == 0:
+                facts.append(tr("{kind}: none", kind=tr(_WASTE[each.kind])))
+                continue
             parts += [] if each.share is None else [f"{each.share:.1%}"]
             parts += [] if each.tokens is None else [tr("{tokens} tokens", tokens=number(each.tokens))]
             parts += [] if each.gpu_hours is None else [tr("{hours} GPU-hours", hours=number(each.gpu_hours))]

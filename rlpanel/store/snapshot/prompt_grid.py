@@ -189,10 +189,16 @@ class GridBuilder:
 
     A snapshot in which earlier rows count differently, such as after a restart, or that has another pass
     threshold or other columns, is read anew. Thread-safe: a call ends one that is still reading.
+
+    Parameters
+    ----------
+    block : int
+        Rows that are read at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, block: int = BLOCK) -> None:
         self._of: tuple[object, ...] = ()
+        self._block = block
         self._lock, self._job = threading.Lock(), object()
         self._restart()
 
@@ -230,7 +236,7 @@ class GridBuilder:
             with self._lock:
                 if self._job is not job:  # a later call goes on from here
                     return
-                stop = min(self._read + BLOCK, total)
+                stop = min(self._read + self._block, total)
                 self._add(snapshot, used, slice(self._read, stop), rule, advantages)
                 self._used, self._further, self._read = used[:stop], further[:stop], stop
                 if stop == total:
