@@ -15,7 +15,9 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.metrics.reward import EQUAL_WITHIN
+from rlpanel.store.columns.related_rows import AGENT, EPISODE, TRAJECTORY
 from rlpanel.store.columns.run_table import counts
+from rlpanel.store.columns.splits import SPLIT_COLUMN
 from rlpanel.store.columns.step_stats import MAX, MIN
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -222,7 +224,7 @@ class GridBuilder:
             *(snapshot.name, snapshot.split, snapshot.counts_rows, rule, advantages),
             *(snapshot.group_codes is None, snapshot.has_number("response_tokens")),
         )
-        job, total = object(), len(used)
+        job, total, prompts = object(), len(used), _prompts_of_rows(snapshot)
         with self._lock:
             self._job, seen = job, self._read
             if (
@@ -237,7 +239,7 @@ class GridBuilder:
                 if self._job is not job:  # a later call goes on from here
                     return
                 stop = min(self._read + self._block, total)
-                self._add(snapshot, used, slice(self._read, stop), rule, advantages)
+                self._add(snapshot, used, prompts, slice(self._read, stop), rule, advantages)
                 self._used, self._further, self._read = used[:stop], further[:stop], stop
                 if stop == total:
                     finished = GridProgress(total, total, self._grid(snapshot, rule, advantages))
@@ -249,12 +251,18 @@ class GridBuilder:
     # -- rows ------------------------------------------------------------------------------------
 
     def _add(
-        self, snapshot: Snapshot, used: np.ndarray, where: slice, rule: PassRule, advantages: str
+        self,
+        snapshot: Snapshot,
+        used: np.ndarray,
+        prompts: np.ndarray,
+        where: slice,
+        rule: PassRule,
+        advantages: str,
     ) -> None:
         rows = np.flatnonzero(used[where]) + where.start
         if not len(rows):
             return
-        prompt = self._prompts.each(snapshot.prompts(rows).view(np.int64))
+        prompt = self._prompts.each(prompts[rows].view(np.int64))
         step = self._steps.each(snapshot.metadata("step")[rows])
         cell = self._cells.each(prompt.astype(np.int64) << 32 | step)
         codes = snapshot.group_codes
@@ -456,6 +464,21 @@ def _used_rows(snapshot: Snapshot) -> np.ndarray:
     if not len(snapshot.discarded_steps.values):
         return snapshot.alive
     return snapshot.alive | (snapshot.discarded & counts(snapshot.state))
+
+
+def _prompts_of_rows(snapshot: Snapshot) -> np.ndarray:
+    """Return the hash of the prompt that each row's cost belongs to, shape (rows,): that of its whole episode."""
+    prompts, further = snapshot.prompts(), snapshot.further
+    if further is None:
+        return prompts
+    key = snapshot.metadata("step")
+    for name in (EPISODE, SPLIT_COLUMN, AGENT, TRAJECTORY):
+        if name in snapshot.labels:
+            key = pd.factorize(key)[0].astype(np.int64) << 32 | (snapshot.label_codes(name)[0] + 1)
+    unit, distinct = pd.factorize(key)
+    last, owner = snapshot.alive & ~further, np.zeros(len(distinct), prompts.dtype)
+    owner[unit[last]] = prompts[last]
+    return np.where(further, owner[unit], prompts)
 
 
 def _has_status(snapshot: Snapshot, rows: np.ndarray, wanted: tuple[str, ...]) -> np.ndarray:
