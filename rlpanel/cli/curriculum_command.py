@@ -68,7 +68,10 @@ def curriculum(
     for each in costs.missing():
         say(f"not known: {each}", typer.colors.YELLOW)
     if without:
-        say(f"{without:,} prompts have no text: it is not logged, or their lines have changed", typer.colors.YELLOW)
+        say(
+            f"{without:,} prompts have no text: it is not logged, or their lines have changed",
+            typer.colors.YELLOW,
+        )
     say_left_out(left)
     say_unread(unread)
     if unread:

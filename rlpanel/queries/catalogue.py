@@ -17,7 +17,18 @@ __all__ = ["QUESTIONS", "question_of"]
 
 #: The modules of questions.
 _MODULES = (
-    *("runs", "steps", "samples", "sample", "groups", "prompt_list", "prompt_economics", "tokens", "findings", "lint"),
+    *(
+        "runs",
+        "steps",
+        "samples",
+        "sample",
+        "groups",
+        "prompt_list",
+        "prompt_economics",
+        "tokens",
+        "findings",
+        "lint",
+    ),
     *("differences", "compare", "explain", "drift", "search", "notes", "sql"),
 )
 for _name in _MODULES:

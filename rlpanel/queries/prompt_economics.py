@@ -41,11 +41,18 @@ Classes = Annotated[
         TableColumn("passed", "number", "Share of the samples that pass."),
         TableColumn("first", "number", "Share of samples that pass at the first visit."),
         TableColumn("last", "number", "Share of samples that pass at the last visit."),
-        TableColumn("tokens", "number", "Response tokens, with discarded samples; null if not logged.", "tokens"),
         TableColumn(
-            "seconds", "number", "Its part of the seconds of its steps, by tokens; null if not logged.", "seconds"
+            "tokens", "number", "Response tokens, with discarded samples; null if not logged.", "tokens"
         ),
-        TableColumn("gpu_hours", "number", "seconds × gpus of run.json / 3600; null if not logged.", "GPU-hours"),
+        TableColumn(
+            "seconds",
+            "number",
+            "Its part of the seconds of its steps, by tokens; null if not logged.",
+            "seconds",
+        ),
+        TableColumn(
+            "gpu_hours", "number", "seconds × gpus of run.json / 3600; null if not logged.", "GPU-hours"
+        ),
         TableColumn("signal", "number", "Sum of the absolute advantages of its samples."),
         TableColumn("uid", "text", "Its newest sample."),
         TableColumn("filter", "text", "Filter expression for its samples."),
@@ -74,7 +81,9 @@ Classes = Annotated[
         TableColumn("interrupted_steps", "integer", "Steps over 10 median step times, which count as one."),
         TableColumn("untokened_rows", "integer", "Rows without a number of tokens; they cost none."),
         TableColumn(
-            "signal_from", "text", "Column of the advantages, or computed: (R − mean) / (std + 1e-4) of a group."
+            "signal_from",
+            "text",
+            "Column of the advantages, or computed: (R − mean) / (std + 1e-4) of a group.",
         ),
         TableColumn("missing", "texts", "What is not logged, with what to log."),
     ),
@@ -164,9 +173,7 @@ def prompt_costs(
             }
         )
     about = {"run": run.name, "split": snapshot.split, "by": counted_by(snapshot), "least_steps": least}
-    return prompt_costs.table(
-        rows, total=len(chosen), offset=offset, about=about | _about(costs)
-    )
+    return prompt_costs.table(rows, total=len(chosen), offset=offset, about=about | _about(costs))
 
 
 def _about(costs: PromptCosts) -> dict[str, Any]:

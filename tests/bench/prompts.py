@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import resource
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -102,10 +101,21 @@ def measure(task: Task) -> Figures:
         figures[f"classes and costs {name}, CPU s"] = time.process_time() - began
         rng = np.random.default_rng(2)
         more = run_of(samples // steps, prompts, 1, advantages=advantages)
-        metadata = {key: column.view(more.columns.rows).copy() for key, column in more.columns.metadata.items()}
+        metadata = {
+            key: column.view(more.columns.rows).copy() for key, column in more.columns.metadata.items()
+        }
         metadata["step"][:] = steps
-        metadata["hash"] = metadata["response_hash"] = rng.integers(0, 1 << 62, len(metadata["step"])).astype(np.uint64)
-        table.add(Rows(metadata, {key: each.view(more.columns.rows) for key, each in more.columns.numbers.items()}, {}), steps + 1)
+        metadata["hash"] = metadata["response_hash"] = rng.integers(0, 1 << 62, len(metadata["step"])).astype(
+            np.uint64
+        )
+        table.add(
+            Rows(
+                metadata,
+                {key: each.view(more.columns.rows) for key, each in more.columns.numbers.items()},
+                {},
+            ),
+            steps + 1,
+        )
         snapshot = snapshot_of(table)
         began = time.process_time()
         *_, progress = builder.update(snapshot)

@@ -95,7 +95,9 @@ class GridFigure(Viewer):
         self._pane = pn.pane.HoloViews(
             None, sizing_mode="stretch_width", height=HEIGHT, margin=0, linked_axes=False
         )
-        self._box = pn.Column(self._pane, sizing_mode="stretch_width", margin=(0, 14), css_classes=["rl-prompt-grid"])
+        self._box = pn.Column(
+            self._pane, sizing_mode="stretch_width", margin=(0, 14), css_classes=["rl-prompt-grid"]
+        )
         self._pictures: Any = None
         self._figure: Any = None
         self._key: Any = None
@@ -222,8 +224,16 @@ class GridFigure(Viewer):
         figure.yaxis.ticker = FixedTicker(ticks=list(labels))
         figure.yaxis.major_label_overrides = labels
         self._bands.data = {"y": [first for first, *_ in picture.bands if first]}
-        self._names.args = {"names": list(picture.names), "first": window.first, "lanes": max(window.lanes, 1)}
-        self._steps.args = {"steps": list(picture.columns), "start": window.start, "count": max(window.steps, 1)}
+        self._names.args = {
+            "names": list(picture.names),
+            "first": window.first,
+            "lanes": max(window.lanes, 1),
+        }
+        self._steps.args = {
+            "steps": list(picture.columns),
+            "start": window.start,
+            "count": max(window.steps, 1),
+        }
 
     def _on_ranges(self, event: Any) -> None:
         x0, x1, y0, y1 = _numbers(event.x0, event.x1, event.y0, event.y1)

@@ -17,7 +17,7 @@ function field(label, options, value, choose) {
 }
 
 export function render({ model }) {
-  const root = element("div", "head")
+  const root = element("div", "parts")
   const send = (action) => (value) => model.send_msg([action, value ?? 0])
   let parts = []
   const show = () => {

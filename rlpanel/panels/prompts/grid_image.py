@@ -64,9 +64,7 @@ def lanes_of(grid: PromptGrid, prompts: np.ndarray) -> np.ndarray:
     return lanes
 
 
-def grid_image(
-    grid: PromptGrid, lanes: np.ndarray, window: GridWindow, columns: int, rows: int
-) -> GridImage:
+def grid_image(grid: PromptGrid, lanes: np.ndarray, window: GridWindow, columns: int, rows: int) -> GridImage:
     """Return the pixels of a window, at most ``rows`` × ``columns``; there are no more than lanes and steps.
 
     Parameters

@@ -12,7 +12,17 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 ALL = ""
 #: Labels that say how a rollout went or where it came from, and not what its prompt is about.
 _OF_ROLLOUTS = frozenset(
-    {"split", "status", "status_reason", "finish_reason", "episode", "group", "session", "session_id", "trial"}
+    {
+        "split",
+        "status",
+        "status_reason",
+        "finish_reason",
+        "episode",
+        "group",
+        "session",
+        "session_id",
+        "trial",
+    }
 )
 #: Most values of a label that is offered, and most categories.
 MOST_VALUES, MOST = 24, 60

@@ -100,7 +100,11 @@ def _names(
     if len(in_view) > height:
         edges = -(-np.arange(height + 1) * len(in_view) // height)
         return [
-            tr("{count:,} prompts, {title}", count=int(last - first), title=titles[costs.classes[in_view[first]]])
+            tr(
+                "{count:,} prompts, {title}",
+                count=int(last - first),
+                title=titles[costs.classes[in_view[first]]],
+            )
             for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
         ]
     rows = costs.grid.newest[in_view]

@@ -17,7 +17,7 @@ from rlpanel.board_url import PROMPT_CLASSES
 from rlpanel.number_text import number
 from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.inputs.tab_bar import TabBar
-from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.language.labels import marked, tr, trn
 from rlpanel.panels.prompts.grid_figure import GridFigure, GridPicture, rate_colors
 from rlpanel.panels.prompts.grid_head import GridHead
 from rlpanel.panels.prompts.grid_image import GridWindow, window_of
@@ -57,6 +57,9 @@ PAGE_ROWS, TREND_POINTS = 50, 32
 WEIGHTS = (0, 2, 4, 8)
 #: Not a class: prompts of any class whose mean reward never came up to the reference's.
 BELOW = "below"
+
+#: Classes in the order in which they are looked at.
+_FIRST = (NEVER, FORGOTTEN, FLICKERS, LEARNT, STEADY, ALWAYS, SELDOM)
 
 _WORDS = {
     LEARNT: marked("The pass rate moved up once and stayed there."),
@@ -148,7 +151,9 @@ class PromptsPage(Viewer):
                 DataColumn("first", tr("first"), tr("Pass rate at its first step"), 62, align="right"),
                 DataColumn("last", tr("last"), tr("Pass rate at its last step"), 62, align="right"),
                 DataColumn("tokens", tr("tokens"), tr("Response tokens of its samples"), 84, align="right"),
-                DataColumn("hours", tr("GPU-hours"), tr("Its part of the GPU-hours, by tokens"), 104, align="right"),
+                DataColumn(
+                    "hours", tr("GPU-hours"), tr("Its part of the GPU-hours, by tokens"), 104, align="right"
+                ),
                 DataColumn("signal", tr("signal"), tr("Sum of the absolute advantages"), 70, align="right"),
                 DataColumn("trend", tr("trend"), tr("Pass rate over its steps"), 140, image=True),
             ],
@@ -184,7 +189,11 @@ class PromptsPage(Viewer):
         """Draw again for another run, and when a step is complete."""
         new, old = event.new.snapshot, event.old.snapshot
         is_other = new.name != old.name or new.split != old.split or new.counts_rows != old.counts_rows
-        if is_other or new.constants != old.constants or not np.array_equal(new.steps.values, old.steps.values):
+        if (
+            is_other
+            or new.constants != old.constants
+            or not np.array_equal(new.steps.values, old.steps.values)
+        ):
             self._draw()
 
     def _draw(self, *_: Any) -> None:
@@ -208,13 +217,17 @@ class PromptsPage(Viewer):
                 yield _Found(progress.read, progress.total)
                 continue
             costs = costs_of_prompts(snapshot, progress.grid, least)
-            below = _below(snapshot, progress.grid.newest, least) if snapshot.has_number("ref_reward") else None
+            below = (
+                _below(snapshot, progress.grid.newest, least) if snapshot.has_number("ref_reward") else None
+            )
             categories = categories_of(snapshot, progress.grid.newest)
             yield _Found(progress.read, progress.total, costs, costs.order, categories, below)
 
     def _show(self, found: _Found) -> None:
         if found.costs is None:
-            self.note.html = note_html(tr("Reading samples: {read:,} of {total:,} …", read=found.read, total=found.total))
+            self.note.html = note_html(
+                tr("Reading samples: {read:,} of {total:,} …", read=found.read, total=found.total)
+            )
             return
         self._found = found
         self._redraw_all()
@@ -339,7 +352,7 @@ class PromptsPage(Viewer):
             "effect": effect.sentence(self._weight),
             "labels": {
                 "weight": tr("Curriculum"),
-                "download": tr("Download {count:,} prompts", count=effect.prompts),
+                "download": trn("Download {count:,} prompt", "Download {count:,} prompts", effect.prompts),
                 "format": tr("A line of JSON for each prompt: key, id, text, class and weight"),
             },
         }
@@ -373,7 +386,7 @@ class PromptsPage(Viewer):
         costs, index = self._found.costs, self.context.index
         if costs is None or index is None:
             return
-        name = self.context.selection.prompt_class or "all"
+        name = self._class or "all"
         file = f"{file_name(self._snapshot.name)}-{name}-weight-{self._weight}.jsonl"
         self.foot.send({"name": None})
         self._writing.start(_lines(index, self._snapshot, costs, self._listed, self._weight, file))
@@ -385,8 +398,11 @@ class PromptsPage(Viewer):
 
     @property
     def _class(self) -> str:
+        """The chosen class; by default the first of those to look at that has prompts. Empty for all."""
         chosen = self.context.selection.prompt_class
-        return {"": NEVER, "all": ""}.get(chosen, chosen)
+        if chosen:
+            return "" if chosen == "all" else chosen
+        return next((name for name in _FIRST if len(self._of_class(name))), "")
 
     def _of_class(self, name: str) -> np.ndarray:
         """Return the prompts of a class in the current category."""
@@ -403,7 +419,9 @@ class PromptsPage(Viewer):
         if not self.active or costs is None:
             return
         counts = {name: len(self._of_class(name)) for name in _TITLES}
-        shown = [name for name in _TITLES if name not in (BELOW, SELDOM) or counts[name] or name == self._class]
+        shown = [
+            name for name in _TITLES if name not in (BELOW, SELDOM) or counts[name] or name == self._class
+        ]
         self.bar.param.update(
             tabs=[{"key": name or "all", "title": f"{tr(_TITLES[name])} {counts[name]:,}"} for name in shown],
             value=self._class or "all",
@@ -435,7 +453,12 @@ class PromptsPage(Viewer):
             self.table.hide(column, hidden=hidden)
         self.table.draw(frame)
         rule = grid.rule
-        words = [tr(_WORDS[self._class]), tr(_MOVE), tr(_ORIGINS[rule.origin], reward=number(rule.reward)), self._seen()]
+        words = [
+            tr(_WORDS[self._class]),
+            tr(_MOVE),
+            tr(_ORIGINS[rule.origin], reward=number(rule.reward)),
+            self._seen(),
+        ]
         self.note.html = note_html(" ".join(words))
         self._show_foot()
 
@@ -447,7 +470,10 @@ class PromptsPage(Viewer):
         visits = grid.visits
         seen, known = int(np.count_nonzero(visits)), int(np.count_nonzero(visits >= least))
         words = tr(
-            "{count:,} of {seen:,} prompts were seen at {least:,} steps or more", count=known, seen=seen, least=least
+            "{count:,} of {seen:,} prompts were seen at {least:,} steps or more",
+            count=known,
+            seen=seen,
+            least=least,
         )
         if not known and seen:
             words = tr("{words}; at most at {most:,}.", words=words, most=int(visits.max()))
@@ -492,7 +518,7 @@ class PromptsPage(Viewer):
 
     def _choose(self, key: Any) -> None:
         if isinstance(key, str) and key in {tab["key"] for tab in self.bar.tabs} and key in PROMPT_CLASSES:
-            self.context.selection.prompt_class = "" if key == NEVER else key
+            self.context.selection.prompt_class = key
 
     def _pick(self, uid: str, _: str) -> None:
         """Open the history of a prompt at its newest sample."""

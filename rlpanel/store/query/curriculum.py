@@ -103,4 +103,3 @@ def curriculum_lines(
         ]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         yield text.encode("utf-8", "replace"), prompts.count(None)
-

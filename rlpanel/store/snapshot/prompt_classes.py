@@ -55,7 +55,9 @@ def prompt_classes(grid: PromptGrid, least: int) -> np.ndarray:
     owner, count = grid.prompt[visited], len(grid)
     samples, passed = grid.samples[visited].astype(float), grid.passed[visited].astype(float)
     visits = np.bincount(owner, minlength=count)
-    order = np.arange(len(visited)) - np.repeat(np.cumsum(visits) - visits, visits)  # of a visit of its prompt
+    order = np.arange(len(visited)) - np.repeat(
+        np.cumsum(visits) - visits, visits
+    )  # of a visit of its prompt
     total = np.bincount(owner, samples, count)
     rate = np.bincount(owner, passed, count) / np.maximum(total, 1)
 
@@ -70,7 +72,9 @@ def prompt_classes(grid: PromptGrid, least: int) -> np.ndarray:
     with np.errstate(all="ignore"):
         squares = (block_passed - block_samples * rate[:, None]) ** 2 / (block_samples * variance[:, None])
     by_block = np.nansum(squares, axis=1)
-    changes = (_quantile(by_visit, visits - 1) > DISPERSION_Z) | (_quantile(by_block, blocks - 1) > DISPERSION_Z)
+    changes = (_quantile(by_visit, visits - 1) > DISPERSION_Z) | (
+        _quantile(by_block, blocks - 1) > DISPERSION_Z
+    )
     changes |= np.abs(_difference(owner, order, visits, samples, passed, variance)) > DIFFERENCE_Z
 
     freedom = np.maximum(visits - 1, 1)

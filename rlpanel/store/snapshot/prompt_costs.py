@@ -13,7 +13,14 @@ from rlpanel.store.snapshot.prompt_grid import WASTE, PromptGrid
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Scalars with the seconds of a step: TRL; verl; prime-rl, NeMo RL; tinker-cookbook.
-STEP_SECONDS = ("step_time", "timing_s/step", "perf/time_per_step", "time/step", "total_step_time", "time/total")
+STEP_SECONDS = (
+    "step_time",
+    "timing_s/step",
+    "perf/time_per_step",
+    "time/step",
+    "total_step_time",
+    "time/total",
+)
 #: Names of the number of GPUs in ``run.json``.
 GPU_NAMES = ("gpus", "num_gpus", "n_gpus")
 #: A step that takes as many median step times was interrupted, and counts as one median.

@@ -383,11 +383,13 @@ class GridBuilder:
         found = []
         for kinds, name in zip(self._kinds, ("rows", "cost"), strict=True):
             whole, own = self._sums[name], self._sums[f"wasted_{name}"]
-            by_step = np.array([
-                np.bincount(step, whole * dead, len(position)),
-                *kinds,
-                np.bincount(step, np.where(dead, whole, own), len(position)),
-            ])
+            by_step = np.array(
+                [
+                    np.bincount(step, whole * dead, len(position)),
+                    *kinds,
+                    np.bincount(step, np.where(dead, whole, own), len(position)),
+                ]
+            )
             by_step[~is_logged] = np.nan
             ordered = np.empty_like(by_step)
             ordered[:, position] = by_step

@@ -36,6 +36,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("sql", {"run": ORDER, "query": f'select "{ORDER[:-1]}" from samples'}),
     ("sql", {"run": ORDER, "query": "select cast(max(order_text) as int) from samples"}),
     ("prompts", {"run": ORDER, "kind": ORDER}),
+    ("prompt_costs", {"run": ORDER, "classes": ["nosuch"]}),
     ("runs", {ORDER: 1}),
     (ORDER, {}),
 )

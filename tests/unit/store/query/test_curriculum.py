@@ -17,7 +17,13 @@ from tests.unit.store.snapshot.test_prompt_grid import logged, write
 
 def test_lines_have_key_id_text_class_and_weight(tmp_path: Path) -> None:
     rows = [
-        logged(name, step, float(name == "easy, 题\n二"), prompt_id=f"id of {name[:4]}", response_tokens=["t"] * 2)
+        logged(
+            name,
+            step,
+            float(name == "easy, 题\n二"),
+            prompt_id=f"id of {name[:4]}",
+            response_tokens=["t"] * 2,
+        )
         for step in range(1, 5)
         for name in ("easy, 题\n二", "hard")
         for _ in range(4)
@@ -28,7 +34,13 @@ def test_lines_have_key_id_text_class_and_weight(tmp_path: Path) -> None:
         key = f"{int(run.snapshot.prompts()[0]):016x}"
         effect = curriculum_effect(costs, costs.of(["always"]))
     assert [json.loads(each) for each in lines.decode().splitlines()] == [
-        {"prompt_key": key, "prompt_id": "id of easy", "prompt": "easy, 题\n二", "class": "always", "weight": 0}
+        {
+            "prompt_key": key,
+            "prompt_id": "id of easy",
+            "prompt": "easy, 题\n二",
+            "class": "always",
+            "weight": 0,
+        }
     ]
     assert missing == 0
     assert (effect.prompts, effect.tokens, effect.gpu_hours, effect.share) == (1, 32.0, None, 0.5)

@@ -61,7 +61,10 @@ def test_samples_that_come_one_by_one_are_enough_if_there_are_many() -> None:
 
 def test_visits_without_a_reward_do_not_count() -> None:
     passed = np.array([[0, -1, 8, -1, 0, 8], [0, -1, -1, -1, -1, 8]])
-    assert [CLASSES[code] for code in prompt_classes(grid_of(passed, 8), 3).tolist()] == ["flickers", "seldom"]
+    assert [CLASSES[code] for code in prompt_classes(grid_of(passed, 8), 3).tolist()] == [
+        "flickers",
+        "seldom",
+    ]
 
 
 def test_moves_go_from_turning_point_to_turning_point() -> None:

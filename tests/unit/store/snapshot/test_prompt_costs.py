@@ -18,7 +18,9 @@ from tests.unit.store.snapshot.test_prompt_grid import logged, write
 ROWS = [(1, "a", 10), (1, "b", 30), (2, "a", 5), (2, "a", 15), (3, "b", 8)]
 
 
-def costs(folder: Path, rows: list[dict[str, Any]], seconds: dict[int, float] | None = None, **config: Any) -> PromptCosts:
+def costs(
+    folder: Path, rows: list[dict[str, Any]], seconds: dict[int, float] | None = None, **config: Any
+) -> PromptCosts:
     write(folder, rows, **config)
     if seconds:
         lines = [json.dumps({"step": step, "step_time": value}) for step, value in seconds.items()]
