@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Classes = Annotated[
     Sequence[str] | None,
     Option(
-        help="Only prompts of this class: learnt, forgotten, flickers, never, always, steady or seldom; repeat it "
-        "for several.",
+        help="Only prompts of this class: learnt, forgotten, flickers, never, always, steady or seldom; "
+        "repeat it for several.",
         agents="Only these classes: learnt, forgotten, flickers, never, always, steady, seldom.",
         flag="--class",
         chars=7,
@@ -69,8 +69,8 @@ Classes = Annotated[
         TableColumn(
             "waste",
             "objects",
-            "kind, rows, tokens, seconds, gpu_hours, share; a row of several kinds counts in each, and once in "
-            "the last.",
+            "kind, rows, tokens, seconds, gpu_hours, share; a row of several kinds counts in each, and once "
+            "in the last.",
         ),
         TableColumn("tokens", "number", "Response tokens of all prompts; null if not logged.", "tokens"),
         TableColumn("seconds", "number", "Known seconds of all steps; null if not logged.", "seconds"),
@@ -93,8 +93,8 @@ Classes = Annotated[
     ),
     counts=True,
     example="rlpanel prompt-costs runs/exp1 --class never --limit 10",
-    agents="Class each prompt as learnt, forgotten, flickers, never or always, with tokens, GPU-hours and signal, "
-    "and sum what dead groups, discarded, failed and truncated samples wasted.",
+    agents="Class each prompt as learnt, forgotten, flickers, never or always, with tokens, GPU-hours and "
+    "signal, and sum what dead groups, discarded, failed and truncated samples wasted.",
 )
 def prompt_costs(
     run: RunData,

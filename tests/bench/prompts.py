@@ -2,15 +2,15 @@
 
 python -m tests.bench.prompts [--against PATH] [--rounds N] [--size SIZE] [--record]
 
-The full size is 10 million samples in groups of eight of 20,000 prompts over 1,000 steps. They are written into
-the columns of a run, as reading lines takes minutes and is measured by `tests.bench.store`. A second grid has
+The full size is 10 million samples in groups of eight of 20,000 prompts over 1,000 steps. They are written
+into the columns of a run: reading lines takes minutes, and `tests.bench.store` measures it. A second grid has
 20,000 × 1,000 cells.
 """
 
 from __future__ import annotations
 
-import resource
 import time
+import tracemalloc
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from rlpanel.panels.prompts.grid_image import GridWindow, grid_image, lanes_of
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.row_builder import Rows
 from rlpanel.store.columns.run_table import RunTable
+from rlpanel.store.snapshot.prompt_classes import prompt_classes
 from rlpanel.store.snapshot.prompt_costs import costs_of_prompts
 from rlpanel.store.snapshot.prompt_grid import GridBuilder, PassRule, PromptGrid
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -31,20 +32,37 @@ def run_of(samples: int, prompts: int, steps: int, *, advantages: bool) -> RunTa
     table, rng = RunTable(), np.random.default_rng(0)
     table.files.append("rollout_data_rank_0.jsonl")
     groups = samples // GROUP // steps
-    skill = rng.random(prompts)
     for step in range(steps):
-        rows = groups * GROUP
-        prompt = np.repeat(rng.integers(0, prompts, groups), GROUP)
-        reward = (rng.random(rows) < skill[prompt]).astype(float)
-        metadata = {name: np.zeros(rows, dtype) for name, dtype in Columns.METADATA.items()}
-        metadata["step"][:] = step
-        metadata["prompt_hash"] = (prompt.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        metadata["offset"] = np.arange(step * rows, (step + 1) * rows) * 100
-        metadata["hash"] = metadata["response_hash"] = rng.integers(0, 1 << 62, rows).astype(np.uint64)
-        numbers = {"reward": reward, "response_tokens": rng.integers(100, 4000, rows).astype(float)}
-        numbers |= {"advantage": reward - 0.5} if advantages else {}
-        table.add(Rows(metadata, numbers, {}), step + 1)
+        add_step(table, step, groups, prompts, rng, advantages)
     return table
+
+
+def add_step(
+    table: RunTable, step: int, groups: int, prompts: int, rng: np.random.Generator, advantages: bool
+) -> None:
+    """Append the groups of a step; each prompt has its own pass rate."""
+    rows = groups * GROUP
+    prompt = np.repeat(rng.integers(0, prompts, groups), GROUP)
+    reward = (rng.random(rows) < prompt % 11 / 10).astype(float)
+    metadata = {name: np.zeros(rows, dtype) for name, dtype in Columns.METADATA.items()}
+    metadata["step"][:] = step
+    metadata["prompt_hash"] = (prompt.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    metadata["offset"] = np.arange(step * rows, (step + 1) * rows) * 100
+    metadata["hash"] = metadata["response_hash"] = rng.integers(0, 1 << 62, rows).astype(np.uint64)
+    numbers = {"reward": reward, "response_tokens": rng.integers(100, 4000, rows).astype(float)}
+    numbers |= {"advantage": reward - 0.5} if advantages else {}
+    table.add(Rows(metadata, numbers, {}), step + 1)
+
+
+def built(builder: GridBuilder, snapshot: Snapshot) -> tuple[PromptGrid, float, float]:
+    """Return the grid, its CPU seconds, and the seconds of the longest part between two that can be stopped."""
+    began, last = time.process_time(), time.perf_counter()
+    longest, grid = 0.0, None
+    for progress in builder.update(snapshot):
+        longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
+        grid = progress.grid
+    assert grid is not None
+    return grid, time.process_time() - began, longest
 
 
 def snapshot_of(table: RunTable) -> Snapshot:
@@ -79,48 +97,28 @@ def prepare(task: Task) -> None:
 
 
 def measure(task: Task) -> Figures:
-    """Measure runs with and without advantages, and the pictures of a dense grid."""
+    """Measure runs with and without advantages, one more step of them, and the pictures of a dense grid."""
     samples = task.pick(100_000, 1_000_000, 10_000_000)
     prompts, steps = task.pick(200, 2_000, 20_000), task.pick(20, 100, 1_000)
     figures: Figures = {"samples": float(samples), "prompts": float(prompts), "steps": float(steps)}
     for name, advantages in (("with advantages", True), ("without advantages", False)):
         table = run_of(samples, prompts, steps, advantages=advantages)
         snapshot, builder = snapshot_of(table), GridBuilder()
-        _ = snapshot.alive
-        before, began = _memory(), time.process_time()
-        longest, last = 0.0, time.perf_counter()
-        for progress in builder.update(snapshot):
-            longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
-        grid = progress.grid
-        assert grid is not None
-        figures[f"grid {name}, CPU s"] = time.process_time() - began
-        figures[f"grid {name}, longest part, s"] = longest
-        figures[f"grid {name}, highest memory beyond the columns, MB"] = _memory() - before
+        grid, seconds, longest = built(builder, snapshot)
+        figures |= {f"grid {name}, CPU s": seconds, f"grid {name}, longest part, s": longest}
         began = time.process_time()
         costs_of_prompts(snapshot, grid, 3)
         figures[f"classes and costs {name}, CPU s"] = time.process_time() - began
-        rng = np.random.default_rng(2)
-        more = run_of(samples // steps, prompts, 1, advantages=advantages)
-        metadata = {
-            key: column.view(more.columns.rows).copy() for key, column in more.columns.metadata.items()
-        }
-        metadata["step"][:] = steps
-        metadata["hash"] = metadata["response_hash"] = rng.integers(0, 1 << 62, len(metadata["step"])).astype(
-            np.uint64
-        )
-        table.add(
-            Rows(
-                metadata,
-                {key: each.view(more.columns.rows) for key, each in more.columns.numbers.items()},
-                {},
-            ),
-            steps + 1,
-        )
-        snapshot = snapshot_of(table)
-        began = time.process_time()
-        *_, progress = builder.update(snapshot)
-        figures[f"one more step {name}, CPU s"] = time.process_time() - began
-        del table, snapshot, builder, grid, progress
+        add_step(table, steps, samples // steps // GROUP, prompts, np.random.default_rng(9), advantages)
+        figures[f"one more step {name}, CPU s"] = built(builder, snapshot_of(table))[1]
+        del builder, grid
+        tracemalloc.start()  # numpy reports its arrays to it
+        builder = GridBuilder()
+        built(builder, snapshot)
+        kept, highest = (size / 2**20 for size in tracemalloc.get_traced_memory())
+        tracemalloc.stop()
+        figures |= {f"grid {name}, kept, MB": kept, f"grid {name}, at most, MB": highest}
+        del table, snapshot, builder
     dense = dense_grid(prompts, steps)
     lanes = lanes_of(dense, np.random.default_rng(3).permutation(prompts))
     for name, window in (
@@ -131,16 +129,10 @@ def measure(task: Task) -> Figures:
         grid_image(dense, lanes, window, SIZE[1], SIZE[0])
         figures[f"picture of a dense grid, {name}, CPU s"] = time.process_time() - began
     began = time.process_time()
-    costs = __import__("rlpanel.store.snapshot.prompt_classes", fromlist=["prompt_classes"])
-    costs.prompt_classes(dense, 3)
+    prompt_classes(dense, 3)
     figures["classes of a dense grid, CPU s"] = time.process_time() - began
     figures["dense grid, MB"] = dense.memory / 2**20
     return figures
-
-
-def _memory() -> float:
-    """Return the highest memory of this process so far, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The page *Prompts*: the grid of pass rates, classes with their lists, the way to the history, and the curriculum."""
+"""The page *Prompts*: grid of pass rates, classes with their lists, the way to the history, curriculum."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ _DRAWN = """() => {
     shape: image.shape,
     rates: Array.from(image).map((rate) => Number.isNaN(rate) ? null : rate),
     samples: Array.from(view.model.renderers[0].data_source.data.samples[0]),
-    labels: [...(labels.entries?.() ?? Object.entries(labels))].sort((a, b) => a[0] - b[0]).map((each) => each[1]),
+    labels: [...(labels.entries?.() ?? Object.entries(labels))]
+      .sort((a, b) => a[0] - b[0]).map((each) => each[1]),
     x: [0.5, 1.5, 2.5, 3.5].map((at) => box.left + x_scale.compute(at)),
     y: [0.5, 1.5, 2.5, 3.5].map((at) => box.top + y_scale.compute(at)),
   }

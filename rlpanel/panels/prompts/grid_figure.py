@@ -1,4 +1,4 @@
-"""The grid of pass rates as a HoloViews image: a lane per prompt, a column per step, in bands of one class."""
+"""The grid of pass rates as a HoloViews image: a lane per prompt, a column per step, bands of classes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _LABELS, _BAND = 8, 0.05
 _NEUTRAL = {True: "#59616f", False: "#c3c9d3"}
 _ROW_OF = "Math.min(names.length - 1, Math.max(0, Math.floor((value - first) * names.length / lanes)))"
 _NAME = f"return names[{_ROW_OF}] ?? ''"
-_STEP = "return steps[Math.min(steps.length - 1, Math.max(0, Math.floor((value - start) * steps.length / count)))]"
+_COLUMN_OF = "Math.min(steps.length - 1, Math.max(0, Math.floor((value - start) * steps.length / count)))"
+_STEP = f"return steps[{_COLUMN_OF}]"
 _RATE = "return Number.isFinite(value) ? Math.round(value * 100) + ' %' : '–'"
 
 

@@ -1,4 +1,4 @@
-"""Controls around the grid of prompts: legend, category, waste, and the curriculum file of the chosen class."""
+"""Controls around the grid of prompts: legend, category, waste, and the curriculum file of a class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class GridHead(Component):
 
     data = param.Dict(
         default={},
-        doc="Legend, categories, facts, weights, and the labels of fields and buttons; parts that are missing are "
+        doc="Legend, categories, facts, weights, and the labels of fields and buttons; missing parts are "
         "not drawn.",
     )
 

@@ -1,4 +1,4 @@
-"""Pass rates of prompt × step as the pixels of a view: passes and samples are added up before they are divided."""
+"""Pass rates of prompt × step as the pixels of a view: sums of passes, divided by sums of samples."""
 
 from __future__ import annotations
 

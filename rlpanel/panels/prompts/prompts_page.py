@@ -1,4 +1,4 @@
-"""Page of the run: pass rate of each prompt at each step, its class and its cost, and the curriculum file of a class."""
+"""Page of the run: pass rate of each prompt at each step, its class and cost, and curriculum files."""
 
 from __future__ import annotations
 
@@ -74,16 +74,16 @@ _WORDS = {
 }
 _TITLES = {**BAND_TITLES, BELOW: marked("below the reference"), "": marked("all")}
 _MOVE = marked(
-    "A change must exceed binomial noise between visits (99.9 %). A move is at least 30 points and three standard "
-    "errors, but need not exceed 75 points."
+    "A change must exceed binomial noise between visits (99.9 %). A move is at least 30 points and three "
+    "standard errors, but need not exceed 75 points."
 )
 _ORIGINS = {
     "run.json": marked("A sample passes from reward {reward} on (run.json)."),
     "setting": marked("A sample passes from reward {reward} on (setting)."),
     "usual": marked("A sample passes from reward {reward} on (usual value, not logged)."),
     "range": marked(
-        "A sample passes from reward {reward} on: 90 % of the rewards' range, since no threshold is given. Set the "
-        "pass threshold in the side panel."
+        "A sample passes from reward {reward} on: 90 % of the rewards' range, since no threshold is given. "
+        "Set the pass threshold in the side panel."
     ),
 }
 _WASTE = {
@@ -335,7 +335,7 @@ class PromptsPage(Viewer):
             facts.append(tr("{kind}: {parts}", kind=tr(_WASTE[each.kind]), parts=", ".join(parts)))
         if facts:
             facts.insert(0, tr("Waste"))
-        facts += [tr("not known: {what}", what=what) for what in costs.missing()]
+        facts += [tr("not known: {what}", what=tr(what)) for what in costs.missing()]
         if not costs.grid.advantages:
             facts.append(tr("No advantages are logged: the signal is computed from each group's rewards."))
         self._facts = facts
@@ -349,7 +349,7 @@ class PromptsPage(Viewer):
             "facts": self._facts,
             "weights": [(str(weight), _weight_title(weight)) for weight in WEIGHTS],
             "weight": str(self._weight),
-            "effect": effect.sentence(self._weight),
+            "effect": effect.sentence(self._weight, tr),
             "labels": {
                 "weight": tr("Curriculum"),
                 "download": trn("Download {count:,} prompt", "Download {count:,} prompts", effect.prompts),

@@ -1,9 +1,9 @@
-"""Curriculum file: the prompts of some classes as lines of JSON, with the weight that a data loader gives them."""
+"""Curriculum file: the prompts of some classes as lines of JSON, with a weight for the data loader."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,13 @@ PIECE = 500
 #: Largest weight.
 MAX_WEIGHT = 1000
 
+DROPPED, KEPT = "Dropping them would have saved {part}.", "They cost {part}."
+REPEATED = "Visiting each {weight} times as often would have cost {part} more."
+OF_TOKENS, OF_ROWS = "{share:.1%} of all tokens", "{share:.1%} of all rows"
+TOKENS, GPU_HOURS = "{tokens:,.0f} tokens", "{hours} GPU-hours"
+#: Texts of `CurriculumEffect.sentence`.
+EFFECTS = (DROPPED, KEPT, REPEATED, OF_TOKENS, OF_ROWS, TOKENS, GPU_HOURS)
+
 
 @dataclass(frozen=True)
 class CurriculumEffect:
@@ -38,18 +45,17 @@ class CurriculumEffect:
     gpu_hours: float | None
     share: float
 
-    def sentence(self, weight: int) -> str:
-        """Return what dropping (weight 0) or repeating the prompts would have changed."""
+    def sentence(self, weight: int, say: Callable[..., str] = str.format) -> str:
+        """Return what dropping (weight 0) or repeating the prompts would have changed.
+
+        ``say`` fills the values into a text of `EFFECTS`, and may translate it.
+        """
         times = max(weight - 1, 1)
-        amounts = [] if self.tokens is None else [f"{times * self.tokens:,.0f} tokens"]
-        amounts += [] if self.gpu_hours is None else [f"{number(times * self.gpu_hours)} GPU-hours"]
-        part = f"{times * self.share:.1%} of all {'rows' if self.tokens is None else 'tokens'}"
-        part = f"{', '.join(amounts)} ({part})" if amounts else part
-        if weight == 0:
-            return f"Dropping them would have saved {part}."
-        if weight == 1:
-            return f"They cost {part}."
-        return f"Visiting each {weight} times as often would have cost {part} more."
+        share = say(OF_ROWS if self.tokens is None else OF_TOKENS, share=times * self.share)
+        parts = [] if self.tokens is None else [say(TOKENS, tokens=times * self.tokens)]
+        parts += [] if self.gpu_hours is None else [say(GPU_HOURS, hours=number(times * self.gpu_hours))]
+        part = f"{', '.join(parts)} ({share})" if parts else share
+        return say({0: DROPPED, 1: KEPT}.get(weight, REPEATED), part=part, weight=weight)
 
 
 def checked_classes(names: Sequence[str]) -> tuple[str, ...]:
@@ -85,8 +91,9 @@ def curriculum_lines(
 ) -> Iterator[tuple[bytes, int]]:
     """Yield the lines of pieces of prompts, and how many of these have no readable text.
 
-    Each line is an object with ``prompt_key``, ``prompt_id`` (null if the run logs none), ``prompt`` (as logged,
-    null if it is missing or its line changed), ``class`` and ``weight``: 0 drops the prompt, N repeats it N times.
+    Each line is an object with ``prompt_key``, ``prompt_id`` (null if the run logs none), ``prompt`` (as
+    logged, null if it is missing or its line changed), ``class`` and ``weight``: 0 drops the prompt, N
+    repeats it N times.
     """
     label = next((name for name in ID_LABELS if name in snapshot.labels), None)
     for start in range(0, len(chosen), PIECE):

@@ -23,26 +23,26 @@ LEAST, MOST, ERRORS = 0.3, 0.75, 3.0
 DISPERSION_Z, DIFFERENCE_Z = 3.09, 3.29
 #: Most blocks of consecutive visits in which moves are sought.
 BLOCKS = 12
-#: Least standard deviation of the pass rate between visits, beyond chance, of a prompt that flickers within blocks.
+#: Least standard deviation of the pass rate between visits, beyond chance, of a prompt that flickers.
 _SPREAD = 0.15
 
 
 def prompt_classes(grid: PromptGrid, least: int) -> np.ndarray:
     """Return the position in `CLASSES` of each prompt's class, shape (P,).
 
-    A visit is a step at which the prompt has a sample with a reward. The pass rate of a prompt *changes* if one of
-    three tests of a constant rate fails: Pearson's χ² over the visits, the same over at most 12 blocks of
-    consecutive visits (both above the 99.9 % quantile), or the difference between the first and last third of the
-    visits (beyond 3.29 standard errors). Variances are those of a rate between 5 % and 95 %: a few passes of
-    many attempts are no change. χ² is compared by the cube root of Wilson and Hilferty.
+    A visit is a step at which the prompt has a sample with a reward. The pass rate of a prompt *changes* if
+    one of three tests of a constant rate fails: Pearson's χ² over the visits, the same over at most 12 blocks
+    of consecutive visits (both above the 99.9 % quantile), or the difference between the first and last third of
+    the visits (beyond 3.29 standard errors). Variances are those of a rate between 5 % and 95 %: a few passes
+    of many attempts are no change. χ² is compared by the cube root of Wilson and Hilferty.
 
-    A *move* is a difference of the pass rate between two turning points of the blocks of at least 30 points. It
-    must also be three standard errors, but need not exceed 75 points.
+    A *move* is a difference of the pass rate between two turning points of the blocks of at least 30 points.
+    It must also be three standard errors, but need not exceed 75 points.
 
     - **learnt**: changes, by one move up.
     - **forgotten**: changes, and the last move is the first one down.
-    - **flickers**: changes, by more moves; or without a move, if the rates of visits have a standard deviation of
-      15 points or more beyond chance.
+    - **flickers**: changes, by more moves; or without a move, if the rates of visits have a standard
+      deviation of 15 points or more beyond chance.
     - **never**, **always**: else, and at most 5 %, or at least 95 %, of the samples passed.
     - **steady**: else. Passes are in between, and chance explains how they vary.
     - **seldom**: fewer visits than ``least``, or than two.

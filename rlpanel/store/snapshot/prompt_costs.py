@@ -1,4 +1,4 @@
-"""Cost of each prompt against the signal that it bought: tokens, seconds and GPU-hours, and what was wasted."""
+"""Cost of each prompt against the signal that it bought: tokens, seconds, GPU-hours, and waste."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ STEP_SECONDS = (
     "time/step",
     "total_step_time",
     "time/total",
+)
+#: What may not be logged, with what to log.
+MISSING = (
+    "tokens: log response_tokens, or the tokens of each response",
+    "seconds: log step_time in scalars.jsonl, or the time of each sample",
+    "GPU-hours: write gpus into run.json",
 )
 #: Names of the number of GPUs in ``run.json``.
 GPU_NAMES = ("gpus", "num_gpus", "n_gpus")
@@ -90,11 +96,11 @@ class PromptCosts:
 
     @property
     def gpu_hours(self) -> np.ndarray:
-        """GPU-hours of each prompt, shape (P,): its seconds times the GPUs of the run; NaN if one is not known."""
+        """GPU-hours of each prompt, shape (P,): its seconds times the run's GPUs; NaN if not known."""
         return self.seconds * self.gpus / 3600
 
     def first_and_last(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pass rates of each prompt's first and last visit, shape (P,) each; NaN without visits."""
+        """Return the pass rates of each prompt's first and last visit, shape (P,) each; NaN without one."""
         grid = self.grid
         at = np.flatnonzero(grid.samples > 0)
         rate = grid.passed[at] / grid.samples[at]
@@ -115,23 +121,24 @@ class PromptCosts:
         return order[np.isin(self.classes[order], codes)]
 
     def missing(self) -> list[str]:
-        """Return what is not logged, each with what to log."""
+        """Return what is not logged, of `MISSING`."""
         grid = self.grid
         found = []
         if not grid.has_tokens:
-            found.append("tokens: log response_tokens, or the tokens of each response")
+            found.append(MISSING[0])
         if not self.times.source:
-            found.append("seconds: log step_time in scalars.jsonl, or the time of each sample")
+            found.append(MISSING[1])
         if not np.isfinite(self.gpus):
-            found.append("GPU-hours: write gpus into run.json")
+            found.append(MISSING[2])
         return found
 
 
 def costs_of_prompts(snapshot: Snapshot, grid: PromptGrid, least: int) -> PromptCosts:
     """Return class, cost and signal of each prompt; ``least`` is as in `prompt_classes`.
 
-    The seconds of a step are those that its trainer logs, else those since the newest sample of the step before.
-    They are shared by the response tokens of the step's rows, with discarded samples and all rows of an episode.
+    The seconds of a step are those that its trainer logs, else those since the newest sample of the step
+    before. They are shared by the response tokens of the step's rows, with discarded samples and all rows of
+    an episode.
     """
     times = step_times(snapshot, grid.steps)
     whole = np.bincount(grid.step, grid.cost, len(grid.steps))
@@ -159,7 +166,7 @@ def costs_of_prompts(snapshot: Snapshot, grid: PromptGrid, least: int) -> Prompt
 
 
 def step_times(snapshot: Snapshot, steps: np.ndarray) -> StepTimes:
-    """Return the seconds of steps, shape (S,): as the trainer logs them, else between the samples of two steps."""
+    """Return the seconds of steps: as the trainer logs them, else between the samples of two steps."""
     for name in STEP_SECONDS:
         series = snapshot.scalars.series(name)
         found = np.array([series.at(step) for step in steps.tolist()], float)

@@ -1,7 +1,7 @@
 """Passes and cost of each prompt at each step, from compact columns, extended as a run grows.
 
-A *cell* is one prompt at one step. Rows are read in blocks, so what is kept is one line of numbers for each cell,
-and four bytes for each row if the run logs no advantages.
+A *cell* is one prompt at one step. Rows are read in blocks, so what is kept is one line of numbers for each
+cell, and four bytes for each row if the run logs no advantages.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EPSILON = 1e-4
 
 @dataclass(frozen=True)
 class PassRule:
-    """The reward from which on a sample passes, and where it comes from: run.json, setting, usual or range."""
+    """The reward from which on a sample passes, and its origin: run.json, setting, usual or range."""
 
     reward: float
     origin: str
@@ -48,8 +48,9 @@ class PassRule:
 def pass_rule(snapshot: Snapshot) -> PassRule:
     """Return the threshold of a run.
 
-    It is ``pass_reward`` of ``run.json`` or of the settings. Else it is the usual 1 if all rewards are equal, or
-    if some are below and the best is from 1 to 1.5. Else it lies at 90 % of the way from the lowest to the best.
+    It is ``pass_reward`` of ``run.json`` or of the settings. Else it is the usual 1 if all rewards are equal,
+    or if some are below and the best is from 1 to 1.5. Else it lies at 90 % of the way from the lowest to the
+    best.
     """
     given = snapshot.constants.by_name["pass_reward"]
     if given.origin != "usual" or not snapshot.has_number("reward"):
@@ -80,7 +81,8 @@ class PromptGrid:
     samples, passed : ndarray of int32, shape (C,)
         Samples with a finite reward, and those of them that pass.
     cost : ndarray of float32, shape (C,)
-        Response tokens, with those of discarded samples and all rows of an episode; rows if no tokens are logged.
+        Response tokens, with those of discarded samples and all rows of an episode; rows if no tokens are
+        logged.
     unrewarded, rows : ndarray of int, shape (P,)
         Samples without a finite reward, discarded ones excluded; and rows, discarded ones included.
     signal : ndarray of float, shape (P,)
@@ -91,7 +93,8 @@ class PromptGrid:
     has_tokens : bool
         Whether response tokens are logged.
     advantages : str
-        Column that the signal is taken from; empty if it was computed: (R − mean) / (std + 1e-4) of the group.
+        Column that the signal is taken from; empty if it was computed: (R − mean) / (std + 1e-4) of the
+        group.
     untokened : int
         Rows without a number of tokens although others have one; they cost 0.
     """
@@ -152,7 +155,7 @@ class _Codes:
         return len(self._sorted)
 
     def of(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the position of each value among the distinct ones, shape (N,), and the code of each of these."""
+        """Return the position of each value among the distinct ones, shape (N,), and the codes of these."""
         place, distinct = pd.factorize(values)
         at = np.searchsorted(self._sorted, distinct)
         is_known = at < len(self)
@@ -310,7 +313,7 @@ class GridBuilder:
     def _sums_of(
         self, snapshot: Snapshot, rows: np.ndarray, rule: PassRule, advantages: str
     ) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
-        """Return what is added up for the groups, and masks of rows that were discarded, failed or truncated."""
+        """Return what is added up for the groups, and masks of discarded, failed and truncated rows."""
         reward, is_trained = self._reward(snapshot, rows), snapshot.alive[rows]
         finite = np.isfinite(reward)
         is_outcome = is_trained if snapshot.further is None else is_trained & ~snapshot.further[rows]
@@ -469,7 +472,7 @@ def _used_rows(snapshot: Snapshot) -> np.ndarray:
 
 
 def _prompts_of_rows(snapshot: Snapshot) -> np.ndarray:
-    """Return the hash of the prompt that each row's cost belongs to, shape (rows,): that of its whole episode."""
+    """Return the hash of the prompt that each row's cost belongs to: that of its whole episode."""
     prompts, further = snapshot.prompts(), snapshot.further
     if further is None:
         return prompts

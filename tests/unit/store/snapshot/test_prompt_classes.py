@@ -1,4 +1,4 @@
-"""Prompts are learnt, forgotten, flickering, never, always or steady; chance alone makes none of the first three."""
+"""Prompts are learnt, forgotten, flickering, never, always or steady; chance alone changes none."""
 
 from __future__ import annotations
 

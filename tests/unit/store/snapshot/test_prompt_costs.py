@@ -47,7 +47,9 @@ def test_seconds_are_shared_by_tokens_and_gpus_multiply_them(tmp_path: Path) -> 
 
 def test_what_is_not_logged_is_null_and_said(tmp_path: Path) -> None:
     found = costs(tmp_path / "run", [logged("a", 1, 1.0), logged("a", 1, 0.0)])
-    assert np.isnan(found.tokens).all() and np.isnan(found.seconds).all() and np.isnan(found.gpu_hours).all()
+    assert np.isnan(found.tokens).all()
+    assert np.isnan(found.seconds).all()
+    assert np.isnan(found.gpu_hours).all()
     assert [each.partition(":")[0] for each in found.missing()] == ["tokens", "seconds", "GPU-hours"]
     assert (found.waste[0].tokens, found.waste[0].gpu_hours, found.waste[0].share) == (None, None, 0.0)
 

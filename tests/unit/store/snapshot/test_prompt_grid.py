@@ -1,4 +1,4 @@
-"""Passes of prompt × step against plain Python: groups, episodes, missing rewards, thresholds, and growing runs."""
+"""Passes of prompt × step against plain Python: groups, episodes, missing rewards, thresholds, growth."""
 
 from __future__ import annotations
 
