@@ -55,7 +55,7 @@ def add_step(
 
 
 def built(builder: GridBuilder, snapshot: Snapshot) -> tuple[PromptGrid, float, float]:
-    """Return the grid, its CPU seconds, and the seconds of the longest part between two that can be stopped."""
+    """Return the grid, its CPU seconds, and the seconds of its longest part."""
     began, last = time.process_time(), time.perf_counter()
     longest, grid = 0.0, None
     for progress in builder.update(snapshot):

@@ -11,7 +11,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 
 
-class GridHead(Component):
+class PassGridHead(Component):
     """Drawn by ``grid_head.js``; a click sends a pair of an action and a value."""
 
     data = param.Dict(

@@ -19,7 +19,7 @@ from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.language.labels import marked, tr, trn
 from rlpanel.panels.prompts.grid_figure import GridFigure, GridPicture, rate_colors
-from rlpanel.panels.prompts.grid_head import GridHead
+from rlpanel.panels.prompts.grid_head import PassGridHead
 from rlpanel.panels.prompts.grid_image import GridWindow, window_of
 from rlpanel.panels.prompts.prompt_categories import ALL, Category, categories_of, prompts_of
 from rlpanel.panels.prompts.prompt_pictures import BAND_TITLES, picture_of
@@ -137,10 +137,10 @@ class PromptsPage(Viewer):
         self.bar = TabBar(css_classes=["rl-courses"], label=tr("Classes of the prompts"), margin=(6, 8, 0, 8))
         self.bar.on_message(self._choose)
         self.note = Html(stylesheets=[theme.CSS], margin=(2, 14), css_classes=["rl-courses-note"])
-        self.head = GridHead(sizing_mode="stretch_width", margin=(4, 14), css_classes=["rl-grid-head"])
+        self.head = PassGridHead(sizing_mode="stretch_width", margin=(4, 14), css_classes=["rl-grid-head"])
         self.head.on_message(self._on_message)
         self.figure = GridFigure(self._zoom, self._tap)
-        self.foot = GridHead(sizing_mode="stretch_width", margin=(4, 14), css_classes=["rl-grid-foot"])
+        self.foot = PassGridHead(sizing_mode="stretch_width", margin=(4, 14), css_classes=["rl-grid-foot"])
         self.foot.on_message(self._on_message)
         self.table = DataTable(
             [
