@@ -31,10 +31,10 @@ def prompt_classes(grid: PromptGrid, least: int) -> np.ndarray:
     """Return the position in `CLASSES` of each prompt's class, shape (P,).
 
     A visit is a step at which the prompt has a sample with a reward. The pass rate of a prompt *changes* if
-    one of three tests of a constant rate fails: Pearson's χ² over the visits, the same over at most 12 blocks
-    of consecutive visits (both above the 99.9 % quantile), or the difference between the first and last third
-    of the visits (beyond 3.29 standard errors). Variances are those of a rate between 5 % and 95 %: a few passes
-    of many attempts are no change. χ² is compared by the cube root of Wilson and Hilferty.
+    one of three tests of a constant rate fails: Pearson's χ² over the visits, the same over at most 12
+    blocks of consecutive visits (both above the 99.9 % quantile), or the difference between the first and
+    last third of the visits (beyond 3.29 standard errors). Variances are those of a rate between 5 % and 95
+    %: a few passes of many attempts are no change. χ² is compared by the cube root of Wilson and Hilferty.
 
     A *move* is a difference of the pass rate between two turning points of the blocks of at least 30 points.
     It must also be three standard errors, but need not exceed 75 points.
