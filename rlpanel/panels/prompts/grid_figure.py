@@ -123,7 +123,7 @@ class GridFigure(Viewer):
         self._key = self._pane.object = self._figure = self._pictures = None
         self._box.visible = False
 
-    def show(self, picture: GridPicture, key: object, dark: bool, whole: tuple[int, int]) -> None:
+    def show_grid(self, picture: GridPicture, key: object, dark: bool, whole: tuple[int, int]) -> None:
         """Draw a picture; a plot with the same key is kept, with the part that is in view.
 
         Parameters

@@ -280,7 +280,7 @@ class PromptsPage(Viewer):
         if self._browser_ready and self.active:
             whole, dark = self._whole, self.context.selection.dark
             key = (self._snapshot.name, self.context.selection.prompt_category, dark, whole)
-            self.figure.show(picture, key, dark, (whole.stop, whole.last))
+            self.figure.show_grid(picture, key, dark, (whole.stop, whole.last))
 
     def _zoom(self, x: tuple[float, float], y: tuple[float, float]) -> None:
         """Draw the part that the viewer chose."""
