@@ -24,6 +24,8 @@ from rlpanel.findings.engine.rule import RULES
 from rlpanel.lint.linter import LINT_RULES
 from rlpanel.panels.language.labels import BROWSER, CATALOGUES, FOLDER, SERVER
 from rlpanel.panels.session.context import Selection
+from rlpanel.store.query.curriculum import EFFECTS
+from rlpanel.store.snapshot.prompt_costs import MISSING
 
 PACKAGE = Path(__file__).parents[1] / "rlpanel"
 _KEYWORDS = {
@@ -52,7 +54,7 @@ def _declared() -> Iterator[str]:
     yield from (EXACT, BY_WORDS, TOO_MANY)
     yield from (rule.label for rule in RULES.values())
     yield from (each.title for each in (*LINT_RULES.values(), *CORRECTIONS.values(), *CAUSES.values()))
-    yield from DIMENSIONS
+    yield from (*DIMENSIONS, *EFFECTS, *MISSING)
     yield from SEVERITIES
     shown = [Display.param[name] for name in Display.param if name != "name"]
     for parameter in (*shown, Selection.param["align"], Selection.param["smooth"]):

@@ -72,6 +72,10 @@ SCALES = ("run", "step", "sample")
 BANDS = ("auto", "se", "iqr", "std", "range", "density", "ridge", "none")
 #: Questions of the page *Explain*; what a question needs besides stands behind a colon.
 QUESTIONS = ("shares", "contrast", "repeats", "scatter")
+#: Classes of the page *Prompts*, and two further choices of its list.
+PROMPT_CLASSES = (
+    *("learnt", "forgotten", "flickers", "never", "always", "steady", "seldom", "below", "all"),
+)
 #: Chips of the table of runs: by their findings, and by their state.
 RUN_CHIPS = ("with", "without", "unchecked", "unread", "live", "quiet", "finished", "stopped")
 #: Choices of a ranked token's minimum count: means of few occurrences are noise.
@@ -152,6 +156,8 @@ KEYS = {
     "explain": UrlKey("explain", "", ValueForm(_question)),
     "rank": UrlKey("ranked_by"),
     "least": UrlKey("ranked_least", 3, ValueForm(_least)),
+    "class": UrlKey("prompt_class", "", one_of(*PROMPT_CLASSES), page="prompts"),
+    "category": UrlKey("prompt_category", page="prompts"),
     "band": UrlKey("band", "", one_of(*BANDS)),
     "curves": UrlKey("curves", [], NAMES),
     "log": UrlKey("log_curves", [], NAMES),

@@ -122,6 +122,6 @@ class Display(param.Parameterized):
         default=3,
         bounds=(1, 10_000),
         label="Prompts seen at (steps)",
-        doc="A prompt must occur with a reward at this many steps or more to count as learnt, dead, "
-        "forgotten or flaky.",
+        doc="A prompt must occur with a reward at this many steps or more to have a class, such "
+        "as learnt or never.",
     )

@@ -22,6 +22,8 @@ from rlpanel.cli import (
     ask_commands,
     file_commands,
     gate_command,
+    curriculum_command,
+    file_commands,
     lint_command,
     map_command,
     serve_commands,
@@ -79,6 +81,7 @@ def _joined_option(value: str) -> str:
 _MODULES = {
     "Board": (serve_commands,),
     "Ask a run": (ask_commands, lint_command, gate_command),
+    "Ask a run": (ask_commands, lint_command, curriculum_command),
     "Agents": (agent_commands,),
     "Files": (map_command, file_commands),
 }

@@ -176,6 +176,12 @@ def compare_runs(board: BoardPage) -> None:
     board.pick(".rl-samples-there", "First step of each prompt")
 
 
+def choose_prompts(board: BoardPage) -> None:
+    board.page.locator(".rl-courses").get_by_role("tab", name=re.compile("^all ")).click()
+    board.page.locator(".rl-grid-head").get_by_label("Category").select_option(index=1)
+    expect(board.page).to_have_url(re.compile("category="))
+
+
 def arrange_runs(board: BoardPage) -> None:
     table = board.page.locator(".rl-runs-table")
     table.get_by_role("button", name="folders").click()
@@ -212,6 +218,7 @@ STOPS = {
     "ranking": Stop(HERE | {"page": "ranking"}, choose_ranking, "rank least"),
     "diff": Stop(HERE, choose_other, "tab diff"),
     "compare": Stop(HERE | {"page": "compare"}, compare_runs, "against here_at there_at"),
+    "prompts": Stop({"run": TOOLS, "page": "prompts"}, choose_prompts, "class category"),
     "runs": Stop({"page": "table"}, arrange_runs, "folders runs_by runs_only runs"),
 }
 #: Keys that no control sets: the theme of old links.

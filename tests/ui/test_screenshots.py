@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 from rlpanel.app.demo import write_recording
-from tests.factories import append, write_run
+from tests.factories import append, line, write_run
 from tests.ui.board import BoardPage, Served
 from tests.ui.conftest import OpenBoard
 from tests.unit.lint.linted_runs import faulty_run, write
@@ -114,6 +115,36 @@ def test_the_lint_of_the_docs(board: BoardPage, root: Path, tmp_path: Path) -> N
     expect(board.page.locator(".rl-dark").first).to_be_attached()
     board.page.mouse.move(5, 500)
     assert len(picture(board, "lint-dark.png", tmp_path)) > 50_000
+
+
+def test_the_prompts_of_the_docs(board: BoardPage, root: Path, tmp_path: Path) -> None:
+    chance = random.Random(3)
+    by_class = {
+        "learnt": lambda at: 0.05 if at < 0.5 else 0.95,
+        "forgotten": lambda at: 0.9 if at < 0.5 else 0.05,
+        "flickers": lambda at: 0.95 if int(at * 12) % 2 else 0.05,
+        "never": lambda at: 0.0,
+        "always": lambda at: 1.0,
+        "steady": lambda at: 0.5,
+    }
+    kinds = [*by_class] * 12
+    (root / "classes").mkdir()
+    for step in range(1, 41):
+        lines = [
+            line(
+                step, prompt=f"How much is {prompt} times {prompt % 7 + 2}?", group=f"{step}-{prompt}",
+                reward=float(chance.random() < by_class[kinds[prompt]](step / 41)), tokens=False,
+                drop=("ref_reward", "ref_response"),
+            )
+            for prompt in chance.sample(range(len(kinds)), 30)
+            for _ in range(8)
+        ]  # fmt: skip
+        append(root / "classes" / "rollout_data_rank_0.jsonl", *lines)
+    board.go(run="classes", page="prompts", theme="dark", **{"class": "flickers"}).settled()
+    expect(board.page.locator(".rl-prompt-grid canvas").first).to_be_visible()
+    expect(board.page.locator(".rl-prompts-table .tabulator-row").first).to_be_visible()
+    board.settled().page.mouse.move(5, 500)
+    assert len(picture(board, "prompts-dark.png", tmp_path)) > 50_000
 
 
 @pytest.mark.parametrize("run", ["couplets-ppo", "couplets-grpo", "no-tokens"])

@@ -101,12 +101,12 @@ def test_4_two_runs_and_two_checkpoints_of_one(board: BoardPage) -> None:
         expect(words).to_contain_text("mean difference −0.35")
 
 
-def test_5_the_prompts_that_are_dead_and_their_samples(board: BoardPage) -> None:
+def test_5_the_prompts_that_are_forgotten_and_their_samples(board: BoardPage) -> None:
     with within(board, 2, "calculator"):
         board.tab("Prompts")
         rows = board.page.locator(".rl-prompts-table .tabulator-row")
-        expect(board.page.locator(".rl-courses [aria-selected=true]")).to_have_text("dead 4")
-        expect(rows).to_have_count(4)
+        expect(board.page.locator(".rl-courses [aria-selected=true]")).to_have_text("forgotten 12")
+        expect(rows).to_have_count(12)
         rows.first.click()
         tab_is(board, "History")
 

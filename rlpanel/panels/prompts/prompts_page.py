@@ -1,8 +1,9 @@
-"""Page of the run: which prompts it has learnt, which are dead, forgotten or flaky."""
+"""Page of the run: pass rate of each prompt at each step, its class and cost, and curriculum files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -12,9 +13,16 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
+from rlpanel.board_url import PROMPT_CLASSES
 from rlpanel.number_text import number
+from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.inputs.tab_bar import TabBar
-from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.language.labels import marked, tr, trn
+from rlpanel.panels.prompts.grid_figure import GridFigure, GridPicture, rate_colors
+from rlpanel.panels.prompts.grid_head import PassGridHead
+from rlpanel.panels.prompts.grid_image import GridWindow, window_of
+from rlpanel.panels.prompts.prompt_categories import ALL, Category, categories_of, prompts_of
+from rlpanel.panels.prompts.prompt_pictures import BAND_TITLES, picture_of
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.tables.data_table import DataColumn, DataTable, cells_of
@@ -23,18 +31,21 @@ from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html
-from rlpanel.store.snapshot.prompt_courses import (
-    BELOW,
-    COURSES,
-    DEAD,
-    FLAKY,
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.curriculum import curriculum_effect, curriculum_lines
+from rlpanel.store.snapshot.prompt_classes import (
+    ALWAYS,
+    CLASSES,
+    FLICKERS,
     FORGOTTEN,
     LEARNT,
+    NEVER,
+    SELDOM,
     STEADY,
-    PromptCourse,
-    PromptCourses,
-    prompt_courses,
 )
+from rlpanel.store.snapshot.prompt_costs import PromptCosts, costs_of_prompts
+from rlpanel.store.snapshot.prompt_grid import GridBuilder
+from rlpanel.store.snapshot.prompts import unsolved_prompts
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.prompt_parts import prompt_line
 
@@ -42,33 +53,62 @@ from rlpanel.texts.prompt_parts import prompt_line
 COUNT_NOW = 50_000
 #: Rows of a page, and points of a trend.
 PAGE_ROWS, TREND_POINTS = 50, 32
+#: Weights of the curriculum file: 0 drops a prompt.
+WEIGHTS = (0, 2, 4, 8)
+#: Not a class: prompts of any class whose mean reward never came up to the reference's.
+BELOW = "below"
 
-_TITLES = {
-    LEARNT: marked("learnt"),
-    DEAD: marked("dead"),
-    FORGOTTEN: marked("forgotten"),
-    FLAKY: marked("flaky"),
-    STEADY: marked("steady"),
-    BELOW: marked("below the reference"),
-    "": marked("all"),
-}
+#: Classes in the order in which they are looked at.
+_FIRST = (NEVER, FORGOTTEN, FLICKERS, LEARNT, STEADY, ALWAYS, SELDOM)
+
 _WORDS = {
-    LEARNT: marked("The mean reward moved up once and stayed there."),
-    DEAD: marked("At no step was the mean reward above that of the first, and it could have been."),
-    FORGOTTEN: marked("The mean reward was higher before, and has not come back."),
-    FLAKY: marked("The mean reward moves up and down."),
-    STEADY: marked("The mean reward did not move, or was the best possible from the start."),
+    LEARNT: marked("The pass rate moved up once and stayed there."),
+    NEVER: marked("At most 5 % of the samples passed, and no change is shown."),
+    FORGOTTEN: marked("The pass rate was higher before, and has not come back."),
+    FLICKERS: marked("The pass rate moves up and down, more than chance explains."),
+    ALWAYS: marked("At least 95 % of the samples passed, and no change is shown."),
+    STEADY: marked("Some samples pass. Chance explains how the pass rate varies."),
+    SELDOM: marked("Seen at too few steps for a class."),
     BELOW: marked("At no step was the mean reward above that of the reference's responses."),
-    "": marked("All prompts, the largest loss first."),
+    "": marked("All prompts, by class."),
 }
+_TITLES = {**BAND_TITLES, BELOW: marked("below the reference"), "": marked("all")}
 _MOVE = marked(
-    "A move is at least 30 % of the rewards' range and three times its standard error, but need not exceed "
-    "75 % of the range."
+    "A change must exceed binomial noise between visits (99.9 %). A move is at least 30 points and three "
+    "standard errors, but need not exceed 75 points."
 )
+_ORIGINS = {
+    "run.json": marked("A sample passes from reward {reward} on (run.json)."),
+    "setting": marked("A sample passes from reward {reward} on (setting)."),
+    "usual": marked("A sample passes from reward {reward} on (usual value, not logged)."),
+    "range": marked(
+        "A sample passes from reward {reward} on: 90 % of the rewards' range, since no threshold is given. "
+        "Set the pass threshold in the side panel."
+    ),
+}
+_WASTE = {
+    "dead group": marked("dead groups"),
+    "discarded": marked("discarded"),
+    "failed": marked("failed"),
+    "truncated": marked("truncated"),
+    "any of these": marked("any of these"),
+}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Results for the rows that were read; before that, the number of rows read so far."""
+
+    read: int
+    total: int
+    costs: PromptCosts | None = None
+    order: np.ndarray | None = None
+    categories: tuple[Category, ...] = ()
+    below: np.ndarray | None = None
 
 
 class PromptsPage(Viewer):
-    """Table of prompts by the course of their reward; a click opens the prompt's history.
+    """Grid of pass rates, and a table of the prompts of a class; a click opens a prompt's history.
 
     Parameters
     ----------
@@ -80,144 +120,405 @@ class PromptsPage(Viewer):
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
         self.context = context
-        self._found, self._listed = PromptCourses([]), list[PromptCourse]()
+        self._found = _Found(0, 0)
+        self._listed = np.empty(0, int)
+        self._shown = np.empty(0, int)  # the lanes of the grid
         self._snapshot = context.snapshot
-        self._course = DEAD
-        self._work: BackgroundTask[PromptCourses] = BackgroundTask(self._show, context.threads.views)
-        self.bar = TabBar(css_classes=["rl-courses"], label=tr("Courses of the prompts"), margin=(6, 8, 0, 8))
+        self._facts: list[str] = []
+        self._builder = GridBuilder()
+        self._window: GridWindow | None = None  # None if everything is in view
+        self._picture: GridPicture | None = None
+        # A browser that still builds the page's views ignores a child that is replaced: the plot stays blank.
+        self._browser_ready = False
+        self._weight = 0
+        self._work: BackgroundTask[_Found] = BackgroundTask(self._show, context.threads.views)
+        self._drawing: BackgroundTask[GridPicture] = BackgroundTask(self._show_picture, context.threads.views)
+        self._writing: BackgroundTask[dict[str, Any]] = BackgroundTask(self._send, context.threads.queries)
+        self.bar = TabBar(css_classes=["rl-courses"], label=tr("Classes of the prompts"), margin=(6, 8, 0, 8))
         self.bar.on_message(self._choose)
         self.note = Html(stylesheets=[theme.CSS], margin=(2, 14), css_classes=["rl-courses-note"])
+        self.head = PassGridHead(sizing_mode="stretch_width", margin=(4, 14), css_classes=["rl-grid-head"])
+        self.head.on_message(self._on_message)
+        self.figure = GridFigure(self._zoom, self._tap)
+        self.foot = PassGridHead(sizing_mode="stretch_width", margin=(4, 14), css_classes=["rl-grid-foot"])
+        self.foot.on_message(self._on_message)
         self.table = DataTable(
             [
                 DataColumn("prompt", tr("prompt")),
-                DataColumn("course", tr("course"), width=96),
-                DataColumn("visits", tr("steps"), tr("Steps with this prompt"), 74, align="right"),
-                DataColumn("samples", tr("samples"), width=84, align="right"),
-                DataColumn("first", tr("first"), tr("Mean reward at its first step"), 74, align="right"),
-                DataColumn("last", tr("last"), tr("Mean reward at its last step"), 74, align="right"),
-                DataColumn("best", tr("best"), tr("Highest mean reward at a step"), 74, align="right"),
-                DataColumn("trend", tr("trend"), tr("Mean reward over its steps"), 140, image=True),
+                DataColumn("class", tr("class"), width=84),
+                DataColumn("visits", tr("steps"), tr("Steps with this prompt"), 62, align="right"),
+                DataColumn("samples", tr("samples"), width=78, align="right"),
+                DataColumn("first", tr("first"), tr("Pass rate at its first step"), 62, align="right"),
+                DataColumn("last", tr("last"), tr("Pass rate at its last step"), 62, align="right"),
+                DataColumn("tokens", tr("tokens"), tr("Response tokens of its samples"), 84, align="right"),
+                DataColumn(
+                    "hours", tr("GPU-hours"), tr("Its part of the GPU-hours, by tokens"), 104, align="right"
+                ),
+                DataColumn("signal", tr("signal"), tr("Sum of the absolute advantages"), 70, align="right"),
+                DataColumn("trend", tr("trend"), tr("Pass rate over its steps"), 140, image=True),
             ],
             page_size=PAGE_ROWS,
             pick=self._pick,
             cells=self._cells,
-            sizing_mode="stretch_both",
+            sizing_mode="stretch_width",
             margin=(4, 8),
             stylesheets=[_TREND_CSS],
             css_classes=["rl-prompts-table"],
         )
         self._column = pn.Column(
-            self.bar, self.note, self.table, sizing_mode="stretch_both", margin=0, css_classes=["rl-prompts"]
+            *(self.head, self.figure, self.bar, self.note, self.foot, self.table),
+            sizing_mode="stretch_both",
+            scroll="y-auto",
+            margin=0,
+            css_classes=["rl-prompts"],
         )
+        selection = context.selection
         context.param.watch(self._on_view, "view")
         context.display.param.watch(self._draw, [*STYLE_SETTINGS, "stuck_steps"])
-        context.selection.param.watch(self._list, "dark")
+        selection.param.watch(self._redraw_all, "dark")
+        selection.param.watch(self._on_category, "prompt_category")
+        selection.param.watch(self._list, "prompt_class")
         self.param.watch(self._draw, "active")
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
 
-    # -- drawing ---------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------
 
     def _on_view(self, event: Any) -> None:
         """Draw again for another run, and when a step is complete."""
         new, old = event.new.snapshot, event.old.snapshot
-        is_other = new.name != old.name or new.split != old.split
-        if is_other or not np.array_equal(new.steps.values, old.steps.values):
+        is_other = new.name != old.name or new.split != old.split or new.counts_rows != old.counts_rows
+        if (
+            is_other
+            or new.constants != old.constants
+            or not np.array_equal(new.steps.values, old.steps.values)
+        ):
             self._draw()
 
     def _draw(self, *_: Any) -> None:
         self._work.stop()
         if not self.active or self.context.index is None:
             return
-        snapshot = self._snapshot = self.context.snapshot
-        results = _compute(snapshot, self.context.display.stuck_steps)
+        snapshot = self.context.snapshot
+        if snapshot.name != self._snapshot.name or snapshot.split != self._snapshot.split:
+            self._window, self._builder = None, GridBuilder()
+        results = self._compute(snapshot, self._builder, self.context.display.stuck_steps)
+        self._snapshot = snapshot
         if snapshot.samples <= COUNT_NOW:
-            self._show(next(results))
+            for found in results:
+                self._show(found)
         else:
-            self.note.html = note_html(tr("Searching …"))
             self._work.start(results)
 
-    def _show(self, found: PromptCourses) -> None:
+    def _compute(self, snapshot: Snapshot, builder: GridBuilder, least: int) -> Iterator[_Found]:
+        for progress in builder.update(snapshot):
+            if progress.grid is None:
+                yield _Found(progress.read, progress.total)
+                continue
+            costs = costs_of_prompts(snapshot, progress.grid, least)
+            below = (
+                _below(snapshot, progress.grid.newest, least) if snapshot.has_number("ref_reward") else None
+            )
+            categories = categories_of(snapshot, progress.grid.newest)
+            yield _Found(progress.read, progress.total, costs, costs.order, categories, below)
+
+    def _show(self, found: _Found) -> None:
+        if found.costs is None:
+            self.note.html = note_html(
+                tr("Reading samples: {read:,} of {total:,} …", read=found.read, total=found.total)
+            )
+            return
         self._found = found
-        counts = {course: len(found.of(course)) for course in (*COURSES, BELOW, "")}
-        shown = [course for course in _TITLES if course != BELOW or counts[BELOW]]
-        self.bar.param.update(
-            tabs=[
-                {"key": course or "all", "title": f"{tr(_TITLES[course])} {counts[course]:,}"}
-                for course in shown
-            ],
-            value=(self._course if self._course in shown else "") or "all",
-        )
+        self._redraw_all()
+
+    def _redraw_all(self, *_: Any) -> None:
+        """Show what was found in the current category, class and theme."""
+        found, costs = self._found, self._found.costs
+        if not self.active or costs is None or found.order is None:
+            return
+        category = self.context.selection.prompt_category
+        inside = prompts_of(self._snapshot, costs.grid.newest, category)
+        self._shown = found.order[inside[found.order]]
+        self._show_head()
+        self._show_facts()
+        self._draw_picture()
         self._list()
 
-    def _list(self, *_: Any) -> None:
-        if not self.active:
+    # -- the grid --------------------------------------------------------------------------------
+
+    @property
+    def _whole(self) -> GridWindow:
+        assert self._found.costs is not None
+        return GridWindow(0, len(self._found.costs.grid.steps), 0, len(self._shown))
+
+    def _draw_picture(self) -> None:
+        """Draw what is in view, with as many cells as the plot has pixels."""
+        costs, index, context = self._found.costs, self.context.index, self.context
+        if costs is None or index is None:
             return
-        prompts = self._found.of(self._course)
+        if not len(self._shown) or not costs.grid.samples.any():
+            self._picture = None
+            self.figure.clear()
+            return
+        whole = self._whole
+        window, (columns, rows) = self._window or whole, self.figure.pixels
+        window = window_of(costs.grid, whole.last, (window.start, window.stop), (window.first, window.last))
+        snapshot, shown, style = self._snapshot, self._shown, text_style(context)
+
+        def draw() -> Iterator[GridPicture]:
+            yield picture_of(index, snapshot, costs, shown, window, columns, rows, style)
+
+        if len(costs.grid.prompt) <= COUNT_NOW:
+            self._drawing.stop()
+            self._show_picture(next(draw()))
+        else:
+            self._drawing.start(draw())
+
+    def _show_picture(self, picture: GridPicture) -> None:
+        self._picture = picture
+        if self._browser_ready and self.active:
+            whole, dark = self._whole, self.context.selection.dark
+            key = (self._snapshot.name, self.context.selection.prompt_category, dark, whole)
+            self.figure.show_grid(picture, key, dark, (whole.stop, whole.last))
+
+    def _zoom(self, x: tuple[float, float], y: tuple[float, float]) -> None:
+        """Draw the part that the viewer chose."""
+        if self._found.costs is None:
+            return
+        whole = self._whole
+        window = window_of(self._found.costs.grid, whole.last, x, y)
+        before, self._window = self._window, None if window == whole else window
+        if self._window != before:
+            self._show_head()
+            self._draw_picture()
+
+    def _tap(self, x: float, y: float) -> None:
+        """Open the history of the prompt of a lane."""
+        if np.isfinite(y) and 0 <= y < len(self._shown) and self._found.costs is not None:
+            row = int(self._found.costs.grid.newest[self._shown[int(y)]])
+            self._pick(self._snapshot.uid(row), "")
+
+    def _show_head(self) -> None:
+        category = self.context.selection.prompt_category
+        found = [(each.key, each.title) for each in self._found.categories]
+        if category and category not in [key for key, _ in found]:
+            found.append((category, category))
+        self.head.data = {
+            "legend": {
+                "low": tr("0 % pass"),
+                "high": tr("100 % pass"),
+                "colors": rate_colors(self.context.selection.dark)[::10],
+            },
+            "categories": [(ALL, tr("all")), *found],
+            "category": category,
+            "zoomed": self._window is not None,
+            "labels": {"category": tr("Category"), "all": tr("Whole grid")},
+        }
+
+    # -- cost and curriculum ---------------------------------------------------------------------
+
+    def _show_facts(self) -> None:
+        costs = self._found.costs
+        assert costs is not None
+        facts = []
+        for each in costs.waste:
+            if each.rows is None:
+                continue
+            parts = [tr("{rows:,} samples", rows=each.rows)]
+            if each.rows == 0:
+                facts.append(tr("{kind}: none", kind=tr(_WASTE[each.kind])))
+                continue
+            parts += [] if each.share is None else [f"{each.share:.1%}"]
+            parts += [] if each.tokens is None else [tr("{tokens} tokens", tokens=number(each.tokens))]
+            parts += [] if each.gpu_hours is None else [tr("{hours} GPU-hours", hours=number(each.gpu_hours))]
+            facts.append(tr("{kind}: {parts}", kind=tr(_WASTE[each.kind]), parts=", ".join(parts)))
+        if facts:
+            facts.insert(0, tr("Waste"))
+        facts += [tr("not known: {what}", what=tr(what)) for what in costs.missing()]
+        if not costs.grid.advantages:
+            facts.append(tr("No advantages are logged: the signal is computed from each group's rewards."))
+        self._facts = facts
+
+    def _show_foot(self) -> None:
+        costs = self._found.costs
+        if costs is None:
+            return
+        effect = curriculum_effect(costs, self._listed)
+        self.foot.data = {
+            "facts": self._facts,
+            "weights": [(str(weight), _weight_title(weight)) for weight in WEIGHTS],
+            "weight": str(self._weight),
+            "effect": effect.sentence(self._weight, tr),
+            "labels": {
+                "weight": tr("Curriculum"),
+                "download": trn("Download {count:,} prompt", "Download {count:,} prompts", effect.prompts),
+                "format": tr("A line of JSON for each prompt: key, id, text, class and weight"),
+            },
+        }
+
+    def _on_message(self, message: Any) -> None:
+        """Handle a click in head or foot, and that they are drawn. The message comes from the browser."""
+        if not (isinstance(message, list) and len(message) == 2):
+            return
+        action, value = message
+        if action == "ready" and not self._browser_ready:
+            self._browser_ready = True
+            if self._picture is not None:
+                self._show_picture(self._picture)
+        elif action == "category" and isinstance(value, str) and len(value) < 1000:
+            self.context.selection.prompt_category = value
+        elif action == "weight" and value in map(str, WEIGHTS):
+            self._weight = int(value)
+            self._show_foot()
+        elif action == "all" and self._found.costs is not None:
+            whole = self._whole
+            self.figure.show_all(whole.stop, whole.last)
+            self._zoom((0, whole.stop), (0, whole.last))
+        elif action == "download":
+            self._download()
+
+    def _on_category(self, *_: Any) -> None:
+        self._window = None
+        self._redraw_all()
+
+    def _download(self) -> None:
+        costs, index = self._found.costs, self.context.index
+        if costs is None or index is None:
+            return
+        name = self._class or "all"
+        file = f"{file_name(self._snapshot.name)}-{name}-weight-{self._weight}.jsonl"
+        self.foot.send({"name": None})
+        self._writing.start(_lines(index, self._snapshot, costs, self._listed, self._weight, file))
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self.foot.send(message)
+
+    # -- the list --------------------------------------------------------------------------------
+
+    @property
+    def _class(self) -> str:
+        """The chosen class; by default the first of those to look at that has prompts. Empty for all."""
+        chosen = self.context.selection.prompt_class
+        if chosen:
+            return "" if chosen == "all" else chosen
+        return next((name for name in _FIRST if len(self._of_class(name))), "")
+
+    def _of_class(self, name: str) -> np.ndarray:
+        """Return the prompts of a class in the current category."""
+        costs, below = self._found.costs, self._found.below
+        assert costs is not None
+        if not name:
+            return self._shown
+        if name == BELOW:
+            return self._shown[np.isin(self._shown, below)] if below is not None else self._shown[:0]
+        return self._shown[costs.classes[self._shown] == CLASSES.index(name)]
+
+    def _list(self, *_: Any) -> None:
+        costs = self._found.costs
+        if not self.active or costs is None:
+            return
+        counts = {name: len(self._of_class(name)) for name in _TITLES}
+        shown = [
+            name for name in _TITLES if name not in (BELOW, SELDOM) or counts[name] or name == self._class
+        ]
+        self.bar.param.update(
+            tabs=[{"key": name or "all", "title": f"{tr(_TITLES[name])} {counts[name]:,}"} for name in shown],
+            value=self._class or "all",
+        )
+        grid, prompts = costs.grid, self._of_class(self._class)
+        first, last = costs.first_and_last()
+        samples = grid.by_prompt(grid.samples)
+        self._listed = prompts
         frame = pd.DataFrame(
             {
-                "prompt": np.arange(len(prompts)),
-                "course": [prompt.course for prompt in prompts],
-                "visits": [len(prompt.steps) for prompt in prompts],
-                "samples": [prompt.samples for prompt in prompts],
-                "first": [float(prompt.means[0]) for prompt in prompts],
-                "last": [float(prompt.means[-1]) for prompt in prompts],
-                "best": [prompt.best for prompt in prompts],
-                "trend": [prompt.gain for prompt in prompts],
-                "uid": self._snapshot.uids(np.array([prompt.row for prompt in prompts], int)),
+                "prompt": prompts,
+                "class": costs.classes[prompts],
+                "visits": grid.visits[prompts],
+                "samples": samples[prompts].astype(int),
+                "first": first[prompts],
+                "last": last[prompts],
+                "tokens": costs.tokens[prompts],
+                "hours": costs.gpu_hours[prompts],
+                "signal": costs.signal[prompts],
+                "trend": last[prompts] - first[prompts],
+                "uid": self._snapshot.uids(grid.newest[prompts]),
             }
         )
-        self._listed = prompts
-        self.table.hide("course", hidden=self._course in COURSES)
+        for column, hidden in (
+            ("class", self._class in CLASSES),
+            ("tokens", not grid.has_tokens),
+            ("hours", not np.isfinite(costs.gpu_hours).any()),
+        ):
+            self.table.hide(column, hidden=hidden)
         self.table.draw(frame)
-        self.note.html = note_html(" ".join([tr(_WORDS[self._course]), tr(_MOVE), self._seen()]))
+        rule = grid.rule
+        words = [
+            tr(_WORDS[self._class]),
+            tr(_MOVE),
+            tr(_ORIGINS[rule.origin], reward=number(rule.reward)),
+            self._seen(),
+        ]
+        self.note.html = note_html(" ".join(words))
+        self._show_foot()
 
     def _seen(self) -> str:
-        """Return how many prompts were seen often enough to have a course."""
-        least = max(self.context.display.stuck_steps, 2)
-        found = self._found
-        counts = {"count": len(found.prompts), "seen": found.seen, "least": least}
-        words = tr("{count:,} of {seen:,} prompts were seen at {least:,} steps or more", **counts)
-        if not found.prompts and found.seen:
-            return tr("{words}; at most at {most:,}.", words=words, most=found.most)
-        return f"{words}."
+        """Return how many prompts were seen often enough to have a class, and what has no reward."""
+        costs = self._found.costs
+        assert costs is not None
+        grid, least = costs.grid, max(self.context.display.stuck_steps, 2)
+        visits = grid.visits
+        seen, known = int(np.count_nonzero(visits)), int(np.count_nonzero(visits >= least))
+        words = tr(
+            "{count:,} of {seen:,} prompts were seen at {least:,} steps or more",
+            count=known,
+            seen=seen,
+            least=least,
+        )
+        if not known and seen:
+            words = tr("{words}; at most at {most:,}.", words=words, most=int(visits.max()))
+        else:
+            words += "."
+        unrewarded = int(grid.unrewarded.sum())
+        if unrewarded:
+            words += " " + tr("{count:,} samples without a finite reward are left out.", count=unrewarded)
+        return words
 
     def _cells(self, page: pd.DataFrame, name: str) -> Sequence[str | None]:
         """Return the texts of a column; prompts are read for the rows of a page only."""
-        prompts = [self._listed[at] for at in page["prompt"].tolist()]
         if name == "prompt":
-            return self._texts(prompts)
-        if name == "course":
-            return [tr(_TITLES[prompt.course]) for prompt in prompts]
+            return self._texts(np.array(page["prompt"].tolist(), int))
+        if name == "class":
+            return [tr(BAND_TITLES[CLASSES[code]]) for code in page["class"].tolist()]
         if name == "trend":
             color = theme.palette(self.context.selection.dark)["policy"]
-            low, high = self._range
-            return [trend_image(prompt.means, low, high, color) for prompt in prompts]
-        if name in ("first", "last", "best"):
+            return [trend_image(self._rates(prompt), color) for prompt in page["prompt"].tolist()]
+        if name in ("first", "last"):
+            return [f"{value:.0%}" if np.isfinite(value) else "–" for value in page[name].tolist()]
+        if name in ("tokens", "hours", "signal"):
             return [number(value) for value in page[name].tolist()]
         return cells_of(page, name)
 
-    @property
-    def _range(self) -> tuple[float, float]:
-        """The lowest and the highest mean of all listed prompts, for one axis of their trends."""
-        values = [value for prompt in self._listed for value in (prompt.means.min(), prompt.best)]
-        return (min(values), max(values)) if values else (0.0, 1.0)
+    def _rates(self, prompt: int) -> np.ndarray:
+        """Return the pass rates of a prompt's visits."""
+        assert self._found.costs is not None
+        grid = self._found.costs.grid
+        cells = slice(*np.append(grid.firsts, len(grid.prompt))[[prompt, prompt + 1]].tolist())
+        samples, passed = grid.samples[cells], grid.passed[cells]
+        return passed[samples > 0] / samples[samples > 0]
 
-    def _texts(self, prompts: Sequence[PromptCourse]) -> list[str]:
-        index = self.context.index
-        if index is None:
+    def _texts(self, prompts: np.ndarray) -> list[str]:
+        index, costs = self.context.index, self._found.costs
+        if index is None or costs is None:
             return [""] * len(prompts)
-        style, rows = text_style(self.context), np.array([prompt.row for prompt in prompts], int)
+        style, rows = text_style(self.context), costs.grid.newest[prompts]
         return [prompt_line(texts.get("prompt"), style) for texts in read_texts(index, self._snapshot, rows)]
 
     # -- choosing --------------------------------------------------------------------------------
 
     def _choose(self, key: Any) -> None:
-        if isinstance(key, str) and key in {tab["key"] for tab in self.bar.tabs}:
-            self._course = "" if key == "all" else key
-            self.bar.value = key
-            self._list()
+        if isinstance(key, str) and key in {tab["key"] for tab in self.bar.tabs} and key in PROMPT_CLASSES:
+            self.context.selection.prompt_class = key
 
     def _pick(self, uid: str, _: str) -> None:
         """Open the history of a prompt at its newest sample."""
@@ -225,8 +526,22 @@ class PromptsPage(Viewer):
         self.context.selection.param.update(page="samples", tab="prompt")
 
 
-def _compute(snapshot: Snapshot, least: int) -> Iterator[PromptCourses]:
-    yield prompt_courses(snapshot, least)
+def _weight_title(weight: int) -> str:
+    return tr("repeat {weight} times", weight=weight) if weight else tr("drop")
+
+
+def _below(snapshot: Snapshot, newest: np.ndarray, least: int) -> np.ndarray:
+    """Return the prompts whose mean reward was at no step above that of the reference's responses."""
+    rows = np.array([prompt.row for prompt in unsolved_prompts(snapshot, least)], int)
+    return np.flatnonzero(np.isin(snapshot.prompts(newest), snapshot.prompts(rows)))
+
+
+def _lines(
+    index: RunIndex, snapshot: Snapshot, costs: PromptCosts, prompts: np.ndarray, weight: int, file: str
+) -> Iterator[dict[str, Any]]:
+    for lines, _ in curriculum_lines(index, snapshot, costs, prompts, weight):
+        yield {"piece": lines}
+    yield {"name": file}
 
 
 _TREND_CSS = """
@@ -235,13 +550,13 @@ _TREND_CSS = """
 """
 
 
-def trend_image(means: np.ndarray, low: float, high: float, color: str) -> str:
-    """Return a line through a prompt's mean rewards as the data URL of an image."""
-    parts = [part.mean() for part in np.array_split(means, min(len(means), TREND_POINTS))]
-    scale = high - low or 1.0
+def trend_image(rates: np.ndarray, color: str) -> str:
+    """Return a line through a prompt's pass rates as the data URL of an image; empty without a visit."""
+    if not len(rates):
+        return ""
+    parts = [part.mean() for part in np.array_split(rates, min(len(rates), TREND_POINTS))]
     points = " ".join(
-        f"{120 * at / max(1, len(parts) - 1):.1f},{16 - 14 * (value - low) / scale:.1f}"
-        for at, value in enumerate(parts)
+        f"{120 * at / max(1, len(parts) - 1):.1f},{16 - 14 * value:.1f}" for at, value in enumerate(parts)
     )
     svg = (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120 18" preserveAspectRatio="none">'

@@ -79,6 +79,12 @@ class Selection(param.Parameterized):
     ranked_least = param.Selector(
         default=3, objects=list(LEAST), doc="How often a token must be seen at least to be ranked."
     )
+    prompt_class = param.String(
+        default="", doc="Class of the prompts in the list of the page Prompts; empty: by the page."
+    )
+    prompt_category = param.String(
+        default="", doc="Label and value, such as lang=zh, of the prompts on the page Prompts; empty: all."
+    )
     band = param.Selector(
         default="",
         objects=["", *BANDS],

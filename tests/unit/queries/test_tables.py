@@ -23,6 +23,7 @@ from rlpanel.queries.gate import gate
 from rlpanel.queries.groups import groups
 from rlpanel.queries.lint import lint
 from rlpanel.queries.notes import annotate, notes
+from rlpanel.queries.prompt_economics import prompt_costs
 from rlpanel.queries.prompt_list import prompts
 from rlpanel.queries.question_options import selection_of
 from rlpanel.queries.runs import runs
@@ -63,6 +64,8 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table
     yield groups(grpo.data, 10)
     yield prompts(grpo.data, "unsolved")
     yield prompts(grpo.data, "variable")
+    yield prompt_costs(grpo.data)
+    yield prompt_costs(grpo.data, classes=["never"], least_steps=1, text=True, limit=2)
     yield tokens(ppo.data, 10)
     yield findings(grpo.data)
     yield lint(grpo.data, 2)

@@ -1,0 +1,247 @@
+"""The grid of pass rates as a HoloViews image: a lane per prompt, a column per step, bands of classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import panel as pn
+from bokeh.core.property.descriptors import UnsetValueError
+from bokeh.events import RangesUpdate, Tap
+from bokeh.models import ColumnDataSource, CustomJSHover, FixedTicker, HoverTool
+from panel.viewable import Viewer
+
+from rlpanel.panels.language.labels import tr
+from rlpanel.panels.prompts.grid_image import GridImage
+from rlpanel.panels.ui import theme
+
+#: Height of the plot, and pixels of an image unless the size of the plot is known.
+HEIGHT = 280
+COLUMNS, ROWS = 900, 240
+#: Shades of the pass rate, an odd number: the middle one is the neutral colour.
+SHADES = 41
+#: Most labels of an axis of steps, and least height of a band with a label, as a share of the view.
+_LABELS, _BAND = 8, 0.05
+_NEUTRAL = {True: "#59616f", False: "#c3c9d3"}
+_ROW_OF = "Math.min(names.length - 1, Math.max(0, Math.floor((value - first) * names.length / lanes)))"
+_NAME = f"return names[{_ROW_OF}] ?? ''"
+_COLUMN_OF = "Math.min(steps.length - 1, Math.max(0, Math.floor((value - start) * steps.length / count)))"
+_STEP = f"return steps[{_COLUMN_OF}]"
+_RATE = "return Number.isFinite(value) ? Math.round(value * 100) + ' %' : '–'"
+
+
+@dataclass(frozen=True)
+class GridPicture:
+    """An image with what its axes and tooltips say.
+
+    Attributes
+    ----------
+    image : GridImage
+    names : tuple of str
+        Of each row of the image: the prompt, or how many it holds.
+    columns : tuple of str
+        Of each column of the image: its steps.
+    bands : tuple of (int, int, str)
+        First lane, last lane (excluded) and title of each class.
+    ticks : mapping of float to str
+        Labels of the axis of steps by position.
+    """
+
+    image: GridImage
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    bands: tuple[tuple[int, int, str], ...]
+    ticks: dict[float, str]
+
+
+def rate_colors(dark: bool) -> list[str]:
+    """Return the shades from no pass, over the neutral colour, to all passes.
+
+    They are the colours for below and above, which readers without red or green cones tell apart, too.
+    """
+    colors = theme.palette(dark)
+    ends = [_channels(each) for each in (colors["policy"], _NEUTRAL[dark], colors["reference"])]
+    at = np.linspace(0, 2, SHADES)
+    mixed = np.array([np.interp(at, [0, 1, 2], [end[channel] for end in ends]) for channel in range(3)])
+    return ["#" + "".join(f"{round(value):02x}" for value in color) for color in mixed.T.tolist()]
+
+
+def _channels(color: str) -> list[int]:
+    return [int(color[at : at + 2], 16) for at in (1, 3, 5)]
+
+
+def step_ticks(steps: np.ndarray, start: int, stop: int) -> dict[float, str]:
+    """Return labels of some steps in view by the middle of their columns."""
+    places = np.unique(np.linspace(start, stop - 1, min(_LABELS, max(stop - start, 1))).round().astype(int))
+    return {place + 0.5: f"{steps[place]:,}" for place in places.tolist()}
+
+
+class GridFigure(Viewer):
+    """The plot of a `GridPicture`.
+
+    Parameters
+    ----------
+    on_zoom : callable
+        Gets the ranges of steps and lanes that the viewer chose.
+    on_tap : callable
+        Gets the place of a click: position of the step, and lane.
+    """
+
+    def __init__(self, on_zoom: Callable[..., None], on_tap: Callable[[float, float], None]) -> None:
+        super().__init__()
+        self._on_zoom, self._on_tap = on_zoom, on_tap
+        self._pane = pn.pane.HoloViews(
+            None, sizing_mode="stretch_width", height=HEIGHT, margin=0, linked_axes=False
+        )
+        self._box = pn.Column(
+            self._pane, sizing_mode="stretch_width", margin=(0, 14), css_classes=["rl-prompt-grid"]
+        )
+        self._pictures: Any = None
+        self._figure: Any = None
+        self._key: Any = None
+        self._picture: GridPicture | None = None
+        self._bands = ColumnDataSource({"y": []})
+        self._names, self._steps = CustomJSHover(code=_NAME), CustomJSHover(code=_STEP)
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._box
+
+    @property
+    def pixels(self) -> tuple[int, int]:
+        """Columns and rows of an image that fills the plot."""
+        try:
+            width, height = self._figure.inner_width, self._figure.inner_height
+        except (AttributeError, UnsetValueError):  # no plot, or the browser has not drawn it yet
+            return COLUMNS, ROWS
+        return min(max(width, 200), 2_000), min(max(height, 100), 600)
+
+    def clear(self) -> None:
+        """Hide the plot."""
+        self._key = self._pane.object = self._figure = self._pictures = None
+        self._box.visible = False
+
+    def show_grid(self, picture: GridPicture, key: object, dark: bool, whole: tuple[int, int]) -> None:
+        """Draw a picture; a plot with the same key is kept, with the part that is in view.
+
+        Parameters
+        ----------
+        picture : GridPicture
+        key : object
+            Changes with the run, the theme and the size of the grid.
+        dark : bool
+        whole : tuple of (int, int)
+            Number of steps and of lanes.
+        """
+        self._picture = picture
+        if key == self._key and self._pictures is not None:
+            self._pictures.send(picture)
+            return
+        self._key, self._figure = key, None
+        self._make(picture, dark, whole)
+        self._box.visible = True
+
+    def show_all(self, steps: int, lanes: int) -> None:
+        """Bring the whole grid into view."""
+        if self._figure is not None:
+            self._figure.x_range.update(start=0.0, end=float(steps))
+            self._figure.y_range.update(start=float(lanes), end=0.0)
+
+    def _make(self, picture: GridPicture, dark: bool, whole: tuple[int, int]) -> None:
+        import holoviews as hv
+
+        if "bokeh" not in hv.Store.renderers:
+            hv.extension("bokeh")
+        self._pictures = hv.streams.Pipe(data=picture)
+        self._names, self._steps = CustomJSHover(code=_NAME), CustomJSHover(code=_STEP)
+        hover = HoverTool(
+            tooltips=[
+                (tr("prompt"), "$y{custom}"),
+                (tr("step"), "$x{custom}"),
+                (tr("passed"), "@image{custom}"),
+                (tr("samples"), "@samples{0,0}"),
+            ],
+            formatters={"$y": self._names, "$x": self._steps, "@image": CustomJSHover(code=_RATE)},
+        )
+
+        def draw(data: GridPicture) -> Any:
+            window, rate = data.image.window, data.image.rate
+            rows, columns = rate.shape
+            x = window.start + (np.arange(columns) + 0.5) * window.steps / columns
+            y = window.first + (np.arange(rows) + 0.5) * window.lanes / rows
+            values = (x, y, rate.astype(np.float32), data.image.samples.astype(np.int32))
+            edges = (window.start, window.first, window.stop, window.last)
+            return hv.Image(values, ["step", "prompt"], ["passed", "samples"], bounds=edges)
+
+        plot = hv.DynamicMap(draw, streams=[self._pictures])
+        self._pane.object = plot.opts(
+            cmap=rate_colors(dark),
+            clim=(0, 1),
+            clipping_colors={"NaN": "#00000000"},
+            xlim=(0, whole[0]),
+            ylim=(0, max(whole[1], 1)),
+            invert_yaxis=True,
+            responsive=True,
+            min_height=HEIGHT,
+            toolbar=None,
+            default_tools=[],
+            tools=[hover, "box_zoom"],
+            active_tools=["box_zoom"],
+            show_frame=False,
+            show_grid=False,
+            xlabel=tr("step"),
+            ylabel="",
+            hooks=[lambda made, _: self._finish(made.state, dark)],
+            backend="bokeh",
+        )
+
+    def _finish(self, figure: Any, dark: bool) -> None:
+        """Style the figure that HoloViews made, and label what is in view."""
+        picture, colors = self._picture, theme.palette(dark)
+        theme.restyle(figure, dark)
+        figure.background_fill_alpha = figure.border_fill_alpha = 0
+        figure.xgrid.visible = figure.ygrid.visible = False
+        for axis in figure.axis:
+            axis.update(axis_label_text_font_style="normal", axis_label_text_font_size="11px")
+            axis.update(axis_line_color=None, major_tick_line_color=None, minor_tick_line_color=None)
+            axis.axis_label_text_color = colors["muted"]
+        if figure is not self._figure:  # HoloViews calls hooks again for each picture
+            self._figure, self._bands = figure, ColumnDataSource({"y": []})
+            figure.hspan(y="y", source=self._bands, line_color=colors["text"], line_width=1)
+            figure.on_event(Tap, lambda event: self._on_tap(*_numbers(event.x, event.y)))
+            figure.on_event(RangesUpdate, self._on_ranges)
+        if picture is None:
+            return
+        window = picture.image.window
+        figure.xaxis.ticker = FixedTicker(ticks=list(picture.ticks))
+        figure.xaxis.major_label_overrides = dict(picture.ticks)
+        labels = {}
+        for first, last, title in picture.bands:
+            top, end = max(first, window.first), min(last, window.last)
+            if end - top >= _BAND * window.lanes:
+                labels[(top + end) / 2] = title
+        figure.yaxis.ticker = FixedTicker(ticks=list(labels))
+        figure.yaxis.major_label_overrides = labels
+        self._bands.data = {"y": [first for first, *_ in picture.bands if first]}
+        self._names.args = {
+            "names": list(picture.names),
+            "first": window.first,
+            "lanes": max(window.lanes, 1),
+        }
+        self._steps.args = {
+            "steps": list(picture.columns),
+            "start": window.start,
+            "count": max(window.steps, 1),
+        }
+
+    def _on_ranges(self, event: Any) -> None:
+        x0, x1, y0, y1 = _numbers(event.x0, event.x1, event.y0, event.y1)
+        if all(map(math.isfinite, (x0, x1, y0, y1))):
+            self._on_zoom((x0, x1), (y0, y1))
+
+
+def _numbers(*values: Any) -> tuple[float, ...]:
+    """Return what the browser sent as numbers; NaN for anything else."""
+    return tuple(float(value) if isinstance(value, (int, float)) else math.nan for value in values)

@@ -1,0 +1,510 @@
+"""Passes and cost of each prompt at each step, from compact columns, extended as a run grows.
+
+A *cell* is one prompt at one step. Rows are read in blocks, so what is kept is one line of numbers for each
+cell, and four bytes for each row if the run logs no advantages.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from rlpanel.metrics.reward import EQUAL_WITHIN
+from rlpanel.store.columns.related_rows import AGENT, EPISODE, TRAJECTORY
+from rlpanel.store.columns.run_table import counts
+from rlpanel.store.columns.splits import SPLIT_COLUMN
+from rlpanel.store.columns.step_stats import MAX, MIN
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+#: Rows of a block; between two blocks, a caller may stop.
+BLOCK = 1 << 19
+#: Without a usable threshold, a sample passes that reaches this share of the range of rewards.
+SHARE_OF_BEST = 0.9
+#: Highest reward up to which the usual threshold of 1 is plausible: correct answers get 1, and a bonus.
+_USUAL_BEST = 1.5
+#: Statuses of rollouts that failed.
+FAILED = ("environment_error", "tool_error", "timeout")
+#: Kinds of waste: groups without signal; samples that were discarded, failed or truncated; any of these.
+WASTE = ("dead group", "discarded", "failed", "truncated", "any of these")
+#: Column of the advantage: one number a sample, or the mean over its tokens.
+_ADVANTAGES = ("advantage", "token_advantage_mean")
+#: What the trainers add to the standard deviation: TRL's GRPO.
+_EPSILON = 1e-4
+
+
+@dataclass(frozen=True)
+class PassRule:
+    """The reward from which on a sample passes, and its origin: run.json, setting, usual or range."""
+
+    reward: float
+    origin: str
+
+
+def pass_rule(snapshot: Snapshot) -> PassRule:
+    """Return the threshold of a run.
+
+    It is ``pass_reward`` of ``run.json`` or of the settings. Else it is the usual 1 if all rewards are equal,
+    or if some are below and the best is from 1 to 1.5. Else it lies at 90 % of the way from the lowest to the
+    best.
+    """
+    given = snapshot.constants.by_name["pass_reward"]
+    if given.origin != "usual" or not snapshot.has_number("reward"):
+        return PassRule(float(given.value), given.origin)
+    low, high = (snapshot.steps.stat("reward", which) for which in (MIN, MAX))
+    least, best = float(np.nanmin(low)), float(np.nanmax(high))
+    if best - least <= EQUAL_WITHIN or least < given.value <= best + EQUAL_WITHIN <= _USUAL_BEST:
+        return PassRule(float(given.value), "usual")
+    return PassRule(least + SHARE_OF_BEST * (best - least), "range")
+
+
+@dataclass(frozen=True)
+class PromptGrid:
+    """The cells of a run, sorted by prompt, in the order of their first samples, and step.
+
+    P prompts, S steps, C cells. Episodes with several rows count as one sample; their rows share its prompt.
+
+    Attributes
+    ----------
+    newest : ndarray of int, shape (P,)
+        Row of the newest sample of each prompt.
+    steps : ndarray of int, shape (S,)
+        Ascending.
+    firsts : ndarray of int, shape (P,)
+        First cell of each prompt.
+    prompt, step : ndarray of int32, shape (C,)
+        Positions of a cell's prompt and step.
+    samples, passed : ndarray of int32, shape (C,)
+        Samples with a finite reward, and those of them that pass.
+    cost : ndarray of float32, shape (C,)
+        Response tokens, with those of discarded samples and all rows of an episode; rows if no tokens are
+        logged.
+    unrewarded, rows : ndarray of int, shape (P,)
+        Samples without a finite reward, discarded ones excluded; and rows, discarded ones included.
+    signal : ndarray of float, shape (P,)
+        Sum of the absolute advantages of the samples.
+    wasted_rows, wasted_cost : ndarray of float, shape (5, S)
+        Rows, and cost as above, by the kinds of `WASTE` and step. NaN if what shows a kind is not logged.
+    rule : PassRule
+    has_tokens : bool
+        Whether response tokens are logged.
+    advantages : str
+        Column that the signal is taken from; empty if it was computed: (R − mean) / (std + 1e-4) of the
+        group.
+    untokened : int
+        Rows without a number of tokens although others have one; they cost 0.
+    """
+
+    newest: np.ndarray
+    steps: np.ndarray
+    firsts: np.ndarray
+    prompt: np.ndarray
+    step: np.ndarray
+    samples: np.ndarray
+    passed: np.ndarray
+    cost: np.ndarray
+    unrewarded: np.ndarray
+    rows: np.ndarray
+    signal: np.ndarray
+    wasted_rows: np.ndarray
+    wasted_cost: np.ndarray
+    rule: PassRule
+    has_tokens: bool
+    advantages: str
+    untokened: int
+
+    def __len__(self) -> int:
+        return len(self.newest)
+
+    @property
+    def visits(self) -> np.ndarray:
+        """Number of steps at which each prompt has a sample with a reward, shape (P,)."""
+        return self.by_prompt(self.samples > 0).astype(np.int64)
+
+    def by_prompt(self, values: np.ndarray) -> np.ndarray:
+        """Return the sum of a value of the cells for each prompt, shape (P,)."""
+        return np.bincount(self.prompt, values, len(self))
+
+    @property
+    def memory(self) -> int:
+        """Bytes of its arrays."""
+        arrays = (getattr(self, each.name) for each in fields(self))
+        return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+
+
+@dataclass(frozen=True)
+class GridProgress:
+    """Rows that were read, rows of the run, and the grid once all were."""
+
+    read: int
+    total: int
+    grid: PromptGrid | None = None
+
+
+class _Codes:
+    """Codes of integers in the order in which they are first seen; the codes never change."""
+
+    def __init__(self) -> None:
+        self._sorted, self._codes = np.empty(0, np.int64), np.empty(0, np.int32)
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def of(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the position of each value among the distinct ones, shape (N,), and the codes of these."""
+        place, distinct = pd.factorize(values)
+        at = np.searchsorted(self._sorted, distinct)
+        is_known = at < len(self)
+        is_known[is_known] = self._sorted[at[is_known]] == distinct[is_known]
+        new = distinct[~is_known]
+        if len(new):
+            codes = np.arange(len(self), len(self) + len(new), dtype=np.int32)
+            merged = np.concatenate([self._sorted, new])
+            order = np.argsort(merged, kind="stable")
+            self._sorted, self._codes = merged[order], np.concatenate([self._codes, codes])[order]
+            at = np.searchsorted(self._sorted, distinct)
+        return place, self._codes[at]
+
+    def each(self, values: np.ndarray) -> np.ndarray:
+        """Return the code of each value, shape (N,)."""
+        place, codes = self.of(values)
+        return codes[place]
+
+    @property
+    def values(self) -> np.ndarray:
+        """The integers in the order of their codes."""
+        found = np.empty(len(self), np.int64)
+        found[self._codes] = self._sorted
+        return found
+
+
+#: Sums of a group's rows in one cell → dtype.
+_SUMS = {
+    **dict.fromkeys(("samples", "passed", "unrewarded", "rows", "wasted_rows"), np.int32),
+    **dict.fromkeys(("cost", "signal", "wasted_cost"), np.float32),
+}
+
+
+class GridBuilder:
+    """Reads the rows of a split once, and those that a later snapshot adds.
+
+    A snapshot in which earlier rows count differently, such as after a restart, or that has another pass
+    threshold or other columns, is read anew. Thread-safe: a call ends one that is still reading.
+
+    Parameters
+    ----------
+    block : int
+        Rows that are read at once.
+    """
+
+    def __init__(self, block: int = BLOCK) -> None:
+        self._of: tuple[object, ...] = ()
+        self._block = block
+        self._lock, self._job = threading.Lock(), object()
+        self._restart()
+
+    def _restart(self) -> None:
+        self._read, self._used, self._further = 0, np.empty(0, bool), np.empty(0, bool)
+        self._prompts, self._steps, self._cells, self._groups = _Codes(), _Codes(), _Codes(), _Codes()
+        self._newest = np.empty(0, np.int64)
+        self._sums = {name: np.empty(0, dtype) for name, dtype in _SUMS.items()}
+        self._low, self._high = np.empty(0), np.empty(0)
+        self._blocks: list[tuple[int, np.ndarray]] = []  # first row, and the group of each row or -1
+        self._kinds = np.zeros((2, 3, 0))  # rows and cost of wasted samples, by kind and step
+        self._untokened = 0
+
+    def update(self, snapshot: Snapshot) -> Iterator[GridProgress]:
+        """Read the new rows of a snapshot, with progress after each block; the last result has the grid."""
+        rule = pass_rule(snapshot)
+        advantages = next((name for name in _ADVANTAGES if snapshot.has_number(name)), "")
+        used, further = _used_rows(snapshot), snapshot.further
+        further = np.zeros(len(used), bool) if further is None else further
+        known = (
+            *(snapshot.name, snapshot.split, snapshot.counts_rows, rule, advantages),
+            *(snapshot.group_codes is None, snapshot.has_number("response_tokens")),
+        )
+        job, total, prompts = object(), len(used), _prompts_of_rows(snapshot)
+        with self._lock:
+            self._job, seen = job, self._read
+            if (
+                known != self._of
+                or not np.array_equal(used[:seen], self._used)
+                or not np.array_equal(further[:seen], self._further)
+            ):
+                self._restart()
+                self._of = known
+        while True:
+            with self._lock:
+                if self._job is not job:  # a later call goes on from here
+                    return
+                stop = min(self._read + self._block, total)
+                self._add(snapshot, used, prompts, slice(self._read, stop), rule, advantages)
+                self._used, self._further, self._read = used[:stop], further[:stop], stop
+                if stop == total:
+                    finished = GridProgress(total, total, self._grid(snapshot, rule, advantages))
+            if stop == total:
+                yield finished
+                return
+            yield GridProgress(stop, total)
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def _add(
+        self,
+        snapshot: Snapshot,
+        used: np.ndarray,
+        prompts: np.ndarray,
+        where: slice,
+        rule: PassRule,
+        advantages: str,
+    ) -> None:
+        rows = np.flatnonzero(used[where]) + where.start
+        if not len(rows):
+            return
+        prompt = self._prompts.each(prompts[rows].view(np.int64))
+        step = self._steps.each(snapshot.metadata("step")[rows])
+        cell = self._cells.each(prompt.astype(np.int64) << 32 | step)
+        codes = snapshot.group_codes
+        group = np.full(len(rows), -1) if codes is None else codes[rows].astype(np.int64)
+        place, numbers = self._groups.of(cell.astype(np.int64) << 32 | (group + 1))
+        self._grow()
+        newest = np.full(len(self._prompts), -1)
+        newest[prompt] = rows  # the last one of each prompt stays
+        self._newest = np.maximum(self._newest, newest)
+        sums, kinds = self._sums_of(snapshot, rows, rule, advantages)
+        for name, values in sums.items():
+            self._sums[name][numbers] += np.bincount(place, values, len(numbers)).astype(_SUMS[name])
+        for at, kind in enumerate(kinds):
+            for what, values in enumerate((kind, kind * sums["cost"])):
+                self._kinds[what, at] += np.bincount(step, values, len(self._steps))
+        reward = self._reward(snapshot, rows)
+        finite = np.isfinite(reward)
+        np.minimum.at(self._low, numbers[place[finite]], reward[finite])
+        np.maximum.at(self._high, numbers[place[finite]], reward[finite])
+        if not advantages:
+            number = np.full(where.stop - where.start, -1, np.int32)
+            number[rows - where.start] = numbers[place]
+            self._blocks.append((where.start, number))
+
+    def _grow(self) -> None:
+        """Give new groups and prompts a line of their own."""
+        more = len(self._groups) - len(self._low)
+        if more:
+            for name, array in self._sums.items():
+                self._sums[name] = np.concatenate([array, np.zeros(more, array.dtype)])
+            self._low = np.concatenate([self._low, np.full(more, np.inf)])
+            self._high = np.concatenate([self._high, np.full(more, -np.inf)])
+        more = len(self._prompts) - len(self._newest)
+        self._newest = np.concatenate([self._newest, np.full(more, -1)])
+        more = len(self._steps) - self._kinds.shape[2]
+        self._kinds = np.concatenate([self._kinds, np.zeros((2, 3, more))], axis=2)
+
+    @staticmethod
+    def _reward(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
+        """Return the rewards of samples that were trained; NaN for the others."""
+        if not snapshot.is_stored("reward"):
+            return np.full(len(rows), np.nan)
+        return np.where(snapshot.alive[rows], snapshot.counted("reward", rows), np.nan)
+
+    def _sums_of(
+        self, snapshot: Snapshot, rows: np.ndarray, rule: PassRule, advantages: str
+    ) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+        """Return what is added up for the groups, and masks of discarded, failed and truncated rows."""
+        reward, is_trained = self._reward(snapshot, rows), snapshot.alive[rows]
+        finite = np.isfinite(reward)
+        is_outcome = is_trained if snapshot.further is None else is_trained & ~snapshot.further[rows]
+        cost = np.ones(len(rows))
+        if snapshot.has_number("response_tokens"):
+            logged = snapshot.number("response_tokens")[rows]
+            self._untokened += int(np.count_nonzero(~np.isfinite(logged)))
+            cost = np.where(np.isfinite(logged), logged, 0.0)
+        kinds = [~is_trained, _has_status(snapshot, rows, FAILED), _truncated(snapshot, rows)]
+        wasted = kinds[0] | kinds[1] | kinds[2]
+        signal = np.zeros(len(rows))
+        if advantages:
+            logged = np.abs(snapshot.number(advantages)[rows])
+            signal = np.where(np.isfinite(logged) & is_trained, logged, 0.0)
+        sums = {
+            "samples": finite,
+            "passed": finite & (reward >= rule.reward - EQUAL_WITHIN),
+            "unrewarded": is_outcome & ~finite,
+            "rows": np.ones(len(rows)),
+            "wasted_rows": wasted,
+            "cost": cost,
+            "signal": signal,
+            "wasted_cost": cost * wasted,
+        }
+        return sums, kinds
+
+    # -- the grid --------------------------------------------------------------------------------
+
+    def _grid(self, snapshot: Snapshot, rule: PassRule, advantages: str) -> PromptGrid:
+        keys = self._groups.values
+        cell = (keys >> 32).astype(np.int64)
+        pairs = self._cells.values
+        prompt, step = pairs >> 32, pairs & 0xFFFFFFFF
+        steps, position = np.unique(self._steps.values, return_inverse=True)
+        place, _ = pd.factorize(self._group_keys(cell, keys, prompt, step))
+        signal = self._sums["signal"] if advantages else self._computed(snapshot, place)
+        dead = self._dead(place, signal, advantages)
+        owner, order = prompt[cell], np.lexsort([position[step], prompt])
+        count = len(order)
+
+        def of_cell(values: np.ndarray, dtype: type = np.int32) -> np.ndarray:
+            return np.bincount(cell, values, count)[order].astype(dtype)
+
+        sums, prompt = self._sums, prompt[order].astype(np.int32)
+        by_prompt = partial(np.bincount, owner, minlength=len(self._newest))
+        return PromptGrid(
+            self._newest,
+            steps,
+            np.flatnonzero(np.diff(prompt, prepend=-1)),
+            prompt,
+            position[step[order]].astype(np.int32),
+            of_cell(sums["samples"]),
+            of_cell(sums["passed"]),
+            of_cell(sums["cost"], np.float32),
+            by_prompt(sums["unrewarded"]).astype(np.int64),
+            by_prompt(sums["rows"]).astype(np.int64),
+            by_prompt(signal),
+            *self._wasted(snapshot, dead, position, step[cell]),
+            rule,
+            snapshot.has_number("response_tokens"),
+            advantages,
+            self._untokened,
+        )
+
+    def _wasted(
+        self, snapshot: Snapshot, dead: np.ndarray, position: np.ndarray, step: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows and cost of each kind of waste by step, shape (5, S) each."""
+        is_logged = _logged_waste(snapshot)
+        found = []
+        for kinds, name in zip(self._kinds, ("rows", "cost"), strict=True):
+            whole, own = self._sums[name], self._sums[f"wasted_{name}"]
+            by_step = np.array(
+                [
+                    np.bincount(step, whole * dead, len(position)),
+                    *kinds,
+                    np.bincount(step, np.where(dead, whole, own), len(position)),
+                ]
+            )
+            by_step[~is_logged] = np.nan
+            ordered = np.empty_like(by_step)
+            ordered[:, position] = by_step
+            found.append(ordered)
+        return found[0], found[1]
+
+    def _group_keys(
+        self, cell: np.ndarray, keys: np.ndarray, prompt: np.ndarray, step: np.ndarray
+    ) -> np.ndarray:
+        """Return a key of each part's group: the logged one of its step, which may have several prompts."""
+        group = (keys & 0xFFFFFFFF) - 1
+        logged = group + len(self._prompts)
+        return np.where(group >= 0, logged, prompt[cell]) * max(len(self._steps), 1) + step[cell]
+
+    def _dead(self, place: np.ndarray, signal: np.ndarray, advantages: str) -> np.ndarray:
+        """Return whether each part belongs to a group without signal.
+
+        It has two or more samples with the same reward and, if advantages are logged, all of them are 0: a
+        critic's may differ.
+        """
+        count = int(place.max()) + 1 if len(place) else 0
+        low, high = np.full(count, np.inf), np.full(count, -np.inf)
+        np.minimum.at(low, place, self._low)
+        np.maximum.at(high, place, self._high)
+        size = np.bincount(place, self._sums["samples"], count)
+        dead = (size >= 2) & (high - low <= EQUAL_WITHIN)
+        if advantages:
+            dead &= np.bincount(place, signal, count) <= EQUAL_WITHIN * np.maximum(size, 1)
+        return dead[place]
+
+    def _computed(self, snapshot: Snapshot, place: np.ndarray) -> np.ndarray:
+        """Return the sum of the absolute advantages of each part, by the rewards of its whole group.
+
+        A group of one sample has none.
+        """
+        count = int(place.max()) + 1 if len(place) else 0
+        size, total, squares = np.zeros(count), np.zeros(count), np.zeros(count)
+        for group, reward in self._rewarded(snapshot, place):
+            size += np.bincount(group, minlength=count)
+            total += np.bincount(group, reward, count)
+        mean = total / np.maximum(size, 1)
+        for group, reward in self._rewarded(snapshot, place):
+            squares += np.bincount(group, (reward - mean[group]) ** 2, count)
+        scale = np.sqrt(squares / np.maximum(size - 1, 1)) + _EPSILON
+        signal = np.zeros(len(place))
+        for start, numbers in self._blocks:
+            rows = np.flatnonzero(numbers >= 0)
+            reward = self._reward(snapshot, rows + start)
+            finite = np.isfinite(reward)
+            number, reward = numbers[rows[finite]], reward[finite]
+            group = place[number]
+            size_of = np.abs(reward - mean[group]) / scale[group] * (size[group] > 1)
+            signal += np.bincount(number, size_of, len(place))
+        return signal
+
+    def _rewarded(self, snapshot: Snapshot, place: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield groups and rewards of the samples of each block."""
+        for start, numbers in self._blocks:
+            rows = np.flatnonzero(numbers >= 0)
+            reward = self._reward(snapshot, rows + start)
+            finite = np.isfinite(reward)
+            yield place[numbers[rows[finite]]], reward[finite]
+
+
+def prompt_grid(snapshot: Snapshot) -> PromptGrid:
+    """Return the grid of a snapshot."""
+    *_, last = GridBuilder().update(snapshot)
+    assert last.grid is not None
+    return last.grid
+
+
+def _used_rows(snapshot: Snapshot) -> np.ndarray:
+    """Return a mask of the rows that count or were discarded from this split, shape (rows,)."""
+    if not len(snapshot.discarded_steps.values):
+        return snapshot.alive
+    return snapshot.alive | (snapshot.discarded & counts(snapshot.state))
+
+
+def _prompts_of_rows(snapshot: Snapshot) -> np.ndarray:
+    """Return the hash of the prompt that each row's cost belongs to: that of its whole episode."""
+    prompts, further = snapshot.prompts(), snapshot.further
+    if further is None:
+        return prompts
+    key = snapshot.metadata("step")
+    for name in (EPISODE, SPLIT_COLUMN, AGENT, TRAJECTORY):
+        if name in snapshot.labels:
+            key = pd.factorize(key)[0].astype(np.int64) << 32 | (snapshot.label_codes(name)[0] + 1)
+    unit, distinct = pd.factorize(key)
+    last, owner = snapshot.alive & ~further, np.zeros(len(distinct), prompts.dtype)
+    owner[unit[last]] = prompts[last]
+    return np.where(further, owner[unit], prompts)
+
+
+def _has_status(snapshot: Snapshot, rows: np.ndarray, wanted: tuple[str, ...]) -> np.ndarray:
+    if "status" not in snapshot.labels:
+        return np.zeros(len(rows), bool)
+    codes, names = snapshot.label_codes("status")
+    return np.isin(codes[rows], [at for at, name in enumerate(names) if name in wanted])
+
+
+def _truncated(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
+    cut = _has_status(snapshot, rows, ("truncated",))
+    return cut | (snapshot.number("truncated")[rows] > 0) if snapshot.has_number("truncated") else cut
+
+
+def _logged_waste(snapshot: Snapshot) -> np.ndarray:
+    """Return whether the run logs what shows each kind of `WASTE`, shape (5,)."""
+    has_status = "status" in snapshot.labels
+    single = (
+        has_status or bool(len(snapshot.discarded_steps.values)),
+        has_status,
+        has_status or snapshot.has_number("truncated"),
+    )
+    dead = snapshot.has_number("reward")
+    return np.array([dead, *single, dead or any(single)])
