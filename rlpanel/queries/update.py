@@ -59,11 +59,10 @@ Averaging = Annotated[
 MaxLength = Annotated[int | None, Option("Longest possible response of the averaging constant.", min=1)]
 Correction = Annotated[str, Option("Correction for the engine, such as tis or icepop.", chars=40)]
 Cap = Annotated[float | None, Option("Upper bound of the correction's ratio.")]
-Weights = Annotated[
-    str, Option("Weights of parts of the reward, such as format=0.5,score=1.", chars=2000)
-]
+Weights = Annotated[str, Option("Weights of parts of the reward, such as format=0.5,score=1.", chars=2000)]
 PassRange = Annotated[
-    str, Option("Only groups whose mean reward lies in this range, such as 0.1..0.9.", chars=50, flag="--groups")
+    str,
+    Option("Only groups whose mean reward lies in this range, such as 0.1..0.9.", chars=50, flag="--groups"),
 ]
 Flat = Annotated[bool | None, Option("Leave out groups of equal rewards.", flag="--drop-flat/--keep-flat")]
 Overlong = Annotated[
@@ -81,13 +80,16 @@ _ABOUT = (
     TableColumn("formula", "text", "Its loss with its constants."),
     TableColumn("source", "text", "Paper and functions of trainers."),
     TableColumn("approximated", "texts", "What is not exact in the numbers."),
+    TableColumn("remark", "text", "What is assumed and what is not exact, in one text."),
     TableColumn("missing", "texts", "Fields that are not logged and would add to the answer."),
     TableColumn("samples_read", "integer", "Number of samples that were read."),
     TableColumn("samples", "integer", "Number of samples of the steps."),
     TableColumn("tokens", "integer", "Number of tokens that were read."),
     TableColumn("unreadable", "integer", "Samples whose lines changed while they were read."),
     TableColumn("without_tokens", "integer", "Samples without tokens, arrays and text; they do not count."),
-    TableColumn("unequal", "integer", "Arrays that are not as long as the sample's tokens; they do not count."),
+    TableColumn(
+        "unequal", "integer", "Arrays that are not as long as the sample's tokens; they do not count."
+    ),
 )
 
 
@@ -122,7 +124,9 @@ _ABOUT = (
         ),
         TableColumn("up", "number", "Share of the weight that makes tokens likelier."),
         TableColumn("alone", "integer", "Samples that are alone in their group."),
-        TableColumn("without_advantage", "integer", "Samples without an advantage, such as by a late reward."),
+        TableColumn(
+            "without_advantage", "integer", "Samples without an advantage, such as by a late reward."
+        ),
         TableColumn("values", "object", "Number of values by dimension, of which the table may have fewer."),
     ),
     has_relation=False,  # it reads the lines of the run
@@ -167,7 +171,7 @@ def update(
     batch, own, about = found
     if own.algorithm is None or (needs := _needs(batch, own)):
         more = [] if own.algorithm is None else [f"The update needs {needs}."]
-        return update.table([], about=about | {"approximated": [*about["approximated"], *more]})
+        return update.table([], about=_noted(about | {"approximated": [*about["approximated"], *more]}))
     result = anatomy(batch, PreparedLoss(batch, own.algorithm), None)
     counts: dict[str, int] = {}
     rows = []
@@ -193,7 +197,7 @@ def update(
     about |= {name: getattr(result, name) for name in names}
     about["clipped"] = result.clipped if batch.has_ratio else None
     heaviest = _Heaviest(run, batch, result.totals.weight, result.advantage)
-    return update.table([heaviest.row(each) for each in rows], about=about)
+    return update.table([heaviest.row(each) for each in rows], about=_noted(about))
 
 
 #: Dimensions that are shown whole, in their order.
@@ -254,7 +258,9 @@ class _Heaviest:
         TableColumn("weighted", "integer", "Number of samples with a weight above 0."),
         TableColumn("half", "integer", "Number of samples that carry half of the weight."),
         TableColumn("clipped", "number", "Share of the tokens in the loss that clipping takes out or caps."),
-        TableColumn("correlation", "number", "Correlation of the tokens' pushes with those of the run's own."),
+        TableColumn(
+            "correlation", "number", "Correlation of the tokens' pushes with those of the run's own."
+        ),
         TableColumn("changed", "integer", "Samples that are pushed the other way than by the run's own."),
         TableColumn("gained", "integer", "Samples that have weight here and none by the run's own."),
         TableColumn("lost", "integer", "Samples that have weight by the run's own and none here."),
@@ -262,7 +268,9 @@ class _Heaviest:
         TableColumn("mean", "number", "Mean of the advantages of these samples."),
         TableColumn("std", "number", "Standard deviation of the advantages of these samples."),
         TableColumn("mass", "object", "Share of the weight by category."),
-        TableColumn("needs", "text", "Fields that it needs and the run does not log; empty if there are none."),
+        TableColumn(
+            "needs", "text", "Fields that it needs and the run does not log; empty if there are none."
+        ),
         TableColumn("approximated", "texts", "What is not exact in these numbers."),
         TableColumn("formula", "text", "The loss with its constants."),
         TableColumn("source", "text", "Paper and functions of trainers."),
@@ -367,6 +375,11 @@ def what_if(
     shown = compare_losses(
         batch, own_loss.algorithm, others, label=by, rewards=rewards, pass_range=pass_range
     )
+    if all("reward" in outcome.needs.split(", ") for outcome in shown):
+        raise SettingError(
+            f"no sample of step {about['step']} has a reward that is a number: log one as reward, or name "
+            "its key by rlpanel map"
+        )
     rows = []
     for outcome in shown:
         loss = outcome.algorithm
@@ -376,7 +389,7 @@ def what_if(
         row |= {"algorithm": loss.name, "title": loss.title, "own": outcome.is_own}
         rows.append(row | {"formula": loss.formula, "source": loss.source})
     more = {"by": by, "labels": ["length", *batch.labels], "approximated": notes}
-    return what_if.table(rows, about=about | more)
+    return what_if.table(rows, about=_noted(about | more))
 
 
 def _read(
@@ -427,6 +440,12 @@ def _read(
         "unequal": reading.unequal,
     }
     return batch, own, about
+
+
+def _noted(about: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts with one text of what is assumed and what is not exact."""
+    assumed = [f"Assumed: {text}." for text in about["assumed"]]
+    return about | {"remark": " ".join([*assumed, *about["approximated"]])}
 
 
 def _unread(run: RunData) -> dict[str, Any]:

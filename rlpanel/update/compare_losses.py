@@ -148,13 +148,15 @@ def compare_losses(
     if pass_range is not None:
         mean = group_moments(other_batch, other_batch.reward).mean[batch.group]
         kept = (mean >= pass_range[0]) & (mean <= pass_range[1])
-    missing = [needs_of(other_batch, each) for each in others]
+    missing = [_needs_of_other(other_batch, each) for each in others]
     losses: list[PreparedLoss] = []
     own_known = own is not None and not needs_of(batch, own)
     if own is not None and own_known:
         losses.append(PreparedLoss(batch, own))
     losses += [
-        PreparedLoss(other_batch, each, kept) for each, needs in zip(others, missing, strict=True) if not needs
+        PreparedLoss(other_batch, each, kept)
+        for each, needs in zip(others, missing, strict=True)
+        if not needs
     ]
     totals = iter(zip(losses, loss_totals(batch, losses), strict=True))
     rows: list[LossOutcome] = []
@@ -197,6 +199,14 @@ def needs_of(batch: UpdateBatch, algorithm: UpdateAlgorithm) -> str:
     elif algorithm.beta and batch.new is None:
         needs.append("logprobs")
     return ", ".join(dict.fromkeys(needs))
+
+
+def _needs_of_other(batch: UpdateBatch, algorithm: UpdateAlgorithm) -> str:
+    """Return the fields that a loss needs which is not the run's own: PPO needs a critic's advantages."""
+    needs = needs_of(batch, algorithm)
+    if algorithm.name != "ppo" or batch.reading.has_critic:
+        return needs
+    return ", ".join(filter(None, ["values", needs]))
 
 
 def approximations(batch: UpdateBatch, algorithm: UpdateAlgorithm) -> tuple[str, ...]:

@@ -232,6 +232,7 @@ def _batch(
             unscored=unscored,
             lengths_from_text=reader.lengths_from_text,
             has_mask=reader.has_mask,
+            has_critic=snapshot.has_number("value_mean"),
             is_grouped=view.grouped,
         ),
         **number,

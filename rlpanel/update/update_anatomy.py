@@ -263,7 +263,9 @@ def _of_parts(batch: UpdateBatch, totals: LossTotals, total: float) -> list[Weig
     """
     if not batch.parts:
         return []
-    distance = np.stack([np.nan_to_num(group_moments(batch, each).deviation) for each in batch.parts.values()])
+    distance = np.stack(
+        [np.nan_to_num(group_moments(batch, each).deviation) for each in batch.parts.values()]
+    )
     size = np.abs(distance).sum(axis=0)
     share = np.abs(distance) * np.where(size > 0, totals.weight / np.where(size > 0, size, 1), 0.0)
     sign = np.sign(distance)

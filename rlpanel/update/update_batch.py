@@ -32,6 +32,8 @@ class BatchReading:
         Samples whose length is estimated by the characters of their response.
     has_mask : bool
         Whether a loss mask is logged.
+    has_critic : bool
+        Whether a critic's values are logged.
     is_grouped : bool
         Whether groups are known, by a logged id or by prompts.
     """
@@ -44,6 +46,7 @@ class BatchReading:
     unscored: int = 0
     lengths_from_text: int = 0
     has_mask: bool = False
+    has_critic: bool = False
     is_grouped: bool = True
 
 
