@@ -252,6 +252,12 @@ class TokenBlock:
         return found
 
     @cached_property
+    def weight(self) -> np.ndarray:
+        """Mask of the tokens in the loss as numbers, shape (T,)."""
+        new = self.batch.new
+        return self.mask.astype(np.float64 if new is None else new.dtype)
+
+    @cached_property
     def log_ratio(self) -> np.ndarray:
         """Difference log π_new − log π_old, shape (T,)."""
         return self.difference(self.batch.new, self.batch.old)
