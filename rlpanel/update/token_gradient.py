@@ -57,8 +57,10 @@ class PreparedLoss:
         self._sign = np.sign(self._advantage).astype(dtype)
         self._scale = (np.abs(self._advantage) * self._weight).astype(dtype)
         # Signed ratios above this are clipped: ρ > 1 + ε_high for A > 0, and −ρ > −(1 − ε) for A < 0.
-        up = self._advantage > 0
-        self._limit = np.where(up, 1 + algorithm.epsilon_high, algorithm.epsilon - 1).astype(dtype)
+        self._limit = self._limits(self._sign).astype(dtype)
+        # Losses with the same key clip the same tokens.
+        clip = (algorithm.clip, algorithm.epsilon, algorithm.epsilon_high, algorithm.dual_clip)
+        self._key = (*clip, self._sign.tobytes())
 
     @property
     def has_one_sign(self) -> bool:
@@ -76,60 +78,65 @@ class PreparedLoss:
             log = log / np.maximum(self.batch.trained, 1)
         return np.asarray(np.exp(np.clip(log, -_MAX_LOG, _MAX_LOG)).astype(self._scale.dtype))
 
-    def push(self, block: TokenBlock) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the push of each token of a block, shape (T,), and the mask of the clipped ones, if any."""
+    def push(self, block: TokenBlock) -> tuple[np.ndarray, int]:
+        """Return the push of each token of a block, shape (T,), and the number of clipped ones."""
         found, clipped = self._policy(block)
         if self._rule is not None:
             found *= _correction_weight(block, self._rule)
         if self.algorithm.beta and self.algorithm.kl == "loss" and self.batch.reference is not None:
-            found -= self.algorithm.beta * block.each(self._weight) * self._kl(block)
-        found *= block.weight
-        return found, None if clipped is None else clipped & block.mask
+            found -= self.algorithm.beta * block.each(self._weight) * self._kl(block) * block.weight
+        return found, clipped
 
-    def _policy(self, block: TokenBlock) -> tuple[np.ndarray, np.ndarray | None]:
-        scale, sign, limit = self._scale, self._sign, self._limit
-        if not self._has_ratio and self.advantages.token is None:
-            return block.each(scale * sign), None
+    def _policy(self, block: TokenBlock) -> tuple[np.ndarray, int]:
+        """Return the pushes without KL term and correction; 0 outside of the loss."""
         if self.advantages.token is not None:
-            advantage = self.advantages.token[block.tokens]
-            advantage = np.where(np.isfinite(advantage), advantage, 0)
-            scale, sign = np.abs(advantage) * block.each(self._weight), np.sign(advantage)
-            limit = np.where(sign > 0, 1 + self.algorithm.epsilon_high, self.algorithm.epsilon - 1)
-            if not self._has_ratio:
-                return scale * sign, None
-            ratio = block.ratio if self._sample_ratio is None else block.each(self._sample_ratio)
-        elif self._sample_ratio is not None:
+            return self._by_token(block, self.advantages.token[block.tokens])
+        if not self.batch.has_ratio or self.algorithm.ratio == "one":
+            return block.each(self._scale * self._sign) * block.weight, 0
+        if self._sample_ratio is not None:
             # One value of the sequence holds for all of its tokens.
-            pushes, outside = self._bounded(self._sample_ratio, scale, sign, limit)
-            return block.each(pushes), None if outside is None else block.each(outside)
-        else:
-            scale, sign, limit, ratio = block.each(scale), block.each(sign), block.each(limit), block.ratio
-        return self._bounded(ratio, scale, sign, limit)
+            of_sample, outside = self._bounded(self._sample_ratio, self._sign, self._limit)
+            pushes = block.each(of_sample * self._scale) * block.weight
+            return pushes, int(self.batch.trained[block.samples][outside[block.samples]].sum())
+        if self._key not in block.bounded:
+            values, outside = self._bounded(block.ratio, block.each(self._sign), block.each(self._limit))
+            values *= block.weight
+            outside &= block.mask
+            block.bounded[self._key] = values, int(np.count_nonzero(outside))
+        values, clipped = block.bounded[self._key]
+        return values * block.each(self._scale), clipped
 
-    @property
-    def _has_ratio(self) -> bool:
-        return self.batch.has_ratio and self.algorithm.ratio != "one"
+    def _by_token(self, block: TokenBlock, advantage: np.ndarray) -> tuple[np.ndarray, int]:
+        """Return pushes of advantages that differ within samples."""
+        advantage = np.where(np.isfinite(advantage), advantage, 0)
+        scale = np.abs(advantage) * block.each(self._weight) * block.weight
+        sign = np.sign(advantage)
+        if not self.batch.has_ratio or self.algorithm.ratio == "one":
+            return scale * sign, 0
+        ratio = block.ratio if self._sample_ratio is None else block.each(self._sample_ratio)
+        values, outside = self._bounded(ratio, sign, self._limits(sign))
+        return values * scale, int(np.count_nonzero(outside & (scale > 0)))
+
+    def _limits(self, sign: np.ndarray) -> np.ndarray:
+        """Return the signed ratio above which clipping takes the gradient; none without an advantage."""
+        limit = np.where(sign > 0, 1 + self.algorithm.epsilon_high, self.algorithm.epsilon - 1)
+        return np.where(sign == 0, np.inf, limit)
 
     def _bounded(
-        self, ratio: np.ndarray, scale: np.ndarray, sign: np.ndarray, limit: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the pushes of ratios, and the mask of those that are clipped."""
+        self, ratio: np.ndarray, sign: np.ndarray, limit: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return signed ratios as the gradient has them, and the mask of those that are clipped."""
         if self.algorithm.clip == "cap":
-            low, high = max(1 - self.algorithm.epsilon, 0.0), 1 + self.algorithm.epsilon_high
-            pushes = np.clip(ratio, low, high)
-            outside = (pushes != ratio) & (scale != 0)
-            pushes *= scale
-            pushes *= sign
-            return pushes, outside
+            values = np.clip(ratio, max(1 - self.algorithm.epsilon, 0.0), 1 + self.algorithm.epsilon_high)
+            outside = (values != ratio) & (sign != 0)
+            values *= sign
+            return values, outside
         signed = ratio * sign
         if self.algorithm.clip == "none":
-            return signed * scale, None
+            return signed, np.zeros(len(signed), bool)
         outside = signed > limit
         if self.algorithm.dual_clip:
             outside |= signed < -self.algorithm.dual_clip
-        # Without an advantage, no token is clipped.
-        outside &= scale != 0
-        signed *= scale
         np.putmask(signed, outside, 0)
         return signed, outside
 
@@ -225,10 +232,11 @@ def loss_totals(
             net = block.totals(push)
             found.net.append(net)
             found.weight.append(np.abs(net) if loss.has_one_sign else block.totals(np.abs(push)))
-            found.clipped += 0 if clipped is None else int(np.count_nonzero(clipped))
+            found.clipped += clipped
             # A product by BLAS starts threads that wait for one another.
-            found.square += float(np.einsum("i,i", push, push))
-            found.product += float(np.einsum("i,i", push, first))
+            square = float(np.einsum("i,i", push, push))
+            found.square += square
+            found.product += square if push is first else float(np.einsum("i,i", push, first))
         if each_block is not None and first is not None:
             each_block(block, first)
     return [found.totals() for found in sums]
