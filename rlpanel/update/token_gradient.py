@@ -47,7 +47,9 @@ class PreparedLoss:
         self.batch, self.algorithm = batch, algorithm
         self.advantages: Advantages = advantages_of(batch, algorithm)
         self.kept = _kept(batch, algorithm, kept)
-        self._advantage = np.where(self.kept & np.isfinite(self.advantages.sample), self.advantages.sample, 0.0)
+        self._advantage = np.where(
+            self.kept & np.isfinite(self.advantages.sample), self.advantages.sample, 0.0
+        )
         self._weight = np.where(self.kept, _averaging(batch, algorithm, self.kept), 0.0)
         self._rule: tuple[Correction, float, float] | None = None
         if algorithm.correction:
