@@ -112,7 +112,9 @@ def _whitened_tokens(batch: UpdateBatch, beta: float) -> Advantages:
         run = np.cumsum(gap)
         # To go: the sum of the sample, less what came before the token.
         before = np.concatenate([[0.0], run])[block.each(batch.starts[:-1]) - block.tokens.start]
-        to_go = block.each(reward) - beta * (block.each_of_block(block.totals(gap)) - (run - gap - before))
+        to_go: np.ndarray = block.each(reward) - beta * (
+            block.each_of_block(block.totals(gap)) - (run - gap - before)
+        )
         found[block.tokens] = to_go
         used = block.mask & block.each(known)
         count, total = count + float(used.sum()), total + float(to_go[used].sum())

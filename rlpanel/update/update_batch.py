@@ -187,7 +187,7 @@ class UpdateBatch:
 
     @cached_property
     def engine_gap_sums(self) -> np.ndarray:
-        """Sum of the trainer's minus the engine's logprob over each sample's tokens in the loss, shape (N,)."""
+        """Sum of the trainer's minus the engine's logprob over tokens in the loss, shape (N,)."""
         return np.concatenate([block.sums(block.engine_gap) for block in self.blocks()] or [np.empty(0)])
 
     @cached_property

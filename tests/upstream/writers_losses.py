@@ -1,7 +1,8 @@
-"""Gradients of TRL's and verl's own losses on random batches: ``python -m tests.upstream.writers_losses NAME FOLDER``.
+"""Gradients of trainers' own losses: ``python -m tests.upstream.writers_losses NAME FOLDER``.
 
-Runs with the Python of the training environment. Batches are ragged, with holes in their masks, groups of
-several sizes and equal rewards. Each file holds a batch as flat arrays, and for each case −d loss ÷ d logprob.
+Runs with the Python of the training environment. Batches are random and ragged, with holes in their masks,
+groups of several sizes and equal rewards. Each file holds a batch as flat arrays, and for each case the
+negative slope of the loss by each logprob.
 """
 
 from __future__ import annotations
