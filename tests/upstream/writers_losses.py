@@ -116,8 +116,8 @@ def _verl() -> tuple[SimpleNamespace, SimpleNamespace]:
     algos = load(_ALGOS, *names, **given)
     helper = load(
         "verl/trainer/ppo/rollout_corr_helper.py", "_parse_rollout_is_threshold",
-        "compute_rollout_correction_weights", torch=torch, verl_F=functional, SAFETY_BOUND=20.0, Optional=Optional,
-        compute_is_metrics=lambda **_: {},
+        "compute_rollout_correction_weights", torch=torch, verl_F=functional,
+        SAFETY_BOUND=20.0, Optional=Optional, compute_is_metrics=lambda **_: {},
     )  # fmt: skip
     return algos, helper
 
@@ -149,6 +149,7 @@ def verl(folder: Path) -> None:
         flat = np.array([b.reward[b.group == g].unique().numel() == 1 for g in b.group])
         kept = torch.tensor(~flat & ~b.truncated)
         shown = [each[kept] for each in (b.old, b.new, grpo, b.mask)]
+        scaled = _config(global_batch_info={"loss_scale_factor": 64})
         high = _config(clip_ratio_high=0.28)
         narrow = _config(clip_ratio_low=3e-4, clip_ratio_high=4e-4)
         found = {
@@ -211,7 +212,8 @@ def trl(folder: Path) -> None:
             values = lambda *_, **__: (b.new, torch.zeros_like(b.new), None)  # noqa: E731
             trainer = SimpleNamespace(
                 loss_type=kind, importance_sampling_level=level, top_entropy_quantile=1.0,
-                off_policy_mask_threshold=None, beta=0.0, epsilon_low=0.2, epsilon_high=0.2, max_completion_length=64,
+                off_policy_mask_threshold=None, beta=0.0, epsilon_low=0.2, epsilon_high=0.2,
+                max_completion_length=64,
                 use_vllm=False, vllm_importance_sampling_correction=False, aux_loss_enabled=False,
                 current_gradient_accumulation_steps=1, _entropy_bonus_enabled=False,
                 _get_per_token_logps_and_entropies=values, accelerator=_Accelerator(),
@@ -221,7 +223,8 @@ def trl(folder: Path) -> None:
             trainer.__dict__.update(options)
             ids = torch.zeros(b.old.shape, dtype=torch.long)
             inputs = {
-                "prompt_ids": ids[:, :1], "prompt_mask": ids[:, :1], "completion_ids": ids, "advantages": advantages,
+                "prompt_ids": ids[:, :1], "prompt_mask": ids[:, :1], "completion_ids": ids,
+                "advantages": advantages,
                 "completion_mask": b.mask, "old_per_token_logps": b.old, "ref_per_token_logps": b.reference,
                 "num_items_in_batch": b.mask.sum(), "old_logps": (b.old * b.mask).sum(1),
                 "importance_sampling_ratio": torch.exp(b.old - b.engine).clamp(max=2.0),
