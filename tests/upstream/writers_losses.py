@@ -154,9 +154,7 @@ def verl(folder: Path) -> None:
         narrow = _config(clip_ratio_low=3e-4, clip_ratio_high=4e-4)
         found = {
             "grpo": pg(grpo, "seq-mean-token-mean"),
-            "dr_grpo": pg(
-                mean, "seq-mean-token-sum-norm", _config(global_batch_info={"loss_scale_factor": 64})
-            ),
+            "dr_grpo": pg(mean, "seq-mean-token-sum-norm", scaled),
             "rloo": pg(rloo, "token-mean"),
             "reinforce++": pg(plus, "token-mean"),
             "reinforce++ kl": pg(plus_kl, "token-mean"),

@@ -103,13 +103,13 @@ def test_a_run_of_texts_alone_estimates_lengths_and_says_so(tmp_path: Path) -> N
 def test_arrays_of_another_length_are_left_out_and_counted(tmp_path: Path) -> None:
     with opened(tmp_path / "run", lines(ref_logprobs=lambda at, n: [-1.0] * (n + (at == 0)))) as run:
         batch = batch_of(run)
-    assert batch.reading.unequal <= 1
+    assert batch.reading.unequal == 1
     assert batch.reference is not None
-    assert np.isnan(batch.reference).sum() in (0, 3)
+    assert np.isnan(batch.reference).sum() == 3
 
 
 @pytest.mark.parametrize(
-    "facts, name, averaging",
+    ("facts", "name", "averaging"),
     [
         ({"algo": "grpo"}, "grpo", "seq-mean-token-mean"),
         ({"algo": "grpo", "loss_type": "dapo"}, "grpo", "token-mean"),
@@ -159,17 +159,17 @@ def test_other_losses_are_asked_from_python(tmp_path: Path) -> None:
         changed = run.what_if("dr_grpo", reward_weights={"score": 0.0, "format": 1.0}).rows[1]
         assert changed["correlation"] < 0.9
         assert table.rows[1]["correlation"] == pytest.approx(1, abs=0.1)
-        with pytest.raises(SettingError, match="write 0.1..0.9"):
+        with pytest.raises(SettingError, match=r"write 0\.1\.\.0\.9"):
             run.what_if(groups="x")
-        with pytest.raises(SettingError, match="write format=0.5"):
+        with pytest.raises(SettingError, match=r"write format=0\.5"):
             run.what_if(reward_weights="format")
 
 
 @pytest.mark.parametrize("reward", [{"quality": {"a": 1}}, "good", None])
 def test_a_reward_that_is_no_number_is_a_clear_error(tmp_path: Path, reward: Any) -> None:
-    with opened(tmp_path / "run", lines(reward=lambda at, n: reward)) as run:
-        with pytest.raises(SettingError, match="a reward that is a number"):
-            run.what_if("grpo", "dr_grpo")
+    odd = lines(reward=lambda at, n: reward)
+    with opened(tmp_path / "run", odd) as run, pytest.raises(SettingError, match="a reward that is a number"):
+        run.what_if("grpo", "dr_grpo")
 
 
 def test_rewards_that_arrive_late_have_no_weight_and_are_counted(tmp_path: Path) -> None:
@@ -188,8 +188,6 @@ def test_turns_of_one_episode_in_several_rows_share_its_reward(tmp_path: Path) -
     ]
     with opened(tmp_path / "run", turns, {"algo": "dr_grpo"}) as run:
         batch = batch_of(run)
-    if batch.outcome.all():  # the log's reader takes each row as an episode
-        pytest.fail("episodes were not read")
     assert batch.outcome.sum() == 4
     assert np.isfinite(batch.reward).all()
     assert [batch.reward[batch.episode == each].std() for each in range(4)] == [0.0] * 4

@@ -172,16 +172,22 @@ def test_other_weights_of_reward_parts_reverse_the_push(batch: UpdateBatch) -> N
 
 
 @pytest.mark.parametrize(
-    "name, constants", [("nosuch", {}), ("grpo", {"beta": -1}), ("grpo", {"averaging": "x"}), ("grpo", {"x": 1}),
-                        ("grpo", {"correction": "x"})],
-)  # fmt: skip
+    ("name", "constants"),
+    [
+        ("nosuch", {}),
+        ("grpo", {"beta": -1}),
+        ("grpo", {"averaging": "x"}),
+        ("grpo", {"x": 1}),
+        ("grpo", {"correction": "x"}),
+    ],
+)
 def test_a_loss_that_does_not_exist_is_an_error(name: str, constants: dict[str, object]) -> None:
     with pytest.raises(SettingError):
         algorithm_named(name, **constants)
 
 
 @pytest.mark.parametrize(
-    "token, wanted",
+    ("token", "wanted"),
     [("<|im_end|>", "special"), ("ĠWait", "word"), ("42", "digits"), ("Ġ,", "punctuation"), ("Ċ", "space")],
 )
 def test_classes_of_tokens(token: str, wanted: str) -> None:
