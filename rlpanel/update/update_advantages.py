@@ -125,7 +125,8 @@ def _whitened_tokens(batch: UpdateBatch, beta: float) -> Advantages:
     scale = 1 / np.sqrt(square / max(count - 1, 1) + _WHITEN_EPSILON)
     mean_of = []
     for block in batch.blocks():
-        values = (found[block.tokens] - mean) * scale
+        values = np.asarray(found[block.tokens], np.float64)
+        values = (values - mean) * scale
         values[~block.each(known)] = np.nan
         found[block.tokens] = values
         mean_of.append(block.sums(np.nan_to_num(values)))

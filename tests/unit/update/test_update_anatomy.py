@@ -94,6 +94,16 @@ def test_cancelled_weight_is_twice_the_smaller_of_both_sums(
     assert found.cancelled == pytest.approx(wanted, abs=1e-7)
 
 
+def test_words_that_do_not_occur_change_nothing(batch: UpdateBatch, found: UpdateAnatomy) -> None:
+    """With many words, groups are summed by the words that they have."""
+    other = replace(batch, tokens=[*WORDS, *(f"w{at}" for at in range(5000))])
+    same = anatomy(other, PreparedLoss(other, ALGORITHMS["grpo"]))
+    assert same.cancelled == pytest.approx(found.cancelled, abs=1e-12)
+    for one, two in zip(same.rows, found.rows, strict=True):
+        assert (one.dimension, one.value, one.tokens) == (two.dimension, two.value, two.tokens)
+        assert (one.share, one.push) == (pytest.approx(two.share), pytest.approx(two.push, abs=1e-9))
+
+
 def test_half_of_the_weight_is_carried_by_the_fewest_samples(
     batch: UpdateBatch, found: UpdateAnatomy, pushes: np.ndarray
 ) -> None:
