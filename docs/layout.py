@@ -85,6 +85,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # Explanations and rules.
     "analysis": ("texts", "metrics/*", "store/*"),
     "drift": ("sources/records", "metrics/*", "store/*"),
+    "update": ("sources/records", "texts", "metrics/*", "store/*", "drift", "findings/engine", "lint"),
     "findings/engine": ("metrics/*", "store/*", "analysis"),
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
@@ -96,8 +97,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),
     "queries": (
-        *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "findings/*", "lint", "gate"),
-        "sql",
+        *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "update", "findings/*", "lint"),
+        *("gate", "sql"),
     ),
     "checks": ("sources/discovery", "store/*", "findings", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -107,6 +107,29 @@ class Run:
 
         asked = question_of(question)
         return asked(self.data, *args, **asked.checked(options))
+
+    def what_if(
+        self, *algorithms: str, reward_weights: Mapping[str, float] | str = "", **options: Any
+    ) -> Table:
+        """Return what other losses make of a step's samples: ``run.what_if("dr_grpo", epsilon=0.1).frame()``.
+
+        Parameters
+        ----------
+        *algorithms : str
+            Such as ``"dr_grpo"``; all by default. ``"own"`` is the run's with other constants.
+        reward_weights : mapping of str to float, or str
+            Weights of parts of the reward; others keep theirs.
+        **options
+            As `rlpanel.queries.update.what_if`, such as ``step``, ``epsilon`` and ``beta``.
+
+        Raises
+        ------
+        SettingError
+            If there is no such step or algorithm, or a constant is out of range.
+        """
+        if not isinstance(reward_weights, str):
+            reward_weights = ",".join(f"{name}={weight!r}" for name, weight in reward_weights.items())
+        return self.ask("what_if", list(algorithms), reward_weights=reward_weights, **options)
 
     @property
     def splits(self) -> dict[str, int]:

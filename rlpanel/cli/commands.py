@@ -20,10 +20,9 @@ import rlpanel
 from rlpanel.cli import (
     agent_commands,
     ask_commands,
-    file_commands,
-    gate_command,
     curriculum_command,
     file_commands,
+    gate_command,
     lint_command,
     map_command,
     serve_commands,
@@ -80,8 +79,7 @@ def _joined_option(value: str) -> str:
 #: of its use. Other commands are made of questions.
 _MODULES = {
     "Board": (serve_commands,),
-    "Ask a run": (ask_commands, lint_command, gate_command),
-    "Ask a run": (ask_commands, lint_command, curriculum_command),
+    "Ask a run": (ask_commands, lint_command, gate_command, curriculum_command),
     "Agents": (agent_commands,),
     "Files": (map_command, file_commands),
 }

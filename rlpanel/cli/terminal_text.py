@@ -161,6 +161,8 @@ _HIDDEN = {
     "compare": ("against_step", "step", "in_win_rate", "samples", "against_samples", "against_uid"),
     "search": ("rank", "at"),
     "samples": ("rank",),
+    "update": ("uid",),
+    "what_if": ("mass", "approximated", "formula", "source"),
     "sample_tokens": ("logged",),
 }
 #: Tables that are printed in another form than a grid.

@@ -80,6 +80,19 @@ class Corrected:
         return float(self.weight.sum()) ** 2 / (len(self.weight) * squares) if squares else float("nan")
 
 
+def correction_named(name: str, low: float | None, high: float | None) -> tuple[Correction, float, float]:
+    """Return a correction by its name, and its bounds; the usual ones for None. Errors as in `corrected`."""
+    if name not in CORRECTIONS:
+        raise SettingError(f"there is no correction {name[:80]!r}; known are {', '.join(CORRECTIONS)}")
+    rule = CORRECTIONS[name]
+    low, high = rule.low if low is None else low, rule.high if high is None else high
+    if not 0 <= low < high:
+        raise SettingError(
+            f"the bounds of a ratio must be in order, 0 <= low < high, and are {low:g} and {high:g}"
+        )
+    return rule, low, high
+
+
 def corrected(tokens: GapTokens, name: str, low: float | None = None, high: float | None = None) -> Corrected:
     """Return the weights that a correction gives to trained tokens.
 
@@ -97,21 +110,28 @@ def corrected(tokens: GapTokens, name: str, low: float | None = None, high: floa
     SettingError
         If there is no such correction, or the bounds are not in order.
     """
-    if name not in CORRECTIONS:
-        raise SettingError(f"there is no correction {name[:80]!r}; known are {', '.join(CORRECTIONS)}")
-    rule = CORRECTIONS[name]
-    low, high = rule.low if low is None else low, rule.high if high is None else high
-    if not 0 <= low < high:
-        raise SettingError(
-            f"the bounds of a ratio must be in order, 0 <= low < high, and are {low:g} and {high:g}"
-        )
+    rule, low, high = correction_named(name, low, high)
     log = tokens.gap
     if rule.sequence:
         count = np.bincount(tokens.sample, minlength=len(tokens.rows))
         total = np.bincount(tokens.sample, log, len(tokens.rows))
         of_sample = total / np.maximum(count, 1) if rule.sequence == "mean" else total
         log = of_sample[tokens.sample]
-    ratio = np.exp(np.clip(log, -_MAX_LOG, _MAX_LOG))
+    return bounded(rule, log, low, high)
+
+
+def bounded(rule: Correction, log_ratio: np.ndarray, low: float, high: float) -> Corrected:
+    """Return the weights that a rule gives to ratios.
+
+    Parameters
+    ----------
+    rule : Correction
+    log_ratio : ndarray of float
+        Logarithms of the ratios, of tokens or of sequences, as the rule wants them.
+    low, high : float
+        Bounds of the ratio.
+    """
+    ratio = np.exp(np.clip(log_ratio, -_MAX_LOG, _MAX_LOG))
     changed = (ratio < low) | (ratio > high)
     weight = np.where(changed, 0.0, ratio) if rule.masks else np.clip(ratio, low, high)
     return Corrected(weight, changed)

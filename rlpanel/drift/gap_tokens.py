@@ -27,7 +27,7 @@ PULSE = 0.25
 #: Most values of a label that is a place, such as an engine or an environment.
 MAX_PLACES = 64
 #: Labels that describe the outcome of a sample and not its place.
-_NO_PLACES = frozenset({
+NO_PLACES = frozenset({
     "group", "split", "status", "status_reason", "finish_reason", "episode", "trajectory", "field_remarks",
 })  # fmt: skip
 
@@ -242,7 +242,7 @@ def _gap_tokens(snapshot: Snapshot, reader: _Reader, read: int) -> GapTokens:
     labels = {}
     for name in snapshot.labels:
         values = snapshot.label(name, kept)
-        if name not in _NO_PLACES and 2 <= len(set(values)) <= MAX_PLACES:
+        if name not in NO_PLACES and 2 <= len(set(values)) <= MAX_PLACES:
             labels[name] = values
     whole = {name: reader.column(name).astype(np.int64) for name in ("position", "turn", "in_turn", "token")}
     trainer, engine = reader.column("trainer"), reader.column("engine")

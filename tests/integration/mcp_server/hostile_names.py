@@ -16,6 +16,8 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("lint", {"run": "nosuch"}),
     ("drift", {"run": "nosuch"}),
     ("corrections", {"run": ORDER, "name": ORDER}),
+    ("update", {"run": ORDER, "algorithm": ORDER}),
+    ("what_if", {"run": ORDER, "algorithm": [ORDER]}),
     ("link", {"run": "nosuch"}),
     ("gate", {"run": ORDER, "against": ["other"], "on": [ORDER]}),
     ("compare", {"run": ORDER, "against": "nosuch"}),

@@ -1,0 +1,397 @@
+"""Anatomy of an update: the weight of its tokens by turn, token, position, sample, group, label and length.
+
+A *share* is the sum of the absolute pushes of some tokens, divided by that of all tokens; a *push* is the sum
+of the signed ones, divided by the same.
+
+Weight is *cancelled* where tokens of the same text in samples of the same group are pushed up by some and
+down by others: of each pair of group and text, twice the smaller of both sums. The gradients of a text in
+other contexts differ, so this is an estimate of what they cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from rlpanel.texts.display_text import is_special
+from rlpanel.update.loss_algorithms import UpdateAlgorithm
+from rlpanel.update.token_gradient import LossTotals, PreparedLoss, loss_totals
+from rlpanel.update.update_batch import TokenBlock, UpdateBatch, group_moments
+
+#: First positions of the ranges of positions and lengths.
+_EDGES = np.array([0, 16, 64, 256, 1024, 4096, 16384, 65536, 262144])
+#: Turns that have a row of their own; later ones share the last row.
+_MAX_TURNS = 64
+#: Tokens that are counted at a time.
+_CHUNK = 1 << 18
+#: Marks of spaces in tokens of usual tokenizers.
+_SPACES = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n", "ĉ": "\t", "č": "\r"})
+
+
+@dataclass(frozen=True)
+class WeightRow:
+    """Weight of some tokens in an update.
+
+    Attributes
+    ----------
+    dimension, value : str
+        Such as ``turn`` and ``2``.
+    share : float
+        Share of these tokens in the weight of all.
+    push : float
+        Signed: above 0, these tokens are made likelier on the whole. Its absolute value is at most the share.
+    tokens, samples : int or None
+        Tokens in the loss, and samples with such a token.
+    change : float
+        Mean of log π_new − log π_old over these tokens in nats; NaN if it is not logged.
+    at : int
+        Index of the sample, group or token; -1 for others.
+    """
+
+    dimension: str
+    value: str
+    share: float
+    push: float
+    tokens: int | None
+    samples: int | None
+    change: float = float("nan")
+    at: int = -1
+
+
+@dataclass(frozen=True)
+class UpdateAnatomy:
+    """Weight of the tokens of an update.
+
+    Attributes
+    ----------
+    algorithm : UpdateAlgorithm
+    totals : LossTotals
+    advantage : ndarray of float, shape (N,)
+        Advantage of each sample; NaN where it is not defined.
+    rows : list of WeightRow
+        By dimension, the largest share first; turns, positions and lengths in their order.
+    half : ndarray of int
+        Samples that carry half of the weight, the heaviest first.
+    clipped, masked, flat : float
+        Share of the tokens in the loss that are clipped, of all tokens that are not in the loss, and of the
+        samples in groups of equal rewards; NaN if it is not defined.
+    cancelled : float
+        Share of the weight that is cancelled; NaN without tokens.
+    alone, without_advantage : int
+        Samples that are alone in their group, and samples without an advantage.
+    """
+
+    algorithm: UpdateAlgorithm
+    totals: LossTotals
+    advantage: np.ndarray
+    rows: list[WeightRow]
+    half: np.ndarray
+    clipped: float
+    masked: float
+    flat: float
+    cancelled: float
+    alone: int
+    without_advantage: int
+
+
+@dataclass
+class _Tally:
+    """Sums by a code."""
+
+    size: int
+    weight: np.ndarray = field(init=False)
+    net: np.ndarray = field(init=False)
+    tokens: np.ndarray = field(init=False)
+    samples: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.weight, self.net, self.tokens, self.samples = (np.zeros(self.size) for _ in range(4))
+
+    def add(self, code: np.ndarray, weight: np.ndarray, net: np.ndarray, tokens: np.ndarray) -> None:
+        """Add sums of stretches."""
+        self.weight += np.bincount(code, weight, self.size)
+        self.net += np.bincount(code, net, self.size)
+        self.tokens += np.bincount(code, tokens, self.size)
+
+    def rows(self, dimension: str, names: list[str], total: float) -> list[WeightRow]:
+        """Return a row of each code with tokens in the loss, in order."""
+        return [
+            WeightRow(
+                dimension,
+                names[at],
+                float(self.weight[at]) / total,
+                float(self.net[at]) / total,
+                int(self.tokens[at]),
+                int(self.samples[at]),
+            )
+            for at in np.flatnonzero(self.tokens).tolist()
+        ]
+
+
+def range_names() -> list[str]:
+    """Return the texts of the ranges of positions and lengths, such as ``16–63``."""
+    ends = [f"–{end - 1}" for end in _EDGES[1:].tolist()]
+    return [f"{begin}{end}" for begin, end in zip(_EDGES.tolist(), [*ends, " or more"], strict=True)]
+
+
+def length_ranges(batch: UpdateBatch) -> np.ndarray:
+    """Return the range of each sample's length in tokens, an index into `range_names`; shape (N,)."""
+    return np.searchsorted(_EDGES, batch.counts, side="right") - 1
+
+
+def anatomy(batch: UpdateBatch, loss: PreparedLoss, limit: int | None = 12) -> UpdateAnatomy:
+    """Return the weight of the tokens of an update by all dimensions.
+
+    Parameters
+    ----------
+    batch : UpdateBatch
+    loss : PreparedLoss
+    limit : int, optional
+        Most rows of a dimension without an order, such as samples.
+    """
+    pushes = np.zeros(batch.size, np.float64 if batch.new is None else batch.new.dtype)
+    turns, positions = _Tally(_MAX_TURNS), _Tally(len(_EDGES))
+
+    def each_block(block: TokenBlock, push: np.ndarray) -> None:
+        pushes[block.tokens] = push
+        _add_stretches(block, push, turns, positions)
+
+    (totals,) = loss_totals(batch, [loss], each_block)
+    total = float(totals.weight.sum()) or 1.0
+    turn_names = [str(turn) for turn in range(_MAX_TURNS - 1)] + [f"{_MAX_TURNS - 1} or later"]
+    rows = turns.rows("turn", turn_names, total) + positions.rows("position", range_names(), total)
+    rows += _of_samples(batch, totals, total, limit)
+    of_tokens, cancelled = _of_tokens(batch, pushes, total, limit)
+    order = np.argsort(-totals.weight, kind="stable")
+    half = int(np.searchsorted(np.cumsum(totals.weight[order]), 0.5 * totals.weight.sum() * (1 - 1e-9))) + 1
+    trained = float(batch.trained.sum())
+    moments = group_moments(batch, batch.reward)
+    has_reward = np.isfinite(batch.reward)
+    flat = (moments.is_flat & (moments.count >= 2))[batch.group]
+    advantage = np.where(loss.kept, loss.advantages.sample, np.nan)
+    return UpdateAnatomy(
+        algorithm=loss.algorithm,
+        totals=totals,
+        advantage=advantage,
+        rows=rows + of_tokens,
+        half=order[:half] if totals.weight.any() else order[:0],
+        clipped=totals.clipped / trained if trained else float("nan"),
+        masked=1 - trained / batch.size if batch.size else float("nan"),
+        flat=float(flat[has_reward].mean()) if has_reward.any() else float("nan"),
+        cancelled=cancelled,
+        alone=int((np.bincount(batch.group, batch.outcome, batch.groups) < 2)[batch.group].sum()),
+        without_advantage=int((~np.isfinite(loss.advantages.sample)).sum()),
+    )
+
+
+def _add_stretches(block: TokenBlock, push: np.ndarray, turns: _Tally, positions: _Tally) -> None:
+    """Add the sums of a block by turn and by range of positions: both are stretches of tokens."""
+    starts = block.starts[block.counts > 0]
+    if not len(starts):
+        return
+    begins = block.mask.copy()
+    begins[1:] &= ~block.mask[:-1]
+    begins[starts] = block.mask[starts]
+    counts = block.counts[block.counts > 0]
+    edges = starts[:, None] + _EDGES[None, :]
+    edges = edges[edges < (starts + counts)[:, None]]
+    is_bound = begins.copy()
+    is_bound[edges] = True
+    bounds = np.flatnonzero(is_bound)
+    owner = np.searchsorted(starts, bounds, side="right") - 1
+    # Every start of a sample and every begin of a turn is a bound.
+    number = np.cumsum(begins[bounds])
+    at = np.searchsorted(bounds, starts)
+    first = number[at] - begins[starts]
+    turn = np.clip(number - first[owner] - 1, 0, _MAX_TURNS - 1)
+    position = np.searchsorted(_EDGES, bounds - starts[owner], side="right") - 1
+    weight, net = np.add.reduceat(np.abs(push), bounds), np.add.reduceat(push, bounds)
+    tokens = np.add.reduceat(block.weight, bounds)
+    for tally, code in ((turns, turn), (positions, position)):
+        tally.add(code, weight, net, tokens)
+        has = np.zeros((len(starts), tally.size), bool)
+        has[owner[tokens > 0], code[tokens > 0]] = True
+        tally.samples += has.sum(axis=0)
+
+
+def _of_samples(batch: UpdateBatch, totals: LossTotals, total: float, limit: int | None) -> list[WeightRow]:
+    """Return the rows of dimensions whose values hold for whole samples."""
+    size = len(batch)
+    rows = _coded(batch, totals, total, "sample", np.arange(size), [str(at) for at in range(size)], limit)
+    names = [str(at) for at in range(batch.groups)]
+    rows += _coded(batch, totals, total, "group", batch.group, names, limit)
+    count = int(batch.prompts.max()) + 1 if size else 0
+    rows += _coded(batch, totals, total, "prompt", batch.prompts, [str(at) for at in range(count)], limit)
+    for label, values in batch.labels.items():
+        texts = sorted({value for value in values if value is not None})
+        codes = {text: at for at, text in enumerate(texts)}
+        at = np.array([codes.get(value, len(texts)) if value is not None else len(texts) for value in values])
+        rows += _coded(batch, totals, total, label, at, [*texts, ""], limit)
+    names = range_names()
+    found = _coded(batch, totals, total, "length", length_ranges(batch), names, None)
+    rows += sorted(found, key=lambda row: names.index(row.value))
+    return rows + _of_parts(batch, totals, total)
+
+
+def _coded(
+    batch: UpdateBatch,
+    totals: LossTotals,
+    total: float,
+    dimension: str,
+    code: np.ndarray,
+    names: list[str],
+    limit: int | None,
+) -> list[WeightRow]:
+    weight = np.bincount(code, totals.weight, len(names))
+    net = np.bincount(code, totals.net, len(names))
+    tokens = np.bincount(code, batch.trained, len(names))
+    samples = np.bincount(code, minlength=len(names))
+    order = np.argsort(-weight, kind="stable")
+    order = order[samples[order] > 0][:limit]
+    return [
+        WeightRow(
+            dimension, names[at], float(weight[at]) / total, float(net[at]) / total,
+            int(tokens[at]), int(samples[at]), at=at,
+        )
+        for at in order.tolist()
+    ]  # fmt: skip
+
+
+def _of_parts(batch: UpdateBatch, totals: LossTotals, total: float) -> list[WeightRow]:
+    """Return the weight of each part of the reward: of each sample, in proportion to its distance.
+
+    The distance is that of the part from its mean in the group, divided by the sum of those of all parts, all
+    with a weight of 1. It is an estimate for losses whose advantage is not linear in the reward.
+    """
+    if not batch.parts:
+        return []
+    distance = np.stack(
+        [np.nan_to_num(group_moments(batch, each).deviation) for each in batch.parts.values()]
+    )
+    size = np.abs(distance).sum(axis=0)
+    share = np.abs(distance) * np.where(size > 0, totals.weight / np.where(size > 0, size, 1), 0.0)
+    sign = np.sign(distance)
+    rows = [
+        WeightRow(
+            "reward part", name, float(share[at].sum()) / total, float((share[at] * sign[at]).sum()) / total,
+            int(batch.trained[distance[at] != 0].sum()), int((distance[at] != 0).sum()),
+        )
+        for at, name in enumerate(batch.parts)
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: -row.share)
+
+
+def _of_tokens(
+    batch: UpdateBatch, pushes: np.ndarray, total: float, limit: int | None
+) -> tuple[list[WeightRow], float]:
+    """Return the rows of token texts and of their classes, and the share that is cancelled."""
+    if batch.token is None:
+        return [], float("nan")
+    size = len(batch.tokens) + 1
+    weight, tokens, change = (np.zeros(size) for _ in range(3))
+    for chunk in _chunks(batch.size):
+        code = _codes(batch, chunk)
+        weight += np.bincount(code, np.abs(pushes[chunk]), size)
+        mask = batch.mask[chunk]
+        tokens += np.bincount(code[mask], minlength=size)
+        if batch.new is not None and batch.old is not None:
+            moved = batch.new[chunk] - batch.old[chunk]
+            moved *= mask
+            if not np.isfinite(moved.sum()):
+                moved[~np.isfinite(moved)] = 0
+            change += np.bincount(code, moved, size)
+    net, left = _net_by_group(batch, pushes, size)
+    order = 1 + np.argsort(-weight[1:], kind="stable")
+    order = order[tokens[order] > 0][:limit]
+    samples = _samples_with(batch, order)
+    rows = [
+        WeightRow(
+            "token", batch.tokens[at - 1], float(weight[at]) / total, float(net[at]) / total,
+            int(tokens[at]), int(samples[place]),
+            float(change[at] / tokens[at]) if batch.has_ratio else float("nan"), at - 1,
+        )
+        for place, at in enumerate(order.tolist())
+    ]  # fmt: skip
+    names = [token_class(text) for text in batch.tokens]
+    known = sorted(set(names))
+    codes = np.array([known.index(name) for name in names], np.int64)
+    sums = [np.bincount(codes, values[1:], len(known)) for values in (weight, net, tokens, change)]
+    for at in np.argsort(-sums[0], kind="stable").tolist():
+        if sums[2][at]:
+            mean = float(sums[3][at] / sums[2][at]) if batch.has_ratio else float("nan")
+            values = (float(sums[0][at]) / total, float(sums[1][at]) / total, int(sums[2][at]))
+            rows.append(WeightRow("token class", known[at], *values, None, mean))
+    all_weight = float(weight.sum())
+    # Tokens without a text cannot be matched.
+    left += float(weight[0])
+    return rows, max(1 - left / all_weight, 0.0) if all_weight else float("nan")
+
+
+def _codes(batch: UpdateBatch, part: slice) -> np.ndarray:
+    """Return the codes of tokens plus 1: 0 is a token without a text."""
+    assert batch.token is not None
+    code = batch.token[part].astype(np.intp)
+    code += 1
+    return code
+
+
+def _net_by_group(batch: UpdateBatch, pushes: np.ndarray, size: int) -> tuple[np.ndarray, float]:
+    """Return the sum of the pushes by code, and of the absolute sums by group and code of known texts."""
+    ends = np.concatenate([np.flatnonzero(np.diff(batch.group)) + 1, [len(batch)]])
+    net, left, first = np.zeros(size), 0.0, 0
+    for end in ends.tolist():
+        part = slice(int(batch.starts[first]), int(batch.starts[end]))
+        first = end
+        push = pushes[part]
+        if not push.any():
+            continue
+        code = _codes(batch, part)
+        if len(code) < size // 8:
+            present, at = np.unique(code, return_inverse=True)
+            sums = np.bincount(at, push)
+            net[present] += sums
+            left += float(np.abs(sums[present > 0]).sum())
+        else:
+            sums = np.bincount(code, push, size)
+            net += sums
+            left += float(np.abs(sums[1:]).sum())
+    return net, left
+
+
+def _samples_with(batch: UpdateBatch, codes: np.ndarray) -> np.ndarray:
+    """Return the number of samples with a token in the loss of each code, which is the token plus 1."""
+    assert batch.token is not None
+    place = np.full(len(batch.tokens) + 1, -1, np.int32)
+    place[codes] = np.arange(len(codes))
+    found = np.zeros(len(codes), np.int64)
+    for block in batch.blocks():
+        at = place[batch.token[block.tokens] + 1]
+        wanted = np.flatnonzero((at >= 0) & block.mask)
+        if len(wanted):
+            owner = np.searchsorted(block.starts, wanted, side="right") - 1
+            pairs = np.zeros((len(block.counts), len(codes)), bool)
+            pairs[owner, at[wanted]] = True
+            found += pairs.sum(axis=0)
+    return found
+
+
+def _chunks(size: int) -> Iterator[slice]:
+    return (slice(start, min(start + _CHUNK, size)) for start in range(0, size, _CHUNK))
+
+
+@lru_cache(1 << 18)
+def token_class(token: str) -> str:
+    """Return the class of a token: special, space, digits, punctuation or word."""
+    if is_special(token):
+        return "special"
+    text = token.translate(_SPACES).strip()
+    if not text:
+        return "space"
+    if text.isdigit():
+        return "digits"
+    if not any(each.isalnum() for each in text):
+        return "punctuation"
+    return "word"
