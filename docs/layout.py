@@ -96,7 +96,18 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),
     "queries": (
-        *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "update", "findings/*", "lint", "sql"),
+        *(
+            "sources/*",
+            "texts",
+            "metrics/*",
+            "store/*",
+            "analysis",
+            "drift",
+            "update",
+            "findings/*",
+            "lint",
+            "sql",
+        ),
     ),
     "checks": ("sources/discovery", "store/*", "findings", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),
