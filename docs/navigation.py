@@ -23,6 +23,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "compare",
         "explain",
         "drift",
+        "update",
         "prompts",
         "agents",
         "agents-cli",

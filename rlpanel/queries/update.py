@@ -94,7 +94,7 @@ _ABOUT = (
 
 
 @question(
-    description="The weight of tokens in a step's gradient, by turn, token, position, sample, group and label.",
+    description="The weight of tokens in a step's gradient, by turn, token, position, sample and group.",
     columns=(
         TableColumn("dimension", "text", "Such as turn, position, sample, group, token or a label's name."),
         TableColumn("value", "text", "Value of the dimension; of a sample its uid."),
@@ -120,7 +120,7 @@ _ABOUT = (
         TableColumn(
             "cancelled",
             "number",
-            "Share of the weight of tokens of one text in one group that is pushed up and down by equal amounts.",
+            "Share of the weight that pushes a token's text up and down within one group, in equal parts.",
         ),
         TableColumn("up", "number", "Share of the weight that makes tokens likelier."),
         TableColumn("alone", "integer", "Samples that are alone in their group."),

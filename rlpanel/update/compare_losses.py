@@ -177,7 +177,7 @@ def compare_losses(
 
 
 def needs_of(batch: UpdateBatch, algorithm: UpdateAlgorithm) -> str:
-    """Return the fields that a loss needs and the batch does not have, separated by commas; empty for none."""
+    """Return the fields that a loss needs and the batch lacks, separated by commas; empty for none."""
     needs = []
     has_reward = bool(np.isfinite(batch.reward).any())
     if algorithm.advantage == "logged":

@@ -93,6 +93,8 @@ class UpdateAlgorithm:
         A key of `rlpanel.drift.corrections.CORRECTIONS`, or empty.
     cap_low, cap : float or None
         Bounds of the correction; its usual ones by default.
+    std_epsilon : float
+        Added to a standard deviation of rewards: 1e-4 in TRL, 1e-6 in verl.
     """
 
     name: str
@@ -114,11 +116,13 @@ class UpdateAlgorithm:
     correction: str = ""
     cap_low: float | None = None
     cap: float | None = None
+    std_epsilon: float = 1e-4
 
     @property
     def formula(self) -> str:
         """The loss as text, with its constants."""
-        parts = [CLIP_FORMULAS[self.clip], ADVANTAGE_FORMULAS[self.advantage], RATIO_FORMULAS[self.ratio]]
+        advantage = ADVANTAGE_FORMULAS[self.advantage].replace("1e-4", f"{self.std_epsilon:g}")
+        parts = [CLIP_FORMULAS[self.clip], advantage, RATIO_FORMULAS[self.ratio]]
         parts.append(AVERAGING_FORMULAS[self.averaging])
         if self.clip != "none":
             parts.append(f"ε = {self.epsilon:g}, ε_high = {self.epsilon_high:g}")
@@ -223,7 +227,7 @@ _ALIASES = {
     "reinforce_plus_plus_baseline": "reinforce++-baseline",
     "rf++": "reinforce++",
 }
-_POSITIVE = ("epsilon", "epsilon_high", "dual_clip", "beta", "max_length", "cap", "cap_low")
+_POSITIVE = ("epsilon", "epsilon_high", "dual_clip", "beta", "max_length", "cap", "cap_low", "std_epsilon")
 
 
 def algorithm_named(name: str, **constants: Any) -> UpdateAlgorithm:

@@ -200,7 +200,9 @@ def _batch(
         values = snapshot.label(name, rows)
         if name not in NO_PLACES and 2 <= len(set(values)) <= MAX_PLACES:
             labels[name] = values
-    number = {name: _number(snapshot, name, rows) for name in ("advantage", "truncated")}
+    number: dict[str, np.ndarray] = {
+        name: _number(snapshot, name, rows) for name in ("advantage", "truncated")
+    }
     unscored = sum(
         int((~np.isfinite(array) & mask).sum())
         for array in (flat.get("engine"), flat.get("reference"), old, new)
@@ -235,8 +237,10 @@ def _batch(
             has_critic=snapshot.has_number("value_mean"),
             is_grouped=view.grouped,
         ),
+        engine=flat.get("engine"),
+        reference=flat.get("reference"),
+        advantages=flat.get("advantages"),
         **number,
-        **flat,
     )
 
 

@@ -47,18 +47,28 @@ class PreparedLoss:
         self.batch, self.algorithm = batch, algorithm
         self.advantages: Advantages = advantages_of(batch, algorithm)
         self.kept = _kept(batch, algorithm, kept)
-        self._advantage = np.where(self.kept, np.nan_to_num(self.advantages.sample), 0.0)
+        self._advantage = np.where(
+            self.kept & np.isfinite(self.advantages.sample), self.advantages.sample, 0.0
+        )
         self._weight = np.where(self.kept, _averaging(batch, algorithm, self.kept), 0.0)
         self._rule: tuple[Correction, float, float] | None = None
         if algorithm.correction:
             self._rule = correction_named(algorithm.correction, algorithm.cap_low, algorithm.cap)
         dtype = np.float64 if batch.new is None else batch.new.dtype
-        self._scale = (self._advantage * self._weight).astype(dtype)
         self._weight = self._weight.astype(dtype)
-        up, down = self._advantage > 0, self._advantage < 0
-        top = algorithm.dual_clip or np.inf
-        self._high = np.where(up, 1 + algorithm.epsilon_high, np.where(down, top, np.inf)).astype(dtype)
-        self._low = np.where(down, 1 - algorithm.epsilon, -np.inf).astype(dtype)
+        self._sign = np.sign(self._advantage).astype(dtype)
+        self._scale = (np.abs(self._advantage) * self._weight).astype(dtype)
+        # Signed ratios above this are clipped: ρ > 1 + ε_high for A > 0, and −ρ > −(1 − ε) for A < 0.
+        self._limit = self._limits(self._sign).astype(dtype)
+        # Losses with the same key clip the same tokens.
+        clip = (algorithm.clip, algorithm.epsilon, algorithm.epsilon_high, algorithm.dual_clip)
+        self._key = (*clip, self._sign.tobytes())
+
+    @property
+    def has_one_sign(self) -> bool:
+        """Whether all tokens of a sample are pushed the same way: by the sign of its advantage."""
+        in_loss = self.algorithm.beta and self.algorithm.kl == "loss" and self.batch.reference is not None
+        return self.advantages.token is None and not in_loss
 
     @cached_property
     def _sample_ratio(self) -> np.ndarray | None:
@@ -68,55 +78,69 @@ class PreparedLoss:
         log = self.batch.log_ratio_sums
         if self.algorithm.ratio == "sequence mean":
             log = log / np.maximum(self.batch.trained, 1)
-        return np.exp(np.clip(log, -_MAX_LOG, _MAX_LOG))
+        return np.asarray(np.exp(np.clip(log, -_MAX_LOG, _MAX_LOG)).astype(self._scale.dtype))
 
-    def push(self, block: TokenBlock) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the push of each token of a block, shape (T,), and the mask of the clipped ones, if any."""
+    def push(self, block: TokenBlock) -> tuple[np.ndarray, int]:
+        """Return the push of each token of a block, shape (T,), and the number of clipped ones."""
         found, clipped = self._policy(block)
         if self._rule is not None:
-            found = found * _correction_weight(block, self._rule)
+            found *= _correction_weight(block, self._rule)
         if self.algorithm.beta and self.algorithm.kl == "loss" and self.batch.reference is not None:
-            found = found - self.algorithm.beta * block.each(self._weight) * self._kl(block)
-        # A product with 0 is not always 0: it may be that with an infinity.
-        return np.where(block.mask, found, 0), None if clipped is None else clipped & block.mask
+            found -= self.algorithm.beta * block.each(self._weight) * self._kl(block) * block.weight
+        return found, clipped
 
-    def _policy(self, block: TokenBlock) -> tuple[np.ndarray, np.ndarray | None]:
+    def _policy(self, block: TokenBlock) -> tuple[np.ndarray, int]:
+        """Return the pushes without KL term and correction; 0 outside of the loss."""
         if self.advantages.token is not None:
-            return self._by_token(block)
+            return self._by_token(block, self.advantages.token[block.tokens])
         if not self.batch.has_ratio or self.algorithm.ratio == "one":
-            return block.each(self._scale), None
+            return block.each(self._scale * self._sign) * block.weight, 0
         if self._sample_ratio is not None:
-            pushes, outside = self._bounded(self._sample_ratio, self._scale, self._low, self._high)
-            return block.each(pushes), None if outside is None else block.each(outside)
-        low, high = block.each(self._low), block.each(self._high)
-        return self._bounded(block.ratio, block.each(self._scale), low, high)
+            # One value of the sequence holds for all of its tokens.
+            of_sample, outside = self._bounded(self._sample_ratio, self._sign, self._limit)
+            pushes = block.each(of_sample * self._scale) * block.weight
+            return pushes, int(self.batch.trained[block.samples][outside[block.samples]].sum())
+        if self._key not in block.bounded:
+            values, outside = self._bounded(block.ratio, block.each(self._sign), block.each(self._limit))
+            values *= block.weight
+            outside &= block.mask
+            block.bounded[self._key] = values, int(np.count_nonzero(outside))
+        values, clipped = block.bounded[self._key]
+        return values * block.each(self._scale), clipped
 
-    def _by_token(self, block: TokenBlock) -> tuple[np.ndarray, np.ndarray | None]:
+    def _by_token(self, block: TokenBlock, advantage: np.ndarray) -> tuple[np.ndarray, int]:
         """Return pushes of advantages that differ within samples."""
-        assert self.advantages.token is not None
-        advantage = np.nan_to_num(self.advantages.token[block.tokens])
-        scale = advantage * block.each(self._weight)
+        advantage = np.where(np.isfinite(advantage), advantage, 0)
+        scale = np.abs(advantage) * block.each(self._weight) * block.weight
+        sign = np.sign(advantage)
         if not self.batch.has_ratio or self.algorithm.ratio == "one":
-            return scale, None
-        up, down = advantage > 0, advantage < 0
-        top = self.algorithm.dual_clip or np.inf
-        high = np.where(up, 1 + self.algorithm.epsilon_high, np.where(down, top, np.inf))
-        low = np.where(down, 1 - self.algorithm.epsilon, -np.inf)
+            return scale * sign, 0
         ratio = block.ratio if self._sample_ratio is None else block.each(self._sample_ratio)
-        return self._bounded(ratio, scale, low, high)
+        values, outside = self._bounded(ratio, sign, self._limits(sign))
+        return values * scale, int(np.count_nonzero(outside & (scale > 0)))
+
+    def _limits(self, sign: np.ndarray) -> np.ndarray:
+        """Return the signed ratio above which clipping takes the gradient; none without an advantage."""
+        limit = np.where(sign > 0, 1 + self.algorithm.epsilon_high, self.algorithm.epsilon - 1)
+        return np.where(sign == 0, np.inf, limit)
 
     def _bounded(
-        self, ratio: np.ndarray, scale: np.ndarray, low: np.ndarray, high: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        if self.algorithm.clip == "none":
-            return scale * ratio, None
+        self, ratio: np.ndarray, sign: np.ndarray, limit: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return signed ratios as the gradient has them, and the mask of those that are clipped."""
         if self.algorithm.clip == "cap":
-            bounds = max(1 - self.algorithm.epsilon, 0.0), 1 + self.algorithm.epsilon_high
-            return scale * np.clip(ratio, *bounds), ((ratio < bounds[0]) | (ratio > bounds[1])) & (scale != 0)
-        outside = (ratio > high) | (ratio < low)
-        pushes = scale * ratio
-        pushes[outside] = 0
-        return pushes, outside
+            values = np.clip(ratio, max(1 - self.algorithm.epsilon, 0.0), 1 + self.algorithm.epsilon_high)
+            outside = (values != ratio) & (sign != 0)
+            values *= sign
+            return values, outside
+        signed = ratio * sign
+        if self.algorithm.clip == "none":
+            return signed, np.zeros(len(signed), bool)
+        outside = signed > limit
+        if self.algorithm.dual_clip:
+            outside |= signed < -self.algorithm.dual_clip
+        np.putmask(signed, outside, 0)
+        return signed, outside
 
     def _kl(self, block: TokenBlock) -> np.ndarray:
         """Return the derivative of the KL estimator by the logprob."""
@@ -207,11 +231,14 @@ def loss_totals(
         for loss, found in zip(losses, sums, strict=True):
             push, clipped = loss.push(block)
             first = push if first is None else first
-            found.weight.append(block.totals(np.abs(push)))
-            found.net.append(block.totals(push))
-            found.clipped += 0 if clipped is None else int(np.count_nonzero(clipped))
-            found.square += float(np.dot(push, push))
-            found.product += float(np.dot(push, first))
+            net = block.totals(push)
+            found.net.append(net)
+            found.weight.append(np.abs(net) if loss.has_one_sign else block.totals(np.abs(push)))
+            found.clipped += clipped
+            # A product by BLAS starts threads that wait for one another.
+            square = float(np.einsum("i,i", push, push))
+            found.square += square
+            found.product += square if push is first else float(np.einsum("i,i", push, first))
         if each_block is not None and first is not None:
             each_block(block, first)
     return [found.totals() for found in sums]

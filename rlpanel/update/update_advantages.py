@@ -13,8 +13,6 @@ import numpy as np
 from rlpanel.update.loss_algorithms import UpdateAlgorithm
 from rlpanel.update.update_batch import GroupMoments, UpdateBatch, group_moments
 
-#: Added to a standard deviation, as in TRL; verl adds 1e-6.
-STD_EPSILON = 1e-4
 #: Added to a variance, as in verl's ``masked_whiten``.
 _WHITEN_EPSILON = 1e-8
 
@@ -56,10 +54,10 @@ def advantages_of(batch: UpdateBatch, algorithm: UpdateAlgorithm) -> Advantages:
     moments = group_moments(batch, reward)
     found = np.where((moments.count >= 2)[batch.group], moments.deviation, np.nan)
     if algorithm.advantage == "group std":
-        found = found / (_std(moments)[batch.group] + STD_EPSILON)
+        found = found / (_std(moments)[batch.group] + algorithm.std_epsilon)
     elif algorithm.advantage == "step std":
         counted = reward[np.isfinite(reward) & batch.outcome]
-        found = found / ((np.std(counted, ddof=1) if len(counted) > 1 else np.nan) + STD_EPSILON)
+        found = found / ((np.std(counted, ddof=1) if len(counted) > 1 else np.nan) + algorithm.std_epsilon)
     elif algorithm.advantage == "leave one out":
         count = moments.count[batch.group]
         found = found * count / np.maximum(count - 1, 1)
@@ -114,7 +112,9 @@ def _whitened_tokens(batch: UpdateBatch, beta: float) -> Advantages:
         run = np.cumsum(gap)
         # To go: the sum of the sample, less what came before the token.
         before = np.concatenate([[0.0], run])[block.each(batch.starts[:-1]) - block.tokens.start]
-        to_go = block.each(reward) - beta * (block.each_of_block(block.totals(gap)) - (run - gap - before))
+        to_go: np.ndarray = block.each(reward) - beta * (
+            block.each_of_block(block.totals(gap)) - (run - gap - before)
+        )
         found[block.tokens] = to_go
         used = block.mask & block.each(known)
         count, total = count + float(used.sum()), total + float(to_go[used].sum())

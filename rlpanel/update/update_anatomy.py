@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -25,7 +26,7 @@ _EDGES = np.array([0, 16, 64, 256, 1024, 4096, 16384, 65536, 262144])
 #: Turns that have a row of their own; later ones share the last row.
 _MAX_TURNS = 64
 #: Tokens that are counted at a time.
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 #: Marks of spaces in tokens of usual tokenizers.
 _SPACES = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n", "ĉ": "\t", "č": "\r"})
 
@@ -191,25 +192,29 @@ def _add_stretches(block: TokenBlock, push: np.ndarray, turns: _Tally, positions
     starts = block.starts[block.counts > 0]
     if not len(starts):
         return
-    before = np.concatenate([[False], block.mask[:-1]])
-    before[starts] = False
-    begins = block.mask & ~before
-    sample_of = np.flatnonzero(block.counts > 0)
-    counts = block.counts[sample_of]
+    begins = block.mask.copy()
+    begins[1:] &= ~block.mask[:-1]
+    begins[starts] = block.mask[starts]
+    counts = block.counts[block.counts > 0]
     edges = starts[:, None] + _EDGES[None, :]
     edges = edges[edges < (starts + counts)[:, None]]
-    bounds = np.unique(np.concatenate([edges, np.flatnonzero(begins)]))
-    number = np.cumsum(begins)
+    is_bound = begins.copy()
+    is_bound[edges] = True
+    bounds = np.flatnonzero(is_bound)
     owner = np.searchsorted(starts, bounds, side="right") - 1
-    first = number[starts] - begins[starts]
-    turn = np.clip(number[bounds] - first[owner] - 1, 0, _MAX_TURNS - 1)
+    # Every start of a sample and every begin of a turn is a bound.
+    number = np.cumsum(begins[bounds])
+    at = np.searchsorted(bounds, starts)
+    first = number[at] - begins[starts]
+    turn = np.clip(number - first[owner] - 1, 0, _MAX_TURNS - 1)
     position = np.searchsorted(_EDGES, bounds - starts[owner], side="right") - 1
     weight, net = np.add.reduceat(np.abs(push), bounds), np.add.reduceat(push, bounds)
-    tokens = np.add.reduceat(block.mask.astype(np.float32), bounds)
+    tokens = np.add.reduceat(block.weight, bounds)
     for tally, code in ((turns, turn), (positions, position)):
         tally.add(code, weight, net, tokens)
-        pairs = np.unique(owner[tokens > 0] * tally.size + code[tokens > 0])
-        tally.samples += np.bincount(pairs % tally.size, minlength=tally.size)
+        has = np.zeros((len(starts), tally.size), bool)
+        has[owner[tokens > 0], code[tokens > 0]] = True
+        tally.samples += has.sum(axis=0)
 
 
 def _of_samples(batch: UpdateBatch, totals: LossTotals, total: float, limit: int | None) -> list[WeightRow]:
@@ -286,18 +291,19 @@ def _of_tokens(
     if batch.token is None:
         return [], float("nan")
     size = len(batch.tokens) + 1
-    weight, net, tokens, change = (np.zeros(size) for _ in range(4))
+    weight, tokens, change = (np.zeros(size) for _ in range(3))
     for chunk in _chunks(batch.size):
-        code = batch.token[chunk] + 1
-        push, mask = pushes[chunk], batch.mask[chunk]
-        weight += np.bincount(code, np.abs(push), size)
-        net += np.bincount(code, push, size)
-        tokens += np.bincount(code, mask, size)
-    if batch.has_ratio:
-        for block in batch.blocks():
-            code = batch.token[block.tokens] + 1
-            found = np.bincount(code, np.where(block.mask, block.log_ratio, 0))
-            change[: len(found)] += found
+        code = _codes(batch, chunk)
+        weight += np.bincount(code, np.abs(pushes[chunk]), size)
+        mask = batch.mask[chunk]
+        tokens += np.bincount(code[mask], minlength=size)
+        if batch.new is not None and batch.old is not None:
+            moved = batch.new[chunk] - batch.old[chunk]
+            moved *= mask
+            if not np.isfinite(moved.sum()):
+                moved[~np.isfinite(moved)] = 0
+            change += np.bincount(code, moved, size)
+    net, left = _net_by_group(batch, pushes, size)
     order = 1 + np.argsort(-weight[1:], kind="stable")
     order = order[tokens[order] > 0][:limit]
     samples = _samples_with(batch, order)
@@ -319,31 +325,40 @@ def _of_tokens(
             values = (float(sums[0][at]) / total, float(sums[1][at]) / total, int(sums[2][at]))
             rows.append(WeightRow("token class", known[at], *values, None, mean))
     all_weight = float(weight.sum())
-    left = _net_by_group(batch, pushes, size) + float(weight[0])
-    return rows, 1 - left / all_weight if all_weight else float("nan")
+    # Tokens without a text cannot be matched.
+    left += float(weight[0])
+    return rows, max(1 - left / all_weight, 0.0) if all_weight else float("nan")
 
 
-def _net_by_group(batch: UpdateBatch, pushes: np.ndarray, size: int) -> float:
-    """Return the sum over groups and token texts of the absolute sum of the pushes."""
+def _codes(batch: UpdateBatch, part: slice) -> np.ndarray:
+    """Return the codes of tokens plus 1: 0 is a token without a text."""
     assert batch.token is not None
+    code = batch.token[part].astype(np.intp)
+    code += 1
+    return code
+
+
+def _net_by_group(batch: UpdateBatch, pushes: np.ndarray, size: int) -> tuple[np.ndarray, float]:
+    """Return the sum of the pushes by code, and of the absolute sums by group and code of known texts."""
     ends = np.concatenate([np.flatnonzero(np.diff(batch.group)) + 1, [len(batch)]])
-    found, first = 0.0, 0
+    net, left, first = np.zeros(size), 0.0, 0
     for end in ends.tolist():
         part = slice(int(batch.starts[first]), int(batch.starts[end]))
         first = end
-        code, push = batch.token[part] + 1, pushes[part]
+        push = pushes[part]
         if not push.any():
             continue
-        if len(code) < size // 4:
-            code = np.unique(code, return_inverse=True)[1]
-            sums = np.bincount(code, push)
-            known = batch.token[part] >= 0
-            if not known.all():  # tokens without a text cannot be matched, and are counted beside
-                sums = np.bincount(code[known], push[known]) if known.any() else sums[:0]
+        code = _codes(batch, part)
+        if len(code) < size // 8:
+            present, at = np.unique(code, return_inverse=True)
+            sums = np.bincount(at, push)
+            net[present] += sums
+            left += float(np.abs(sums[present > 0]).sum())
         else:
-            sums = np.bincount(code, push, size)[1:]
-        found += float(np.abs(sums).sum())
-    return found
+            sums = np.bincount(code, push, size)
+            net += sums
+            left += float(np.abs(sums[1:]).sum())
+    return net, left
 
 
 def _samples_with(batch: UpdateBatch, codes: np.ndarray) -> np.ndarray:
@@ -367,6 +382,7 @@ def _chunks(size: int) -> Iterator[slice]:
     return (slice(start, min(start + _CHUNK, size)) for start in range(0, size, _CHUNK))
 
 
+@lru_cache(1 << 18)
 def token_class(token: str) -> str:
     """Return the class of a token: special, space, digits, punctuation or word."""
     if is_special(token):

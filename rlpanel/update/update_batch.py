@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -187,7 +187,7 @@ class UpdateBatch:
 
     @cached_property
     def engine_gap_sums(self) -> np.ndarray:
-        """Sum of the trainer's minus the engine's logprob over each sample's tokens in the loss, shape (N,)."""
+        """Sum of the trainer's minus the engine's logprob over tokens in the loss, shape (N,)."""
         return np.concatenate([block.sums(block.engine_gap) for block in self.blocks()] or [np.empty(0)])
 
     @cached_property
@@ -212,10 +212,12 @@ class TokenBlock:
     """
 
     def __init__(self, batch: UpdateBatch, first: int, last: int) -> None:
-        self.batch, self.first, self.last = batch, first, last
+        self.batch, self.samples = batch, slice(first, last)
         self.tokens = slice(int(batch.starts[first]), int(batch.starts[last]))
         self.counts = batch.counts[first:last]
         self.mask = batch.mask[self.tokens]
+        #: What losses share, by their key: see `rlpanel.update.token_gradient`.
+        self.bounded: dict[Hashable, tuple[np.ndarray, int]] = {}
         self.starts = batch.starts[first:last] - batch.starts[first]
         self._has_tokens = self.counts > 0
 
@@ -224,7 +226,7 @@ class TokenBlock:
 
     def each(self, values: np.ndarray) -> np.ndarray:
         """Return a value of each sample of the batch, shape (N,), for each token of the block."""
-        return np.repeat(values[self.first : self.last], self.counts)
+        return np.repeat(values[self.samples], self.counts)
 
     def each_of_block(self, values: np.ndarray) -> np.ndarray:
         """Return a value of each sample of the block for each of its tokens."""
@@ -250,6 +252,12 @@ class TokenBlock:
         if wrong.any():
             found[wrong] = 0.0
         return found
+
+    @cached_property
+    def weight(self) -> np.ndarray:
+        """Mask of the tokens in the loss as numbers, shape (T,)."""
+        new = self.batch.new
+        return self.mask.astype(np.float64 if new is None else new.dtype)
 
     @cached_property
     def log_ratio(self) -> np.ndarray:

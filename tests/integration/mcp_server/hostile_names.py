@@ -16,6 +16,8 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("lint", {"run": "nosuch"}),
     ("drift", {"run": "nosuch"}),
     ("corrections", {"run": ORDER, "name": ORDER}),
+    ("update", {"run": ORDER, "algorithm": ORDER}),
+    ("what_if", {"run": ORDER, "algorithm": [ORDER]}),
     ("link", {"run": "nosuch"}),
     ("compare", {"run": ORDER, "against": "nosuch"}),
     ("tag", {"run": "nosuch", "uid": "x", "tag": "x"}),

@@ -32,6 +32,7 @@ from rlpanel.queries.sql import sql
 from rlpanel.queries.steps import steps
 from rlpanel.queries.table import Table
 from rlpanel.queries.tokens import tokens
+from rlpanel.queries.update import update, what_if
 from rlpanel.texts.shorten import TextLimit
 from tests.factories import write_run
 from tests.unit.drift import bigrams
@@ -76,6 +77,9 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table
     yield drift(drifting.data)
     yield corrections(drifting.data)
     yield corrections(grpo.data)
+    yield update(grpo.data, 10)
+    yield update(ppo.data, (9, 10))
+    yield what_if(grpo.data, step=10)
 
 
 def types_in(value: Any) -> set[type]:

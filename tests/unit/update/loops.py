@@ -150,7 +150,7 @@ def loss(
             if beta:
                 d = logprobs[t] - case.reference[at][t]
                 value += beta * {"k1": d, "k2": d * d / 2, "k3": math.exp(-d) + d - 1}[estimator]
-            # One ratio for the sequence is one term of the sequence: a sum over tokens would count it n times.
+            # One ratio for the sequence is one term of the sequence, and not one of each token.
             of_sample += value / count if ratio == "sequence product" else value
         if averaging == "token-mean":
             total += of_sample / tokens
