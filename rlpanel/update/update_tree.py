@@ -73,13 +73,14 @@ def update_tree(batch: UpdateBatch, loss: PreparedLoss, most: int = 600) -> list
         starts = block.starts[block.counts > 0]
         if not len(starts):
             return
-        before = np.concatenate([[False], block.mask[:-1]])
-        before[starts] = False
-        begins = np.flatnonzero(block.mask & ~before)
+        is_begin = block.mask.copy()
+        is_begin[1:] &= ~block.mask[:-1]
+        is_begin[starts] = block.mask[starts]
+        begins = np.flatnonzero(is_begin)
         if len(begins):
             pushed = np.where(block.mask, push, 0.0)
             owner = np.flatnonzero(block.counts > 0)[np.searchsorted(starts, begins, side="right") - 1]
-            owners.append(owner + block.first)
+            owners.append(owner + block.samples.start)
             weights.append(np.add.reduceat(np.abs(pushed), begins))
             nets.append(np.add.reduceat(pushed, begins))
 

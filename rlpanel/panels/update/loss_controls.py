@@ -52,14 +52,22 @@ class LossControls(Viewer):
         )
         self._by = select_field("update-by", tr("Sum weight by"), 170)
         self._averaging = select_field("update-averaging", tr("Averaging of the loss"), 200)
-        self._averaging.options = list(AVERAGING_FORMULAS)
+        usual = next(iter(AVERAGING_FORMULAS))
+        self._averaging.param.update(options=list(AVERAGING_FORMULAS), value=usual)
         self._flat = pn.widgets.Checkbox(
             label=tr("leave out groups of equal rewards"), align="center", margin=(0, 8),
             css_classes=["rl-update-flat"],
         )  # fmt: skip
         self._sliders = {
             name: slider_field(
-                f"update-{name}", tr(label), start=0.0, end=1.0, step=0.01, width=190, margin=(4, 8)
+                f"update-{name}",
+                tr(label),
+                start=0.0,
+                end=1.0,
+                step=0.01,
+                format="0.0000",
+                width=190,
+                margin=(4, 8),
             )
             for name, label in _SLIDERS.items()
         }
@@ -164,7 +172,7 @@ class LossControls(Viewer):
             end = max(value * 8 if small else _ENDS[name], float(given.get(name, 0.0)), value)
             slider.param.update(
                 start=0.0, end=end, step=end / 100, value=float(given.get(name, value)),
-                format="0.00000" if small else "0.000", visible=name == "beta" or usual.clip != "none",
+                visible=name == "beta" or usual.clip != "none",
             )  # fmt: skip
         self._averaging.value = given.get("averaging", usual.averaging)
         self._flat.value = bool(given.get("drop_flat", usual.drop_flat))

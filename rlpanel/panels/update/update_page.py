@@ -104,7 +104,8 @@ class UpdatePage(Viewer):
         self._needs = _text("rl-update-needs", (0, 16))
         self.controls = LossControls(context, self._show_losses)
         self._parts: list[Any] = [
-            self.tree, self.bar, self.rows, self._losses_head, self._words, self.losses, self._needs, self.controls
+            self.tree, self.bar, self.rows,
+            self._losses_head, self._words, self.losses, self._needs, self.controls,
         ]  # fmt: skip
         self._column = pn.Column(
             self.head,
