@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rlpanel.errors import SettingError
 from rlpanel.store.index.run_index import RunIndex
@@ -122,5 +123,6 @@ def changed_loss(study: UpdateStudy, text: str, label: str = "length") -> LossOu
         return None
     name, constants = parsed_loss(text)
     known = label if label in study.batch.labels else "length"
-    losses = chosen_losses(study.own, [name], **constants)
+    given: dict[str, Any] = constants
+    losses = chosen_losses(study.own, [name], **given)
     return compare_losses(study.batch, study.own.algorithm, losses, label=known)[-1]

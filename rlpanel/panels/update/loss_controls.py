@@ -141,7 +141,7 @@ class LossControls(Viewer):
 
     # -- changes ---------------------------------------------------------------------------------
 
-    def show(self, study: UpdateStudy) -> None:
+    def show_study(self, study: UpdateStudy) -> None:
         """Show the fields of the chosen loss, and compute it with its constants."""
         if study is not self._study:
             self._losses = study.losses
@@ -185,7 +185,7 @@ class LossControls(Viewer):
             return
         usual = ALGORITHMS[name]
         values: dict[str, float | str | bool] = {
-            key: round(float(slider.value), 6) for key, slider in self._sliders.items()
+            key: round(float(slider.value or 0.0), 6) for key, slider in self._sliders.items()
         }
         values |= {"averaging": str(self._averaging.value), "drop_flat": bool(self._flat.value)}
         changed = {key: value for key, value in values.items() if value != getattr(usual, key)}

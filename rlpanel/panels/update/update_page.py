@@ -194,7 +194,7 @@ class UpdatePage(Viewer):
             part.visible = is_known
         self._show_tree(study)
         self._show_dimensions(study)
-        self.controls.show(study)
+        self.controls.show_study(study)
         self._show_losses()
 
     # -- the tree --------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ class UpdatePage(Viewer):
 
     def _on_loss(self, *_: Any) -> None:
         if self.active and self._study is not None:
-            self.controls.show(self._study)
+            self.controls.show_study(self._study)
             self._show_losses()
 
     def _choose_loss(self, key: str) -> None:
