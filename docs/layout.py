@@ -164,6 +164,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         ),
         *("panels/samples", "panels/findings", "panels/groups"),
     ),
+    "panels/update": ("update", "metrics/*", "store/*", *_PARTS, "panels/explain", "panels/prompts"),
     "panels/drift": ("drift", "metrics/*", "store/*", *_PARTS, "panels/explain"),
     "panels/sample": (
         "sources/records",

@@ -164,6 +164,13 @@ def choose_ranking(board: BoardPage) -> None:
     board.pick(".rl-least", "Seen at least 10 times")
 
 
+def choose_loss(board: BoardPage) -> None:
+    board.page.locator(".rl-update-losses button", has_text="Dr. GRPO").click()
+    expect(board.page.locator(".rl-update-losses .chosen")).to_contain_text("Dr. GRPO")
+    board.page.locator(".rl-update-beta").get_by_role("slider").press("ArrowRight")
+    expect(board.page).to_have_url(re.compile("beta"))
+
+
 def choose_other(board: BoardPage) -> None:
     board.tab("Diff")
     board.pick(".rl-against", "Same prompt at another step (5)")
@@ -216,6 +223,7 @@ STOPS = {
     "grid": Stop(HERE | {"page": "samples"}, filter_grid, "search filter scope sort columns"),
     "finding": Stop({"run": TOOLS, "step": 3}, open_finding, "finding explain"),
     "ranking": Stop(HERE | {"page": "ranking"}, choose_ranking, "rank least"),
+    "losses": Stop(HERE | {"page": "update"}, choose_loss, "loss"),
     "diff": Stop(HERE, choose_other, "tab diff"),
     "compare": Stop(HERE | {"page": "compare"}, compare_runs, "against here_at there_at"),
     "prompts": Stop({"run": TOOLS, "page": "prompts"}, choose_prompts, "class category"),

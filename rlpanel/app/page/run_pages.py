@@ -29,6 +29,7 @@ from rlpanel.panels.timeline.rollout_spans import has_times
 from rlpanel.panels.timeline.timeline_view import TimelineTab
 from rlpanel.panels.tokens.token_ranking import TokenRanking, has_token_metrics
 from rlpanel.panels.ui import theme
+from rlpanel.panels.update.update_page import UpdatePage
 
 #: Pages that show parts of the board: all of it; grid and sample; the sample alone, which no tab opens.
 OVERVIEW, SAMPLES = "", "samples"
@@ -46,6 +47,7 @@ def _opens_tokens(make: Callable[[Context], TokenRanking | RolloutsPage], contex
 #: All other pages, in the order of the screen.
 PAGES: tuple[Tab, ...] = (
     Tab("rollouts", marked("Rollouts"), partial(_opens_tokens, RolloutsPage), of_step=True),
+    Tab("update", marked("Update"), UpdatePage, lambda snapshot: snapshot.has_number("reward"), of_step=True),
     Tab("timeline", marked("Timeline"), TimelineTab, has_times, of_step=True),
     Tab(
         "ranking",

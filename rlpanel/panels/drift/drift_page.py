@@ -17,7 +17,7 @@ from rlpanel.drift.gap_levels import DIMENSIONS, Level, carried, gap_levels
 from rlpanel.drift.gap_tokens import GapTokens, chosen_rows, read_gap_tokens
 from rlpanel.number_text import number
 from rlpanel.panels.explain.link_rows import LinkRows, link_row, show_samples
-from rlpanel.panels.inputs.input_fields import button
+from rlpanel.panels.inputs.input_fields import button, slider_field
 from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
@@ -34,13 +34,6 @@ h3 { margin: 0 0 6px; font: 600 17px/1.35 var(--rl-font); color: var(--rl-text);
 p { margin: 0 0 6px; max-width: 90ch; color: var(--rl-text); font-size: 13px; overflow-wrap: anywhere; }
 p.note { color: var(--rl-muted); font-size: 12px; }
 h4 { margin: 14px 0 2px; font: 600 13px var(--rl-font); color: var(--rl-text); }
-"""
-#: Bokeh's slider is white in both themes.
-_SLIDER = """
-.bk-slider-title { font-size: 12px; color: var(--rl-muted); font-variant-numeric: tabular-nums; }
-.noUi-target { background: var(--rl-line); border: 0; box-shadow: none; }
-.noUi-connect, .noUi-handle { background: var(--rl-policy) !important; border: 0; box-shadow: none; }
-.noUi-handle:focus-visible { outline: 2px solid var(--rl-text); outline-offset: 2px; }
 """
 
 
@@ -82,16 +75,15 @@ class DriftPage(Viewer):
         self.levels = LinkRows(self._open_level, "rl-drift-levels")
         self._words = self._text("rl-drift-words", (0, 16))
         self.corrections = LinkRows(self._choose_correction, "rl-drift-corrections")
-        self.bound = pn.widgets.FloatSlider(
-            label=tr("Upper bound of the ratio"),
+        self.bound = slider_field(
+            "drift-bound",
+            tr("Upper bound of the ratio"),
             start=1.0,
             end=10.0,
             step=0.05,
             value=CORRECTIONS["tis"].high,
             width=320,
             margin=(6, 16, 12, 16),
-            stylesheets=[theme.CSS, _SLIDER],
-            css_classes=["rl-drift-bound"],
         )
         self.bound.param.watch(self._show_corrections, "value")
         self._parts = [self.causes, self.bar, self.levels, self._words, self.corrections, self.bound]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.metrics.engine.column_info import describe
@@ -92,6 +92,12 @@ def curve_cell(context: Context, columns: Sequence[str], band: str, *, log: bool
 def sample_cell(context: Context, uid: str) -> str:
     """Return the cell that loads a sample."""
     return _cell(context, [f"sample = run.sample({_literal(uid)})", "sample"])
+
+
+def what_if_cell(context: Context, step: int, loss: str, constants: Mapping[str, object]) -> str:
+    """Return the cell that compares losses on the samples of a step; all of them without a name."""
+    given = _arguments(*([loss] if loss else []), step=step, **constants)
+    return _cell(context, [f'losses = run.ask("what_if", {given}).frame()', "losses"])
 
 
 def _cell(context: Context, lines: Sequence[str]) -> str:

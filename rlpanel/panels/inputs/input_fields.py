@@ -8,6 +8,7 @@ from typing import Any
 import panel as pn
 
 from rlpanel.panel_fixes.narrow_row import NarrowRow
+from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 
 
@@ -63,6 +64,12 @@ def integer_field(name: str, label: str, width: int, **params: Any) -> pn.widget
     """Return a field for an integer, as `select_field` does."""
     defaults: dict[str, Any] = {"margin": (0, 4), "align": "center", **_style()}
     return pn.widgets.IntInput(label=label, width=width, css_classes=[f"rl-{name}"], **{**defaults, **params})
+
+
+def slider_field(name: str, label: str, **params: Any) -> pn.widgets.FloatSlider:
+    """Return a slider with its label and value above it; the CSS class is ``rl-<name>``."""
+    style = [theme.CSS, read_assets("panels/inputs/slider.css")]
+    return pn.widgets.FloatSlider(label=label, stylesheets=style, css_classes=[f"rl-{name}"], **params)
 
 
 class FieldRow(NarrowRow):

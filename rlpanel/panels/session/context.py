@@ -75,6 +75,9 @@ class Selection(param.Parameterized):
     explain = param.String(
         default="", doc="Question of the page Explain, and what it needs behind a colon; empty: by the page."
     )
+    loss = param.String(
+        default="", doc="Loss that the page Update changes, and its constants: dapo epsilon_high=0.3."
+    )
     ranked_by = param.String(default="", doc="Measure of the token ranking; empty: the first of the run.")
     ranked_least = param.Selector(
         default=3, objects=list(LEAST), doc="How often a token must be seen at least to be ranked."

@@ -1,0 +1,128 @@
+"""All that the page shows of an update: its anatomy, its tree, and what other losses make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlpanel.errors import SettingError
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.update.compare_losses import LossOutcome, chosen_losses, compare_losses, needs_of
+from rlpanel.update.read_batch import read_update_batch
+from rlpanel.update.run_algorithm import OwnLoss, own_loss
+from rlpanel.update.token_gradient import PreparedLoss
+from rlpanel.update.update_anatomy import UpdateAnatomy, anatomy
+from rlpanel.update.update_batch import UpdateBatch
+from rlpanel.update.update_tree import GroupWeight, update_tree
+
+#: Constants of a loss that a link may set, with their types.
+CONSTANTS = {"epsilon": float, "epsilon_high": float, "beta": float, "averaging": str, "drop_flat": bool}
+
+
+@dataclass(frozen=True)
+class UpdateStudy:
+    """Results for a step; before that, the number of samples that were read so far.
+
+    Attributes
+    ----------
+    step : int
+    read : int
+    batch : UpdateBatch or None
+    own : OwnLoss or None
+    anatomy : UpdateAnatomy or None
+        None if the run's own loss is not known, or its fields are not logged.
+    tree : list of GroupWeight
+    losses : list of LossOutcome
+        The run's own loss first.
+    needs : str
+        Fields that the run's own loss needs and the run does not log.
+    """
+
+    step: int
+    read: int = 0
+    batch: UpdateBatch | None = None
+    own: OwnLoss | None = None
+    anatomy: UpdateAnatomy | None = None
+    tree: Sequence[GroupWeight] = ()
+    losses: Sequence[LossOutcome] = ()
+    needs: str = ""
+
+
+def study_update(
+    index: RunIndex, view: RunView, step: int, named: str = "", label: str = "length"
+) -> Iterator[UpdateStudy]:
+    """Read the samples of a step, and yield the progress and last the results.
+
+    Parameters
+    ----------
+    index : RunIndex
+    view : RunView
+    step : int
+    named : str
+        The run's own algorithm, if a person names it.
+    label : str
+        Label by whose values the weight is summed.
+    """
+    for batch in read_update_batch(index, view, view.snapshot.rows_of(step)):
+        if isinstance(batch, int):
+            yield UpdateStudy(step, batch)
+            continue
+        own = own_loss(view, batch, named)
+        needs = needs_of(batch, own.algorithm) if own.algorithm is not None else ""
+        found, tree = None, []
+        if own.algorithm is not None and not needs and len(batch):
+            loss = PreparedLoss(batch, own.algorithm)
+            found, tree = anatomy(batch, loss, None), update_tree(batch, loss)
+        known = label if label in batch.labels else "length"
+        losses = compare_losses(batch, own.algorithm, chosen_losses(own), label=known) if len(batch) else []
+        yield UpdateStudy(step, batch.reading.read, batch, own, found, tree, losses, needs)
+
+
+def parsed_loss(text: str) -> tuple[str, dict[str, float | str | bool]]:
+    """Return the name and the constants of a text such as ``dapo epsilon_high=0.3``.
+
+    Raises
+    ------
+    SettingError
+        If a constant is unknown or its value is not valid.
+    """
+    name, *words = text.split() or [""]
+    constants: dict[str, float | str | bool] = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        kind = CONSTANTS.get(key)
+        if kind is None:
+            raise SettingError(f"a loss has no constant {key[:80]!r}; known are {', '.join(CONSTANTS)}")
+        try:
+            constants[key] = value == "yes" if kind is bool else kind(value)
+        except ValueError:
+            raise SettingError(f"{word[:80]!r} is no value of {key}") from None
+    return name, constants
+
+
+def loss_text(name: str, constants: dict[str, float | str | bool]) -> str:
+    """Return the text that `parsed_loss` reads."""
+    words = [
+        f"{key}={'yes' if value is True else 'no' if value is False else value}"
+        for key, value in constants.items()
+    ]
+    return " ".join([name, *words])
+
+
+def changed_loss(study: UpdateStudy, text: str, label: str = "length") -> LossOutcome | None:
+    """Return what a loss with other constants makes of the samples; None without samples.
+
+    Raises
+    ------
+    SettingError
+        If there is no such loss, or a constant is out of range.
+    """
+    if study.batch is None or study.own is None or not len(study.batch):
+        return None
+    name, constants = parsed_loss(text)
+    known = label if label in study.batch.labels else "length"
+    given: dict[str, Any] = constants
+    losses = chosen_losses(study.own, [name], **given)
+    return compare_losses(study.batch, study.own.algorithm, losses, label=known)[-1]

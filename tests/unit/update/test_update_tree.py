@@ -1,0 +1,65 @@
+"""The tree of an update has the weight of plain loops: groups, samples and turns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlpanel.errors import SettingError
+from rlpanel.update.loss_algorithms import algorithm_named
+from rlpanel.update.token_gradient import PreparedLoss
+from rlpanel.update.update_batch import UpdateBatch
+from rlpanel.update.update_study import loss_text, parsed_loss
+from rlpanel.update.update_tree import update_tree
+
+COUNTS = np.array([4, 6, 3, 5])
+MASK = np.array([1, 1, 0, 1, 0, 1, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1], bool)
+
+
+def _batch() -> UpdateBatch:
+    reward, group = np.array([1.0, 0.0, 0.0, 3.0]), np.array([0, 0, 1, 1])
+    return UpdateBatch.of_arrays(COUNTS, group, reward, mask=MASK)
+
+
+def test_the_weight_of_each_turn_is_that_of_its_tokens() -> None:
+    batch = _batch()
+    tree = update_tree(batch, PreparedLoss(batch, algorithm_named("dr_grpo", max_length=6)))
+    advantage = [0.5, -0.5, -1.5, 1.5]  # Dr. GRPO: the reward minus the mean of its group
+    stretches = [[2, 1], [1, 3], [3], [1, 1]]  # lengths of the turns by the mask
+    whole = sum(abs(a) * sum(turns) for a, turns in zip(advantage, stretches, strict=True))
+    assert [group.at for group in tree] == [1, 0]
+    for group in tree:
+        for sample in group.samples:
+            expected = [
+                (abs(advantage[sample.at]) * turn / whole, advantage[sample.at] * turn / whole)
+                for turn in stretches[sample.at]
+            ]
+            np.testing.assert_allclose(sample.turns, expected)
+            assert sample.share == pytest.approx(sum(share for share, _ in expected))
+    assert sum(group.share for group in tree) == pytest.approx(1)
+
+
+def test_the_lightest_samples_of_a_large_batch_are_summed() -> None:
+    batch = _batch()
+    tree = update_tree(batch, PreparedLoss(batch, algorithm_named("dr_grpo", max_length=6)), most=2)
+    assert sum(len(group.samples) for group in tree) == 2
+    assert sum(group.others for group in tree) == 2
+    for group in tree:
+        assert group.share == pytest.approx(sum(s.share for s in group.samples) + group.others_share)
+
+
+def test_equal_rewards_have_no_tree() -> None:
+    batch = UpdateBatch.of_arrays(COUNTS, np.array([0, 0, 1, 1]), np.ones(4), mask=MASK)
+    assert update_tree(batch, PreparedLoss(batch, algorithm_named("dr_grpo"))) == []
+
+
+def test_a_loss_of_an_address_is_read_and_written() -> None:
+    text = "dapo epsilon_high=0.3 averaging=token-mean drop_flat=no"
+    name, constants = parsed_loss(text)
+    assert (name, constants) == (
+        "dapo", {"epsilon_high": 0.3, "averaging": "token-mean", "drop_flat": False},
+    )  # fmt: skip
+    assert loss_text(name, constants) == text
+    for wrong in ("dapo clip=1", "dapo epsilon=x"):
+        with pytest.raises(SettingError):
+            parsed_loss(wrong)
