@@ -120,7 +120,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("metrics/*", "store/*", "findings/engine"),
         *("panel_fixes", "panels/language", "panels/ui", "panels/plots", "panels/session"),
     ),
-    "panels/curves": ("metrics/*", "store/*", *_PARTS),
+    "panels/curves": ("metrics/*", "store/*", "analysis", *_PARTS),
     "panels/step": ("metrics/*", "store/*", *_PARTS, "panels/curves"),
     "panels/tokens": ("metrics/*", "store/*", "analysis", *_PARTS),
     "panels/rollouts": ("metrics/*", "store/*", *_PARTS, "panels/tokens"),

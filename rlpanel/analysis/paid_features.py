@@ -3,7 +3,8 @@
 A feature is a word, a sequence of words, an opening, a call of a tool, or a behaviour such as a repetition.
 The held-out score is `valid_reward`, another column, or the match of answer and ground truth. The statistic
 stands in `within_effects`. A feature is named if its z reaches the threshold for the number of features
-tried (`difference.threshold`). Of features in nearly the same responses, one is named.
+tried (`difference.threshold`). After the first one, a feature is named only if it has an effect beyond those
+that are named already: parts of a phrase are not named again.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from rlpanel.analysis.text_features import (
     words_of,
 )
 from rlpanel.analysis.text_numbers import calls_and_results, numbers_of
-from rlpanel.analysis.within_effects import WithinEffects, WithinSamples, within_effects
+from rlpanel.analysis.within_effects import WithinEffects, WithinSamples, effect_beyond, within_effects
 from rlpanel.errors import SettingError
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.texts.answers import EQUAL, UNCLEAR, AnswerRule, answer_of, choose_rule, match_of
 
-#: Most features that are named, and correlation of the responses of two from which one is named.
-MOST, SAME = 40, 0.8
+#: Most features that are named, and that are tested beyond those which are named already.
+MOST, _CANDIDATES = 20, 400
 #: Most samples of a named feature.
 MOST_UIDS = 20
 #: Seconds between two progress results, and samples that are read at once.
@@ -315,15 +316,18 @@ def _tested(
     beyond = reward if samples.held is None else reward - samples.held
     texts = [corpus.texts[position] for position in np.flatnonzero(usable).tolist()]
     named: list[PaidFeature] = []
-    masks = np.zeros((MOST, len(known.rows)), bool)
-    for _, z, tested, at in found:
+    controls = [] if samples.held is None else [samples.held]
+    for _, z, tested, at in found[:_CANDIDATES]:
         if len(named) == MOST:
             break
-        mask = masks[len(named)]
-        mask[:] = False
+        mask = np.zeros(len(known.rows), bool)
         mask[tested.samples_of(at)] = True
-        if any(_phi(mask, other) >= SAME for other in masks[: len(named)]):
-            continue
+        column = known.centred(mask.astype(float))
+        if named:  # the rest of its effect, beyond the features that are named already
+            effect, error, clusters = effect_beyond(np.array([column, *controls]), samples)
+            if not effect > 0 or normal_of_t(effect / error, float(clusters - 1)) < least:
+                continue
+        controls.append(column)
         named.append(_named(view, known, texts, tested, at, z, mask, beyond))
     return replace(state, features=tuple(named), tried=tried, least_z=least, complete=True)
 
@@ -462,10 +466,3 @@ def _shown(text: str, key: tuple[str, ...], kind: str) -> tuple[str, str]:
     if kind == "opening":
         return text[start:end], f"response startswith {quote(text[:end])}"
     return text[start:end], f"response contains {quote(text[start:end])}"
-
-
-def _phi(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the correlation of two masks."""
-    count, one, other = len(a), int(a.sum()), int(b.sum())
-    scale = float(np.sqrt(float(one) * (count - one) * other * (count - other)))
-    return (count * int((a & b).sum()) - one * other) / max(scale, 1e-12)

@@ -2,13 +2,13 @@
 
 The error is the larger one of two. One is clustered by prompt: samples of a prompt are alike, in one group
 and over the steps. The other is that of the steps around the trend of their window, where what neighbouring
-steps have in common counts (correlation of order 1, up to 0.7, as in `findings.engine.two_windows`). So
+steps have in common counts (correlation of order 1, up to 0.8). So
 neither few prompts nor a curve that wanders looks like progress.
 
 References
 ----------
 Liang, Zeger 1986, Biometrika 73 (clusters). Bayley, Hammersley 1946, JRSS Supplement 8 (effective number of
-correlated values).
+correlated values). Marriott, Pope 1954, Biometrika 41 (bias of a correlation of neighbours).
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ import numpy as np
 from rlpanel.analysis.difference import normal_of_t, threshold
 from rlpanel.metrics.engine.column_info import ALIASES, describe
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot_cache import cached_on
 
 #: Usual number of last steps, and the fewest of a window.
 LAST, FEWEST_STEPS = 20, 4
 #: Most samples by which prompts are clustered; of more, every second (third, …) prompt counts.
 _MOST_SAMPLES = 100_000
 #: Largest correlation of neighbouring steps that is believed.
-_MOST_LIKE = 0.7
+_MOST_LIKE = 0.8
 
 #: ``rose`` and ``fell`` are for curves that are neither good nor bad when they rise.
 TrendVerdict = Literal["improved", "worsened", "rose", "fell", "unclear", "too few steps"]
@@ -149,7 +150,9 @@ def _error_of_steps(before: np.ndarray, now: np.ndarray) -> tuple[float, float]:
     if squares <= 0:
         return 0.0, degrees
     like = sum(float((each[1:] * each[:-1]).sum()) for each in rest) / squares
-    like = float(np.clip(like, 0.0, _MOST_LIKE))
+    # Residuals of a line are less alike than the noise is: their correlation is too low by (2 + 4 r) / n.
+    size = (len(before) + len(now)) / 2
+    like = float(np.clip((like + 2 / size) / max(1 - 4 / size, 0.1), 0.0, _MOST_LIKE))
     variance = squares / degrees * (1 / len(before) + 1 / len(now)) * (1 + like) / (1 - like)
     return float(np.sqrt(variance)), max(degrees * (1 - like) / (1 + like), 1.0)
 
@@ -172,36 +175,39 @@ def _error_of_prompts(
     snapshot, column = view.snapshot, ALIASES.get(curve, curve)
     if not snapshot.has_number(column):
         return float("nan"), 0
-    rows, step = _rows(view, np.concatenate([before[0], now[0]]))
+    steps = np.concatenate([before[0], now[0]])
+    rows, step, cluster = cached_on(view, "rows of a trend", steps.tobytes(), lambda: _rows(view, steps), most=2)
     values = view.counted(column, rows).astype(float)
     finite = np.isfinite(values)
-    rows, step, values = rows[finite], step[finite], values[finite]
-    if not len(rows):
+    step, values, cluster = step[finite], values[finite], cluster[finite]
+    if not len(values):
         return float("nan"), 0
     size = len(now[0])
     counts = np.bincount(step, minlength=2 * size)
     is_now = step >= size
     weight = np.where(is_now, 1.0, -1.0) / (counts[step] * size)
     middle = np.where(is_now, now[1].mean(), before[1].mean())
-    keys = snapshot.prompts(rows) if snapshot.has_number("prompt_chars") else rows
-    cluster = np.unique(keys, return_inverse=True)[1]
-    sums = np.bincount(cluster, weight * (values - middle))
+    sums = np.bincount(cluster, weight * (values - middle))[np.bincount(cluster) > 0]
     count = len(sums)
     if count < 2:
         return float("nan"), count
     return float(np.sqrt((sums**2).sum() * count / (count - 1))), count
 
 
-def _rows(view: RunView, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of some ascending steps, and the position of each row's step; of many, a part."""
+def _rows(view: RunView, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rows of some ascending steps, the position of each row's step, and its prompt's code.
+
+    Of many rows, those of a part of the prompts are returned.
+    """
     snapshot = view.snapshot
-    rows = snapshot.alive_rows
-    of = snapshot.metadata("step")[rows]
-    at = np.minimum(np.searchsorted(steps, of), len(steps) - 1)
-    inside = steps[at] == of
+    of = snapshot.metadata("step")
+    rows = np.flatnonzero((of >= steps[0]) & (of <= steps[-1]) & snapshot.alive)
+    at = np.minimum(np.searchsorted(steps, of[rows]), len(steps) - 1)
+    inside = steps[at] == of[rows]
     rows, at = rows[inside], at[inside]
+    keys = snapshot.prompts(rows) if snapshot.has_number("prompt_chars") else rows.astype(np.uint64)
     part = -(-len(rows) // _MOST_SAMPLES)
     if part > 1:  # whole prompts: their hashes are random
-        kept = snapshot.prompts(rows) % np.uint64(part) == 0
-        rows, at = rows[kept], at[kept]
-    return rows, at
+        kept = keys % np.uint64(part) == 0
+        rows, at, keys = rows[kept], at[kept], keys[kept]
+    return rows, at, np.unique(keys, return_inverse=True)[1]

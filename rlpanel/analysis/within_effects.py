@@ -154,3 +154,39 @@ def _robust(
         (held_reward**2).sum() - 2 * score * (held_reward * held_held).sum() + score**2 * (held_held**2).sum()
     )
     return np.maximum(squares + slope**2 * everywhere, 0.0)
+
+
+def effect_beyond(columns: np.ndarray, known: WithinSamples) -> tuple[float, float, int]:
+    """Return the effect of the first column beyond the others, its error, and the number of its clusters.
+
+    Parameters
+    ----------
+    columns : ndarray of float, shape (C, N)
+        Minus their groups' means: a feature, then what it is compared beyond.
+    known : WithinSamples
+        Its held-out score is not used: it may be one of the columns.
+
+    Returns
+    -------
+    effect, error : float
+        NaN if the other columns explain nearly all of the feature.
+    clusters : int
+        Clusters in which the feature varies.
+    """
+    feature, others = columns[0], columns[1:]
+    products = np.array([[(a * b).sum() for b in others] for a in others])
+    weights = np.linalg.lstsq(products, (others * feature).sum(axis=1), rcond=None)[0] if len(others) else []
+    alone = feature - sum(weight * each for weight, each in zip(weights, others, strict=True))
+    rest = float((alone**2).sum())
+    clusters = int(np.count_nonzero(np.bincount(known.cluster, feature**2) > 1e-9))
+    if rest <= (1 - _SAME) * float((feature**2).sum()) or clusters < 2:
+        return float("nan"), float("nan"), clusters
+    effect = float((alone * known.reward).sum()) / rest
+    onto = (others * (known.reward - effect * feature)).sum(axis=1)
+    fitted = np.linalg.lstsq(products, onto, rcond=None)[0] if len(others) else []
+    errors = known.reward - effect * feature - sum(w * each for w, each in zip(fitted, others, strict=True))
+    groups = int(known.group.max()) + 1
+    equal = float((errors**2).sum()) / max(len(errors) - groups - len(columns), 1) / rest
+    sums = np.bincount(known.cluster, alone * errors)
+    robust = float((sums**2).sum()) * clusters / (clusters - 1) / rest**2
+    return effect, float(np.sqrt(max(equal, robust))), clusters

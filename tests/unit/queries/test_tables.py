@@ -24,6 +24,7 @@ from rlpanel.queries.lint import lint
 from rlpanel.queries.notes import annotate, notes
 from rlpanel.queries.prompt_list import prompts
 from rlpanel.queries.question_options import selection_of
+from rlpanel.queries.rewards import reward_parts, reward_pays
 from rlpanel.queries.runs import runs
 from rlpanel.queries.sample import sample, sample_tokens
 from rlpanel.queries.samples import samples
@@ -31,7 +32,9 @@ from rlpanel.queries.search import search
 from rlpanel.queries.sql import sql
 from rlpanel.queries.steps import steps
 from rlpanel.queries.table import Table
+from rlpanel.queries.token_courses import changed_tokens, token_trend
 from rlpanel.queries.tokens import tokens
+from rlpanel.queries.trends import learned, trend
 from rlpanel.texts.shorten import TextLimit
 from tests.factories import write_run
 from tests.unit.drift import bigrams
@@ -76,6 +79,12 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table
     yield drift(drifting.data)
     yield corrections(drifting.data)
     yield corrections(grpo.data)
+    yield reward_parts(grpo.data, by="step")
+    yield reward_pays(grpo.data)
+    yield token_trend(ppo.data, ["/./"], steps=10)
+    yield changed_tokens(ppo.data, steps=10, since=9, limit=5)
+    yield trend(grpo.data)
+    yield learned(grpo.data, limit=None)
 
 
 def types_in(value: Any) -> set[type]:
