@@ -23,6 +23,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "compare",
         "explain",
         "drift",
+        "rewards",
         "prompts",
         "agents",
         "agents-cli",

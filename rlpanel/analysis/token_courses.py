@@ -8,18 +8,20 @@ format are read without their arrays if only frequencies are asked for, which is
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+import jiter
 import numpy as np
 import regex
 
 from rlpanel import schema
 from rlpanel.errors import FilterError, RLPanelError
 from rlpanel.metrics.engine.compute import token_values
-from rlpanel.sources.records.json_parser import parse_some, to_float_array
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_many_lines, fetch_record, file_order
@@ -33,11 +35,13 @@ PULSE, SECONDS = 0.25, 2.0
 _AT_ONCE = 4096
 #: Keys of a native line that hold the tokens, and the mask of the loss.
 _TOKENS, _MASK = (
-    tuple(key for key, name in schema.CANONICAL.items() if name == field)
+    tuple(f'"{key}"'.encode() for key, name in schema.CANONICAL.items() if name == field)
     for field in ("response_tokens", "loss_mask")
 )
 #: Measures of tokens, and the metric or array each is the mean of; probabilities are exponentials.
 MEASURES = ("probability", "ref_probability", "entropy", "kl", "advantage")
+#: Places that may be the end of an array of texts, of which so many are tried.
+_TRIES = 20
 #: Most tokens of a sample by which the encoding of a run's tokens is found.
 _FIRST = 4096
 
@@ -219,26 +223,65 @@ def read_tokens(
 
 
 def _of_line(position: int, line: bytes) -> SampleTokens | None:
-    """Return the tokens of a native line; None if it must be read as a record."""
-    try:
-        fields = parse_some(line, (*_TOKENS, *_MASK))
-    except RLPanelError:
+    """Return the tokens of a native line, which is not parsed; None if it must be read as a record."""
+    start, mask_start = _array_start(line, _TOKENS), _array_start(line, _MASK)
+    if start is None or mask_start is None or not start:
         return None
-    tokens = next((fields[key] for key in _TOKENS if key in fields), None)
-    mask = next((fields[key] for key in _MASK if key in fields), None)
-    as_list = getattr(tokens, "as_list", None)
-    listed = as_list() if as_list is not None else tokens
-    if not isinstance(listed, list) or not listed or not all(map(str.__instancecheck__, listed)):
+    listed = _array_of_texts(line, start)
+    if not listed or set(map(type, listed)) != {str}:
         return None
-    if mask is None:
+    mask = line[mask_start : line.find(b"]", mask_start) + 1] if mask_start else b""
+    if not mask.translate(None, b"[], 1"):  # no mask, or only ones
         return SampleTokens(position, listed)
+    kept = _parsed(mask)
+    if kept is None or len(kept) != len(listed) or not set(map(type, kept)) <= {int, float, bool}:
+        return None
+    return SampleTokens(position, list(itertools.compress(listed, kept)) if any(kept) else listed)
+
+
+def _array_start(line: bytes, keys: Sequence[bytes]) -> int | None:
+    """Return where the array of a key begins; 0 without the key, None if this is not certain.
+
+    In a text, the quotes of a key would be escaped. So a key in quotes with a colon after it is a key: that of
+    the line if the line holds it once.
+    """
+    found = [key for key in keys if key in line]
+    if not found:
+        return 0
+    start = line.find(found[0])
+    end = start + len(found[0])
+    if len(found) > 1 or line.find(found[0], end) >= 0:
+        return None
+    after = _COLON.match(line, end)
+    return after.end() - 1 if after is not None else None
+
+
+_COLON = re.compile(rb"\s*:\s*\[")
+
+
+def _array_of_texts(line: bytes, start: int) -> list[Any] | None:
+    """Return the array of texts that begins at a position; None if its end is not found.
+
+    It ends at a quote and a bracket. If these stand within a text, what is before them is not valid JSON.
+    """
+    end = start
+    for _ in range(_TRIES):
+        end = line.find(b'"]', end) + 2
+        if end < 2:
+            return None
+        found = _parsed(line[start:end])
+        if found is not None:
+            return found
+    return None
+
+
+def _parsed(array: bytes) -> list[Any] | None:
+    """Return the items of an array; None if it is not valid JSON."""
     try:
-        kept = to_float_array(mask)
+        found = jiter.from_json(array, cache_mode="all")
     except ValueError:
         return None
-    if len(kept) != len(listed) or not (kept != 0).any():
-        return SampleTokens(position, listed)
-    return SampleTokens(position, list(itertools.compress(listed, (kept != 0).tolist())))
+    return found if isinstance(found, list) else None
 
 
 def _of_record(
@@ -307,6 +350,9 @@ class _Tally:
     def __init__(self, choices: tuple[TokenChoice, ...]) -> None:
         self._choices = choices
         self._codes: _Codes | None = None
+        #: Tokens that were seen, and those that belong to a choice.
+        self._known: set[str] = set()
+        self._chosen: set[str] = set()
         self._counts: defaultdict[object, Counter[str]] = defaultdict(Counter)
         self._holders: defaultdict[object, Counter[int]] = defaultdict(Counter)
         self._of_samples: Counter[object] = Counter()
@@ -326,7 +372,11 @@ class _Tally:
         self._counts[place].update(sample.tokens)
         self._of_samples[place] += 1
         codes = self._codes
-        self._holders[place].update({code for token in set(sample.tokens) for code in codes[token]})
+        distinct = set(sample.tokens)
+        new = distinct - self._known
+        self._known |= new
+        self._chosen |= {token for token in new if codes[token]}
+        self._holders[place].update({code for token in distinct & self._chosen for code in codes[token]})
         if sample.values:
             chosen = [(at, code) for at, token in enumerate(sample.tokens) for code in codes[token]]
             at, code = (np.array(each, np.int64) for each in zip(*chosen, strict=True)) if chosen else [np.empty(0, np.int64)] * 2
