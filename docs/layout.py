@@ -83,7 +83,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # Readable texts.
     "texts": (),
     # Explanations and rules.
-    "analysis": ("texts", "metrics/*", "store/*"),
+    "analysis": ("sources/records", "texts", "metrics/*", "store/*"),
     "drift": ("sources/records", "metrics/*", "store/*"),
     "findings/engine": ("metrics/*", "store/*", "analysis"),
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),

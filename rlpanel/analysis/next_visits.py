@@ -2,8 +2,8 @@
 
 A visit is a step with samples of the prompt. Two things are compared over consecutive visits:
 
-* *tokens*: where responses of both visits begin with the same tokens, the policy gave the next token a logprob
-  in the same context before and after. The difference is the realised change of that token.
+* *tokens*: where responses of both visits begin with the same tokens, the policy gave the next token a
+  logprob in the same context before and after. The difference is the realised change of that token.
 * *phrases*: the share of responses with a word or a sequence of words at the visit and at the next one.
 
 The push is the mean of advantage times presence over the samples of the first visit: above 0 if the update
@@ -174,7 +174,10 @@ def learned_tokens(
     found = [*tokens.learned(), *_phrases(visits, words, np.array(positions, np.int64))]
     least = threshold(len(found))
     clear = sorted((each for each in found if abs(each.z) >= least), key=lambda each: -abs(each.z))
-    kept = [*[each for each in clear if each.change > 0][:MOST], *[each for each in clear if each.change < 0][:MOST]]
+    kept = [
+        *[each for each in clear if each.change > 0][:MOST],
+        *[each for each in clear if each.change < 0][:MOST],
+    ]
     if not tokens.source:
         note = "No logprobs are logged beside the tokens: only shares of phrases are compared."
         state = replace(state, remarks=(*state.remarks, note))
@@ -220,9 +223,10 @@ def _visits(view: RunView, rows: np.ndarray, most: int) -> tuple[_Visits, tuple[
     after = np.append(of[1:] == of[:-1], False)[: len(of)]
     before = np.append(False, of[1:] == of[:-1])[: len(of)]
     advantage, note = _advantages(view, rows, visit)
-    return _Visits(
-        rows, code, visit, after[visit], before[visit], np.bincount(visit)[visit], advantage
-    ), (*remarks, *note)
+    return _Visits(rows, code, visit, after[visit], before[visit], np.bincount(visit)[visit], advantage), (
+        *remarks,
+        *note,
+    )
 
 
 def _advantages(view: RunView, rows: np.ndarray, visit: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -321,7 +325,9 @@ class _Contexts:
         """Correlation of push and change over contexts."""
         if len(self.changes) < FEWEST:
             return None
-        push, change = (np.array([getattr(each, name) for each in self.changes]) for name in ("push", "change"))
+        push, change = (
+            np.array([getattr(each, name) for each in self.changes]) for name in ("push", "change")
+        )
         if not push.std() > 0 or not change.std() > 0:
             return None
         return float(np.corrcoef(push, change)[0, 1])

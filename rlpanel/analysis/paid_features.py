@@ -264,13 +264,15 @@ def _held_out(
         why = (
             "no ground truth is logged"
             if not corpus.pairs
-            else "no rule reads the answers" if rule is None else "no answers differ in their match"
+            else "no rule reads the answers"
+            if rule is None
+            else "no answers differ in their match"
         )
         return None, replace(
             state,
             remarks=(
-                f"There is no held-out score: valid_reward is not logged, and {why}. So features are ranked by "
-                "the reward within groups alone: the list also holds what a good reward should pay for.",
+                f"There is no held-out score: valid_reward is not logged, and {why}. So features are ranked "
+                "by the reward within groups alone: the list also holds what a good reward should pay for.",
             ),
         )
     remark = (
@@ -379,7 +381,12 @@ class _Tested:
 
 
 def _families(
-    view: RunView, known: GroupRows, corpus: _Corpus, usable: np.ndarray, number: np.ndarray, samples: WithinSamples
+    view: RunView,
+    known: GroupRows,
+    corpus: _Corpus,
+    usable: np.ndarray,
+    number: np.ndarray,
+    samples: WithinSamples,
 ) -> Iterator[_Tested]:
     """Yield all features by kind."""
     position = np.array(corpus.position, np.int64)
@@ -394,7 +401,9 @@ def _families(
     if marks:
         feature = np.repeat(np.arange(len(marks)), [len(at) for at in marks.values()])
         sample = np.concatenate(list(marks.values()))
-        yield _Tested(None, tuple(marks), feature, sample, within_effects(feature, sample, len(marks), samples))
+        yield _Tested(
+            None, tuple(marks), feature, sample, within_effects(feature, sample, len(marks), samples)
+        )
 
 
 def _logged(view: RunView, known: GroupRows) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
@@ -403,7 +412,10 @@ def _logged(view: RunView, known: GroupRows) -> Iterator[tuple[tuple[str, str], 
     for name in snapshot.numbers:
         tool = name.startswith(("tool_calls.", "tool_errors."))
         if tool or name == "truncated":
-            yield ("tool" if tool else "behaviour", f"`{name}` > 0"), _where(snapshot.number(name)[known.rows] > 0)
+            yield (
+                ("tool" if tool else "behaviour", f"`{name}` > 0"),
+                _where(snapshot.number(name)[known.rows] > 0),
+            )
     for name in ("finish_reason", "status"):
         if name in snapshot.labels:
             codes, values = snapshot.label_codes(name)

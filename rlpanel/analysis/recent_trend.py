@@ -169,14 +169,16 @@ def _error_of_prompts(
 ) -> tuple[float, int]:
     """Return the error of the difference clustered by prompt, and the number of prompts; NaN without any.
 
-    A window's mean is the mean of the means of its steps, so that a sample has the weight ``1 / (S * N)``, for
-    S steps and N samples with a value in its step.
+    A window's mean is the mean of the means of its steps, so that a sample has the weight ``1 / (S * N)``,
+    for S steps and N samples with a value in its step.
     """
     snapshot, column = view.snapshot, ALIASES.get(curve, curve)
     if not snapshot.has_number(column):
         return float("nan"), 0
     steps = np.concatenate([before[0], now[0]])
-    rows, step, cluster = cached_on(view, "rows of a trend", steps.tobytes(), lambda: _rows(view, steps), most=2)
+    rows, step, cluster = cached_on(
+        view, "rows of a trend", steps.tobytes(), lambda: _rows(view, steps), most=2
+    )
     values = view.counted(column, rows).astype(float)
     finite = np.isfinite(values)
     step, values, cluster = step[finite], values[finite], cluster[finite]

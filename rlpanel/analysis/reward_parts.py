@@ -3,10 +3,10 @@
 An advantage of GRPO and its relatives compares a sample with its group. So a part that is the same for all
 samples of a group moves no gradient, however large it is. The share of a part p with weight w is ::
 
-    sum(w * (p - mean of p in the group) * (r - mean of r in the group)) / sum((r - mean of r in the group) ** 2)
+    sum(w * (p - P) * (r - R)) / sum((r - R) ** 2)
 
-The sums are over all samples. For a reward that is the weighted sum of its parts, the shares add up to 1.
-A share below 0 belongs to a part that works against the others.
+P and R are the means of the part and of the reward in the sample's group. The sums are over all samples. For
+a reward that is the weighted sum of its parts, the shares add up to 1. A share below 0 belongs to a part that works against the others.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class GroupRows:
 
 def group_rows(view: RunView, rows: np.ndarray) -> GroupRows:
     """Return those of some rows that have a finite reward, in their groups."""
-    reward = view.counted("reward", rows) if view.snapshot.has_number("reward") else np.full(len(rows), np.nan)
+    reward = (
+        view.counted("reward", rows) if view.snapshot.has_number("reward") else np.full(len(rows), np.nan)
+    )
     rows = rows[np.isfinite(reward)]
     step = view.snapshot.metadata("step")[rows].astype(np.int64)
     keys = np.zeros(len(rows), np.int64)
@@ -163,7 +165,9 @@ def reward_anatomy(view: RunView, rows: np.ndarray, *, by_step: bool = False) ->
     grouped, snapshot = group_rows(view, rows), view.snapshot
     reward = view.counted("reward", grouped.rows).astype(float) if len(grouped.rows) else np.empty(0)
     logged = {name: view.counted(name, grouped.rows).astype(float) for name in part_names(snapshot)}
-    parts = {name.removeprefix(PARTS): np.where(np.isfinite(each), each, np.nan) for name, each in logged.items()}
+    parts = {
+        name.removeprefix(PARTS): np.where(np.isfinite(each), each, np.nan) for name, each in logged.items()
+    }
     remarks = _remarks(grouped, parts)
     empty = RewardAnatomy((), len(grouped.rows), 0, 0, 0, len(rows) - len(grouped.rows), None, "", remarks)
     if not len(grouped.rows) or not parts:
@@ -172,8 +176,8 @@ def reward_anatomy(view: RunView, rows: np.ndarray, *, by_step: bool = False) ->
     if source == "fitted" and exact < _IS_SUM:
         remarks = (
             *remarks,
-            f"The reward is the weighted sum of its parts in {exact:.0%} of the samples: the weights are those "
-            "of least squares, and the row “rest” is what they leave.",
+            f"The reward is the weighted sum of its parts in {exact:.0%} of the samples: the weights are "
+            "those of least squares, and the row “rest” is what they leave.",
         )
     others = _others(view, grouped)
     names = [*parts, *([REST] if exact < 1 else [])]
@@ -206,7 +210,9 @@ def _remarks(grouped: GroupRows, parts: Mapping[str, np.ndarray]) -> tuple[str, 
     if not len(grouped.rows):
         found.append("No sample has a finite reward.")
     if not parts:
-        found.append("No parts are logged: log them as rewards/NAME, or as an object of numbers named rewards.")
+        found.append(
+            "No parts are logged: log them as rewards/NAME, or as an object of numbers named rewards."
+        )
     if not grouped.is_grouped:
         found.append("The run has no groups: deviations are those from the mean of the step.")
     return tuple(found)
@@ -224,7 +230,9 @@ def _sum_used(
     filled, declared = _filled(parts), view.constants.get("reward_weights")
     tried: list[tuple[Source, RewardSum]] = []
     if isinstance(declared, Mapping) and all(name in declared for name in parts):
-        tried.append(("declared", RewardSum({name: declared[name] for name in parts}, 0.0, {}, is_unique=True)))
+        tried.append(
+            ("declared", RewardSum({name: declared[name] for name in parts}, 0.0, {}, is_unique=True))
+        )
     tried.append(("sum", RewardSum(dict.fromkeys(parts, 1.0), 0.0, {}, is_unique=True)))
     for source, found in tried:
         exact = close_share(found.expected(filled), reward)
@@ -238,8 +246,13 @@ def _others(view: RunView, grouped: GroupRows) -> dict[str, np.ndarray]:
     """Return what parts are compared with besides one another: length, and a held-out score."""
     snapshot = view.snapshot
     length = next((name for name in ("response_tokens", "response_chars") if snapshot.has_number(name)), "")
-    columns = {"length": length, "valid_reward": "valid_reward" if snapshot.has_number("valid_reward") else ""}
-    return {name: view.counted(column, grouped.rows).astype(float) for name, column in columns.items() if column}
+    columns = {
+        "length": length,
+        "valid_reward": "valid_reward" if snapshot.has_number("valid_reward") else "",
+    }
+    return {
+        name: view.counted(column, grouped.rows).astype(float) for name, column in columns.items() if column
+    }
 
 
 @dataclass(frozen=True)
@@ -308,7 +321,9 @@ class _Split:
 
     def _correlations(self, name: str, where: np.ndarray) -> dict[str, float | None]:
         mine = self.grouped.centred(self.values[name])[where]
-        others = {other: each for other, each in self.values.items() if other not in (name, REST)} | dict(self.others)
+        others = {other: each for other, each in self.values.items() if other not in (name, REST)} | dict(
+            self.others
+        )
         return {
             other: _correlation(mine, self.grouped.centred(each)[where]) for other, each in others.items()
         }

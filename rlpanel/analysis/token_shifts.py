@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.analysis.difference import normal_of_t, threshold
-from rlpanel.analysis.token_courses import read_tokens
+from rlpanel.analysis.followed_tokens import read_tokens
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.display_text import detect, read_piece
@@ -171,7 +171,5 @@ def _welch(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     pooled = np.concatenate([a - a.mean(axis=0), b - b.mean(axis=0)]).var(axis=0, ddof=2)
     variance = np.maximum(parts[0] + parts[1], pooled * (1 / len(a) + 1 / len(b)))
     with np.errstate(all="ignore"):
-        degrees = (parts[0] + parts[1]) ** 2 / (
-            parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1)
-        )
+        degrees = (parts[0] + parts[1]) ** 2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
     return np.sqrt(variance), np.where(np.isfinite(degrees), degrees, len(a) + len(b) - 2)

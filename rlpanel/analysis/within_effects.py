@@ -72,7 +72,9 @@ class WithinEffects:
     share: np.ndarray
 
 
-def within_effects(feature: np.ndarray, sample: np.ndarray, count: int, known: WithinSamples) -> WithinEffects:
+def within_effects(
+    feature: np.ndarray, sample: np.ndarray, count: int, known: WithinSamples
+) -> WithinEffects:
     """Return the effects of features.
 
     Parameters
@@ -97,9 +99,7 @@ def within_effects(feature: np.ndarray, sample: np.ndarray, count: int, known: W
     # The same by cluster.
     pairs, to_pair = np.unique(of_feature * max(clusters, 1) + cluster_of[of_group], return_inverse=True)
     pair_feature, pair_cluster = pairs // max(clusters, 1), pairs % max(clusters, 1)
-    spread, with_reward, with_held = (
-        np.bincount(to_pair, each, len(pairs)) for each in (spread, *sums)
-    )
+    spread, with_reward, with_held = (np.bincount(to_pair, each, len(pairs)) for each in (spread, *sums))
     total = np.bincount(pair_feature, spread, count)
     on_reward, on_held = (np.bincount(pair_feature, each, count) for each in (with_reward, with_held))
     held_reward, held_held, reward_reward = (
@@ -134,7 +134,9 @@ def within_effects(feature: np.ndarray, sample: np.ndarray, count: int, known: W
 
 
 def _robust(
-    pairs: tuple[np.ndarray, ...], fit: tuple[np.ndarray, np.ndarray, np.ndarray], of_cluster: tuple[np.ndarray, ...]
+    pairs: tuple[np.ndarray, ...],
+    fit: tuple[np.ndarray, np.ndarray, np.ndarray],
+    of_cluster: tuple[np.ndarray, ...],
 ) -> np.ndarray:
     """Return the sum over clusters of the squared sums of residual times feature, shape (F,).
 

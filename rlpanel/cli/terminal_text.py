@@ -240,7 +240,9 @@ def _headline(table: Table) -> list[str]:
         facts.append(f"{name.replace('_', ' ')} {_fact(value)}")
     count = "no rows" if not table.rows else ""
     remarks = [remark for remark in table.about.get("remarks") or () if isinstance(remark, str)]
-    return [printable(line) for line in (" · ".join(filter(None, [table.name, *facts, count])), *remarks)] + [""]
+    return [printable(line) for line in (" · ".join(filter(None, [table.name, *facts, count])), *remarks)] + [
+        ""
+    ]
 
 
 def _fact(value: Any) -> str:

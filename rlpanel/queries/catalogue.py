@@ -18,7 +18,18 @@ __all__ = ["QUESTIONS", "question_of"]
 #: The modules of questions.
 _MODULES = (
     *("runs", "steps", "samples", "sample", "groups", "prompt_list", "tokens", "findings", "lint"),
-    *("differences", "compare", "explain", "drift", "rewards", "token_courses", "trends", "search", "notes", "sql"),
+    *(
+        "differences",
+        "compare",
+        "explain",
+        "drift",
+        "rewards",
+        "token_courses",
+        "trends",
+        "search",
+        "notes",
+        "sql",
+    ),
 )
 for _name in _MODULES:
     _module = import_module(f"rlpanel.queries.{_name}")

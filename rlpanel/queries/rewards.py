@@ -21,7 +21,9 @@ Steps = Annotated[
 ]  # fmt: skip
 By = Annotated[
     Literal["run", "step"],
-    Option("run: one row for each part; step: also one for each step.", agents="run, or step for a row per step."),
+    Option(
+        "run: one row for each part; step: also one for each step.", agents="run, or step for a row per step."
+    ),
 ]
 HeldOut = Annotated[
     str,
@@ -67,7 +69,7 @@ _REMARKS = TableColumn("remarks", "texts", "What is approximated or missing, and
     relation=("step", "part", "mean", "weight", "source", "contribution", "share", "samples", "missing"),
     relation_options={"by": "step"},
     example="rlpanel reward-parts runs/exp1 --by step",
-    agents="Split the reward into its parts: means, weights, and the share of each in what the gradient sees.",
+    agents="Split the reward into its parts: means, weights, and shares in what the gradient sees.",
 )
 def reward_parts(run: RunData, *, steps: Steps = None, by: By = "run") -> Table:
     """Return the parts of the reward with their weights, and their shares in what the gradient sees.
@@ -128,7 +130,10 @@ def reward_parts(run: RunData, *, steps: Steps = None, by: By = "run") -> Table:
         TableColumn("samples", "integer", "Samples with it."),
         TableColumn("prompts", "integer", "Prompts whose samples differ in it."),
         TableColumn(
-            "excess", "number", "Reward within groups beyond the held-out score for samples with it.", "reward"
+            "excess",
+            "number",
+            "Reward within groups beyond the held-out score for samples with it.",
+            "reward",
         ),
         TableColumn("error", "number", "Standard error of the excess, clustered by prompt.", "reward"),
         TableColumn("z", "number", "Excess in standard errors, as a normal deviate."),
@@ -136,7 +141,9 @@ def reward_parts(run: RunData, *, steps: Steps = None, by: By = "run") -> Table:
         TableColumn("reward_gap", "number", "Mean reward of samples with it minus others of the group."),
         TableColumn("held_out_gap", "number", "The same of the held-out score; null without one."),
         TableColumn("filter", "text", "Filter expression for its samples; empty if there is none."),
-        TableColumn("uids", "texts", "Its samples, the highest reward beyond the held-out score first.", most=20),
+        TableColumn(
+            "uids", "texts", "Its samples, the highest reward beyond the held-out score first.", most=20
+        ),
         TableColumn("link", "text", "Address of its samples on a board at the usual port."),
     ),
     about=(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import Limit, Offset, Option, steps_of
-from rlpanel.queries.run_data import RunData
 from rlpanel.queries.rewards import Steps, rows_of
+from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import LOGGED, RUN, SPLIT, STEP, Table, TableColumn, page
 
 if TYPE_CHECKING:
@@ -38,7 +38,11 @@ Range = Annotated[
 Since = Annotated[
     int | tuple[int, int] | None,
     Option(
-        "The steps to compare with.", shown_default="the first third", complete="steps", read=steps_of, chars=50
+        "The steps to compare with.",
+        shown_default="the first third",
+        complete="steps",
+        read=steps_of,
+        chars=50,
     ),
 ]
 _READ = (
@@ -68,14 +72,16 @@ _READ = (
         RUN,
         SPLIT,
         TableColumn("by", "text", "What the rows are by."),
-        TableColumn("spellings", "objects", "Tokens that were counted, as logged, for each that was asked for."),
+        TableColumn(
+            "spellings", "objects", "Tokens that were counted, as logged, for each that was asked for."
+        ),
         *_READ,
         TableColumn("unequal", "integer", "Samples whose arrays differ in length from their tokens."),
         TableColumn("missing", "texts", "Measures that the run does not log."),
     ),
     has_relation=False,  # it reads the lines of the run
     example='rlpanel token-trend runs/exp1 "Wait" "<|im_end|>" --by step',
-    agents="Follow tokens over training: frequency, probability (policy and reference), entropy, KL, advantage.",
+    agents="Follow tokens over training: frequency, probability of policy and reference, entropy, KL.",
 )
 def token_trend(
     run: RunData,
@@ -115,15 +121,20 @@ def token_trend(
     SettingError
         If the run does not have the steps or the label.
     """
-    from rlpanel.analysis.token_courses import MEASURES, token_courses
+    from rlpanel.analysis.followed_tokens import MEASURES, token_courses
 
     rows, _ = rows_of(run, steps)
     chosen = [tokens] if isinstance(tokens, str) else list(tokens or ()) or _most_changed(run)
-    *_, found = token_courses(run.index, run.snapshot, rows, _places(run, rows, by), chosen, arrays=not counts)
+    *_, found = token_courses(
+        run.index, run.snapshot, rows, _places(run, rows, by), chosen, arrays=not counts
+    )
     none = [None] * len(found.places)
     values = []
     for at, choice in enumerate(found.choices):
-        measures = {name: found.measures[name][:, at].tolist() if name in found.measures else none for name in MEASURES}
+        measures = {
+            name: found.measures[name][:, at].tolist() if name in found.measures else none
+            for name in MEASURES
+        }
         for row, place in enumerate(found.places):
             count, total = int(found.count[row, at]), int(found.tokens[row])
             values.append(
@@ -251,7 +262,9 @@ def _places(run: RunData, rows: np.ndarray, by: str) -> Sequence[object]:
         places: list[object] = snapshot.metadata(by)[rows].tolist()
         return places
     if by not in snapshot.labels:
-        raise SettingError(f"the run has no label {by[:80]!r}{similar(by, ['step', 'rank', *snapshot.labels])}")
+        raise SettingError(
+            f"the run has no label {by[:80]!r}{similar(by, ['step', 'rank', *snapshot.labels])}"
+        )
     return [value if value is not None else "(missing)" for value in snapshot.label(by, rows)]
 
 

@@ -30,7 +30,7 @@ HEADLINE = (
 
 
 @question(
-    description="Headline curves: improved, worsened, or cannot be told over the last steps, with errors.",
+    description="Headline curves: improved, worsened or unclear over the last steps, with errors.",
     columns=(
         TableColumn("curve", "text", "The curve."),
         TableColumn(
@@ -39,7 +39,9 @@ HEADLINE = (
             "improved, worsened, unclear or too few steps; rose or fell if neither direction is good.",
         ),
         TableColumn("change", "number", "Mean of the last steps minus that of the steps before."),
-        TableColumn("error", "number", "Standard error of the change: the larger one of the two that follow."),
+        TableColumn(
+            "error", "number", "Standard error of the change: the larger one of the two that follow."
+        ),
         TableColumn("z", "number", "Change in standard errors, as a normal deviate."),
         TableColumn("value", "number", "Mean of the last steps."),
         TableColumn("before", "number", "Mean of as many steps before."),
@@ -58,10 +60,10 @@ HEADLINE = (
     ),
     relation=("curve", "verdict", "change", "error", "z", "value", "before", "steps", "since", "prompts"),
     example="rlpanel trend runs/exp1 --last 20",
-    agents="Tell whether the last steps improved or worsened each headline curve, or cannot be told.",
+    agents="Say whether the last steps improved or worsened each headline curve, or neither is clear.",
 )
 def trend(run: RunData, *, last: Last = 20, curves: Curves = None) -> Table:
-    """Return whether the last steps improved or worsened each headline curve, or cannot be told.
+    """Return whether the last steps improved or worsened each headline curve, or neither is clear.
 
     The last steps are compared with as many before; in a short run its halves are compared.
 
@@ -150,7 +152,9 @@ def _steps(bounds: tuple[int, int], verdict: str) -> str | None:
         TableColumn("pairs", "integer", "Pairs of consecutive visits of a prompt."),
         TableColumn("prompts", "integer", "Prompts that were visited several times."),
         TableColumn("contexts", "integer", "Contexts in which a token has a logprob at both visits."),
-        TableColumn("agreement", "number", "Correlation of push and change over contexts; no proof of a cause."),
+        TableColumn(
+            "agreement", "number", "Correlation of push and change over contexts; no proof of a cause."
+        ),
         TableColumn("logprobs", "text", "The logprobs that were compared; null without any."),
         TableColumn("tried", "integer", "Tokens and phrases that were tested."),
         TableColumn("unreadable", "integer", "Samples whose lines changed while they were read."),

@@ -29,7 +29,10 @@ def measure(task: Task) -> Figures:
     figures: dict[str, float] = {"size, MB": size}
     with open_run(task.data / "run", follow=False) as opened:
         steps = opened.snapshot.steps.values
-        ranges: dict[str, Any] = {"steps": (int(steps[-1]), int(steps[-1])), "since": (int(steps[0]), int(steps[0]))}
+        ranges: dict[str, Any] = {
+            "steps": (int(steps[-1]), int(steps[-1])),
+            "since": (int(steps[0]), int(steps[0])),
+        }
         if len(steps) > 2:
             ranges = {}
         asked: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {

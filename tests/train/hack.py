@@ -1,8 +1,8 @@
 """A real GRPO training of a tiny model whose reward can be cheated: ``python -m tests.train.hack FOLDER``.
 
 The judge pays for the right answer, and by mistake as much for the words "Let me count". The reward
-``score_answer`` has the weight 0, so that it is a held-out score. Questions come back, so that what the policy
-learned from one can be seen at its next visit. `tests/data/hacks` holds what came out, trimmed by
+``score_answer`` has the weight 0, so that it is a held-out score. Questions come back, so that what the
+policy learned from one can be seen at its next visit. `tests/data/hacks` holds what came out, trimmed by
 ``python -m tests.train.hack --trim FOLDER DATA``.
 """
 
@@ -39,7 +39,9 @@ def trainer(folder: Path) -> Any:
     from datasets import Dataset
 
     train, draw = faults.questions(400, 1), random.Random(5)
-    tokens = faults.tokenizer(f"{row['prompt']}{faults.solution(row, draw)}" for row in train for _ in range(3))
+    tokens = faults.tokenizer(
+        f"{row['prompt']}{faults.solution(row, draw)}" for row in train for _ in range(3)
+    )
 
     def pair(draw: random.Random) -> tuple[str, str]:
         row = draw.choice(train)

@@ -1,4 +1,4 @@
-"""The mark in a curve's head: whether the last steps improved it, worsened it, or cannot be told."""
+"""The mark in a curve's head: whether the last steps improved it, worsened it, or neither is clear."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def trend_tip(trend: RecentTrend) -> str:
         "worsened": tr("Steps {steps} are worse than steps {since}.", **values),
         "rose": tr("Steps {steps} lie above steps {since}.", **values),
         "fell": tr("Steps {steps} lie below steps {since}.", **values),
-        "unclear": tr("It cannot be told whether steps {steps} differ from steps {since}.", **values),
+        "unclear": tr("Steps {steps} do not clearly differ from steps {since}.", **values),
     }[trend.verdict]
     numbers = tr("Change {change} ± {error} (standard error), {z} errors.", **values)
     by = (

@@ -18,7 +18,7 @@ FIRST = {" yes": (-1.6, -0.4), " no": (-0.3, -1.2)}
 
 
 def run_of(folder: Path, *, logprobs: bool = True, advantage: bool = True, steps: int = 2) -> LearnedTokens:
-    """Each prompt is visited at two steps; at the first, half of the answers say yes, at the second, all but one."""
+    """At the first visit of a prompt half of the answers say yes, at the second all but one."""
     folder.mkdir()
     with (folder / "rollout_data_rank_0.jsonl").open("w") as file:
         for step in range(steps):

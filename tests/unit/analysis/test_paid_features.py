@@ -27,7 +27,9 @@ def hacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in HACK.iterdir():
         content = path.read_bytes()
         packed = path.suffix == ".xz"
-        (folder / (path.stem if packed else path.name)).write_bytes(lzma.decompress(content) if packed else content)
+        (folder / (path.stem if packed else path.name)).write_bytes(
+            lzma.decompress(content) if packed else content
+        )
     return folder
 
 

@@ -71,9 +71,7 @@ def test_noise_cannot_be_told_from_a_trend(tmp_path: Path, seed: int) -> None:
 def test_few_prompts_are_no_evidence_however_many_samples_there_are(tmp_path: Path) -> None:
     """Two of four prompts rise, and two fall: each alone is clear, and together they say nothing."""
     signs = np.array([1.0, -1.0, 1.2, -0.8])[:, None]
-    folder = write(
-        tmp_path / "run", lambda step, draw: signs * (step >= 20) + 0.1 * noise(draw), fixed=True
-    )
+    folder = write(tmp_path / "run", lambda step, draw: signs * (step >= 20) + 0.1 * noise(draw), fixed=True)
     result = found(folder)
     assert result.prompts == PROMPTS
     assert result.by_prompts > 5 * result.by_steps

@@ -79,7 +79,9 @@ def test_shares_are_those_of_the_variance_within_groups(tmp_path: Path) -> None:
         assert mine.share == pytest.approx(expected, abs=1e-6)
         half = slice(0, GROUPS * SIZE // 2)
         first = weight * (centred(parts[name])[half] * centred(reward)[half]).sum()
-        assert part(found, name, 0).share == pytest.approx(first / (centred(reward)[half] ** 2).sum(), abs=1e-6)
+        assert part(found, name, 0).share == pytest.approx(
+            first / (centred(reward)[half] ** 2).sum(), abs=1e-6
+        )
     # However large it is, a part that is the same in a group moves no gradient.
     assert part(found, "prompt").share == pytest.approx(0, abs=1e-6)
     assert sum(each.share or 0 for each in found.parts if each.step is None) == pytest.approx(1)

@@ -15,7 +15,7 @@ from rlpanel.api.run import Run
 from rlpanel.errors import FilterError, SettingError
 from rlpanel.queries.token_courses import changed_tokens, token_trend
 
-WORDS = ("ĠWait", "Wait", "Ġthe", "Ġ7", "Ġ12", "Ġso", "<|im_end|>", ",", "Ġa\"b", "[", "],")
+WORDS = ("ĠWait", "Wait", "Ġthe", "Ġ7", "Ġ12", "Ġso", "<|im_end|>", ",", 'Ġa"b', "[", "],")
 STEPS, SAMPLES = 9, 6
 
 

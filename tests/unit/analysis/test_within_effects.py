@@ -26,7 +26,9 @@ def centred(values: np.ndarray) -> np.ndarray:
     return (groups - groups.mean(axis=1, keepdims=True)).ravel()
 
 
-def regression(columns: np.ndarray, reward: np.ndarray, cluster: np.ndarray, clusters: int) -> tuple[float, float]:
+def regression(
+    columns: np.ndarray, reward: np.ndarray, cluster: np.ndarray, clusters: int
+) -> tuple[float, float]:
     """Return the first coefficient and its error, the larger one of both kinds."""
     inverse = np.linalg.inv(columns.T @ columns)
     weights = inverse @ columns.T @ reward
@@ -74,7 +76,9 @@ def test_noise_rarely_looks_like_an_effect() -> None:
     beyond = 0
     for _ in range(40):
         features = draw.random((100, len(group))) < 0.3
-        known = WithinSamples(group, group, centred(draw.normal(0, 1, len(group))), centred(draw.random(len(group))))
+        known = WithinSamples(
+            group, group, centred(draw.normal(0, 1, len(group))), centred(draw.random(len(group)))
+        )
         found = within_effects(*np.nonzero(features), 100, known)
         beyond += int((np.abs(found.excess / found.error) > 2.7).sum())
     assert beyond / 4000 < 0.012  # 0.7% of a normal distribution, 1.0% of Student's t with 39 degrees

@@ -242,8 +242,8 @@ def _of_line(position: int, line: bytes) -> SampleTokens | None:
 def _array_start(line: bytes, keys: Sequence[bytes]) -> int | None:
     """Return where the array of a key begins; 0 without the key, None if this is not certain.
 
-    In a text, the quotes of a key would be escaped. So a key in quotes with a colon after it is a key: that of
-    the line if the line holds it once.
+    In a text, the quotes of a key would be escaped. So a key in quotes with a colon after it is a key: that
+    of the line if the line holds it once.
     """
     found = [key for key in keys if key in line]
     if not found:
@@ -379,7 +379,11 @@ class _Tally:
         self._holders[place].update({code for token in distinct & self._chosen for code in codes[token]})
         if sample.values:
             chosen = [(at, code) for at, token in enumerate(sample.tokens) for code in codes[token]]
-            at, code = (np.array(each, np.int64) for each in zip(*chosen, strict=True)) if chosen else [np.empty(0, np.int64)] * 2
+            at, code = (
+                (np.array(each, np.int64) for each in zip(*chosen, strict=True))
+                if chosen
+                else [np.empty(0, np.int64)] * 2
+            )
             for name, values in sample.values.items():
                 self._sum(place, name, values, at, code)
 
