@@ -6,7 +6,8 @@ samples of a group moves no gradient, however large it is. The share of a part p
     sum(w * (p - P) * (r - R)) / sum((r - R) ** 2)
 
 P and R are the means of the part and of the reward in the sample's group. The sums are over all samples. For
-a reward that is the weighted sum of its parts, the shares add up to 1. A share below 0 belongs to a part that works against the others.
+a reward that is the weighted sum of its parts, the shares add up to 1. A share below 0 belongs to a part that
+works against the others.
 """
 
 from __future__ import annotations
