@@ -34,7 +34,7 @@ def trend_of(context: Context, view: RunView, curve: str) -> RecentTrend | None:
     counted = int(snapshot.steps.samples[snapshot.steps.values <= until].sum())
     key = (snapshot.split, snapshot.counts_rows, curve, until, counted)
     return cached_on(
-        context.index,
+        view if context.index is None else context.index,
         "recent trend",
         key,
         lambda: recent_trend(view, curve, LAST, until=until, tests=_CURVES),
