@@ -83,7 +83,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # Readable texts.
     "texts": (),
     # Explanations and rules.
-    "analysis": ("texts", "metrics/*", "store/*"),
+    "analysis": ("sources/records", "texts", "metrics/*", "store/*"),
     "drift": ("sources/records", "metrics/*", "store/*"),
     "update": ("sources/records", "texts", "metrics/*", "store/*", "drift", "findings/engine", "lint"),
     "findings/engine": ("metrics/*", "store/*", "analysis"),
@@ -123,7 +123,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("metrics/*", "store/*", "findings/engine"),
         *("panel_fixes", "panels/language", "panels/ui", "panels/plots", "panels/session"),
     ),
-    "panels/curves": ("metrics/*", "store/*", *_PARTS),
+    "panels/curves": ("metrics/*", "store/*", "analysis", *_PARTS),
     "panels/step": ("metrics/*", "store/*", *_PARTS, "panels/curves"),
     "panels/tokens": ("metrics/*", "store/*", "analysis", *_PARTS),
     "panels/rollouts": ("metrics/*", "store/*", *_PARTS, "panels/tokens"),

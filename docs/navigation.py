@@ -24,6 +24,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "explain",
         "drift",
         "update",
+        "rewards",
         "prompts",
         "agents",
         "agents-cli",

@@ -164,6 +164,8 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
             parameter.name, {value.upper(): value for value in get_args(kind)}
         )
         default = kind(default)
+    elif parameter.is_list and option.metavar:
+        kind = list[str] | None  # several arguments, which may hold commas
     elif kind in (RunData, Any) or parameter.is_list:
         kind = str
     elif tuple[int, int] in get_args(kind):

@@ -160,6 +160,11 @@ _HIDDEN = {
     "contrast": ("uids_a", "uids_b", "size_a", "size_b", "error"),
     "compare": ("against_step", "step", "in_win_rate", "samples", "against_samples", "against_uid"),
     "search": ("rank", "at"),
+    "reward_pays": ("uids", "link", "error", "prompts"),
+    "reward_parts": ("correlations",),
+    "learned": ("error",),
+    "changed_tokens": ("logged",),
+    "trend": ("error_by_prompts", "error_by_steps"),
     "samples": ("rank",),
     "update": ("uid",),
     "what_if": ("mass", "approximated", "formula", "source"),
@@ -296,7 +301,7 @@ def _shown(table: Table) -> list[TableColumn]:
         column
         for column in ordered
         if column.name not in hidden
-        and (not table.rows or any(row[column.name] not in (None, "", []) for row in table.rows))
+        and (not table.rows or any(row[column.name] not in (None, "", [], {}) for row in table.rows))
     ]
 
 
@@ -308,7 +313,10 @@ def _headline(table: Table) -> list[str]:
             continue
         facts.append(f"{name.replace('_', ' ')} {_fact(value)}")
     count = "no rows" if not table.rows else ""
-    return [printable(" · ".join(filter(None, [table.name, *facts, count]))), ""]
+    remarks = [remark for remark in table.about.get("remarks") or () if isinstance(remark, str)]
+    return [printable(line) for line in (" · ".join(filter(None, [table.name, *facts, count])), *remarks)] + [
+        ""
+    ]
 
 
 def _fact(value: Any) -> str:
@@ -341,6 +349,8 @@ def _cell(value: Any, column: TableColumn) -> str:
         return sparkline(value)
     if isinstance(value, list):
         return printable(", ".join(map(str, value)))
+    if isinstance(value, dict):
+        return printable(", ".join(f"{name}: {each}" for name, each in value.items()))
     if isinstance(value, int) and column.name in ("step", "onset", "last", "worst", "position", "line"):
         return str(value)
     if isinstance(value, (int, float)):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rlpanel.analysis.reward_split import RewardSum, fitted_sum, part_names
 from rlpanel.findings.engine.change import number
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RuleContext, rule
@@ -23,54 +24,38 @@ _RISE = 0.3
 
 
 @dataclass(frozen=True)
-class _Sum:
-    """Weights of the parts by which the reward is their sum, in the first samples.
+class _FirstSum:
+    """The weighted sum of its parts that the reward is in some samples, exactly.
 
     Attributes
     ----------
-    names : tuple of str
-        The parts that vary.
-    weights : ndarray of float
-        One for each, and a constant.
-    constant : dict of str to float
-        Values of the parts that are the same in all of these samples, so that their weight is not known; NaN
-        for those that none has.
+    sum : RewardSum
+        Its constant parts have the value NaN if no sample has them.
     error : float
         Largest difference that counts as equal.
     """
 
-    names: tuple[str, ...]
-    weights: np.ndarray
-    constant: dict[str, float]
+    sum: RewardSum
     error: float
 
 
-def _columns(snapshot: Snapshot, names: tuple[str, ...], rows: np.ndarray) -> np.ndarray:
-    """Return some parts and a column of ones, shape (N, parts + 1)."""
-    return np.stack([*(snapshot.number(name)[rows] for name in names), np.ones(len(rows))], axis=1)
-
-
-def _sum_of(snapshot: Snapshot, rows: np.ndarray) -> _Sum | None:
+def _sum_of(snapshot: Snapshot, rows: np.ndarray) -> _FirstSum | None:
     """Return the weights of the parts in some samples; None if the reward is not their sum."""
-    every = [name for name in snapshot.numbers if name.startswith("rewards/")]
-    parts = tuple(name for name in every if np.isfinite(snapshot.number(name)[rows]).any())
-    if not parts or not snapshot.has_number("reward"):
+    every = part_names(snapshot)
+    values = {name: snapshot.number(name)[rows] for name in every}
+    values = {name: each for name, each in values.items() if np.isfinite(each).any()}
+    if not values or not snapshot.has_number("reward"):
         return None
-    reward, values = snapshot.number("reward")[rows], _columns(snapshot, parts, rows)
-    known = np.isfinite(reward) & np.isfinite(values).all(axis=1)
-    reward, values = reward[known], values[known]
+    reward = snapshot.number("reward")[rows]
+    known = np.isfinite(reward) & np.all([np.isfinite(each) for each in values.values()], axis=0)
+    reward, values = reward[known], {name: each[known] for name, each in values.items()}
     if len(reward) < _FEWEST or not reward.std():
         return None
-    varies = np.ptp(values, axis=0) > 0
-    names = tuple(name for name, each in zip(parts, varies, strict=False) if each)
-    constant = {name: float(values[0, at]) for at, name in enumerate(parts) if not varies[at]}
-    constant |= {name: np.nan for name in every if name not in parts}
-    varies[-1] = True
-    weights, _, rank, _ = np.linalg.lstsq(values[:, varies], reward, rcond=1e-6)
-    error = _ROUNDED * float(reward.std())
-    if rank < varies.sum() or np.abs(values[:, varies] @ weights - reward).max() > error:
+    found, error = fitted_sum(reward, values), _ROUNDED * float(reward.std())
+    if not found.is_unique or np.abs(found.expected(values) - reward).max() > error:
         return None
-    return _Sum(names, weights, constant, error)
+    missing = {name: np.nan for name in every if name not in values}
+    return _FirstSum(replace(found, constant=found.constant | missing), error)
 
 
 @signal("other_sum", "reward")
@@ -80,10 +65,10 @@ def _other_sum(rows: RowBatch) -> np.ndarray:
     found = _sum_of(snapshot, snapshot.alive_rows[:_FIRST])
     if found is None:
         return unknown
-    expected = _columns(snapshot, found.names, rows.rows) @ found.weights
+    expected = found.sum.expected({name: snapshot.number(name)[rows.rows] for name in found.sum.weights})
     reward = rows.number("reward")
     known = np.isfinite(expected) & np.isfinite(reward)
-    for name, value in found.constant.items():
+    for name, value in found.sum.constant.items():
         part = snapshot.number(name)[rows.rows]
         known &= np.isnan(part) if np.isnan(value) else part == value
     return mark(np.abs(expected - reward) > found.error, known)
@@ -121,9 +106,7 @@ def sum_changes(context: RuleContext) -> Iterator[Finding]:
     yield replace(found, evidence=(*lines, *found.evidence))
 
 
-def _text(found: _Sum) -> str:
+def _text(found: _FirstSum) -> str:
     """Return a sum in words."""
-    terms = [
-        f"{number(float(weight))} × {name}" for weight, name in zip(found.weights, found.names, strict=False)
-    ]
-    return f"reward = {' + '.join(terms)} + {number(round(float(found.weights[-1]), 9) + 0.0)}"
+    terms = [f"{number(weight)} × {name}" for name, weight in found.sum.weights.items()]
+    return f"reward = {' + '.join(terms)} + {number(round(found.sum.offset, 9) + 0.0)}"

@@ -21,6 +21,7 @@ from rlpanel.panels.curves.curve_points import BAND_NAMES, BAND_TIPS
 from rlpanel.panels.curves.curve_selection import Curve
 from rlpanel.panels.curves.overlay_curves import OverlayCurves
 from rlpanel.panels.curves.recent_change import recent_change
+from rlpanel.panels.curves.trend_mark import trend_html, trend_of
 from rlpanel.panels.curves.value_distribution import ValueDistribution
 from rlpanel.panels.export.card_export import CardExport, PlotLine, file_name, lines_frame
 from rlpanel.panels.export.card_head import CardHead
@@ -40,7 +41,9 @@ from rlpanel.store.snapshot.run_view import RunView
 _BANDS = {**BAND_NAMES, "density": "density", "ridge": "ridges"}
 
 
-def head_html(view: RunView, curve: Curve, drawn: str, band: str, marked: MarkedSteps | None) -> str:
+def head_html(
+    view: RunView, curve: Curve, drawn: str, band: str, marked: MarkedSteps | None, trend: str = ""
+) -> str:
     """Return the head's HTML without a value.
 
     Parameters
@@ -53,6 +56,8 @@ def head_html(view: RunView, curve: Curve, drawn: str, band: str, marked: Marked
         The band that is drawn; empty for none.
     marked : MarkedSteps, optional
         The shaded steps.
+    trend : str
+        The mark of the last steps, as HTML.
     """
     column = trainer_scalars.describe(curve.columns[0])
     comparison = trainer_scalars.comparison_of(view, curve.columns)
@@ -62,7 +67,7 @@ def head_html(view: RunView, curve: Curve, drawn: str, band: str, marked: Marked
         f'<div class="head" title="{safe_text(tip)}">'
         f"<b>{safe_text(curve.title)}</b>"
         f'{f"""<span class="unit fixed">{safe_text(unit)}</span>""" if unit else ""}'
-        f"{comparison.html if comparison else ''}"
+        f"{comparison.html if comparison else ''}{trend}"
         f"{_shaded_html(marked)}</div>"
     )
 
@@ -378,7 +383,8 @@ class CurveCard:
         return self._sent[self.curve.columns[0]] or empty_points()
 
     def _write_head(self) -> None:
-        self.head.head = head_html(self._view, self.curve, self._subtitle(), self.band, self._marked)
+        trend = trend_html(trend_of(self.context, self._view, self.curve.columns[0]))
+        self.head.head = head_html(self._view, self.curve, self._subtitle(), self.band, self._marked, trend)
 
     def _write_value(self, step: int) -> None:
         self.head.value = value_html(self._view, self.curve, step)

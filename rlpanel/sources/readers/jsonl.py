@@ -224,6 +224,15 @@ class JsonlFile:
 
     def many_texts(self, locators: Iterable[Locator]) -> Iterator[dict[str, str] | None]:
         """Yield the texts of samples, or None where `texts` raises an error; a local file is opened once."""
+        places = list(locators)
+        for locator, line in zip(places, self.many_lines(places), strict=True):
+            try:
+                yield self._texts_of(line, locator) if line is not None else None
+            except (RLPanelError, IndexError):
+                yield None
+
+    def many_lines(self, locators: Iterable[Locator]) -> Iterator[bytes | None]:
+        """Yield the lines of samples, or None where `raw` raises an error; a local file is opened once."""
         with ExitStack() as stack:
             read_line = self.raw
             if self.lines_on_disk and not file_access.is_remote(self.path):
@@ -232,7 +241,7 @@ class JsonlFile:
                     read_line = partial(self._checked, file.read)
             for locator in locators:
                 try:
-                    yield self._texts_of(read_line(locator), locator)
+                    yield read_line(locator)
                 except (RLPanelError, IndexError):
                     yield None
 

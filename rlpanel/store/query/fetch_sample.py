@@ -20,6 +20,8 @@ from rlpanel.metrics.engine.derived_arrays import derived_of_sample
 from rlpanel.metrics.logged_arrays import array_names
 from rlpanel.metrics.token_tally import TokenTally
 from rlpanel.schema import Sample
+from rlpanel.sources.adapters.native import Native
+from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.field_values import AgentFields
 from rlpanel.sources.records.record_types import Locator, Record
 from rlpanel.store.columns.token_arrays import all_tokens, unfit_note
@@ -51,6 +53,23 @@ def fetch_many_texts(
     for number, group in groupby(places, key=lambda place: place[0]):
         reader = index.reader(snapshot.files[number])
         yield from reader.many_texts(Locator(*place[1:]) for place in group)
+
+
+def fetch_many_lines(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Iterator[bytes | None]:
+    """Yield the lines of rows in the native format, which rlpanel's recorder writes; None for other rows.
+
+    None also stands for a line that cannot be read any more; `fetch_record` then raises its error.
+    """
+    columns = [snapshot.metadata(name)[rows] for name in ("file", "offset", "length", "part", "hash")]
+    file, offset, length, part, digest = (column.tolist() for column in columns)
+    places = zip(file, offset, length, snapshot.lines(rows).tolist(), part, digest, strict=True)
+    for number, group in groupby(places, key=lambda place: place[0]):
+        reader = index.reader(snapshot.files[number])
+        locators = [Locator(*place[1:]) for place in group]
+        if isinstance(reader, JsonlFile) and isinstance(reader.adapter, Native):
+            yield from reader.many_lines(locators)
+        else:
+            yield from (None for _ in locators)
 
 
 def file_order(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:

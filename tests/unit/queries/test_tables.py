@@ -26,6 +26,7 @@ from rlpanel.queries.notes import annotate, notes
 from rlpanel.queries.prompt_economics import prompt_costs
 from rlpanel.queries.prompt_list import prompts
 from rlpanel.queries.question_options import selection_of
+from rlpanel.queries.rewards import reward_parts, reward_pays
 from rlpanel.queries.runs import runs
 from rlpanel.queries.sample import sample, sample_tokens
 from rlpanel.queries.samples import samples
@@ -33,8 +34,10 @@ from rlpanel.queries.search import search
 from rlpanel.queries.sql import sql
 from rlpanel.queries.steps import scalars, steps
 from rlpanel.queries.table import Table
+from rlpanel.queries.token_courses import changed_tokens, token_trend
 from rlpanel.queries.tokens import tokens
 from rlpanel.queries.update import update, what_if
+from rlpanel.queries.trends import learned, trend
 from rlpanel.texts.shorten import TextLimit
 from tests.factories import append, write_run
 from tests.unit.drift import bigrams
@@ -87,6 +90,12 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table
     yield update(grpo.data, 10)
     yield update(ppo.data, (9, 10))
     yield what_if(grpo.data, step=10)
+    yield reward_parts(grpo.data, by="step")
+    yield reward_pays(grpo.data)
+    yield token_trend(ppo.data, ["/./"], steps=10)
+    yield changed_tokens(ppo.data, steps=10, since=9, limit=5)
+    yield trend(grpo.data)
+    yield learned(grpo.data, limit=None)
 
 
 def types_in(value: Any) -> set[type]:
