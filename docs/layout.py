@@ -16,6 +16,7 @@ FLOOR = (
     "regular_files",
     "file_rights",
     "safe_files",
+    "halt_file",
     "number_text",
     "slime_samples",
     "folded_html",
@@ -97,7 +98,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "queries": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "findings/*", "lint", "sql"),
     ),
-    "checks": ("sources/discovery", "store/*", "findings", "queries"),
+    "checks": ("sources/discovery", "store/*", "findings", "findings/engine", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),
     "plotting": (
         *("texts", "metrics/*", "store/*", "queries", "panel_fixes"),
@@ -199,7 +200,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "runtime", "api"),
     "cli": (
         *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "lint", "queries", "api"),
-        *("panels/*", "app/*", "recording", "mcp_server"),
+        *("panels/*", "app/*", "recording", "mcp_server", "checks"),
     ),
     "__main__": ("cli",),
 }

@@ -17,7 +17,15 @@ import typer
 from typer.core import TyperCommand
 
 import rlpanel
-from rlpanel.cli import agent_commands, ask_commands, file_commands, lint_command, map_command, serve_commands
+from rlpanel.cli import (
+    agent_commands,
+    ask_commands,
+    file_commands,
+    halt_command,
+    lint_command,
+    map_command,
+    serve_commands,
+)
 from rlpanel.cli.table_command import command_of
 from rlpanel.cli.terminal_messages import ERROR, say
 from rlpanel.errors import RLPanelError
@@ -70,7 +78,7 @@ def _joined_option(value: str) -> str:
 #: of its use. Other commands are made of questions.
 _MODULES = {
     "Board": (serve_commands,),
-    "Ask a run": (ask_commands, lint_command),
+    "Ask a run": (ask_commands, lint_command, halt_command),
     "Agents": (agent_commands,),
     "Files": (map_command, file_commands),
 }

@@ -147,6 +147,19 @@ def keys_of(finding: Finding) -> set[str]:
     return {finding.key}.union(*(keys_of(each) for each in finding.symptoms))
 
 
+def sure(finding: Finding, raised: Mapping[str, RaisedFinding]) -> Finding | None:
+    """Return a leading finding as severe as it is for sure; None until it is confirmed.
+
+    What depends on the clock only, or is about rlpanel itself, has no entry and is sure at once.
+    """
+    own = raised.get(finding.key)
+    if own is None or finding.severity != "alarm":
+        return finding if own is None or own.confirmed else None
+    if any(raised[key].alarm_confirmed for key in keys_of(finding) & raised.keys()):
+        return finding
+    return replace(finding, severity="warning") if own.confirmed else None
+
+
 def parse_raised(text: str) -> RaisedFindings:
     """Return the state that a saved text holds; an empty one if it holds anything else."""
     try:

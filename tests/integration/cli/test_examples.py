@@ -19,7 +19,7 @@ from tests.unknown_files import write_unknown
 
 EXAMPLES = {name: example for name, (_, example, _) in COMMANDS.items()}
 #: Commands that run until they are stopped, or print no table.
-SERVING = {"serve", "demo", "tail", "mcp"}
+SERVING = {"serve", "demo", "tail", "mcp", "halt"}
 OTHER = {"check", "lint", "index", "export", "link", "map", "schema", "tag", "note", "skill", "app-path"}
 TABLE_COMMANDS = sorted(EXAMPLES.keys() - SERVING - OTHER)
 
