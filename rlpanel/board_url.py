@@ -173,6 +173,8 @@ KEYS = {
     "runs_by": UrlKey("runs_sort", page=RUNS_PAGE),
     "runs_only": UrlKey("runs_chips", [], some_of(*RUN_CHIPS), page=RUNS_PAGE),
     "folders": UrlKey("runs_folders", True, FLAG, page=RUNS_PAGE),
+    "runs_per": UrlKey("runs_group", page=RUNS_PAGE),
+    "runs_axes": UrlKey("runs_axes", False, FLAG, page=RUNS_PAGE),
     # The display settings: what a reader of the link must see alike.
     "variance_scale": UrlKey("variance_scale", 1.0, between(float, 0.1, 1)),
     "zero_shift": UrlKey("zero_shift", False, FLAG),

@@ -179,6 +179,8 @@ def compare_runs(board: BoardPage) -> None:
 def arrange_runs(board: BoardPage) -> None:
     table = board.page.locator(".rl-runs-table")
     table.get_by_role("button", name="folders").click()
+    table.get_by_label("Group runs by a setting").select_option("lr")
+    table.get_by_role("button", name="axes").click()
     table.get_by_role("button", name="reward ± s.e.").click()
     table.get_by_role("button", name=re.compile("^with a finding")).click()
     table.get_by_label("Filter runs").fill("sweep")
@@ -212,7 +214,7 @@ STOPS = {
     "ranking": Stop(HERE | {"page": "ranking"}, choose_ranking, "rank least"),
     "diff": Stop(HERE, choose_other, "tab diff"),
     "compare": Stop(HERE | {"page": "compare"}, compare_runs, "against here_at there_at"),
-    "runs": Stop({"page": "table"}, arrange_runs, "folders runs_by runs_only runs"),
+    "runs": Stop({"page": "table"}, arrange_runs, "folders runs_by runs_only runs runs_per runs_axes"),
 }
 #: Keys that no control sets: the theme of old links.
 READ_ONLY = {"theme"}
