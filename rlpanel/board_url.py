@@ -178,6 +178,7 @@ KEYS = {
     # The display settings: what a reader of the link must see alike.
     "variance_scale": UrlKey("variance_scale", 1.0, between(float, 0.1, 1)),
     "zero_shift": UrlKey("zero_shift", False, FLAG),
+    "events": UrlKey("run_events", True, FLAG),
     "kl": UrlKey("kl_estimator", "kl_k3", one_of("kl_k3", "kl_k2", "log_ratio", "kl_rllb")),
     "per_sequence": UrlKey("per_sequence", False, FLAG),
     "fold_templates": UrlKey("fold_templates", True, FLAG),

@@ -204,6 +204,7 @@ class Recording:
             log.warning(
                 "rlpanel: training stops after step %s: %s (%s)", step, reason, self.writer.dir / HALT
             )
+            self.writer.event("training stopped by a finding", step, reason)
         self.halted = reason
 
     def _check_rows(self) -> None:

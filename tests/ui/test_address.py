@@ -104,7 +104,7 @@ def choose_curves(board: BoardPage) -> None:
     board.page.locator(".rl-runs").get_by_label(f"Compare {OTHER}", exact=True).check()
     board.choose("Align by", "samples seen")
     board.choose("KL estimator", "k2")
-    for label in ("Zero shift", "KL per sequence"):
+    for label in ("Events", "Zero shift", "KL per sequence"):
         turn_switch(board, label)
     for label, value in (("Smoothing", "0.5"), ("Variance scaling", "0.5")):
         board.settings().get_by_label(label, exact=True).fill(value)
@@ -200,7 +200,9 @@ STOPS = {
     "sample": Stop({"run": MADE}, choose_sample, "run step page sample mode turn"),
     "token": Stop(HERE | {"tab": "tokens"}, choose_token, "metric scale token"),
     "curves": Stop(
-        HERE, choose_curves, "over align kl zero_shift per_sequence smooth variance_scale curves band log"
+        HERE,
+        choose_curves,
+        "over align kl zero_shift events per_sequence smooth variance_scale curves band log",
     ),
     "texts": Stop(
         HERE,

@@ -140,7 +140,5 @@ def brushed(text: str, name: str, condition: str) -> str:
         parts = [f'run contains "{word}"' for word in words]
     else:
         parts = [part.strip() for part in text.split(" and ") if part.strip()]
-    kept = [
-        part for part in parts if (found := _BRUSHED.fullmatch(part)) is None or found["name"] != name
-    ]
+    kept = [part for part in parts if (found := _BRUSHED.fullmatch(part)) is None or found["name"] != name]
     return " and ".join([*kept, condition] if condition else kept)

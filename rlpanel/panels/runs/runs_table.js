@@ -97,7 +97,8 @@ export function render({ model, el }) {
       : line.rest !== undefined
         ? `rest ${line.rest}`
         : `folder ${line.folder}`
-  const grouped = () => lines.some((line) => typeof line !== "string")
+  // Below a setting, runs of several folders stand together, so each shows its whole path.
+  const grouped = () => !model.group && lines.some((line) => typeof line !== "string")
 
   /** Return the position of the line at a height. */
   const lineOf = (y) => {
@@ -186,11 +187,13 @@ export function render({ model, el }) {
       widths.push(`${own}px`)
     }
     // What is left is for the cost and the best reward, before the sentence grows.
+    const costs = []
     for (const key of isWide && room > 0 ? ["best", "tokens", "gpu_hours", "hours"].filter(known) : []) {
       if (key === "hours" && means.includes("gpu_hours")) continue
-      room -= 70
+      room -= 84
       if (room < 120) break
       means.push(key)
+      costs.push(key)
     }
     const grids = {
       narrow: "34px 22px minmax(90px, 1fr) 64px 104px",
@@ -199,7 +202,7 @@ export function render({ model, el }) {
         "34px 22px",
         `${name}px`,
         "62px 112px 118px",
-        ...means.map(() => "70px"),
+        ...means.map((key) => (costs.includes(key) ? "84px" : "70px")),
         ...widths,
         "minmax(200px, 1fr) 78px",
       ].join(" "),

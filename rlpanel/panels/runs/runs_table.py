@@ -118,7 +118,9 @@ class RunsTable(Component):
             self._choose,
             ["runs_filter", "runs_sort", "runs_chips", "runs_folders", "runs_group", "runs_axes"],
         )
-        self.param.watch(self._draw, ["sort", "chips", "text", "folders", "group", "axes", "toggled", "ticked"])
+        self.param.watch(
+            self._draw, ["sort", "chips", "text", "folders", "group", "axes", "toggled", "ticked"]
+        )
         self._choose()
         self._activate()
 

@@ -500,7 +500,9 @@ def _is_valid(summary: RunSummary) -> bool:
     )
     given = [value for value in numbers if value is not None]
     counts = (summary.alarms, summary.warnings, summary.checked_bytes)
-    steps = [step for step in (summary.step, summary.first, summary.onset, summary.best_step) if step is not None]
+    steps = [
+        step for step in (summary.step, summary.first, summary.onset, summary.best_step) if step is not None
+    ]
     kinds: list[tuple[type, list[Any]]] = [
         (int, [summary.samples, summary.excluded, *steps, summary.bytes, summary.checked, *counts]),
         (float, given),

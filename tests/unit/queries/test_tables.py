@@ -17,6 +17,7 @@ from rlpanel.queries.catalogue import QUESTIONS, document_schema, question_of, r
 from rlpanel.queries.compare import compare
 from rlpanel.queries.differences import contrast
 from rlpanel.queries.drift import corrections, drift
+from rlpanel.queries.events import events
 from rlpanel.queries.explain import clusters, explain
 from rlpanel.queries.findings import findings
 from rlpanel.queries.groups import groups
@@ -42,6 +43,7 @@ def noted(tmp_path: Path) -> Iterator[Run]:
     write_run(tmp_path, steps=1)
     with rlpanel.open_run(tmp_path, follow=False) as run:
         annotate(run.data, run.snapshot.uid(0), tag="odd")
+        annotate(run.data, "step:1", note="lowered lr")
         yield run
 
 
@@ -73,6 +75,7 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table
     yield sql(grpo.data, "select step, null as nothing, true as yes, [1, 2] as items from samples limit 5")
     yield notes(grpo.data)
     yield notes(noted.data)
+    yield events(noted.data)
     yield drift(drifting.data)
     yield corrections(drifting.data)
     yield corrections(grpo.data)

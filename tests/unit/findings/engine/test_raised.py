@@ -44,7 +44,11 @@ def test_a_gap_does_not_show_and_an_end_is_an_end() -> None:
 
 def change(subject: str, at: int = 8) -> Finding:
     return Finding(
-        severity="warning", sentence="It changed.", steps=(at, 9, 11), rule="something_changed", subject=subject
+        severity="warning",
+        sentence="It changed.",
+        steps=(at, 9, 11),
+        rule="something_changed",
+        subject=subject,
     )
 
 
