@@ -10,7 +10,7 @@ from rlpanel.queries.table import RUN, Table, TableColumn, page
 
 
 @question(
-    description="Events of a run on its time axis: restarts, evaluations, the trainer's events, notes on steps.",
+    description="Events of a run: restarts, evaluations, the trainer's events, and notes on steps.",
     columns=(
         TableColumn("step", "integer", "The step at which it happened."),
         TableColumn("kind", "text", "resume, evaluation, event (the trainer reports it) or note."),

@@ -90,7 +90,7 @@ class EventMarks:
         self._renderer: Any = None
 
     def draw(self, axis: RunAxis, marks: dict[int, tuple[str, str]], *, dark: bool) -> None:
-        """Show these marks; those before the first step or after the last one stand at the end of the axis."""
+        """Show these marks; those outside the run stand at the end of the axis."""
         if self._renderer is None:
             if not marks:
                 return

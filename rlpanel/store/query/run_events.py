@@ -1,7 +1,7 @@
-"""Events of a run on its time axis: restarts, evaluations, what the trainer reports, and viewers' notes on steps.
+"""Events of a run on its time axis: restarts, evaluations, the trainer's events, and notes on steps.
 
-The trainer's events are in a hidden JSONL file beside the log, which `RolloutWriter.event` appends to, and in
-the list ``events`` of ``run.json``. A note on a step is a note like that on a sample, of the uid ``step:412``.
+The trainer's events are in a hidden JSONL file beside the log, to which `RolloutWriter.event` appends, and
+in the list ``events`` of ``run.json``. A note on a step is a note with the uid ``step:412``.
 """
 
 from __future__ import annotations
