@@ -16,6 +16,7 @@ FLOOR = (
     "regular_files",
     "file_rights",
     "safe_files",
+    "halt_file",
     "number_text",
     "slime_samples",
     "folded_html",
@@ -100,7 +101,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "update", "findings/*", "lint"),
         *("gate", "sql"),
     ),
-    "checks": ("sources/discovery", "store/*", "findings", "queries"),
+    "checks": ("sources/discovery", "store/*", "findings", "findings/engine", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),
     "plotting": (
         *("texts", "metrics/*", "store/*", "queries", "panel_fixes"),
@@ -202,9 +203,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "runtime", "api"),
     "cli": (
-        *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "lint", "gate", "queries"),
-        "api",
-        *("panels/*", "app/*", "recording", "mcp_server"),
+        *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "lint", "gate", "queries", "api"),
+        *("panels/*", "app/*", "recording", "mcp_server", "checks"),
     ),
     "pytest_plugin": ("queries", "api"),
     "__main__": ("cli",),

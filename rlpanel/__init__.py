@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SettingError,
         SourceChanged,
     )
+    from rlpanel.halt_file import should_halt
     from rlpanel.recording import RolloutWriter, record
     from rlpanel.schema import Sample
     from rlpanel.sources.discovery.directory import discover
@@ -32,6 +33,7 @@ _MODULE_OF = {
     "discover": "rlpanel.sources.discovery.directory",
     "open_run": "rlpanel.api.open_run",
     "record": "rlpanel.recording",
+    "should_halt": "rlpanel.halt_file",
     "RolloutWriter": "rlpanel.recording",
     "Run": "rlpanel.api.run",
     "Sample": "rlpanel.schema",
@@ -59,6 +61,7 @@ __all__ = [
     "discover",
     "open_run",
     "record",
+    "should_halt",
     "views",
 ]
 

@@ -181,9 +181,12 @@ KEYS = {
     "runs_by": UrlKey("runs_sort", page=RUNS_PAGE),
     "runs_only": UrlKey("runs_chips", [], some_of(*RUN_CHIPS), page=RUNS_PAGE),
     "folders": UrlKey("runs_folders", True, FLAG, page=RUNS_PAGE),
+    "runs_per": UrlKey("runs_group", page=RUNS_PAGE),
+    "runs_axes": UrlKey("runs_axes", False, FLAG, page=RUNS_PAGE),
     # The display settings: what a reader of the link must see alike.
     "variance_scale": UrlKey("variance_scale", 1.0, between(float, 0.1, 1)),
     "zero_shift": UrlKey("zero_shift", False, FLAG),
+    "events": UrlKey("run_events", True, FLAG),
     "kl": UrlKey("kl_estimator", "kl_k3", one_of("kl_k3", "kl_k2", "log_ratio", "kl_rllb")),
     "per_sequence": UrlKey("per_sequence", False, FLAG),
     "fold_templates": UrlKey("fold_templates", True, FLAG),

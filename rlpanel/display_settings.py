@@ -53,6 +53,11 @@ class Display(param.Parameterized):
         label="Zero shift",
         doc="Shift each curve so that its first value is 0, to compare how much the curves changed.",
     )
+    run_events = param.Boolean(
+        default=True,
+        label="Events",
+        doc="Mark restarts, evaluations, the trainer's events and notes on steps at the top of each curve.",
+    )
     kl_estimator = param.Selector(
         default="kl_k3",
         objects=KL_ESTIMATORS,

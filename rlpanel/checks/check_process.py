@@ -77,7 +77,7 @@ def serve() -> None:
     while True:
         request = requests.get()
         try:
-            _limit_memory(request["memory"])
+            limit_memory(request["memory"])
             answer = check_run(request["path"], request["root"], _reading(request), go)
         except MemoryError:
             answer = {"problem": f"it needs more than {request['memory'] >> 20:,} MB of memory"}
@@ -113,7 +113,7 @@ def _reading(request: Mapping[str, Any]) -> Reading:
     return reading
 
 
-def _limit_memory(size: int) -> None:
+def limit_memory(size: int) -> None:
     """Let the process have this many bytes of writable memory; only Linux counts them."""
     if resource is not None and sys.platform == "linux":
         _, most = resource.getrlimit(resource.RLIMIT_DATA)

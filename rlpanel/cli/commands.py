@@ -23,6 +23,7 @@ from rlpanel.cli import (
     curriculum_command,
     file_commands,
     gate_command,
+    halt_command,
     lint_command,
     map_command,
     serve_commands,
@@ -79,7 +80,7 @@ def _joined_option(value: str) -> str:
 #: of its use. Other commands are made of questions.
 _MODULES = {
     "Board": (serve_commands,),
-    "Ask a run": (ask_commands, lint_command, gate_command, curriculum_command),
+    "Ask a run": (ask_commands, lint_command, gate_command, halt_command, curriculum_command),
     "Agents": (agent_commands,),
     "Files": (map_command, file_commands),
 }

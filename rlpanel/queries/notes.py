@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @question(
     description="Tags and notes that viewers added to samples, the newest first.",
     columns=(
-        TableColumn("uid", "text", "The sample."),
+        TableColumn("uid", "text", "The sample, or step:412 for a note on a step."),
         TableColumn("tag", "text", "Its tag; null if it has none."),
         TableColumn("note", "text", "Its note; null if it has none."),
         TableColumn("time", "text", "Time of the last change, in UTC (ISO 8601)."),
@@ -61,6 +61,7 @@ def annotate(run: RunData, uid: str, *, tag: str | None = None, note: str | None
     ----------
     run : RunData
     uid : str
+        Of a sample, or ``step:412`` for a step.
     tag, note : str, optional
         None keeps what there is; an empty text deletes it.
 
@@ -71,9 +72,11 @@ def annotate(run: RunData, uid: str, *, tag: str | None = None, note: str | None
     SettingError
         If no folder is writable.
     """
+    from rlpanel.store.query.run_events import note_step
     from rlpanel.store.query.sample_notes import Notes
 
-    uid = run.snapshot.uid(run.snapshot.row(uid))
+    if note_step(uid) is None:  # a note on a step needs no sample
+        uid = run.snapshot.uid(run.snapshot.row(uid))
     store = Notes(run.path)
     before = store.of(uid)
     try:

@@ -6,9 +6,12 @@ import logging
 import math
 import os
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from rlpanel.errors import SettingError
+from rlpanel.halt_file import HALT, HaltOn, parse_halt_on
+from rlpanel.recording.halting import Halting, halting_of
 from rlpanel.recording.output_folder import (
     NAME,
     OUTPUT,
@@ -29,6 +32,8 @@ log = logging.getLogger("rlpanel.recording")
 #: Optimizer steps without a recorded row after which a warning is logged.
 PATIENCE = 3
 _MARK = "_rlpanel_recording"
+#: Variable that stands for ``halt_on``: a severity.
+HALT_ON = "RLPANEL_HALT_ON"
 #: Names of trainers by algorithm, in lower case. Compiled trainers have names such as _UnslothGRPOTrainer.
 _NAMES = re.compile(r".*(?P<algo>grpo|rloo)trainer|_*(unsloth)?(?P<ppo>ppo)trainer")
 
@@ -67,10 +72,16 @@ class Recording:
     ----------
     writer : RolloutWriter or None
         None if nothing is recorded.
+    halted : str
+        Why a finding has stopped the training; empty if none has.
     """
 
-    def __init__(self, trainer: Any = None, writer: RolloutWriter | None = None) -> None:
+    def __init__(
+        self, trainer: Any = None, writer: RolloutWriter | None = None, halt_on: HaltOn | None = None
+    ) -> None:
         self.trainer, self.writer = trainer, writer
+        self.halted, self._halt_on = "", halt_on
+        self._halting: Halting | None = None
         self._patches, self._guard = Patches(), Guard()
         self._hook: TrainerHook | None = None
         self._callback: RecordingCallback | None = None
@@ -94,6 +105,7 @@ class Recording:
             return
         self._guard("the last step", self._hook.finish)
         self._hook = None
+        self._end_checks()
         self._detach()
         self.writer.close()
 
@@ -109,6 +121,19 @@ class Recording:
         if self._main:
             writer.constants(**constants_of(trainer, algo), session=writer.session)
         self._hook = self._attach_hook(algo, writer)
+        if self._halt_on is not None:
+            self._halting = self._guard("halting", self._start_checks, writer, self._halt_on)
+
+    def _start_checks(self, writer: RolloutWriter, asked: HaltOn) -> Halting | None:
+        """Start the process that checks the run; the main process of a training has one."""
+        if self._main and _algo(self.trainer) == "ppo":  # its loop calls callbacks and ignores their control
+            _warn(f"{_this(self.trainer)} may not ask whether to stop: halt_on then only logs the reason")
+        return halting_of(writer.dir, asked, self.trainer.accelerator, is_main=self._main, warn=_warn)
+
+    def _end_checks(self) -> None:
+        halting, self._halting = self._halting, None
+        if halting is not None:
+            self._guard("the end of the checks", halting.close)
 
     def _attach_hook(self, algo: str, writer: RolloutWriter) -> TrainerHook:
         """Install the hook that suits the trainer; if it fails, only the trainer's scalars are recorded."""
@@ -145,6 +170,7 @@ class Recording:
         log.warning("rlpanel: nothing of %s is recorded: %s", _this(self.trainer), _named(error))
         log.debug("rlpanel", exc_info=True)
         self._hook = self.writer = None
+        self._end_checks()
         self._detach()
         writer.close()
 
@@ -161,9 +187,25 @@ class Recording:
         if self._main and logs and self.writer is not None:
             self._guard("the scalar log", self.writer.scalars, getattr(state, "global_step", 0), logs)
 
-    def _on_step_end(self, *_: Any, **__: Any) -> None:
+    def _on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._steps += 1
         self._guard("the number of rows", self._check_rows)
+        if self._halting is not None:
+            self._guard("halting", self._halt, self._halting, state, control)
+
+    def _halt(self, halting: Halting, state: Any, control: Any) -> None:
+        """Let the trainer stop after this step if a finding asks for it, with the reason in its log."""
+        reason = halting.reason()
+        if not reason:
+            return
+        control.should_training_stop = True
+        if not self.halted and self._main and self.writer is not None:
+            step = getattr(state, "global_step", 0)
+            log.warning(
+                "rlpanel: training stops after step %s: %s (%s)", step, reason, self.writer.dir / HALT
+            )
+            self.writer.event("training stopped by a finding", step, reason)
+        self.halted = reason
 
     def _check_rows(self) -> None:
         """Warn, with what to check, if several steps passed without a row."""
@@ -180,6 +222,7 @@ class Recording:
         if self._hook is not None and self.writer is not None:
             self._guard("the last step", self._hook.finish)
             self.writer.flush()
+        self._end_checks()
 
 
 def _delay(args: Any) -> int:
@@ -205,6 +248,10 @@ def generates(trainer: Any) -> bool:
     return bool(_algo(trainer) or getattr(trainer, "reward_funcs", None))
 
 
+def _warn(sentence: str) -> None:
+    log.warning("rlpanel: %s", sentence)
+
+
 def _this(trainer: Any) -> str:
     return f"this {type(trainer).__name__}"
 
@@ -213,7 +260,13 @@ def _named(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def record(trainer: Any, dir: str | os.PathLike[str] | None = None, **settings: Any) -> Recording:
+def record(
+    trainer: Any,
+    dir: str | os.PathLike[str] | None = None,
+    *,
+    halt_on: str | Sequence[str] | Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Recording:
     """Record the rollouts of a TRL trainer while it trains.
 
     A trainer that cannot be recorded, or a folder that cannot be written, never ends the script: one warning
@@ -226,6 +279,10 @@ def record(trainer: Any, dir: str | os.PathLike[str] | None = None, **settings: 
     dir : path, optional
         The run's folder. Without it, ``SAVE_ROLLOUT_DATA=true`` in the environment records into
         ``<output>/rollout_samples/<EXP_NAME>``. ``SAVE_ROLLOUT_DATA=false`` always turns recording off.
+    halt_on : str, sequence of str or dict, optional
+        Findings that stop the training: ``"alarm"``, ``"warning"`` for both, names of rules, or
+        ``{"severity": "alarm", "rules": ["not_finite"]}``. Off by default. A process of low priority checks
+        the run; only a finding that is still found two steps later counts.
     **settings
         See `rlpanel.recording.Options`.
 
@@ -239,6 +296,7 @@ def record(trainer: Any, dir: str | os.PathLike[str] | None = None, **settings: 
     >>> with rlpanel.record(trainer, "runs/exp1"):
     ...     trainer.train()
     """
+    asked = parse_halt_on(os.environ.get(HALT_ON, "") if halt_on is None else halt_on)
     try:
         if getattr(trainer, _MARK, None) is not None:
             return Recording()  # the trainer is being recorded already
@@ -252,7 +310,7 @@ def record(trainer: Any, dir: str | os.PathLike[str] | None = None, **settings: 
                 *(SAVE, NAME, OUTPUT),
             )
             return Recording()
-        return Recording(trainer, RolloutWriter(folder, trainer.accelerator.process_index, **settings))
+        return Recording(trainer, RolloutWriter(folder, trainer.accelerator.process_index, **settings), asked)
     except (SettingError, ImportError):
         raise  # of a wrong setting, before any training
     except Exception as error:

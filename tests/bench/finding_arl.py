@@ -5,7 +5,8 @@ python -m tests.bench.finding_arl --show REGIME SEED [STEPS]
 
 Nothing changes in these runs but what varies from step to step. An episode begins when a finding becomes a
 warning or an alarm that was none in the check before. The average run length (ARL) is the number of steps
-from one to the next.
+from one to the next, with the exact 95 % interval of a Poisson count. An episode is confirmed if it lasts as
+alerts and `halt_on` require; a halt is a confirmed alarm.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from rlpanel.checks.halt_watch import reason_to_halt
 from rlpanel.findings.check import CheckResult, check
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.raised import RaisedFindings, sure
+from rlpanel.halt_file import HaltOn
 from rlpanel.settings import FindingSettings
 from rlpanel.store.index.run_index import RunIndex
 from tests.bench.finding_scores import open_folder
@@ -69,8 +74,9 @@ class StationaryRun(Simulation):
 
 @dataclass(frozen=True)
 class Episode:
-    """A warning or alarm of a stationary run."""
+    """A warning or alarm of a stationary run; ``kind`` is ``shown``, ``confirmed`` or ``halt``."""
 
+    kind: str
     at: int
     severity: str
     rule: str
@@ -98,6 +104,14 @@ def watched(task: tuple[str, int, int]) -> tuple[list[Episode], float]:
     episodes: list[Episode] = []
     raised: dict[tuple[str, str], int] = {}
     times = []
+    halts = HaltOn("alarm")
+
+    def note(kind: str, finding: Finding, at: int) -> None:
+        key = f"{kind} {finding.severity}", finding.key
+        if at - raised.get(key, -_APART - 1) > _APART:
+            episodes.append(Episode(kind, at, finding.severity, finding.rule, finding.sentence))
+        raised[key] = at
+
     with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as root:
         folder = Path(root) / "run"
         previous: CheckResult | None = None
@@ -111,40 +125,81 @@ def watched(task: tuple[str, int, int]) -> tuple[list[Episode], float]:
             began = time.process_time()
             previous = _checked(index, previous)
             times.append(time.process_time() - began)
+            assert previous.raised is not None
             for finding in previous.findings:
-                key = finding.severity, finding.key
-                if finding.severity != "info" and at - raised.get(key, -_APART - 1) > _APART:
-                    episodes.append(Episode(at, finding.severity, finding.rule, finding.sentence))
                 if finding.severity != "info":
-                    raised[key] = at
+                    note("shown", finding, at)
+                certain = sure(finding, previous.raised.by_key)
+                if certain is not None and certain.severity != "info":
+                    note("confirmed", certain, at)
+            steps = index.snapshot.steps.values[: previous.data_version[1]]
+            if (halt := reason_to_halt(previous, steps, halts)) is not None:
+                note("halt", Finding(severity="alarm", sentence=halt.sentence, rule=halt.rule), at)
     return episodes, 1e3 * float(np.median(times))
 
 
 def _checked(index: RunIndex, previous: CheckResult | None) -> CheckResult:
     view = index.view
-    return check(view, FindingSettings(), view.snapshot.newest_line + 1.5, previous, index)
+    now = view.snapshot.newest_line + 1.5
+    return check(view, FindingSettings(), now, previous, index, RaisedFindings())
+
+
+def interval(count: int, steps: int) -> tuple[float, float]:
+    """Return the exact 95 % interval of the steps from one episode to the next (Garwood, 1936).
+
+    Parameters
+    ----------
+    count : int
+        Episodes that were seen.
+    steps : int
+        Steps that were watched.
+    """
+    most = _mean_for(lambda mean: _at_most(count, mean), 0.025)
+    least = _mean_for(lambda mean: _at_most(count - 1, mean), 0.975) if count else 0.0
+    return steps / most, steps / least if least else float("inf")
+
+
+def _at_most(count: int, mean: float) -> float:
+    """Return the probability that a Poisson number is at most ``count``."""
+    terms = np.cumsum(np.log(np.arange(1, count + 1))) if count else np.empty(0)
+    logs = np.arange(count + 1) * np.log(mean) - np.append(0.0, terms)
+    return float(np.exp(logs - mean).sum())
+
+
+def _mean_for(probability: Callable[[float], float], wanted: float) -> float:
+    """Return the mean at which a falling probability has a value, by bisection."""
+    low, high = 1e-9, 1e4
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if probability(middle) > wanted else (low, middle)
+    return low
 
 
 def measure(task: Task) -> Figures:
     """Watch stationary runs of both regimes."""
     seeds, steps = task.pick((1, 100), (4, STEPS), (10, STEPS))
     figures: Figures = {}
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
         for regime in REGIMES:
             found = list(pool.map(watched, [(regime, seed, steps) for seed in range(seeds)]))
-            every = [episode for episodes, _ in found for episode in episodes]
-            figures |= {
-                f"{regime}: steps": seeds * steps,
-                **{
-                    f"{regime}: {name}s per 2,000 steps": sum(e.severity == name for e in every)
-                    * 2000
-                    / (seeds * steps)
-                    for name in ("warning", "alarm")
-                },
-                f"{regime}: ARL, steps (all steps if there was none)": seeds * steps / max(len(every), 1),
-                f"{regime}: a check, CPU ms": float(np.median([ms for _, ms in found])),
-            }
+            figures |= figures_of(regime, found, seeds * steps)
     return figures
+
+
+def figures_of(regime: str, found: Sequence[tuple[list[Episode], float]], steps: int) -> Figures:
+    """Return the figures of a regime."""
+    every = [episode for episodes, _ in found for episode in episodes]
+    figures: Figures = {f"{regime}: steps": steps}
+    for kind in ("shown", "confirmed", "halt"):
+        count = sum(episode.kind == kind for episode in every)
+        low, high = interval(count, steps)
+        figures |= {
+            f"{regime}: {kind}": count,
+            f"{regime}: {kind}: ARL, steps (all steps if there was none)": steps / max(count, 1),
+            f"{regime}: {kind}: ARL, 95 % from": low,
+            f"{regime}: {kind}: ARL, 95 % to (-1: unbounded)": high if np.isfinite(high) else -1.0,
+        }
+    return figures | {f"{regime}: a check, CPU ms": float(np.median([ms for _, ms in found]))}
 
 
 if __name__ == "__main__":
@@ -152,7 +207,7 @@ if __name__ == "__main__":
         regime, seed = sys.argv[2:4]
         episodes, ms = watched((regime, int(seed), int(sys.argv[4]) if len(sys.argv) > 4 else STEPS))
         for episode in episodes:
-            print(f"after {episode.at}: {episode.severity} {episode.rule}: {episode.sentence}")
+            print(f"after {episode.at}: {episode.kind} {episode.severity} {episode.rule}: {episode.sentence}")
         print(f"{len(episodes)} episodes; a check {ms:.0f} ms of CPU time")
     else:
         run(measure)

@@ -24,10 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from rlpanel.app.alerts.alert_watcher import sure
 from rlpanel.findings.check import CheckResult, check
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.raised import RaisedFindings, keys_of
+from rlpanel.findings.engine.raised import RaisedFindings, keys_of, sure
 from rlpanel.settings import FindingSettings, Reading
 from rlpanel.store.index.run_index import RunIndex
 from tests.bench.harness import Figures, Task, run

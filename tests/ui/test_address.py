@@ -104,7 +104,7 @@ def choose_curves(board: BoardPage) -> None:
     board.page.locator(".rl-runs").get_by_label(f"Compare {OTHER}", exact=True).check()
     board.choose("Align by", "samples seen")
     board.choose("KL estimator", "k2")
-    for label in ("Zero shift", "KL per sequence"):
+    for label in ("Events", "Zero shift", "KL per sequence"):
         turn_switch(board, label)
     for label, value in (("Smoothing", "0.5"), ("Variance scaling", "0.5")):
         board.settings().get_by_label(label, exact=True).fill(value)
@@ -192,6 +192,8 @@ def choose_prompts(board: BoardPage) -> None:
 def arrange_runs(board: BoardPage) -> None:
     table = board.page.locator(".rl-runs-table")
     table.get_by_role("button", name="folders").click()
+    table.get_by_label("Group runs by a setting").select_option("lr")
+    table.get_by_role("button", name="axes").click()
     table.get_by_role("button", name="reward ± s.e.").click()
     table.get_by_role("button", name=re.compile("^with a finding")).click()
     table.get_by_label("Filter runs").fill("sweep")
@@ -211,7 +213,9 @@ STOPS = {
     "sample": Stop({"run": MADE}, choose_sample, "run step page sample mode turn"),
     "token": Stop(HERE | {"tab": "tokens"}, choose_token, "metric scale token"),
     "curves": Stop(
-        HERE, choose_curves, "over align kl zero_shift per_sequence smooth variance_scale curves band log"
+        HERE,
+        choose_curves,
+        "over align kl zero_shift events per_sequence smooth variance_scale curves band log",
     ),
     "texts": Stop(
         HERE,
@@ -228,6 +232,7 @@ STOPS = {
     "compare": Stop(HERE | {"page": "compare"}, compare_runs, "against here_at there_at"),
     "prompts": Stop({"run": TOOLS, "page": "prompts"}, choose_prompts, "class category"),
     "runs": Stop({"page": "table"}, arrange_runs, "folders runs_by runs_only runs"),
+    "runs": Stop({"page": "table"}, arrange_runs, "folders runs_by runs_only runs runs_per runs_axes"),
 }
 #: Keys that no control sets: the theme of old links.
 READ_ONLY = {"theme"}

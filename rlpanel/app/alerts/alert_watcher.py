@@ -18,7 +18,7 @@ from rlpanel.app.live_runs import LiveRun, LiveRuns
 from rlpanel.board_url import write_query
 from rlpanel.findings.check import cached_findings, raised_findings
 from rlpanel.findings.engine.finding import Finding, finding_dict
-from rlpanel.findings.engine.raised import RaisedFinding, keys_of
+from rlpanel.findings.engine.raised import RaisedFinding, keys_of, sure
 from rlpanel.settings import Alerts, FindingSettings
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.file_access import AnyPath
@@ -141,19 +141,6 @@ class AlertWatcher:
         alert = Alert(content["id"], json.dumps(content).encode())
         offered = [queue.offer(alert) for queue in self._queues]
         return all(offered)
-
-
-def sure(finding: Finding, raised: Mapping[str, RaisedFinding]) -> Finding | None:
-    """Return a leading finding as severe as it is for sure; None until it is confirmed.
-
-    What depends on the clock only, or is about rlpanel itself, has no entry and is sure at once.
-    """
-    own = raised.get(finding.key)
-    if own is None or finding.severity != "alarm":
-        return finding if own is None or own.confirmed else None
-    if any(raised[key].alarm_confirmed for key in keys_of(finding) & raised.keys()):
-        return finding
-    return replace(finding, severity="warning") if own.confirmed else None
 
 
 def alert_id(run: RunInfo, finding: Finding, *, ended: bool = False, returns: int = 0) -> str:

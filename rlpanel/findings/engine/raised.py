@@ -18,8 +18,12 @@ from rlpanel.findings.engine.finding import SEVERITIES, Finding
 
 #: Further complete steps after which a finding that is still found is confirmed.
 PATIENCE = 2
-#: Complete steps without it after which a finding has ended; doubled each time that it came back after that.
+#: Complete steps without it after which a finding has ended; doubled for one that is confirmed, and each time
+#: that it came back after that.
 HOLD, _MOST_RETURNS = 4, 4
+#: Rules whose subject is the largest of several changes at one step: another one may be the largest after the
+#: next step. Their findings are the same if they begin this many steps apart at most.
+_BY_STEP, _SAME_STEP = ("something_changed",), 3
 #: Most findings that have ended and are remembered.
 _REMEMBERED = 50
 #: Version of the saved text: that of another version is ignored.
@@ -84,14 +88,14 @@ class RaisedFindings:
         }
         current = {each.key: each for each in reversed(found) if each.severity != "info"}
         # A step number that is lower than before: the steps since then were replaced by a restart of the job.
-        known = {key: each for key, each in self.by_key.items() if each.last <= now}
+        known = _renamed({key: each for key, each in self.by_key.items() if each.last <= now}, current)
         state = {key: _found(known.get(key), finding, now) for key, finding in current.items()}
         state = {key: _confirmed(each, after, settled=settled) for key, each in state.items()}
         held: dict[str, Finding] = {}
         for key, each in known.items():
             if key in current:
                 continue
-            hold = HOLD << min(each.returns, _MOST_RETURNS)
+            hold = HOLD << min(each.returns + each.confirmed, _MOST_RETURNS)
             if each.ended is None and (settled or after[each.last] >= hold):
                 state[key] = replace(each, ended=now)
             else:
@@ -147,6 +151,19 @@ def keys_of(finding: Finding) -> set[str]:
     return {finding.key}.union(*(keys_of(each) for each in finding.symptoms))
 
 
+def sure(finding: Finding, raised: Mapping[str, RaisedFinding]) -> Finding | None:
+    """Return a leading finding as severe as it is for sure; None until it is confirmed.
+
+    What depends on the clock only, or is about rlpanel itself, has no entry and is sure at once.
+    """
+    own = raised.get(finding.key)
+    if own is None or finding.severity != "alarm":
+        return finding if own is None or own.confirmed else None
+    if any(raised[key].alarm_confirmed for key in keys_of(finding) & raised.keys()):
+        return finding
+    return replace(finding, severity="warning") if own.confirmed else None
+
+
 def parse_raised(text: str) -> RaisedFindings:
     """Return the state that a saved text holds; an empty one if it holds anything else."""
     try:
@@ -184,6 +201,31 @@ def _parsed(saved: dict[str, Any]) -> RaisedFinding:
     if entry.finding.severity not in SEVERITIES or not is_valid:
         raise ValueError("not a finding that was saved")
     return entry
+
+
+def _renamed(known: dict[str, RaisedFinding], current: Mapping[str, Finding]) -> dict[str, RaisedFinding]:
+    """Return the known entries, those of a rule in `_BY_STEP` by the key that their change has now."""
+    entries = dict(known)
+    for key, finding in current.items():
+        if finding.rule not in _BY_STEP or finding.onset is None:
+            continue
+        near = [
+            each
+            for each in entries.values()
+            if each.finding.rule == finding.rule
+            and each.finding.key not in current
+            and each.finding.onset is not None
+            and abs(each.finding.onset - finding.onset) <= _SAME_STEP
+        ]
+        if key in entries:
+            near.append(entries[key])
+        if not near:
+            continue
+        for each in near:
+            entries.pop(each.finding.key)
+        # One that goes on is not raised again by one that had ended.
+        entries[key] = min(near, key=lambda each: (each.ended is not None, each.first))
+    return entries
 
 
 def _found(known: RaisedFinding | None, finding: Finding, now: int) -> RaisedFinding:

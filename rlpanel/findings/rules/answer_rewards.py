@@ -147,7 +147,6 @@ def right_unrewarded(context: RuleContext) -> Iterator[Finding]:
         sort="reward",
         column=scored.column if scored.column == "reward" else "",
         tab="reference",
-        subject=scored.column,
         evidence=scored.lengths(context, change),
     )
 
@@ -174,7 +173,6 @@ def wrong_rewarded(context: RuleContext) -> Iterator[Finding]:
         sort="-reward",
         column=scored.column if scored.column == "reward" else "",
         tab="reference",
-        subject=scored.column,
     )
 
 

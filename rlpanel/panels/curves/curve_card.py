@@ -19,6 +19,7 @@ from rlpanel.panels.curves import curve_points, trainer_scalars
 from rlpanel.panels.curves.curve_plot import HEIGHT, HEIGHTS, CurvePlot, CurveWindow, empty_points
 from rlpanel.panels.curves.curve_points import BAND_NAMES, BAND_TIPS
 from rlpanel.panels.curves.curve_selection import Curve
+from rlpanel.panels.curves.event_marks import EventMarks
 from rlpanel.panels.curves.overlay_curves import OverlayCurves
 from rlpanel.panels.curves.recent_change import recent_change
 from rlpanel.panels.curves.trend_mark import trend_html, trend_of
@@ -217,6 +218,7 @@ class CurveCard:
         self.plot.figure.on_event(DoubleTap, self._on_double_tap)
         self._before_tap: dict[str, Any] = {}
         self.overlay = OverlayCurves(context, self.plot.figure, curve.columns[0])
+        self._events = EventMarks(self.plot.figure)
         self._pane = pn.pane.Bokeh(
             self.plot.figure,
             sizing_mode="stretch_width",
@@ -270,6 +272,7 @@ class CurveCard:
         self.plot.show_run(on=self._run_visible, smoothed=selection.smooth > 0)
         self.overlay.draw()
         self._distribution.draw(self._view)
+        self.mark_events()
         self.fit()
         self.shade()
         if self.card[1] is not self.pane:
@@ -357,11 +360,17 @@ class CurveCard:
         own = (self.context.shaded_by_column.get(column) for column in self.curve.columns)
         return self.context.shaded_steps or next((steps for steps in own if steps is not None), None)
 
+    def mark_events(self) -> None:
+        """Mark the steps at which something happened."""
+        marks = self._window.events.of(self.context)
+        self._events.draw(self._axis, marks, dark=self.context.selection.dark)
+
     def restyle(self) -> None:
         """Apply the colours of the dark or light theme."""
         dark = self.context.selection.dark
         self.plot.restyle(dark=dark, several_runs=bool(self.context.overlays))
         self.shade()
+        self.mark_events()
         self.overlay.draw()
         self._distribution.restyle(dark)
 

@@ -16,6 +16,7 @@ from bokeh.models.ranges import Range1d
 
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.curves.curve_selection import Curve
+from rlpanel.panels.curves.event_marks import RunMarks
 from rlpanel.panels.curves.overlay_curves import RAW_ALPHA
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.quiet_figure import PlotParts, StepShading, add_glyphs, quiet_figure
@@ -35,6 +36,8 @@ class CurveWindow(param.Parameterized):
     x_range : DataRange1d
     parts : PlotParts
         Further models that the plots of the cards share.
+    events : RunMarks
+        The marks that all cards show.
     """
 
     zoomed = param.Parameter(
@@ -46,6 +49,7 @@ class CurveWindow(param.Parameterized):
         # One step stands in the middle of an axis with one tick.
         self.x_range = DataRange1d(range_padding=0.01, default_span=1.0)
         self.parts = PlotParts()
+        self.events = RunMarks()
 
     def follow(self, lines: list[Any]) -> None:
         """Let the axis show all steps of these lines; an image has room for further steps, so it is none."""

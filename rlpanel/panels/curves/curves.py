@@ -75,7 +75,8 @@ class Curves(Viewer):
         context.param.watch(self._reveal, ["revealed_column"])
         selection.param.watch(self._restyle, ["dark"])
         display.param.watch(self._update_cards, ["kl_estimator", "per_sequence"])
-        display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift"])
+        display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift", "run_events"])
+        context.param.watch(self._redraw, ["notes_version"])
         self.param.watch(self._on_active, "active")
         self._update_cards()
 

@@ -13,11 +13,15 @@ import numpy as np
 from rlpanel.errors import FilterError
 from rlpanel.number_text import number
 from rlpanel.panels.runs.run_rows import ALARM, FINE, UNCHECKED, UNREAD, VERDICTS, WARNING, RunRow
+from rlpanel.panels.runs.run_settings import setting_text
 from rlpanel.panels.sidebar.run_badge import FINISHED, LIVE, QUIET, STOPPED
+from rlpanel.store.index.run_summary import Setting
 from rlpanel.store.query.filter import LABEL, NUMBER, Filter, FilterInput, Labels
 
 #: The order of a table that nobody has sorted: the worst finding first.
 FINDING, NAME = "finding", "run"
+#: Text of a group in the place of a value that is not known.
+NOT_KNOWN = "–"
 #: Chip → whether a run passes it. The chips of one kind widen each other, those of two kinds narrow.
 CHIPS: dict[str, tuple[str, Callable[[RunRow], bool]]] = {
     "with": ("verdict", lambda row: row.verdict in (ALARM, WARNING)),
@@ -51,6 +55,8 @@ class Choice:
         Words of the path, or a filter expression.
     folders : bool
         Whether runs stand in folders, where they are sorted by finding or name.
+    group : str
+        Setting by whose values runs are grouped instead of by folders; empty for none.
     toggled : frozenset of str
         Folders that are closed, and ``+`` with folders whose runs without a finding are shown.
     """
@@ -61,6 +67,7 @@ class Choice:
     text: str = ""
     folders: bool = True
     toggled: frozenset[str] = frozenset()
+    group: str = ""
 
 
 class Arranged(NamedTuple):
@@ -88,6 +95,8 @@ def arrange(rows: Sequence[RunRow], choice: Choice) -> Arranged:
     except FilterError as wrong:
         error = str(wrong)
     passing = ordered(passing, choice)
+    if choice.group:
+        return Arranged(_grouped(passing, choice), len(passing), error)
     if not (choice.folders and choice.sort in (FINDING, NAME)) or not any(row.folder for row in passing):
         return Arranged([row.name for row in passing], len(passing), error)
     folders: dict[str, list[RunRow]] = {}
@@ -98,6 +107,32 @@ def arrange(rows: Sequence[RunRow], choice: Choice) -> Arranged:
     for folder, inside in folders.items():
         lines += _folder_lines(folder, inside, choice, folds=folds)
     return Arranged(lines, len(passing), error)
+
+
+def group_title(row: RunRow, name: str) -> str:
+    """Return the title of the group of a run, such as ``lr = 3e-6``."""
+    value = row.settings.get(name)
+    return f"{name}: {NOT_KNOWN}" if value is None else f"{name} = {setting_text(value)}"
+
+
+def _grouped(rows: Sequence[RunRow], choice: Choice) -> list[str | dict[str, Any]]:
+    """Return the runs below a line for each value of a setting, the values ascending, unknown ones last."""
+    groups: dict[str, list[RunRow]] = {}
+    for row in sorted(rows, key=lambda row: _value_key(row.settings.get(choice.group))):
+        groups.setdefault(group_title(row, choice.group), []).append(row)
+    lines: list[str | dict[str, Any]] = []
+    for title, inside in groups.items():
+        is_open = title not in choice.toggled
+        lines.append({"folder": title, "open": is_open, **_facts(inside, of_group=True)})
+        lines += [row.name for row in inside] if is_open else []
+    return lines
+
+
+def _value_key(value: Setting | None) -> tuple[int, float, str]:
+    """Sort key of a setting: numbers, then texts, then what is not known."""
+    if value is None:
+        return 2, 0.0, ""
+    return (1, 0.0, value) if isinstance(value, str) else (0, float(value), "")
 
 
 def _folder_lines(
@@ -118,16 +153,26 @@ def _folder_lines(
         yield {"rest": folder, "open": is_whole, "fine": checked, "unchecked": len(hidden) - checked}
 
 
-def _facts(inside: Sequence[RunRow]) -> dict[str, Any]:
-    """Return what the head of a folder says about its runs."""
+def _facts(inside: Sequence[RunRow], *, of_group: bool = False) -> dict[str, Any]:
+    """Return what the head of a folder says about its runs; of a group, the error of the mean."""
     rewards = [row.numbers["reward"] for row in inside if "reward" in row.numbers]
     facts: dict[str, Any] = {"runs": len(inside)}
     facts |= {
         verdict: count for verdict in VERDICTS if (count := sum(row.verdict == verdict for row in inside))
     }
     if len(rewards) > 1:
+        spread = float(np.std(rewards, ddof=1))
         facts["mean"] = number(float(np.mean(rewards)))
-        facts["spread"] = number(float(np.std(rewards, ddof=1)))
+        facts["spread"] = number(spread / math.sqrt(len(rewards)) if of_group else spread)
+    elif rewards and of_group:
+        facts["mean"] = number(rewards[0])
+    if of_group:
+        facts["group"] = True
+        facts["rewards"] = len(rewards)
+        for name in ("best", "tokens", "hours", "gpu_hours"):
+            values = [row.numbers[name] for row in inside if name in row.numbers]
+            if values:
+                facts[name] = number(float(np.mean(values) if name == "best" else np.sum(values)))
     return facts
 
 

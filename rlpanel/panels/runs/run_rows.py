@@ -7,7 +7,7 @@ from typing import Any
 
 from rlpanel.number_text import number
 from rlpanel.panels.language.labels import tr, trn
-from rlpanel.panels.runs.run_settings import setting_text, settings_of_run
+from rlpanel.panels.runs.run_settings import gpus_of, setting_text, settings_of_run
 from rlpanel.panels.session.remark_labels import kind_label
 from rlpanel.panels.sidebar.run_badge import FINISHED, STOPPED, planned_steps, run_state
 from rlpanel.panels.sidebar.run_list import entry_of
@@ -88,6 +88,9 @@ def run_row(info: RunInfo, summary: RunSummary, label: str, place: str, problem:
             "kl": summary.kl,
             "length": summary.length,
             "onset": summary.onset,
+            "best": summary.best,
+            "tokens": summary.tokens,
+            **_cost(summary),
             "samples": summary.samples or None,
             "alarms": summary.alarms if summary.severity is not None else None,
             "warnings": summary.warnings if summary.severity is not None else None,
@@ -111,7 +114,11 @@ def run_row(info: RunInfo, summary: RunSummary, label: str, place: str, problem:
     cells |= {
         name: number(numbers[name], whole=True) for name in ("step", "length", "onset") if name in numbers
     }
-    cells |= {name: number(numbers[name]) for name in ("reward", "error", "kl") if name in numbers}
+    cells |= {name: number(numbers[name]) for name in ("reward", "error", "kl", "best") if name in numbers}
+    cells |= {name: number(numbers[name]) for name in ("tokens", "hours", "gpu_hours") if name in numbers}
+    if summary.best_step is not None and "best" in cells:
+        error = "" if summary.best_error is None else f" ± {number(summary.best_error)}"
+        cells["best_tip"] = f"{cells['best']}{error} · {tr('step')} {number(summary.best_step, whole=True)}"
     if summary.onset is not None and summary.first is not None and summary.step is not None:
         cells["from"] = _share(summary.onset, summary.first, summary.step)
     if doubt := kind_label(summary.doubt):
@@ -122,6 +129,14 @@ def run_row(info: RunInfo, summary: RunSummary, label: str, place: str, problem:
     if others > 0 and verdict in (ALARM, WARNING):
         cells["others"] = trn("and {count} more", "and {count} more", others)
     return RunRow(info.name, label, place, state, verdict, entry["time"], numbers, settings, cells)
+
+
+def _cost(summary: RunSummary) -> dict[str, float]:
+    """Return the hours of a run, and its GPU-hours if its configuration names the number of GPUs."""
+    if summary.seconds is None:
+        return {}
+    hours, gpus = summary.seconds / 3600, gpus_of(summary.config)
+    return {"hours": hours} if gpus is None else {"hours": hours, "gpu_hours": hours * gpus}
 
 
 def _verdict(summary: RunSummary, problem: str) -> str:

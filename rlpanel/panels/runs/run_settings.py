@@ -55,6 +55,22 @@ def settings_of_run(config: Mapping[str, Setting], label: str) -> dict[str, Sett
     return settings_in_path(label) | {_short(name): value for name, value in config.items()}
 
 
+#: Settings that hold the number of GPUs, and pairs of which the product is it.
+_GPUS = ("n_gpus", "num_gpus", "gpus", "world_size", "processes", "num_processes")
+_GPU_PAIRS = (("n_gpus_per_node", "nnodes"), ("gpus_per_node", "num_nodes"))
+
+
+def gpus_of(config: Mapping[str, Setting]) -> float | None:
+    """Return the number of GPUs that a run's configuration names; None if it names none."""
+    named = {
+        name.rpartition(".")[2]: float(value)
+        for name, value in config.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    }
+    products = (named[one] * named[other] for one, other in _GPU_PAIRS if one in named and other in named)
+    return next(products, next((named[name] for name in _GPUS if name in named), None))
+
+
 def _short(name: str) -> str:
     return _SHORT.get(name.rpartition(".")[2], name)
 

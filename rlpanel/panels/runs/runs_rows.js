@@ -86,7 +86,7 @@ function runLine(run, view) {
     cell("num col-step", run.step ?? ""),
     cell("graph", trendOf(run.trend, run.from), span),
     reward,
-    ...view.means.map((key) => cell("num col-mean", run[key] ?? "")),
+    ...view.means.map((key) => cell("num col-mean", run[key] ?? "", key === "best" ? run.best_tip : "")),
     ...view.settings.map((key) => cell("num col-setting", shownText(run.settings[key] ?? ""))),
     said,
     cell("num col-onset", run.onset ?? ""),
@@ -112,8 +112,11 @@ function folderLine(folder) {
   )
   const reward = cell("reward")
   if (folder.mean !== undefined) {
-    reward.append(element("b", "", folder.mean), element("i", "", ` ± ${folder.spread}`))
-    reward.title = t("mean and standard deviation of the runs' last rewards")
+    reward.append(element("b", "", folder.mean))
+    if (folder.spread !== undefined) reward.append(element("i", "", ` ± ${folder.spread}`))
+    reward.title = folder.group
+      ? t("mean of the last rewards of {count} runs, and its standard error", { count: folder.rewards })
+      : t("mean and standard deviation of the runs' last rewards")
   }
   const said = cell("said")
   for (const verdict of ["alarm", "unread", "warning"]) {
@@ -128,6 +131,14 @@ function folderLine(folder) {
       said.append(count)
     }
   }
+  const costs = [
+    [folder.best, t("mean best reward {value}", { value: folder.best })],
+    [folder.tokens, t("{value} tokens", { value: folder.tokens })],
+    [folder.gpu_hours, t("{value} GPU hours", { value: folder.gpu_hours })],
+    [folder.gpu_hours ? undefined : folder.hours, t("{value} hours", { value: folder.hours })],
+  ]
+  const words = costs.filter(([value]) => value !== undefined).map(([, text]) => text)
+  if (words.length) said.append(element("span", "cost", words.join(" · ")))
   node.append(name, reward, said)
   return node
 }

@@ -20,6 +20,10 @@ const COLORS = [
 const TIPS = {
   kl: t("Mean KL k3 per token at the last step"),
   length: t("Mean tokens of a response at the last step, or characters without tokens"),
+  best: t("Highest mean reward of a step: the highest of many noisy ones"),
+  tokens: t("Tokens of all responses"),
+  hours: t("Hours from the first line to the last one, with pauses"),
+  gpu_hours: t("Hours times the number of GPUs in the configuration"),
 }
 
 export function render({ model, el }) {
@@ -50,6 +54,12 @@ export function render({ model, el }) {
   const folders = button("switch", t("folders"), t("Group runs by folder"), () =>
     send({ folders: !model.folders }),
   )
+  const groups = element("select", "groups")
+  groups.ariaLabel = t("Group runs by a setting")
+  groups.addEventListener("change", () => send({ group: groups.value }))
+  const switchAxes = button("switch", t("axes"), t("Settings and numbers as parallel axes; drag to filter"), () =>
+    send({ axes: !model.axes }),
+  )
   const close = button("switch back", t("back to the run"), "", () => send({ close: true }))
   const progress = element("span", "progress")
   progress.title = t("Runs are checked while the server is idle, the newest first")
@@ -59,7 +69,9 @@ export function render({ model, el }) {
   const error = element("div", "error")
   error.setAttribute("role", "alert")
   const top = element("div", "top")
-  top.append(filter, chips, folders, count, progress, close)
+  top.append(filter, chips, folders, groups, switchAxes, count, progress, close)
+  const parallel = axesFigure(send)
+  const drawAxes = () => parallel.draw(model.coordinates, model.ticked, COLORS)
 
   // -- the table
   const head = element("div", "line head")
@@ -69,7 +81,7 @@ export function render({ model, el }) {
   Object.assign(scroller, { tabIndex: 0, role: "grid", ariaLabel: t("Runs") })
   scroller.append(head, canvas)
   const foot = element("div", "foot")
-  box.append(top, error, scroller, foot)
+  box.append(top, error, parallel.box, scroller, foot)
 
   let runs = new Map()
   let lines = []
@@ -85,7 +97,8 @@ export function render({ model, el }) {
       : line.rest !== undefined
         ? `rest ${line.rest}`
         : `folder ${line.folder}`
-  const grouped = () => lines.some((line) => typeof line !== "string")
+  // Below a setting, runs of several folders stand together, so each shows its whole path.
+  const grouped = () => !model.group && lines.some((line) => typeof line !== "string")
 
   /** Return the position of the line at a height. */
   const lineOf = (y) => {
@@ -161,9 +174,8 @@ export function render({ model, el }) {
       longest = Math.max(longest, shown.length)
     }
     const name = Math.min(isWide ? 340 : 220, Math.max(130, 7.8 * longest + 18))
-    means = isWide
-      ? ["kl", "length"].filter((key) => [...runs.values()].some((run) => run[key] !== undefined))
-      : []
+    const known = (key) => [...runs.values()].some((run) => run[key] !== undefined)
+    means = isWide ? ["kl", "length"].filter(known) : []
     let room = isWide ? width - 784 - name - 70 * means.length : 0
     columns = []
     const widths = []
@@ -174,6 +186,15 @@ export function render({ model, el }) {
       columns.push(name)
       widths.push(`${own}px`)
     }
+    // What is left is for the cost and the best reward, before the sentence grows.
+    const costs = []
+    for (const key of isWide && room > 0 ? ["best", "tokens", "gpu_hours", "hours"].filter(known) : []) {
+      if (key === "hours" && means.includes("gpu_hours")) continue
+      room -= 84
+      if (room < 120) break
+      means.push(key)
+      costs.push(key)
+    }
     const grids = {
       narrow: "34px 22px minmax(90px, 1fr) 64px 104px",
       medium: `34px 22px ${name}px 58px 84px 108px minmax(120px, 1fr) 70px`,
@@ -181,7 +202,7 @@ export function render({ model, el }) {
         "34px 22px",
         `${name}px`,
         "62px 112px 118px",
-        ...means.map(() => "70px"),
+        ...means.map((key) => (costs.includes(key) ? "84px" : "70px")),
         ...widths,
         "minmax(200px, 1fr) 78px",
       ].join(" "),
@@ -276,7 +297,15 @@ export function render({ model, el }) {
         return chip
       }),
     )
-    folders.ariaPressed = model.folders
+    folders.ariaPressed = model.folders && !model.group
+    switchAxes.ariaPressed = model.axes
+    const options = facts.groups ?? []
+    groups.hidden = !options.length
+    groups.replaceChildren(
+      new Option(t("group by …"), ""),
+      ...options.map((name) => new Option(t("by {setting}", { setting: shownText(name) }), name)),
+    )
+    groups.value = model.group
     close.hidden = !model.back
     count.textContent =
       facts.shown === facts.total
@@ -460,7 +489,12 @@ export function render({ model, el }) {
     if (model.active) layout()
   }
 
-  const seen = new ResizeObserver(() => layout())
+  let drawnAt = 0
+  const seen = new ResizeObserver(() => {
+    layout()
+    if (drawnAt !== box.clientWidth) drawAxes()
+    drawnAt = box.clientWidth
+  })
   seen.observe(box)
   model.on("rows", () => {
     take()
@@ -472,11 +506,13 @@ export function render({ model, el }) {
     drawFoot()
   })
   model.on("lines", orderLater)
-  model.on(["facts", "chips", "folders", "back"], () => {
+  model.on(["coordinates", "axes"], drawAxes)
+  model.on(["facts", "chips", "folders", "group", "axes", "back"], () => {
     facts()
     layout()
   })
   model.on("ticked", () => {
+    drawAxes()
     facts()
     draw()
   })
@@ -495,6 +531,7 @@ export function render({ model, el }) {
   take()
   lines = model.lines
   facts()
+  drawAxes()
   layout()
   return box
 }

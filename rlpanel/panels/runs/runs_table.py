@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ import param
 from rlpanel.board_url import MAX_OVERLAY_RUNS, RUNS_PAGE
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.runs.run_axes import Axis, axes_of, axis_json, brushed, lines_of
 from rlpanel.panels.runs.run_order import (
     CHIPS,
     FINDING,
@@ -19,6 +21,7 @@ from rlpanel.panels.runs.run_order import (
     Choice,
     arrange,
     chip_counts,
+    group_title,
     value_of,
 )
 from rlpanel.panels.runs.run_rows import RunRow, run_row, state_at
@@ -56,7 +59,13 @@ NUMBERS = {
     "reward": marked("reward ± s.e."),
     "kl": marked("KL"),
     "length": marked("length"),
+    "best": marked("best reward"),
+    "tokens": marked("tokens"),
+    "hours": marked("hours"),
+    "gpu_hours": marked("GPU hours"),
 }
+#: Numbers that are axes beside the settings.
+_AXES = ("reward", "best", "kl", "length", "alarms", "gpu_hours", "hours")
 
 
 class RunsTable(Component):
@@ -77,6 +86,9 @@ class RunsTable(Component):
     chips = param.List(default=[], doc="Keys of the chosen chips.")
     text = param.String(default="", doc="Words of the path, or a filter expression.")
     folders = param.Boolean(default=True, doc="Whether runs stand in folders.")
+    group = param.String(default="", doc="Setting by whose values runs are grouped; empty for none.")
+    axes = param.Boolean(default=False, doc="Whether parallel coordinates are shown.")
+    coordinates = param.Dict(default={}, doc="Axes and lines of the parallel coordinates, while shown.")
     back = param.Boolean(default=False, doc="Whether a run is open below the table.")
     toggled = param.List(default=[], doc="Folders that are closed, and + with those shown whole.")
 
@@ -84,6 +96,7 @@ class RunsTable(Component):
         "panels/ui/dom.js",
         "panels/ui/svg.js",
         "panels/runs/runs_rows.js",
+        "panels/runs/runs_axes.js",
         "panels/runs/runs_table.js",
     )
     _stylesheets: ClassVar[list[str]] = [
@@ -96,14 +109,18 @@ class RunsTable(Component):
         self.context = context
         self._known: dict[str, tuple[tuple[RunInfo, RunSummary, str, str, str, str], RunRow]] = {}
         self._updated = 0.0
+        self._drawn_axes: list[Axis] = []
         self._reading: BackgroundTask[int] = BackgroundTask(self._draw, context.threads.views)
         context.selection.param.watch(self._activate, "page")
         context.param.watch(self._on_runs, "runs")
         context.param.watch(self._on_clock, "now")
         context.selection.param.watch(
-            self._choose, ["runs_filter", "runs_sort", "runs_chips", "runs_folders"]
+            self._choose,
+            ["runs_filter", "runs_sort", "runs_chips", "runs_folders", "runs_group", "runs_axes"],
         )
-        self.param.watch(self._draw, ["sort", "chips", "text", "folders", "toggled", "ticked"])
+        self.param.watch(
+            self._draw, ["sort", "chips", "text", "folders", "group", "axes", "toggled", "ticked"]
+        )
         self._choose()
         self._activate()
 
@@ -121,6 +138,8 @@ class RunsTable(Component):
             chips=selection.runs_chips,
             text=selection.runs_filter,
             folders=selection.runs_folders,
+            group=selection.runs_group,
+            axes=selection.runs_axes,
         )
 
     def _on_runs(self, *_: Any) -> None:
@@ -150,6 +169,7 @@ class RunsTable(Component):
         sent: dict[str, Any] = {
             "lines": arranged.lines,
             "facts": self._facts(rows, arranged),
+            "coordinates": self._coordinates(rows, arranged) if self.axes else {},
             "ticked": [name for name in self.ticked if name in names],
         }
         sent |= {"rows": cells, "changes": []} if changes is None else {"changes": changes}
@@ -160,7 +180,7 @@ class RunsTable(Component):
     def _choice(self) -> Choice:
         name, falls = self.sort
         chips, toggled = frozenset(self.chips), frozenset(self.toggled)
-        return Choice(name, falls, chips, self.text, self.folders, toggled)
+        return Choice(name, falls, chips, self.text, self.folders, toggled, self.group)
 
     def _rows(self) -> list[RunRow]:
         """Return the rows of all runs; only those of runs of which more is known are made anew."""
@@ -188,12 +208,28 @@ class RunsTable(Component):
             ],
             "settings": settings[:MAX_SETTINGS],
             "further": settings[MAX_SETTINGS:],
+            "groups": settings + [self.group] * (bool(self.group) and self.group not in settings),
             "numbers": [[name, tr(title)] for name, title in NUMBERS.items()],
             "checked": len(rows) - counts["unchecked"],
             "total": len(rows),
             "shown": arranged.shown,
             "error": arranged.error or self._sort_error(),
             "differ": self._difference(rows),
+        }
+
+    def _coordinates(self, rows: list[RunRow], arranged: Arranged) -> dict[str, Any]:
+        """Return the axes and a line for each run; those that the filter leaves out are pale."""
+        titles = {"alarms": tr("alarms")} | {name: tr(text) for name, text in NUMBERS.items()}
+        settings = [(name, name) for name in differing(row.settings for row in rows)[:MAX_SETTINGS]]
+        self._drawn_axes = axes_of(rows, [*settings, *((name, titles[name]) for name in _AXES)])
+        shown = {line for line in arranged.lines if isinstance(line, str)}
+        if self.group or self.folders:  # runs of a closed folder are not left out by the filter
+            hidden = replace(self._choice(), folders=False, group="")
+            shown = {line for line in arrange(rows, hidden).lines if isinstance(line, str)}
+        lines = lines_of(rows, self._drawn_axes)
+        return {
+            "axes": [axis_json(axis) for axis in self._drawn_axes],
+            "lines": [[name, places, name in shown] for name, places in lines.items()],
         }
 
     def _sort_error(self) -> str:
@@ -235,6 +271,14 @@ class RunsTable(Component):
                 selection.runs_filter = text[:MAX_TEXT]
             case {"folders": bool(folders)}:
                 selection.runs_folders = folders
+            case {"group": str(name)} if not name or self._is_setting(name):
+                selection.runs_group = name
+            case {"axes": bool(axes)}:
+                selection.runs_axes = axes
+            case {"brush": str(name), "low": float() | int() as low, "high": float() | int() as high}:
+                self._brush(name, float(low), float(high))
+            case {"unbrush": str(name)}:
+                selection.runs_filter = brushed(self.text, name, "")
             case {"toggle": str(folder)} if folder.removeprefix("+") in self._folders():
                 closed = folder in self.toggled
                 self.toggled = (
@@ -254,5 +298,19 @@ class RunsTable(Component):
             return True
         return any(value_of(row, name) is not None for _, row in self._known.values())
 
+    def _brush(self, name: str, low: float, high: float) -> None:
+        """Filter by a part of an axis, from 0 at its bottom to 1 at its top."""
+        axis = next((each for each in self._drawn_axes if each.name == name), None)
+        if axis is None or not 0 <= low <= high <= 1:
+            return
+        text = brushed(self.text, name, axis.condition(low, high))
+        if len(text) <= MAX_TEXT:
+            self.context.selection.runs_filter = text
+
+    def _is_setting(self, name: str) -> bool:
+        return any(name in row.settings for _, row in self._known.values())
+
     def _folders(self) -> set[str]:
-        return {row.folder for _, row in self._known.values()}
+        rows = [row for _, row in self._known.values()]
+        titles = {group_title(row, self.group) for row in rows} if self.group else set()
+        return titles | {row.folder for row in rows}

@@ -135,6 +135,8 @@ class Selection(param.Parameterized):
     )
     runs_chips = param.ListSelector(default=[], objects=list(RUN_CHIPS), doc="Chosen chips of that table.")
     runs_folders = param.Boolean(default=True, doc="Whether runs of that table stand in folders.")
+    runs_group = param.String(default="", doc="Setting by which that table groups runs; empty for none.")
+    runs_axes = param.Boolean(default=False, doc="Whether parallel coordinates stand above that table.")
     dark = param.Boolean(default=DARK_DEFAULT, doc="Whether the theme is dark.")
 
 

@@ -128,7 +128,7 @@ def _grouped(options: dict[str, str]) -> list[list[str]]:
 
 #: Group → names of display settings; each field is made from the declaration in `rlpanel.settings`.
 _DISPLAY = {
-    marked("Curves"): ("variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
+    marked("Curves"): ("run_events", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
     marked("Samples"): (
         "count_rewards",
         "max_samples",

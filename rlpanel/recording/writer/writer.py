@@ -27,6 +27,8 @@ from rlpanel.safe_files import SafeFolder
 log = logging.getLogger("rlpanel.recording")
 
 ROLLOUTS, SCALARS, CONSTANTS = "rollout_data_rank_{rank}{part}.jsonl", "scalars.jsonl", "run.json"
+#: Hidden, so that it is not taken for a log of rollouts.
+EVENTS = ".rlpanel-events.jsonl"
 #: Maximum rows, and bytes of lines, per write to the file.
 BATCH_ROWS, BATCH_BYTES = 64, 1 << 20
 #: Seconds after which an unfinished compressed frame is written.
@@ -143,6 +145,21 @@ class RolloutWriter:
         """Append a step's scalars of the trainer to ``scalars.jsonl``; call it on one rank only."""
         row = {"step": step, "session": self.session, "time": round(time.time(), 3), **values}
         return self._enqueue("scalars", {key: copy_to_host(value) for key, value in row.items()}, len(row))
+
+    def event(self, name: str, step: int, text: str = "") -> bool:
+        """Mark a step on all curves; return False if it was dropped. Call it on one rank only.
+
+        Parameters
+        ----------
+        name : str
+            What happened, such as ``curriculum: level 3``.
+        step : int
+            The policy update at which it happened.
+        text : str
+            Further words.
+        """
+        row = {"step": int(step), "name": str(name), "time": round(time.time(), 3)}
+        return self._enqueue("events", row | ({"text": str(text)} if text else {}), 1)
 
     def constants(self, **values: Any) -> None:
         """Add constants of the training to ``run.json``; call it on one rank only."""
@@ -266,6 +283,8 @@ class RolloutWriter:
         if kind not in self._sinks:
             if kind == "scalars":
                 self._sinks[kind] = PlainSink(self._folder / SCALARS)
+            elif kind == "events":
+                self._sinks[kind] = PlainSink(self._folder / EVENTS)
             elif self.options.compress:
                 # One file per session: a killed process may leave half a frame, and nothing can follow it.
                 self._sinks[kind] = ZstandardSink(self._folder / f"{self._rollouts(f'_{self.session}')}.zst")

@@ -32,7 +32,7 @@ from rlpanel.store.backlog.range_reader import first_line_start, last_line_start
 from rlpanel.store.cache.run_cache import read_saved_text, save_text
 from rlpanel.store.columns.run_table import REPEATED
 from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN
-from rlpanel.store.columns.step_stats import MEAN
+from rlpanel.store.columns.step_stats import COUNT, MAX, MEAN, MIN
 from rlpanel.store.snapshot.snapshot import Snapshot, newest_complete_step
 
 #: Bytes of a file that are read.
@@ -104,7 +104,7 @@ def _last_records(reader: JsonlFile, size: int) -> list[Record]:
 
 
 #: File in the cache folder of a run, and version of its content: that of another version is ignored.
-FILE, VERSION = "summary", 3
+FILE, VERSION = "summary", 4
 #: Maximum number of points of a trend, and of characters of a finding.
 TREND_POINTS, MAX_CHARACTERS = 24, 1000
 #: Minimum number of seconds between two saves for findings of the same severity.
@@ -176,6 +176,14 @@ class RunSummary:
         Whether that is because nothing of it can be read.
     config : dict
         The run's configuration: the numbers and short texts of its ``run.json``.
+    best, best_error : float or None
+        Highest mean reward of a step, and its standard error. It is the highest of many noisy ones.
+    best_step : int or None
+        The step of that reward.
+    tokens : float or None
+        Number of tokens of all responses of the split; None if they are not logged.
+    seconds : float or None
+        Seconds from the first line to the last one, with pauses; None if lines have no time.
     """
 
     samples: int = 0
@@ -202,6 +210,11 @@ class RunSummary:
     unchecked: str = ""
     unreadable: bool = False
     config: dict[str, Setting] = field(default_factory=dict)
+    best: float | None = None
+    best_step: int | None = None
+    best_error: float | None = None
+    tokens: float | None = None
+    seconds: float | None = None
 
 
 #: What a check of the rules notes; a new snapshot keeps it.
@@ -222,6 +235,8 @@ def summarize(snapshot: Snapshot, now: float) -> RunSummary:
         means = snapshot.steps.stat("reward", MEAN)[: snapshot.steps.position(step) + 1]
     last = float(means[-1]) if len(means) else math.nan
     rows, progress = snapshot.rows_of(step), snapshot.progress
+    best = int(np.nanargmax(means)) if np.isfinite(means).any() else None
+    best_step = int(snapshot.steps.values[best]) if best is not None else None
     return RunSummary(
         samples=snapshot.all_samples,
         excluded=int(np.count_nonzero(snapshot.state > REPEATED)),
@@ -238,6 +253,11 @@ def summarize(snapshot: Snapshot, now: float) -> RunSummary:
         kl=_mean(snapshot, _KL, rows),
         length=_mean(snapshot, _LENGTH, rows),
         config=settings_of(snapshot.constants.logged),
+        best=_rounded(float(means[best])) if best is not None else None,
+        best_step=best_step,
+        best_error=_error(snapshot, snapshot.rows_of(best_step)) if best_step is not None else None,
+        tokens=_tokens(snapshot),
+        seconds=_seconds(snapshot),
     )
 
 
@@ -426,6 +446,25 @@ def _mean(snapshot: Snapshot, columns: Sequence[str], rows: np.ndarray) -> float
     return None
 
 
+def _tokens(snapshot: Snapshot) -> float | None:
+    """Return the number of tokens of all responses; None if it is not logged."""
+    name = _LENGTH[0]
+    if not snapshot.has_number(name):
+        return None
+    sums = snapshot.steps.stat(name, COUNT) * snapshot.steps.stat(name, MEAN)
+    return _rounded(float(np.nansum(sums))) if np.isfinite(sums).any() else None
+
+
+def _seconds(snapshot: Snapshot) -> float | None:
+    """Return the seconds from the first line to the last one; None if lines have no time."""
+    if "time" not in snapshot.steps.columns:
+        return None
+    first, last = snapshot.steps.stat("time", MIN), snapshot.steps.stat("time", MAX)
+    if not (np.isfinite(first).any() and np.isfinite(last).any()):
+        return None
+    return _rounded(float(np.nanmax(last) - np.nanmin(first)))
+
+
 def _error(snapshot: Snapshot, rows: np.ndarray) -> float | None:
     """Return the standard error of the mean reward at some rows."""
     values = snapshot.counted("reward", rows) if snapshot.has_number("reward") else np.empty(0)
@@ -455,10 +494,15 @@ def parse_summary(text: str) -> RunSummary:
 
 def _is_valid(summary: RunSummary) -> bool:
     """Return True if every value has the type of its field and is one that rlpanel writes."""
-    numbers = (summary.reward, summary.error, summary.kl, summary.length, *summary.trend, summary.newest_line)
+    numbers = (
+        *(summary.reward, summary.error, summary.kl, summary.length, *summary.trend, summary.newest_line),
+        *(summary.best, summary.best_error, summary.tokens, summary.seconds),
+    )
     given = [value for value in numbers if value is not None]
     counts = (summary.alarms, summary.warnings, summary.checked_bytes)
-    steps = [step for step in (summary.step, summary.first, summary.onset) if step is not None]
+    steps = [
+        step for step in (summary.step, summary.first, summary.onset, summary.best_step) if step is not None
+    ]
     kinds: list[tuple[type, list[Any]]] = [
         (int, [summary.samples, summary.excluded, *steps, summary.bytes, summary.checked, *counts]),
         (float, given),

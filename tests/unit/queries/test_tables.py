@@ -17,6 +17,7 @@ from rlpanel.queries.catalogue import QUESTIONS, document_schema, question_of, r
 from rlpanel.queries.compare import compare
 from rlpanel.queries.differences import contrast
 from rlpanel.queries.drift import corrections, drift
+from rlpanel.queries.events import events
 from rlpanel.queries.explain import clusters, explain
 from rlpanel.queries.findings import findings
 from rlpanel.queries.gate import gate
@@ -48,6 +49,7 @@ def noted(tmp_path: Path) -> Iterator[Run]:
     append(write_run(tmp_path, steps=1) / "rollout_data_rank_0.jsonl", b"{\n")
     with rlpanel.open_run(tmp_path, follow=False) as run:
         annotate(run.data, run.snapshot.uid(0), tag="odd")
+        annotate(run.data, "step:1", note="lowered lr")
         yield run
 
 
@@ -84,6 +86,7 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table
     yield noted.ask("errors")
     yield notes(grpo.data)
     yield notes(noted.data)
+    yield events(noted.data)
     yield drift(drifting.data)
     yield corrections(drifting.data)
     yield corrections(grpo.data)

@@ -35,9 +35,36 @@ def shown(*checks: str, state: RaisedFindings | None = None) -> tuple[RaisedFind
 
 
 def test_a_gap_does_not_show_and_an_end_is_an_end() -> None:
-    state, words = shown("warning", "", "", "warning", *[""] * (HOLD + 3))
-    assert words == ["warning"] * (4 + HOLD - 1) + ["-"] * 4
-    assert (state.by_key[KEY].first, state.by_key[KEY].last, state.by_key[KEY].ended) == (11, 14, 14 + HOLD)
+    # It was found over more than two steps, so it is confirmed and held twice as long.
+    hold = 2 * HOLD
+    state, words = shown("warning", "", "", "warning", *[""] * (hold + 3))
+    assert words == ["warning"] * (4 + hold - 1) + ["-"] * 4
+    assert (state.by_key[KEY].first, state.by_key[KEY].last, state.by_key[KEY].ended) == (11, 14, 14 + hold)
+
+
+def change(subject: str, at: int = 8) -> Finding:
+    return Finding(
+        severity="warning",
+        sentence="It changed.",
+        steps=(at, 9, 11),
+        rule="something_changed",
+        subject=subject,
+    )
+
+
+def test_a_change_of_several_numbers_stays_the_same_whichever_is_the_largest() -> None:
+    state = RaisedFindings()
+    for at, found in enumerate([change("kl"), change("length", 7), change("kl"), change("kl")]):
+        state, held = state.update([found], np.arange(1, 12 + at), settled=False)
+        assert [each.subject for each in held] == [found.subject]
+    [entry] = state.by_key.values()
+    assert (entry.first, entry.last, entry.confirmed, entry.returns) == (11, 14, True, 0)
+
+
+def test_a_change_at_another_step_is_another_finding() -> None:
+    state, _ = RaisedFindings().update([change("kl", 3)], np.arange(1, 12), settled=False)
+    state, _ = state.update([change("length", 8)], np.arange(1, 13), settled=False)
+    assert set(state.by_key) == {"something_changed:kl", "something_changed:length"}
 
 
 def test_what_the_rules_call_ended_is_held_as_a_warning_before_it_is_an_info() -> None:
@@ -88,7 +115,7 @@ def test_a_restart_from_an_earlier_step_forgets_what_its_steps_showed() -> None:
 
 
 def test_the_record_of_a_confirmed_finding_stays_and_that_of_another_does_not() -> None:
-    long, _ = shown(*["warning"] * 4, *[""] * HOLD)
+    long, _ = shown(*["warning"] * 4, *[""] * 2 * HOLD)
     (record,) = long.records([])
     assert (record.severity, record.ongoing) == ("info", False)
     assert "Raised in step 11 and found up to step 14" in record.evidence[-1]
@@ -97,7 +124,7 @@ def test_the_record_of_a_confirmed_finding_stays_and_that_of_another_does_not() 
 
 
 def test_the_state_survives_as_text() -> None:
-    state, _ = shown(*["alarm"] * 4, *[""] * HOLD)
+    state, _ = shown(*["alarm"] * 4, *[""] * 2 * HOLD)
     state, _ = state.update([finding(subject="accuracy")], np.arange(1, 30), settled=False)
     assert parse_raised(state.text()) == state
 
