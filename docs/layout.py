@@ -161,6 +161,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         ),
         *("panels/samples", "panels/findings", "panels/groups"),
     ),
+    "panels/tree": ("store/*", "analysis", *_PARTS),
     "panels/drift": ("drift", "metrics/*", "store/*", *_PARTS, "panels/explain"),
     "panels/sample": (
         "sources/records",
@@ -176,6 +177,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "panels/prompts",
         "panels/explain",
         "panels/report",
+        "panels/tree",
+        "analysis",
     ),
     "panels/first_view": (
         *("metrics/*", "store/*", "findings", "findings/engine", *_PARTS),

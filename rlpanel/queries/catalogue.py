@@ -17,7 +17,7 @@ __all__ = ["QUESTIONS", "question_of"]
 
 #: The modules of questions.
 _MODULES = (
-    *("runs", "steps", "samples", "sample", "groups", "prompt_list", "tokens", "findings", "lint"),
+    *("runs", "steps", "samples", "sample", "tree", "groups", "prompt_list", "tokens", "findings", "lint"),
     *("differences", "compare", "explain", "drift", "search", "notes", "sql"),
 )
 for _name in _MODULES:
