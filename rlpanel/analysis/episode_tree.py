@@ -186,7 +186,7 @@ def read_episode(index: RunIndex, view: RunView, uid: str) -> Iterator[EpisodeTr
         if at % _PULSE == 0:
             yield EpisodeTree(episode, at, len(rows))
         try:
-            samples.append(fetch(index, view, each))
+            samples.append(fetch(index, view, each, derived=False))
         except RLPanelError:  # the line has changed since
             unread += 1
     if unread:

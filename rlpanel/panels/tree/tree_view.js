@@ -1,8 +1,11 @@
 // The rows of a rollout as an indented tree with lines, like a graph of commits. Texts are set as text only.
-// A row stands behind its parent; an only child stays in its parent's lane, so that a chain does not wander.
+// A row stands behind its parent. The only child that goes on stays in its parent's lane: a chain does not wander.
 
 /** Most lanes that are drawn; deeper rows stand in the last one. */
 const LANES = 12
+
+/** Kinds that go on where their parent ended. */
+const GOES_ON = new Set(["turn", "compaction"])
 
 /** Return for each node its lane, its parent's lane, and the lanes of lines that pass it. */
 function laneOf(nodes) {
@@ -16,12 +19,13 @@ function laneOf(nodes) {
     const parent = parents[at]
     const below = children[at]
     const above = parent < 0 ? 0 : lanes[parent]
-    const isOnly = parent >= 0 && children[parent].length === 1
+    const isOnly = parent >= 0 && children[parent].length === 1 && GOES_ON.has(nodes[at].kind)
     const lane = Math.min(parent < 0 ? 0 : isOnly ? above : above + 1, LANES - 1)
     lanes.push(lane)
     const passing = new Set([...ends.keys()].filter((k) => k !== lane && (ends[k] ?? -1) > at))
     const isLast = !isOnly && parent >= 0 && children[parent].at(-1) === at
-    if (below.length > 1) ends[lane] = below.at(-1)
+    const goesOn = below.length === 1 && GOES_ON.has(nodes[below[0]].kind)
+    if (below.length && !goesOn) ends[lane] = below.at(-1)
     return { lane, above, isOnly, isLast, passing, parent, hasBelow: below.length > 0 }
   })
 }
