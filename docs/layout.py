@@ -51,6 +51,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/inference", "sources/discovery"),
     ),
     "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),
+    "sources/live": ("sources/files",),
     "sources": ("sources/files", "sources/discovery", "sources/scalars"),
     # Formulas.
     "metrics/engine": (),
@@ -161,6 +162,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         ),
         *("panels/samples", "panels/findings", "panels/groups"),
     ),
+    "panels/in_flight": ("sources/live", "store/*", "queries", *_PARTS),
     "panels/tree": ("store/*", "analysis", *_PARTS),
     "panels/drift": ("drift", "metrics/*", "store/*", *_PARTS, "panels/explain"),
     "panels/sample": (

@@ -63,6 +63,7 @@ PAGES = (
     "timeline",
     "ranking",
     "drift",
+    "flight",
 )
 #: How the conversation shows texts.
 MODES = ("text", "raw", "tokens")

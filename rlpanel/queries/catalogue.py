@@ -18,7 +18,7 @@ __all__ = ["QUESTIONS", "question_of"]
 #: The modules of questions.
 _MODULES = (
     *("runs", "steps", "samples", "sample", "tree", "groups", "prompt_list", "tokens", "findings", "lint"),
-    *("differences", "compare", "explain", "drift", "search", "notes", "sql"),
+    *("differences", "compare", "explain", "drift", "in_flight", "search", "notes", "sql"),
 )
 for _name in _MODULES:
     _module = import_module(f"rlpanel.queries.{_name}")
