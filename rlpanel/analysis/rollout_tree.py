@@ -217,6 +217,7 @@ def _cut_cycles(rows: Sequence[EpisodeRow], parents: list[int], remarks: list[st
 def _inferred(rows: Sequence[EpisodeRow]) -> list[tuple[int, str]]:
     """Return the parent and the kind of each row by what its messages share with earlier rows."""
     newest: dict[int, int] = {}  # hash of a beginning → the newest row that has it
+    prompts: dict[tuple[str | None, int], int] = {}  # agent and hash of a prompt → their newest row
     last: dict[tuple[str | None, str | None], int] = {}  # agent and trajectory → their newest row
     found: list[tuple[int, str]] = []
     for at, row in enumerate(rows):
@@ -229,6 +230,9 @@ def _inferred(rows: Sequence[EpisodeRow]) -> list[tuple[int, str]]:
             if beginning in newest:
                 parent, seen = newest[beginning], count
         kind = _kind(row, rows[parent], seen) if parent >= 0 else ""
+        prompt = key, beginnings[row.own - 1] if 0 < row.own <= len(beginnings) else 0
+        if not kind and prompt[1] and prompt in prompts:
+            parent, kind = prompts[prompt], RETRY
         if not kind:
             parent = last.get((key, row.trajectory), -1)
             is_later = parent >= 0 and bool(row.units) and bool(rows[parent].units)
@@ -236,7 +240,7 @@ def _inferred(rows: Sequence[EpisodeRow]) -> list[tuple[int, str]]:
         found.append((parent, kind))
         for each in beginnings:
             newest[each] = at
-        last[key, row.trajectory] = at
+        prompts[prompt] = last[key, row.trajectory] = at
     return found
 
 

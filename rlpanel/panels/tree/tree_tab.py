@@ -156,7 +156,11 @@ def summary(nodes: list[RolloutNode]) -> str:
     """Return the number of rows by kind, and their tokens, trained tokens and cost as far as known."""
     kinds = Counter(node.kind for node in nodes)
     counts = ", ".join(f"{tr(KIND_LABELS[kind])} {kinds[kind]:,}" for kind in KINDS if kinds[kind])
-    parts = [f"{tr('{rows:,} rows', rows=len(nodes))} ({counts})"]
+    if len(nodes) == 1:
+        rows = tr("1 row: the rollout has neither sub-agents nor branches")
+    else:
+        rows = tr("{rows:,} rows", rows=len(nodes)) + f" ({counts})"
+    parts = [rows]
     tokens = [node.tokens for node in nodes if node.tokens is not None]
     trained = [node.trained_tokens for node in nodes if node.trained_tokens is not None]
     if tokens:

@@ -25,7 +25,7 @@ function laneOf(nodes) {
     const passing = new Set([...ends.keys()].filter((k) => k !== lane && (ends[k] ?? -1) > at))
     const isLast = !isOnly && parent >= 0 && children[parent].at(-1) === at
     const goesOn = below.length === 1 && GOES_ON.has(nodes[below[0]].kind)
-    if (below.length && !goesOn) ends[lane] = below.at(-1)
+    if (below.length && !goesOn && lane < LANES - 1) ends[lane] = below.at(-1)
     return { lane, above, isOnly, isLast, passing, parent, hasBelow: below.length > 0 }
   })
 }

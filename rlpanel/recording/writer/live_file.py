@@ -27,7 +27,7 @@ log = logging.getLogger("rlpanel.recording")
 
 FOLDER, NAME, VERSION = "in_flight", "rank_{rank}{part}.live", 1
 #: Seconds between two signs of life, and between two writes.
-HEARTBEAT, PULSE = 10.0, 0.5
+HEARTBEAT, PULSE = 10.0, 1.0
 #: Bytes up to which the file only grows, and most rollouts whose details are kept.
 LIMIT, MAX_OPEN = 1 << 20, 10_000
 #: Most characters of the last words and of other texts.
@@ -52,6 +52,10 @@ class LiveFile:
         What tells the files of forked processes apart.
     session : str
         The writer's session.
+    most : int
+        Most rollouts whose details are kept.
+    pulse : float
+        Seconds between two writes.
 
     Attributes
     ----------
@@ -59,8 +63,18 @@ class LiveFile:
         Number of deltas that were lost because the disk was too slow.
     """
 
-    def __init__(self, run: Path, rank: int, part: str, session: str) -> None:
+    def __init__(
+        self,
+        run: Path,
+        rank: int,
+        part: str,
+        session: str,
+        *,
+        most: int = MAX_OPEN,
+        pulse: float = PULSE,
+    ) -> None:
         self.dropped = 0
+        self._most, self._pulse = most, pulse
         self._run, self._name = run, NAME.format(rank=rank, part=part)
         self._header: Delta = {
             "rlpanel_live": VERSION,
@@ -99,12 +113,12 @@ class LiveFile:
     # -- the thread --------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        while (deltas := self._queue.take(4096, HEARTBEAT)) is not None:
+        while (deltas := self._queue.take(WAITING, HEARTBEAT)) is not None:
             try:
                 self._write(deltas)
             except Exception as error:  # the disk's, or of a value's own methods
                 self._fail(error)
-            self._closing.wait(PULSE)  # deltas are collected meanwhile
+            self._closing.wait(self._pulse)  # deltas are collected meanwhile
         try:
             self._remove()
         except OSError as error:
@@ -126,7 +140,7 @@ class LiveFile:
         rollout = str(delta[kind])
         known = self._open.get(rollout)
         if kind == "begin":
-            if known is None and len(self._open) >= MAX_OPEN:
+            if known is None and len(self._open) >= self._most:
                 self._others += 1
                 return _line({"others": self._others})
             self._open[rollout] = {**delta, "turns": 0, "tokens": None}

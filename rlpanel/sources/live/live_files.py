@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from rlpanel.sources.files.file_access import AnyPath, is_remote
 from rlpanel.sources.live.live_rollout import LiveRollout, LiveState
-from rlpanel.sources.live.own_live import read_own
+from rlpanel.sources.live.own_live import read_own, turns_text
 from rlpanel.sources.live.prime_live import SILENT, PrimeTrace, read_pending
 
 #: Folder of rlpanel's own live files, and places of prime-rl's in a run that is its output folder or below.
@@ -129,5 +129,5 @@ class LiveFiles:
             remarks.append(f"{len(seen):,} of {len(entries):,} live files were read so far.")
         if newest and now - newest > SILENT:
             for rollout in rollouts:
-                rollout.lost = f"lost after {rollout.turns:,} turns: no live file changed for {now - newest:,.0f} s"
+                rollout.lost = f"lost after {turns_text(rollout.turns)}: no live file changed for {now - newest:,.0f} s"
         return LiveState(rollouts, max(0, later), {}, len(entries), remarks)

@@ -73,7 +73,7 @@ def read_own(path: str, modified: float, now: float) -> LiveState:
     for rollout in rollouts.values():
         rollout.worker = rollout.worker or worker
         if lost:
-            rollout.lost = f"lost after {_turns(rollout.turns)}: {lost}"
+            rollout.lost = f"lost after {turns_text(rollout.turns)}: {lost}"
     return LiveState(list(rollouts.values()), others, ended, 1, remarks)
 
 
@@ -137,5 +137,6 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _turns(count: int) -> str:
+def turns_text(count: int) -> str:
+    """Return a number of turns as words."""
     return "1 turn" if count == 1 else f"{count:,} turns"
