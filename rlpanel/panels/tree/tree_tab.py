@@ -11,7 +11,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.analysis.episode_tree import EpisodeTree, RolloutNode, read_episode
-from rlpanel.analysis.rollout_tree import KINDS, ROOT
+from rlpanel.analysis.rollout_tree import BRANCH, COMPACTION, KINDS, RETRY, ROOT, SUB_AGENT, TURN
 from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.language.labels import marked, tr
@@ -22,13 +22,26 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.texts.display_text import escape_invisible
 
 #: Label of each kind of row.
-KIND_LABELS = dict(
-    zip(
-        KINDS,
-        map(marked, ("root", "sub-agent", "branch", "compaction", "retry", "turn")),
-        strict=True,
-    )
-)
+KIND_LABELS = {
+    ROOT: marked("root"),
+    SUB_AGENT: marked("sub-agent"),
+    BRANCH: marked("branch"),
+    COMPACTION: marked("compaction"),
+    RETRY: marked("retry"),
+    TURN: marked("turn"),
+}
+
+
+#: Label of each known type of a message between agents; verifiers' types are those of its semantic links.
+LINK_LABELS = {
+    "asked": marked("asked"),
+    "answered": marked("answered"),
+    "subagent_call": marked("called"),
+    "subagent_return": marked("returned"),
+    "subagent_cancel": marked("cancelled"),
+    "agent_message": marked("message"),
+    "compaction": marked("compaction"),
+}
 
 
 class TreeView(Component):
@@ -124,12 +137,12 @@ class TreeTab(Viewer):
 
 def node_row(node: RolloutNode) -> dict[str, Any]:
     """Return a node as plain texts and numbers."""
-    words = [
-        tr("{type} in turn {turn}", type=link.type.replace("_", " "), turn=link.turn)
-        if link.turn is not None
-        else link.type.replace("_", " ")
-        for link in node.messages
-    ]
+    words = []
+    for link in node.messages:
+        known = LINK_LABELS.get(link.type)
+        label = tr(known) if known else link.type.replace("_", " ")
+        turn = "" if link.turn is None else tr("{type} in turn {turn}", type=label, turn=link.turn)
+        words.append(turn or label)
     return {
         "uid": node.uid,
         "parent": node.parent,
