@@ -208,7 +208,11 @@ def tree_of(samples: Sequence[Sample], episode: str, remarks: Sequence[str] = ()
     for node in tree.nodes:
         sample, row = samples[node.row], rows[node.row]
         count, trained = tokens[node.row]
-        policy = [at for at in range(max(node.shared, row.own), len(row.units)) if row.policy[at : at + 1] == (True,)]
+        policy = [
+            at
+            for at in range(max(node.shared, row.own), len(row.units))
+            if row.policy[at : at + 1] == (True,)
+        ]
         before = sum(row.policy[row.own : node.shared]) if row.policy else 0
         nodes.append(
             RolloutNode(

@@ -142,9 +142,7 @@ def build_tree(rows: Sequence[EpisodeRow], episode: str | None = None) -> Rollou
 def shared_units(first: EpisodeRow, second: EpisodeRow) -> int:
     """Return the number of units at the beginning that two rows have in common."""
     pairs = zip(first.units, second.units, strict=False)
-    return next(
-        (at for at, (a, b) in enumerate(pairs) if a != b), min(len(first.units), len(second.units))
-    )
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(first.units), len(second.units)))
 
 
 def _logged_parents(rows: Sequence[EpisodeRow], episode: str | None, remarks: list[str]) -> list[int]:

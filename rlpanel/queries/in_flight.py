@@ -67,7 +67,9 @@ def in_flight(run: RunData, *, limit: Limit = None, offset: Offset = 0) -> Table
     found = in_flight_of(run.snapshot, state, now)
     notes = list(found.remarks)
     if not state.files:
-        notes.append("The run has no live files; log RolloutWriter.begin, turn and end to see rollouts in flight.")
+        notes.append(
+            "The run has no live files; log RolloutWriter.begin, turn and end to see rollouts in flight."
+        )
     rows = [
         {
             "rollout": each.id,

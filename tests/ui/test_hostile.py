@@ -110,7 +110,9 @@ def write_agents(run: Path) -> None:
     ]
     links = {"links": [{"type": NAMED, "from": NAMED, "turn": 1}]}
     lines = [
-        sample(1, index=at, tokens=False, episode=NAMED, messages=[{"role": "user", "content": str(at)}, turn])
+        sample(
+            1, index=at, tokens=False, episode=NAMED, messages=[{"role": "user", "content": str(at)}, turn]
+        )
         | row
         | links
         for at, row in enumerate(rows)

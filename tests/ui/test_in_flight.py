@@ -23,7 +23,9 @@ def runs(root: Path) -> None:
     now = time.time()
     deltas = [{"begin": f"e{at}", "step": 3, "phase": "generation", "time": now - at} for at in range(10_000)]
     lines = [{"rlpanel_live": 1, "rank": 0, "pid": os.getpid(), "others": 90_000}, *deltas]
-    (root / "many" / "in_flight" / "rank_0.live").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    (root / "many" / "in_flight" / "rank_0.live").write_text(
+        "".join(json.dumps(each) + "\n" for each in lines)
+    )
     dead = root / "dead" / "monitors" / "file" / "traces" / "live"
     dead.mkdir(parents=True)
     first = {"trace": "t1", "dispatch": {"id": "e1", "env": "swe", "step": 3, "started": 100.0}, "open": {}}
@@ -55,14 +57,20 @@ def test_it_appears_and_follows_the_recorder(board: BoardPage, root: Path) -> No
 
 def test_100_000_rollouts_show_the_slowest_200(board: BoardPage) -> None:
     board.go(run="many", page="flight").settled()
-    expect(flight(board).locator(".head > strong")).to_have_text("100,000 in flight · the slowest 200 are shown")
+    expect(flight(board).locator(".head > strong")).to_have_text(
+        "100,000 in flight · the slowest 200 are shown"
+    )
     expect(flight(board).locator(".rollout")).to_have_count(200)
     expect(flight(board).locator(".rollout strong").first).to_have_text("e9999")
-    expect(flight(board).locator(".remark")).to_contain_text("90,000 further rollouts in flight are only counted")
+    expect(flight(board).locator(".remark")).to_contain_text(
+        "90,000 further rollouts in flight are only counted"
+    )
 
 
 def test_a_dead_writer_leaves_lost_rollouts_and_a_torn_line_is_said(board: BoardPage) -> None:
     board.go(run="dead", page="flight").settled()
     expect(flight(board).locator(".head > strong")).to_have_text("0 in flight · 1 lost")
-    expect(flight(board).locator(".rollout.lost .words")).to_contain_text("lost after 0 turns: no live file changed")
+    expect(flight(board).locator(".rollout.lost .words")).to_contain_text(
+        "lost after 0 turns: no live file changed"
+    )
     expect(flight(board).locator(".remark")).to_contain_text("1 live file ends in the middle of a line")

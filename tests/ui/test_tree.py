@@ -29,7 +29,10 @@ def runs(root: Path) -> None:
             "episode": "large",
             "agent": f"agent {at % 5}",
             "branch": f"n{at}",
-            "messages": [{"role": "user", "content": f"task {at}"}, {"role": "assistant", "content": f"done {at}"}],
+            "messages": [
+                {"role": "user", "content": f"task {at}"},
+                {"role": "assistant", "content": f"done {at}"},
+            ],
             "response_token_ids": [1] * (at % 40 + 1),
             "reward": at / 500,
         }
@@ -97,7 +100,9 @@ def test_500_rows_are_shown_without_a_stall(board: BoardPage) -> None:
 
 def test_a_run_without_episodes_has_no_tree(board: BoardPage, root: Path) -> None:
     (root / "plain").mkdir()
-    (root / "plain" / "rank_0.jsonl").write_text(json.dumps({"step": 1, "prompt": "p", "response": "r"}) + "\n")
+    (root / "plain" / "rank_0.jsonl").write_text(
+        json.dumps({"step": 1, "prompt": "p", "response": "r"}) + "\n"
+    )
     board.go(run="plain", step=1, page="samples").settled()
     expect(board.page.get_by_role("tab", name="Text", exact=True)).to_be_visible()
     expect(board.page.get_by_role("tab", name="Tree")).to_have_count(0)

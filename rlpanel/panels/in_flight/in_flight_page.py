@@ -77,7 +77,9 @@ class InFlightPage(Viewer):
         if is_other:
             self._index, self._files = context.index, LiveFiles(context.index.path)
             self._view.flight = {}
-        if self._files is None or (not is_other and (self._reads or time.monotonic() - self._read_at < EVERY)):
+        if self._files is None or (
+            not is_other and (self._reads or time.monotonic() - self._read_at < EVERY)
+        ):
             return
         self._read_at, self._reads = time.monotonic(), True
         self._work.start(_read(self._files, context.snapshot))

@@ -49,7 +49,7 @@ class LiveFile:
         The run's folder, resolved.
     rank : int
     part : str
-        What tells the files of forked processes apart.
+        Suffix that keeps the files of forked processes apart.
     session : str
         The writer's session.
     most : int
@@ -167,7 +167,9 @@ class LiveFile:
         steps = list(self._ended)[-STEPS:]
         self._ended = Counter({step: self._ended[step] for step in steps})
         header = self._header | {"time": round(time.time(), 2), "ended": self._ended, "others": self._others}
-        known = ({key: value for key, value in each.items() if value is not None} for each in self._open.values())
+        known = (
+            {key: value for key, value in each.items() if value is not None} for each in self._open.values()
+        )
         data = b"".join(map(_line, [header, *known]))
         if self._descriptor >= 0:
             os.close(self._descriptor)

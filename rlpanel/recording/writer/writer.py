@@ -144,7 +144,9 @@ class RolloutWriter:
         except OSError as error:
             self._warn_once(f"{self.dir / CONSTANTS} could not be written: {_reason(error)}")
 
-    def begin(self, rollout: Any, *, step: int | None = None, phase: str = "generation", **fields: Any) -> bool:
+    def begin(
+        self, rollout: Any, *, step: int | None = None, phase: str = "generation", **fields: Any
+    ) -> bool:
         """Note that a rollout is being generated; return False if the note was dropped. Never blocks.
 
         Parameters

@@ -129,5 +129,7 @@ class LiveFiles:
             remarks.append(f"{len(seen):,} of {len(entries):,} live files were read so far.")
         if newest and now - newest > SILENT:
             for rollout in rollouts:
-                rollout.lost = f"lost after {turns_text(rollout.turns)}: no live file changed for {now - newest:,.0f} s"
+                rollout.lost = (
+                    f"lost after {turns_text(rollout.turns)}: no live file changed for {now - newest:,.0f} s"
+                )
         return LiveState(rollouts, max(0, later), {}, len(entries), remarks)

@@ -126,7 +126,9 @@ def _apply(delta: Mapping[str, Any], rollouts: dict[str, LiveRollout], ended: di
 
 def _counts(logged: Any) -> dict[int, int]:
     pairs = logged.items() if isinstance(logged, Mapping) else ()
-    return {int(step): count for step, count in pairs if step.lstrip("-").isdecimal() and isinstance(count, int)}
+    return {
+        int(step): count for step, count in pairs if step.lstrip("-").isdecimal() and isinstance(count, int)
+    }
 
 
 def _whole(value: Any) -> int | None:

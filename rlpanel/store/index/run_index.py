@@ -16,8 +16,8 @@ from rlpanel.metrics.engine.constants import gather_constants
 from rlpanel.settings import Reading, StoreLimits, Training
 from rlpanel.sources.discovery.directory import RolloutFileInfo, open_file
 from rlpanel.sources.discovery.folder_config import RunJson
-from rlpanel.sources.live.live_files import has_live
 from rlpanel.sources.files.file_access import Unread, path_of
+from rlpanel.sources.live.live_files import has_live
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.backlog.backlog import Backlog
 from rlpanel.store.backlog.workers import WorkerPool

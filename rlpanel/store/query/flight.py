@@ -93,7 +93,11 @@ def in_flight_of(snapshot: Snapshot, state: LiveState, now: float) -> Flight:
             f"{state.others:,} further rollouts in flight are only counted; the oldest that were kept are shown."
         )
     if unknown := sum(each.started is None for each in alive):
-        words = "1 rollout has no start time and stands" if unknown == 1 else f"{unknown:,} rollouts have no start time and stand"
+        words = (
+            "1 rollout has no start time and stands"
+            if unknown == 1
+            else f"{unknown:,} rollouts have no start time and stand"
+        )
         remarks.append(f"{words} last.")
     batches = _batches(snapshot, state, alive, now)
     total = len(alive) + state.others

@@ -34,7 +34,9 @@ def test_a_fork_of_verifiers_shares_its_plan_and_trains_it_once() -> None:
 def test_harbors_sub_agent_stands_below_the_call_that_started_it() -> None:
     with rlpanel.open_run(UPSTREAM / "harbor-0.26.0", follow=False) as run:
         snapshot = run.data.snapshot
-        uids = [uid for uid in snapshot.uids(range(snapshot.rows)) if "draw" in uid and "trajectory.json" in uid]
+        uids = [
+            uid for uid in snapshot.uids(range(snapshot.rows)) if "draw" in uid and "trajectory.json" in uid
+        ]
         *_, found = read_episode(run.data.index, run.data.view, uids[0])
     root, child = found.nodes[:2]
     assert (root.name, child.name, child.kind) == ("s5", "sub-1", "sub-agent")
@@ -104,7 +106,10 @@ def test_a_sample_without_an_episode_is_alone_and_says_what_to_log(tmp_path: Pat
 
 
 def test_a_long_episode_is_cut_and_says_so(tmp_path: Path) -> None:
-    rows = [{"step": 1, "prompt": str(at), "response": "r", "episode": "e", "agent": "a"} for at in range(MAX_ROWS + 5)]
+    rows = [
+        {"step": 1, "prompt": str(at), "response": "r", "episode": "e", "agent": "a"}
+        for at in range(MAX_ROWS + 5)
+    ]
     (tmp_path / "rank_0.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with rlpanel.open_run(tmp_path, follow=False) as run:
         uid = run.snapshot.uid(MAX_ROWS + 4)

@@ -94,7 +94,9 @@ def test_shared_messages_place_rows_without_parents() -> None:
 
 
 def test_a_prompt_that_is_equal_makes_a_retry_and_a_shared_answer_a_branch() -> None:
-    tree = build_tree([row("u", "a1", "u2", "a2"), row("u", "a1", "u2", "a3"), row("v", "a1"), row("v", "a2")])
+    tree = build_tree(
+        [row("u", "a1", "u2", "a2"), row("u", "a1", "u2", "a3"), row("v", "a1"), row("v", "a2")]
+    )
     assert [(node.row, node.parent, node.kind) for node in tree.nodes] == [
         (0, -1, ROOT), (1, 0, BRANCH), (2, 1, COMPACTION), (3, 2, RETRY)
     ]  # fmt: skip

@@ -58,7 +58,15 @@ def flying(tmp_path: Path) -> Iterator[Run]:
     folder = tmp_path / "flying"
     write_run(folder, steps=1)
     (folder / "in_flight").mkdir()
-    delta = {"begin": "e1", "step": 2, "phase": "tool", "time": 1.0, "turns": 3, "tokens": 9, "text": "I look"}
+    delta = {
+        "begin": "e1",
+        "step": 2,
+        "phase": "tool",
+        "time": 1.0,
+        "turns": 3,
+        "tokens": 9,
+        "text": "I look",
+    }
     (folder / "in_flight" / "rank_0.live").write_text('{"rlpanel_live": 1}\n' + json.dumps(delta) + "\n")
     with rlpanel.open_run(folder, follow=False) as run:
         yield run

@@ -43,7 +43,9 @@ def test_a_file_without_a_header_says_so(tmp_path: Path) -> None:
 
 
 def test_silence_on_another_host_is_a_loss(tmp_path: Path) -> None:
-    path = write(tmp_path, HERE | {"host": "elsewhere"}, {"begin": "e1", "time": 5.0}, {"turn": "e1", "time": 8.0})
+    path = write(
+        tmp_path, HERE | {"host": "elsewhere"}, {"begin": "e1", "time": 5.0}, {"turn": "e1", "time": 8.0}
+    )
     fresh, late = (read_own(str(path), 1000.0, now).rollouts[0] for now in (1059.0, 1075.0))
     assert fresh.lost == ""
     assert late.lost == "lost after 1 turn: no sign of life for 75 s"

@@ -12,7 +12,15 @@ import pytest
 from rlpanel.sources.live.live_files import LiveFiles, has_live
 from rlpanel.sources.live.prime_live import SILENT
 
-DISPATCH = {"id": "e1", "kind": "train", "env": "swe", "group": "g1", "task": "t", "step": 4, "started": 100.0}
+DISPATCH = {
+    "id": "e1",
+    "kind": "train",
+    "env": "swe",
+    "group": "g1",
+    "task": "t",
+    "step": 4,
+    "started": 100.0,
+}
 
 
 def first(**more: Any) -> dict[str, Any]:
@@ -48,7 +56,9 @@ def test_deltas_are_folded_and_only_new_bytes_are_read(live: Path, tmp_path: Pat
     assert (found.id, found.step, found.env, found.group, found.agent) == ("t1", 4, "swe", "g1", "solver")
     assert (found.turns, found.tokens, found.phase, found.text) == (1, 30, "generation", "I look.")
     assert found.seconds(210.0) == 110.0
-    assert state.remarks == ["1 live file ends in the middle of a line; the rest is read once it is complete."]
+    assert state.remarks == [
+        "1 live file ends in the middle of a line; the rest is read once it is complete."
+    ]
     scoring = {"trace": "t1", "set": {"timing": timing | {"scoring": {"start": 130.0, "end": 0.0}}}}
     write(live / "t1.jsonl", *deltas, turn("Done.", 12), scoring)
     (found,) = files.read(210.0).rollouts

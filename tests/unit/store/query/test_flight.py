@@ -48,7 +48,9 @@ def test_a_batch_counts_its_samples_of_the_log_or_the_ended_ones(tmp_path: Path)
 
 def test_waiting_times_of_the_trainer_are_the_newest_logged(tmp_path: Path) -> None:
     write_run(tmp_path, steps=1)
-    lines = [{"step": at, "timing_s/wait_for_rollouts": 2.0 * at, "loss": 1.0, "awaited": 5.0} for at in (1, 2)]
+    lines = [
+        {"step": at, "timing_s/wait_for_rollouts": 2.0 * at, "loss": 1.0, "awaited": 5.0} for at in (1, 2)
+    ]
     (tmp_path / "scalars.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
     with rlpanel.open_run(tmp_path, follow=False) as run:
         found = in_flight_of(run.snapshot, LiveState(), 0.0)
