@@ -1,17 +1,17 @@
-"""The tree of one rollout: its sub-agents, branches, compactions, retries and turns, from the rows of an episode.
+"""The tree of one rollout: sub-agents, branches, compactions, retries and turns, from the rows of an episode.
 
-A row names its parent by ``parent``: the ``branch``, ``trajectory`` or ``agent`` of another row, or the episode
-for its first row. In an episode without any such name, the messages decide: a row follows the newest row with
-which it shares the longest beginning.
+A row names its parent by ``parent``: the ``branch``, ``trajectory`` or ``agent`` of another row, or the
+episode for its first row. In an episode without any such name, the messages decide: a row follows the newest
+row with which it shares the longest beginning.
 
 - *turn*: it begins with all messages of its parent, or with its prompt and has a later ``turn`` or a longer
   prompt; some trainers log each turn as a row (verl's sessions).
-- *branch*: it shares a message that the policy wrote, and then differs; of texts, 64 characters of a response.
+- *branch*: it shares a message that the policy wrote, and then differs; of texts, 64 characters.
 - *retry*: it shares exactly the prompt with another row of the same agent.
 - *compaction*: it is a later row of the same agent and trajectory, and its prompt does not begin with the
   earlier row's (as the lint rule ``compacted``).
 
-Rows that share less stand side by side as roots. Faults of the names (a parent that is missing, a cycle, one name
+Rows that share less stand side by side as roots. Faults of the names (a missing parent, a cycle, one name
 for two rows, several roots) become sentences, and every row stays in the tree exactly once.
 """
 
@@ -146,11 +146,11 @@ def shared_units(first: EpisodeRow, second: EpisodeRow) -> int:
 
 
 def _logged_parents(rows: Sequence[EpisodeRow], episode: str | None, remarks: list[str]) -> list[int]:
-    """Return the row of each row's parent, -1 for none; say which names are missing or stand for several rows."""
+    """Return the row of each row's parent, -1 for none; say which names are missing or ambiguous."""
     places: dict[str, list[int]] = {}
     for name in ("branch", "trajectory", "agent"):  # the most exact name first
-        for key, at in _first_places(rows, name).items():
-            places.setdefault(key, at)
+        for key, found in _rows_of(rows, name).items():
+            places.setdefault(key, found)
     top = next((at for at, row in enumerate(rows) if row.parent is None), 0)
     missing: dict[str, int] = {}
     ambiguous: set[str] = set()
@@ -178,12 +178,13 @@ def _logged_parents(rows: Sequence[EpisodeRow], episode: str | None, remarks: li
         )
     if ambiguous:
         remarks.append(
-            f"Several rows have the name {_listed(sorted(ambiguous))}: the newest before a child is its parent."
+            f"Several rows have the name {_listed(sorted(ambiguous))}: "
+            "the newest before a child is its parent."
         )
     return parents
 
 
-def _first_places(rows: Sequence[EpisodeRow], name: str) -> dict[str, list[int]]:
+def _rows_of(rows: Sequence[EpisodeRow], name: str) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for at, row in enumerate(rows):
         value = getattr(row, name)

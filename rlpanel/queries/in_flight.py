@@ -44,7 +44,7 @@ from rlpanel.queries.table import RUN, Table, TableColumn, page
     has_relation=False,  # it is about now, not about the log
     has_split=False,
     example="rlpanel in-flight runs/exp1 --limit 20",
-    agents="List the rollouts that are being generated now, the slowest first, and what each batch waits for.",
+    agents="List rollouts that are being generated now, the slowest first, and what each batch waits for.",
 )
 def in_flight(run: RunData, *, limit: Limit = None, offset: Offset = 0) -> Table:
     """Return the rollouts in flight, the slowest first.

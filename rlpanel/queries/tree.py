@@ -51,8 +51,8 @@ from rlpanel.queries.table import RUN, STEP, Table, TableColumn
     ),
     has_split=False,
     example="rlpanel tree runs/exp1 rollout_data_rank_0.jsonl:0",
-    agents="Show sub-agents, branches, compactions and retries of one rollout as a tree, with tokens, trained "
-    "tokens, reward and advantage of each.",
+    agents="Show sub-agents, branches, compactions and retries of one rollout as a tree, with tokens, "
+    "trained tokens, reward and advantage of each.",
 )
 def tree(run: RunData, uid: Uid) -> Table:
     """Return the tree of a sample's episode; a row stands behind its parent.

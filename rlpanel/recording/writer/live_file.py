@@ -1,9 +1,9 @@
-"""`LiveFile`: the rollouts that a process is generating now, as small deltas in ``in_flight/rank_{rank}.live``.
+"""`LiveFile`: rollouts that a process is generating now, as small deltas in ``in_flight/rank_{rank}.live``.
 
-It is made when the first rollout begins. A line that begins a rollout, adds a turn or ends one is appended; when
-the file exceeds its limit it is written anew with the open rollouts only. So its size is bounded by
-`MAX_OPEN` rollouts of about 450 bytes, twice; of more rollouts only their number is kept. The file's time is its
-heartbeat. The file is removed when the writer closes: one that stays belongs to a process that died.
+It is made when the first rollout begins. A line that begins a rollout, adds a turn or ends one is appended;
+when the file exceeds its limit it is written anew with the open rollouts only. So its size is bounded by
+`MAX_OPEN` rollouts of about 450 bytes, twice; of more rollouts only their number is kept. The file's time is
+its heartbeat. The file is removed when the writer closes: one that stays belongs to a process that died.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def _id(trajectory: Mapping[str, Any], number: int) -> str:
 
 
 def _calls_of(above: Mapping[str, Any], below: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the turns of a trajectory whose observations refer to a trajectory in it (ATIF 1.5 and later)."""
+    """Return the turns of a trajectory whose observations refer to a trajectory in it (since ATIF 1.5)."""
     found, turn = [], 0
     steps = above.get("steps")
     for step in steps if isinstance(steps, list) else ():

@@ -40,7 +40,7 @@ def has_live(run: AnyPath) -> bool:
 
 
 def _listed(folder: str, ending: str) -> list[os.DirEntry[str]]:
-    """Return the files of a folder with an ending; links are not followed, so no path leads out of the run."""
+    """Return the files of a folder with an ending; links are left out, so no path leads out of the run."""
     try:
         with os.scandir(folder) as entries:
             return [
@@ -120,8 +120,8 @@ class LiveFiles:
             if pending is not None and pending[1].id not in known:
                 rollouts.append(pending[1])
         if torn:
-            remarks.append(f"{torn:,} live {'file ends' if torn == 1 else 'files end'} in the middle of a line; "
-                           "the rest is read once it is complete.")  # fmt: skip
+            words = "1 live file ends" if torn == 1 else f"{torn:,} live files end"
+            remarks.append(f"{words} in the middle of a line; the rest is read once it is complete.")
         if bad:
             remarks.append(f"{bad:,} lines of live files could not be read.")
         later = len(entries) - len(seen)

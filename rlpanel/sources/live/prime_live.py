@@ -3,8 +3,8 @@
 Source: ``src/prime_rl/monitors/file/traces/live.py`` of prime-rl at ``048a6e23`` and the deltas of
 ``verifiers/v1/serve/delta.py`` of verifiers at ``021678bd``. The first line of a file holds the ``dispatch``
 (kind, env, group, task, step, started); each line may append ``nodes`` and ``calls`` and ``set`` the trace's
-timing. The file is removed when its episode ends. Nobody notes whether the writer lives: a file without a change
-counts as lost only if all files of the folder are silent for ten minutes.
+timing. The file is removed when its episode ends. Nobody notes whether the writer lives: a file without a
+change counts as lost only if all files of the folder are silent for ten minutes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,13 @@ SILENT = 600.0
 #: Most bytes of a file that are read at once, and most characters of the last words.
 MAX_BYTES, WORDS = 8 << 20, 160
 #: Phases by the spans of a trace's timing, the latest first.
-_PHASES = (("scoring", "score"), ("finalize", "environment"), ("agent", "generation"), ("setup", "environment"),
-           ("boot", "environment"))  # fmt: skip
+_PHASES = (
+    ("scoring", "score"),
+    ("finalize", "environment"),
+    ("agent", "generation"),
+    ("setup", "environment"),
+    ("boot", "environment"),
+)
 
 
 @dataclass(slots=True)

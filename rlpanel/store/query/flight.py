@@ -1,4 +1,4 @@
-"""Rollouts in flight, the slowest first: counts by phase, what each batch waits for, and logged idle times."""
+"""Rollouts in flight, the slowest first: counts by phase, missing rollouts of batches, logged idle times."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def in_flight_of(snapshot: Snapshot, state: LiveState, now: float) -> Flight:
     remarks = list(state.remarks)
     if state.others:
         remarks.append(
-            f"{state.others:,} further rollouts in flight are only counted; the oldest that were kept are shown."
+            f"{state.others:,} further rollouts in flight are only counted; "
+            "the oldest that were kept are shown."
         )
     if unknown := sum(each.started is None for each in alive):
         words = (

@@ -27,7 +27,8 @@ def test_a_fork_of_verifiers_shares_its_plan_and_trains_it_once() -> None:
     assert (root.kind, root.tokens, root.trained_tokens, root.below_tokens) == ("root", 5, 5, 10)
     assert (branch.kind, branch.shared, branch.first_turn, branch.turns) == ("branch", 2, 2, 1)
     assert (branch.tokens, branch.trained_tokens, branch.advantage) == (5, 1, -0.5)
-    assert branch.logged and branch.parent == root.uid
+    assert branch.logged
+    assert branch.parent == root.uid
     assert found.remarks == []
 
 
@@ -67,15 +68,29 @@ def research(tmp_path: Path) -> Path:
     lead = [message("user", "Compare."), message("assistant", "", tool_calls=call)]
     lead += [message("tool", "A uses TIS.", tool_call_id="c1"), message("assistant", "Done.")]
     reader = [message("user", "Read paper A."), message("assistant", "A uses TIS.")]
-    common = {"step": 1, "group": "g", "episode": "e"}
+    common = {"step": 1, "group": "g", "episode": "e", "prompt_messages": 1}
+    branch = [*lead[:3], message("assistant", "No.")]
     rows = [
-        {"agent": "lead", "branch": "lead", "messages": lead, "prompt_messages": 1, "reward": 1.0, "cost": 0.5,
-         "advantage": 0.25, "response_token_ids": [1, 2, 3, 4], "loss_mask": [1, 0, 0, 1]},
-        {"agent": "reader", "parent": "lead", "messages": reader, "prompt_messages": 1, "cost": 0.25,
-         "response_token_ids": [5, 6]},
-        {"agent": "lead", "branch": "other", "parent": "lead", "messages": [*lead[:3], message("assistant", "No.")],
-         "prompt_messages": 1, "status": "discarded", "response_token_ids": [7]},
-    ]  # fmt: skip
+        {
+            "agent": "lead",
+            "branch": "lead",
+            "messages": lead,
+            "reward": 1.0,
+            "cost": 0.5,
+            "advantage": 0.25,
+            "response_token_ids": [1, 2, 3, 4],
+            "loss_mask": [1, 0, 0, 1],
+        },
+        {"agent": "reader", "parent": "lead", "messages": reader, "cost": 0.25, "response_token_ids": [5, 6]},
+        {
+            "agent": "lead",
+            "branch": "other",
+            "parent": "lead",
+            "messages": branch,
+            "status": "discarded",
+            "response_token_ids": [7],
+        },
+    ]
     (tmp_path / "rank_0.jsonl").write_text("".join(json.dumps(common | row) + "\n" for row in rows))
     return tmp_path
 

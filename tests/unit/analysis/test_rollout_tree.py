@@ -41,7 +41,8 @@ def test_logged_parents_are_followed_by_branch_trajectory_agent_and_episode() ->
     ]
     tree = build_tree(rows, "e1")
     assert shape(tree) == [
-        (0, -1, ROOT, 0), (1, 0, SUB_AGENT, 1), (2, 1, SUB_AGENT, 2), (3, 2, COMPACTION, 3), (4, 0, SUB_AGENT, 1)
+        (0, -1, ROOT, 0), (1, 0, SUB_AGENT, 1), (2, 1, SUB_AGENT, 2), (3, 2, COMPACTION, 3),
+        (4, 0, SUB_AGENT, 1),
     ]  # fmt: skip
     assert tree.remarks == []
     assert [node.is_logged for node in tree.nodes] == [False, True, True, True, True]
@@ -88,7 +89,8 @@ def test_shared_messages_place_rows_without_parents() -> None:
     tree = build_tree(rows)
     found = {node.row: (node.parent, node.kind, node.shared) for node in tree.nodes}
     assert found == {
-        0: (-1, ROOT, 0), 1: (0, TURN, 2), 2: (1, RETRY, 3), 3: (0, RETRY, 1), 4: (3, COMPACTION, 0), 5: (-1, ROOT, 0)
+        0: (-1, ROOT, 0), 1: (0, TURN, 2), 2: (1, RETRY, 3), 3: (0, RETRY, 1), 4: (3, COMPACTION, 0),
+        5: (-1, ROOT, 0),
     }  # fmt: skip
     assert tree.remarks[0] == "The log names no parents: 4 rows are placed by the messages that they share."
 

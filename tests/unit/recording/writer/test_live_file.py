@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import rlpanel
@@ -15,6 +16,10 @@ from tests.waiting import wait_until
 
 def ids(run: Path) -> list[str]:
     return sorted(each.id for each in LiveFiles(run).read().rollouts)
+
+
+def have_turns(run: Path, count: int) -> bool:
+    return all(each.turns == count for each in LiveFiles(run).read().rollouts)
 
 
 def test_begin_turn_and_end_are_read_back_and_close_cleans_up(tmp_path: Path) -> None:
@@ -54,7 +59,7 @@ def test_the_file_is_bounded_and_further_rollouts_are_counted(tmp_path: Path) ->
         for at in range(100):
             live.put({"turn": f"e{at}", "tokens": 1, "text": "x" * 300})
         if number % 20 == 19:
-            wait_until(lambda: all(each.turns == number + 1 for each in LiveFiles(tmp_path).read().rollouts))
+            wait_until(partial(have_turns, tmp_path, number + 1))
     live.put({"end": "e0"})
     wait_until(lambda: "e0" not in ids(tmp_path))
     assert LIMIT * 0.9 < 60 * 100 * 160  # more was written than the file may hold
