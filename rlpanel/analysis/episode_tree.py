@@ -247,17 +247,19 @@ def tree_of(samples: Sequence[Sample], episode: str, remarks: Sequence[str] = ()
 
 def row_of(sample: Sample, piece: int = 1) -> EpisodeRow:
     """Return what decides a sample's place in the tree; ``piece`` is the length of the pieces of a text."""
-    labels = {name: getattr(sample, name) for name in ("agent", "trajectory", "branch", "parent")}
-    more = {"kind": sample.branch_kind, "turn": _known(sample.columns.get(TURN))}
+    labels: dict[str, Any] = {
+        name: getattr(sample, name) for name in ("agent", "trajectory", "branch", "parent")
+    }
+    kind, turn = sample.branch_kind, _known(sample.columns.get(TURN))
     if sample.messages:
         units: tuple[Hashable, ...] = tuple(map(_key, sample.messages))
         own = sample.prompt_messages if sample.prompt_messages >= 0 else len(units)
         policy = tuple(at >= own and each["role"] == _POLICY for at, each in enumerate(sample.messages))
-        return EpisodeRow(**labels, **more, units=units, own=own, policy=policy)
+        return EpisodeRow(**labels, kind=kind, turn=turn, units=units, own=own, policy=policy)
     text = (sample.prompt or "") + (sample.response or "")
     pieces = [text[at : at + piece] for at in range(0, len(text) - piece + 1, piece)]
     own, by_chance = len(sample.prompt or "") // piece, -(-BY_CHANCE // piece)
-    return EpisodeRow(**labels, **more, units=pieces, own=own, by_chance=by_chance)
+    return EpisodeRow(**labels, kind=kind, turn=turn, units=pieces, own=own, by_chance=by_chance)
 
 
 def _key(message: Mapping[str, Any]) -> Hashable:

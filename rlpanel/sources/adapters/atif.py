@@ -96,7 +96,7 @@ def trajectory_records(
         shared = [*shared, ("episode", episode)]
     records = []
     for number, each in enumerate((trajectory, *(each for each, _ in subagents))):
-        own = [*shared, *outcome] if number == 0 else shared
+        own = [*shared, *(outcome if number == 0 else ())]
         if subagents:
             own = [*own, ("branch", _id(each, number))]
         if number:

@@ -131,7 +131,7 @@ def _place(
     Messages that it shares with an earlier branch say so; of one without, verifiers' links.
     """
     shared = [owners[at] for at in path if owners[at] != index]
-    links = [
+    links: list[dict[str, Any]] = [
         {"type": str(link.get("type")), "from": owners[given], "turn": turns[given], "at": turns[at]}
         for at in path
         if owners[at] == index
