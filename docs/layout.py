@@ -52,6 +52,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/inference", "sources/discovery"),
     ),
     "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),
+    "sources/live": ("sources/files",),
     "sources": ("sources/files", "sources/discovery", "sources/scalars"),
     # Formulas.
     "metrics/engine": (),
@@ -166,6 +167,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("panels/samples", "panels/findings", "panels/groups"),
     ),
     "panels/update": ("update", "metrics/*", "store/*", *_PARTS, "panels/explain", "panels/prompts"),
+    "panels/in_flight": ("sources/live", "store/*", "queries", *_PARTS),
+    "panels/tree": ("store/*", "analysis", *_PARTS),
     "panels/drift": ("drift", "metrics/*", "store/*", *_PARTS, "panels/explain"),
     "panels/sample": (
         "sources/records",
@@ -181,6 +184,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "panels/prompts",
         "panels/explain",
         "panels/report",
+        "panels/tree",
+        "analysis",
     ),
     "panels/first_view": (
         *("metrics/*", "store/*", "findings", "findings/engine", *_PARTS),

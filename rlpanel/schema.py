@@ -221,6 +221,19 @@ FIELDS: tuple[Field, ...] = (
         "Trace within the episode, if an agent has several that are scored one by one.",
     ),
     Field("agent", "label", "agent", "Name of the agent that wrote the sample, if there are several."),
+    Field("branch", "label", "branch", "Name of the sample in the tree of its episode."),
+    Field(
+        "parent",
+        "label",
+        "parent",
+        "Branch, trajectory or agent of the same episode from which the sample came.",
+    ),
+    Field(
+        "branch_kind",
+        "label",
+        "kind of branch",
+        "How the sample came from its parent: sub-agent, branch, compaction, retry or turn.",
+    ),
     Field("turn_rewards", "turns", "turn rewards", "Reward of each turn: one number per assistant message."),
     Field(
         "policy_version",
@@ -377,6 +390,9 @@ class Sample:
     episode: str | None = None
     agent: str | None = None
     trajectory: str | None = None
+    branch: str | None = None
+    parent: str | None = None
+    branch_kind: str | None = None
     trainer_version: float = float("nan")
     turn_rewards: np.ndarray | None = None
     policy_versions: tuple[tuple[int, int], ...] = ()

@@ -95,7 +95,34 @@ def hostile_root(parent: Path) -> Path:
     (run / f"rollout_data_rank_0{NAMED}.jsonl").write_text(text + bad)
     scalars = [{"step": step, f"s{NAMED}": 0.5, "reward": 9.0} for step in (1, 2)]
     (run / "scalars.jsonl").write_text("".join(json.dumps(row) + "\n" for row in scalars))
+    write_agents(folder / f"agents{NAMED}")
     return folder
+
+
+def write_agents(run: Path) -> None:
+    """A rollout of agents whose names, parents and messages are attacks, and one in flight."""
+    (run / "in_flight").mkdir(parents=True)
+    turn = {"role": "assistant", "content": ATTACK}
+    rows = [
+        {"agent": NAMED, "branch": NAMED},
+        {"agent": f"b{NAMED}", "branch": "b", "parent": NAMED, "branch_kind": NAMED, "status_reason": NAMED},
+        {"agent": "c", "branch": "c", "parent": f"gone{NAMED}", "status": "timeout"},
+    ]
+    links = {"links": [{"type": NAMED, "from": NAMED, "turn": 1}]}
+    lines = [
+        sample(
+            1, index=at, tokens=False, episode=NAMED, messages=[{"role": "user", "content": str(at)}, turn]
+        )
+        | row
+        | links
+        for at, row in enumerate(rows)
+    ]
+    (run / "rollout_data_rank_0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    named = dict.fromkeys(("agent", "env", "worker", "phase", "text", "group"), NAMED)
+    live = [{"rlpanel_live": 1, "rank": NAMED}, {"begin": NAMED, "step": 1, "time": 1.0, **named}]
+    text = "".join(json.dumps(delta) + "\n" for delta in live)
+    (run / "in_flight" / f"rank_0{NAMED}.live").write_text(f"{text}{ATTACK}")
+    (run / "scalars.jsonl").write_text(json.dumps({"step": 1, f"idle/{NAMED}": 0.5}) + "\n")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -223,6 +250,25 @@ def look_at_parts(board: BoardPage) -> None:
     prompt.locator("details").evaluate_all("(folds) => folds.forEach((fold) => { fold.open = true })")
     expect(prompt.locator("details details")).to_have_count(4)
     expect(prompt).to_contain_text("onerror")
+
+
+def test_nothing_that_agents_say_is_run(open_board: OpenBoard) -> None:
+    """The tree of a rollout, and rollouts in flight."""
+    board = open_board(run=f"agents{NAMED}", step=1, tab="tree").settled(1)
+    tree = board.page.locator(".rl-tree")
+    expect(tree.locator(".node")).to_have_count(3)
+    expect(tree.locator(".node strong").first).to_contain_text("<img class=evil")
+    expect(tree.locator(".remark").first).to_contain_text("onerror")
+    expect(tree.locator(".link").first).to_contain_text("<img class=evil")
+    hover(tree.locator(".node").nth(1))
+    nothing_ran(board.page)
+    board.tab("In flight")
+    flight = board.page.locator(".rl-in-flight")
+    expect(flight.locator(".rollout strong")).to_contain_text("<img class=evil")
+    expect(flight.locator(".remark")).to_contain_text(["ends in the middle of a line"])
+    expect(flight.locator(".idle")).to_contain_text("<img class=evil")
+    hover(flight.locator(".rollout"))
+    nothing_ran(board.page)
 
 
 def test_nothing_that_a_link_says_is_run(open_board: OpenBoard) -> None:

@@ -18,6 +18,7 @@ from rlpanel.board_url import RUNS_PAGE
 from rlpanel.panels.compare.runs_tab import RunsTab
 from rlpanel.panels.drift.drift_page import DriftPage, has_both_logprobs
 from rlpanel.panels.explain.explain_tab import ExplainTab
+from rlpanel.panels.in_flight.in_flight_page import InFlightPage, has_live
 from rlpanel.panels.inputs.lazy_view import ActiveView, LazyView
 from rlpanel.panels.inputs.tab_bar import Tab, TabBar
 from rlpanel.panels.language.labels import marked, tr
@@ -56,6 +57,7 @@ PAGES: tuple[Tab, ...] = (
         has_token_metrics,
         of_step=True,
     ),
+    Tab("flight", marked("In flight"), InFlightPage, has_live),
     Tab("prompts", marked("Prompts"), PromptsPage, lambda snapshot: snapshot.has_number("reward")),
     Tab("compare", marked("Compare"), RunsTab),
     Tab("explain", marked("Explain"), ExplainTab, of_step=True),

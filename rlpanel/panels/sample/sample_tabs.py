@@ -14,6 +14,7 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
+from rlpanel.analysis.episode_tree import has_trees
 from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
 from rlpanel.panels.compare.response_diff import ResponseDiff
@@ -30,6 +31,7 @@ from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.texts.prompt_text import answer_html, extra_html, prompt_block, text_pane
 from rlpanel.panels.texts.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.tokens.token_view import TokenView, sample_scales
+from rlpanel.panels.tree.tree_tab import TreeTab
 from rlpanel.schema import Sample
 from rlpanel.sources.records.embedded_media import Image, Medium
 from rlpanel.store.index.run_index import RunIndex
@@ -292,6 +294,7 @@ TABS: tuple[Tab, ...] = (
     Tab("diff", marked("Diff"), ResponseDiff),
     Tab("group", marked("Group"), GroupsTab),
     Tab("prompt", marked("History"), PromptsTab),
+    Tab("tree", marked("Tree"), TreeTab, has_trees),
 )
 
 #: Tab that is open by default, and the one for a sample with several turns or without tokens.

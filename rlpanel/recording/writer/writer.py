@@ -19,6 +19,7 @@ from typing import Any
 
 from rlpanel.errors import UnsafePath
 from rlpanel.recording.writer.encode import MediaFiles, copy_to_host, count_numbers, encode_row
+from rlpanel.recording.writer.live_file import LiveFile
 from rlpanel.recording.writer.log_keys import KNOWN_KEYS, meant_key
 from rlpanel.recording.writer.recording_options import Options
 from rlpanel.recording.writer.sink import PlainSink, Sink, WriteQueue, ZstandardSink
@@ -102,6 +103,7 @@ class RolloutWriter:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._constants: dict[str, Any] = {}
+        self._live: LiveFile | None = None
         self._media = MediaFiles(self._folder)
 
     # -- called by training ------------------------------------------------------------------------
@@ -171,6 +173,47 @@ class RolloutWriter:
         except OSError as error:
             self._warn_once(f"{self.dir / CONSTANTS} could not be written: {_reason(error)}")
 
+    def begin(
+        self, rollout: Any, *, step: int | None = None, phase: str = "generation", **fields: Any
+    ) -> bool:
+        """Note that a rollout is being generated; return False if the note was dropped. Never blocks.
+
+        Parameters
+        ----------
+        rollout : str
+            Id of the rollout, unique among those in flight of this process.
+        step : int, optional
+            The step of the batch that waits for it.
+        phase : str
+            Such as queue, generation, tool, environment or score.
+        **fields
+            Short texts or numbers: ``group``, ``agent``, ``env``, ``worker``.
+        """
+        try:
+            named = {key: value for key, value in fields.items() if key in _LIVE_FIELDS}
+            return self._live_file().put({"begin": str(rollout), "step": step, "phase": phase, **named})
+        except Exception as error:
+            self._failed(0, error)
+            return False
+
+    def turn(
+        self, rollout: Any, *, tokens: int | None = None, text: str | None = None, phase: str | None = None
+    ) -> bool:
+        """Note a turn of a rollout in flight: its tokens, its last words, and the phase that follows."""
+        return self._live is not None and self._live.put(
+            {"turn": str(rollout), "tokens": tokens, "text": text, "phase": phase}
+        )
+
+    def end(self, rollout: Any) -> bool:
+        """Note that a rollout is no longer in flight; `write` writes its sample."""
+        return self._live is not None and self._live.put({"end": str(rollout)})
+
+    def _live_file(self) -> LiveFile:
+        with self._starting:
+            if self._live is None:
+                self._live = LiveFile(self._folder, self.rank, self._part, self.session)
+            return self._live
+
     def beside(self, name: str) -> RolloutWriter:
         """Return a writer with the same options for a subfolder; if ``name`` is a link, for a new folder."""
         try:
@@ -192,6 +235,9 @@ class RolloutWriter:
     def close(self) -> None:
         """Write all queued rows and end the thread; a second call does nothing."""
         self._queue.close()
+        if self._live is not None:
+            self._live.close()
+            self._live = None
         if self._thread is not None:
             self._thread.join(CLOSE_SECONDS)
             if self._thread.is_alive():
@@ -327,6 +373,8 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, UnsafePath) else f"{type(error).__name__}: {error}"
 
 
+#: Fields that `RolloutWriter.begin` takes.
+_LIVE_FIELDS = ("group", "agent", "env", "worker", "kind")
 #: Numbers of dropped rows at which a warning is logged.
 _WARN_AT = {10**power for power in range(10)}
 _MAX_WARNINGS = 20

@@ -95,23 +95,63 @@ def trajectory_records(
     if subagents and episode is not None and "episode" not in dict(shared):
         shared = [*shared, ("episode", episode)]
     records = []
-    for number, each in enumerate((trajectory, *subagents)):
-        own = [*shared, *outcome] if number == 0 else shared
+    for number, each in enumerate((trajectory, *(each for each, _ in subagents))):
+        own = [*shared, *(outcome if number == 0 else ())]
+        if subagents:
+            own = [*own, ("branch", _id(each, number))]
+        if number:
+            at = subagents[number - 1][1]
+            above = trajectory if at == 0 else subagents[at - 1][0]
+            own += [("parent", _id(above, at)), ("branch_kind", "sub-agent")]
+            own += [("links", found) for found in [_calls_of(above, each, _id(above, at))] if found]
         used = calls if number == 0 else ()
         records.append(_record(each, own, step, path, used, full=full))
     return records
 
 
-def _subagents(trajectory: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the embedded trajectories at any depth."""
-    waiting = [trajectory]
+def _subagents(trajectory: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], int]]:
+    """Yield the embedded trajectories at any depth, each with the number of the one that embeds it.
+
+    The trajectory itself has the number 0, and those in it have the next ones in their order.
+    """
+    waiting = [(trajectory, 0)]
+    number = 0
     while waiting:
-        below = waiting.pop(0).get("subagent_trajectories") or ()
-        for each in below:
+        above, at = waiting.pop(0)
+        for each in above.get("subagent_trajectories") or ():
             if not isinstance(each, Mapping):
                 raise LineError("'subagent_trajectories' holds something that is not an object")
-            yield each
-            waiting.append(each)
+            number += 1
+            yield each, at
+            waiting.append((each, number))
+
+
+def _id(trajectory: Mapping[str, Any], number: int) -> str:
+    """Return the id of a trajectory, or else its number in the document."""
+    found = trajectory.get("trajectory_id") or (trajectory.get("session_id") if number == 0 else None)
+    return str(number if found is None else found)
+
+
+def _calls_of(above: Mapping[str, Any], below: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the turns of a trajectory whose observations refer to a trajectory in it (since ATIF 1.5)."""
+    found, turn = [], 0
+    steps = above.get("steps")
+    for step in steps if isinstance(steps, list) else ():
+        if not isinstance(step, Mapping):
+            continue
+        turn += step.get("source") == "agent"
+        observation = step.get("observation")
+        for result in (observation.get("results") or ()) if isinstance(observation, Mapping) else ():
+            refs = (result.get("subagent_trajectory_ref") or ()) if isinstance(result, Mapping) else ()
+            for ref in refs if isinstance(refs, list) else [refs]:
+                if isinstance(ref, Mapping) and _refers(ref, below):
+                    found.append({"type": "subagent_call", "from": name, "turn": turn})
+    return found
+
+
+def _refers(ref: Mapping[str, Any], trajectory: Mapping[str, Any]) -> bool:
+    known = [key for key in ("trajectory_id", "session_id") if ref.get(key) is not None]
+    return bool(known) and all(ref[key] == trajectory.get(key) for key in known[:1])
 
 
 def _record(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rlpanel.errors import LineError
@@ -43,12 +43,25 @@ class Branch:
         False for a summary that was not used, and if earlier branches train all sampled tokens.
     trained : list of bool
         For each node, whether its sampled tokens are trained in this branch.
+    parent : int
+        Index of the branch that it came from; -1 for none.
+    kind : str
+        How it came from its parent, as `rlpanel.schema` names it; empty without a parent.
+    links : list of mapping
+        What other branches gave to its own messages: the type of verifiers' link, the other branch's index
+        (``from``) and turn (``turn``, from 1), and the turn here (``at``).
+    has_others : bool
+        Whether the trace has several branches.
     """
 
     index: int
     nodes: list[Node]
     trainable: bool
     trained: list[bool]
+    parent: int = -1
+    kind: str = ""
+    links: list[dict[str, Any]] = field(default_factory=list)
+    has_others: bool = False
 
     @property
     def loss_mask(self) -> list[int] | None:
@@ -71,6 +84,7 @@ def branches(nodes: list[Node]) -> list[Branch]:
     if not any(node.get("sampled") for node in nodes):
         return [Branch(0, nodes, True, [True] * len(nodes))]
     used = {link.get("node") for node in nodes for link in _links(node) if link.get("type") == "compaction"}
+    owners, turns = _owners(nodes, ways), _turns(nodes)
     found: list[Branch] = []
     earlier: set[int] = set()  # sampled nodes that a branch before trains
     for index, path in enumerate(ways):
@@ -79,10 +93,59 @@ def branches(nodes: list[Node]) -> list[Branch]:
         trainable = (not attempt or path[-1] in used) and not (sampled and sampled <= earlier)
         if any(nodes[at].get("sampled") for at in path):
             own = [at not in earlier for at in path]
-            found.append(Branch(index, [nodes[at] for at in path], trainable, own))
+            place = _place(nodes, path, index, owners, turns)
+            found.append(Branch(index, [nodes[at] for at in path], trainable, own, *place, len(ways) > 1))
         if trainable:
             earlier |= sampled
     return found
+
+
+#: How a branch came from another one by verifiers' semantic links (`verifiers.v1.semantic`), strongest first.
+_KINDS = {"subagent_call": "sub-agent", "compaction": "compaction", "continuation": "turn"}
+
+
+def _owners(nodes: Sequence[Node], ways: Sequence[list[int]]) -> list[int]:
+    """Return for each node the first branch with a message of the policy that it is in; -1 for none."""
+    owners = [-1] * len(nodes)
+    for index, path in enumerate(ways):
+        if any(nodes[at].get("sampled") for at in path):
+            for at in path:
+                owners[at] = index if owners[at] < 0 else owners[at]
+    return owners
+
+
+def _turns(nodes: Sequence[Node]) -> list[int]:
+    """Return the turn of each node: how many messages the policy sampled from its root to it."""
+    turns: list[int] = []
+    for node in nodes:
+        parent = node.get("parent")
+        turns.append((0 if parent is None else turns[parent]) + bool(node.get("sampled")))
+    return turns
+
+
+def _place(
+    nodes: Sequence[Node], path: Sequence[int], index: int, owners: Sequence[int], turns: Sequence[int]
+) -> tuple[int, str, list[dict[str, Any]]]:
+    """Return the branch that a branch came from, how, and what other branches gave to it.
+
+    Messages that it shares with an earlier branch say so; of one without, verifiers' links.
+    """
+    shared = [owners[at] for at in path if owners[at] != index]
+    links: list[dict[str, Any]] = [
+        {"type": str(link.get("type")), "from": owners[given], "turn": turns[given], "at": turns[at]}
+        for at in path
+        if owners[at] == index
+        for link in _links(nodes[at])
+        if isinstance(given := link.get("node"), int) and 0 <= given < len(nodes)
+        if owners[given] not in (index, -1)
+    ]
+    if shared:
+        return shared[-1], "branch", links
+    for type_, kind in _KINDS.items():
+        for link in links:
+            if link["type"] == type_:
+                return link["from"], kind, links
+    return -1, "", links
 
 
 def paths(nodes: Sequence[Node]) -> list[list[int]]:
@@ -192,7 +255,7 @@ def place_above(folder: str) -> str:
 
 def branch_record(branch: Branch, step: Any, shared: list[Field], path: str, *, full: bool) -> Record:
     """Build the record of a branch from its messages and the fields that all samples of the trace share."""
-    fields = [*shared, *_texts(branch.nodes), *_tokens(branch.nodes)]
+    fields = [*shared, *_branch_fields(branch, shared), *_texts(branch.nodes), *_tokens(branch.nodes)]
     mask = branch.loss_mask
     if dict(shared).get("split") != "train":
         return build_record(step, fields, path, full=full)
@@ -208,6 +271,20 @@ def branch_record(branch: Branch, step: Any, shared: list[Field], path: str, *, 
         record.numbers["context_tokens"] += between
         record.numbers["trajectory_tokens"] += between
     return record
+
+
+def _branch_fields(branch: Branch, shared: list[Field]) -> Iterator[Field]:
+    """Yield the place of a branch among those of its trace; nothing for an only branch."""
+    trace = dict(shared).get("trajectory")
+    if branch.index == 0 and branch.parent < 0 and not branch.has_others:
+        return
+    place = f"{trace}/" if trace else ""
+    yield "branch", f"{place}{branch.index}"
+    if branch.parent >= 0:
+        yield "parent", f"{place}{branch.parent}"
+        yield "branch_kind", branch.kind
+    if branch.links:
+        yield "links", [link | {"from": f"{place}{link['from']}"} for link in branch.links]
 
 
 def superseded(names: set[str]) -> dict[str, str]:

@@ -99,6 +99,9 @@ def _claude(events: Sequence[Event]) -> Fields:
     yield "model", _message(last).get("model")
     yield "finish_reason", _message(last).get("stop_reason")
     yield from _labels(kept[0] if kept else {}, episode="sessionId", git_branch="gitBranch", cwd="cwd")
+    if kept and kept[0].get("isSidechain"):  # a file of a sub-agent
+        yield from _labels(kept[0], parent="sessionId")
+        yield "branch_kind", "sub-agent"
     yield from _times(event.get("timestamp") for event in kept)
     usage = {_message(e).get("id") or e["uuid"]: _message(e).get("usage") for e in own}
     yield from _usage(usage.values(), input_tokens="prompt_tokens", output_tokens="tokens")

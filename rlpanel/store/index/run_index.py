@@ -17,6 +17,7 @@ from rlpanel.settings import Reading, StoreLimits, Training
 from rlpanel.sources.discovery.directory import RolloutFileInfo, open_file
 from rlpanel.sources.discovery.folder_config import RunJson
 from rlpanel.sources.files.file_access import Unread, path_of
+from rlpanel.sources.live.live_files import has_live
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.backlog.backlog import Backlog
 from rlpanel.store.backlog.workers import WorkerPool
@@ -137,6 +138,7 @@ class RunIndex:
         if self._saved.backfill is not None:
             self._saved.backfill.stuck = False
         self._scalars.rescan()
+        self._builder.has_live = has_live(self.path)
 
     def read(self, only: set[str] | None = None, seconds: float = math.inf) -> bool:
         """Read at most ``turn_bytes`` of each file; True if there may be unread lines left.

@@ -80,6 +80,11 @@ class SnapshotBuilder:
     content : RunContent
     scalars : ScalarLog
     saved : SavedRows
+
+    Attributes
+    ----------
+    has_live : bool
+        Whether rollouts are in flight, by live files beside the log.
     """
 
     def __init__(
@@ -88,6 +93,7 @@ class SnapshotBuilder:
         self._name, self._folder, self._content = name, folder, content
         self._scalars, self._saved = scalars, saved
         self._throughput = Throughput()
+        self.has_live = False
 
     @property
     def status(self) -> RunStatus:
@@ -99,7 +105,8 @@ class SnapshotBuilder:
     def differs(self, published: Snapshot) -> bool:
         """Return True if progress or problems differ from a published snapshot."""
         status = self.status
-        return status.progress != published.progress or status.problems != published.problems
+        is_equal = status.progress == published.progress and status.problems == published.problems
+        return not is_equal or self.has_live != published.has_live
 
     def note_progress(self) -> None:
         """Note how much was read by now, from which the throughput is computed."""
@@ -131,6 +138,7 @@ class SnapshotBuilder:
             restarts=table.attempts.restart_steps,
             newest_line=content.newest_line,
             progress=status.progress,
+            has_live=self.has_live,
             scalars=scalars.freeze(),
             backlog_starts=dict(table.backlog_starts),
             _metadata={name: column.view(rows) for name, column in columns.metadata.items()},

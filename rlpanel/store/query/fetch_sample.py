@@ -84,8 +84,8 @@ def fetch_all_texts(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> li
     return [texts[position] for position in range(len(rows))]
 
 
-def fetch(index: RunIndex, view: RunView, row: int) -> Sample:
-    """Read the sample of a row from its file."""
+def fetch(index: RunIndex, view: RunView, row: int, *, derived: bool = True) -> Sample:
+    """Read the sample of a row from its file, with the columns that depend on its group if ``derived``."""
     snapshot = view.snapshot
     try:
         record = fetch_record(index, snapshot, row)
@@ -107,7 +107,8 @@ def fetch(index: RunIndex, view: RunView, row: int) -> Sample:
         for name, length in record.unfit.items()
         if name in arrays
     ]
-    numbers |= {name: float(view.values(name, np.array([row]))[0]) for name in view.derived}
+    if derived:
+        numbers |= {name: float(view.values(name, np.array([row]))[0]) for name in view.derived}
     locator = snapshot.locator(row)
     return Sample(
         uid=snapshot.uid(row),

@@ -126,6 +126,8 @@ class Snapshot(SamplePlaces):
         What was inferred about files that no format describes.
     counts_rows : bool
         True if statistics count the outcome of each row, see `by_rows`.
+    has_live : bool
+        True if live files beside the log name rollouts that are being generated.
     """
 
     version: int = 0
@@ -155,6 +157,7 @@ class Snapshot(SamplePlaces):
     _with_discarded: bool = False
     _further: FurtherRows | None = None
     counts_rows: bool = False
+    has_live: bool = False
 
     # -- counts, columns and rows -----------------------------------------------------------------------
 

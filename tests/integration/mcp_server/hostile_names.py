@@ -38,6 +38,8 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("tokens", {"run": ORDER, "metric": ORDER}),
     ("sample", {"run": ORDER, "uid": f"{ORDER}.jsonl:1"}),
     ("sample_tokens", {"run": ORDER, "uid": f"{ORDER}.jsonl:1"}),
+    ("tree", {"run": ORDER, "uid": f"{ORDER}.jsonl:1"}),
+    ("in_flight", {"run": "nosuch"}),
     ("note", {"run": ORDER, "uid": f"{ORDER}.jsonl:1", "note": "x"}),
     ("explain", {"run": ORDER, "metric": ORDER}),
     ("clusters", {"run": ORDER, "first": "x"}),

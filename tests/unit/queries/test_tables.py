@@ -22,6 +22,7 @@ from rlpanel.queries.explain import clusters, explain
 from rlpanel.queries.findings import findings
 from rlpanel.queries.gate import gate
 from rlpanel.queries.groups import groups
+from rlpanel.queries.in_flight import in_flight
 from rlpanel.queries.lint import lint
 from rlpanel.queries.notes import annotate, notes
 from rlpanel.queries.prompt_economics import prompt_costs
@@ -39,6 +40,7 @@ from rlpanel.queries.token_courses import changed_tokens, token_trend
 from rlpanel.queries.tokens import tokens
 from rlpanel.queries.update import update, what_if
 from rlpanel.queries.trends import learned, trend
+from rlpanel.queries.tree import tree
 from rlpanel.texts.shorten import TextLimit
 from tests.factories import append, write_run
 from tests.unit.drift import bigrams
@@ -59,7 +61,26 @@ def drifting(tmp_path: Path) -> Iterator[Run]:
         yield run
 
 
-def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table]:
+@pytest.fixture
+def flying(tmp_path: Path) -> Iterator[Run]:
+    folder = tmp_path / "flying"
+    write_run(folder, steps=1)
+    (folder / "in_flight").mkdir()
+    delta = {
+        "begin": "e1",
+        "step": 2,
+        "phase": "tool",
+        "time": 1.0,
+        "turns": 3,
+        "tokens": 9,
+        "text": "I look",
+    }
+    (folder / "in_flight" / "rank_0.live").write_text('{"rlpanel_live": 1}\n' + json.dumps(delta) + "\n")
+    with rlpanel.open_run(folder, follow=False) as run:
+        yield run
+
+
+def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run) -> Iterator[Table]:
     uid = samples(grpo.data, step=10, limit=1).rows[0]["uid"]
     yield runs(grpo.path.parent)
     yield steps(grpo.data, columns=["*"])
@@ -67,6 +88,7 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table
     yield samples(grpo.data, step=10, columns=["*"], text=True, chars=20)
     yield sample(grpo.data, uid)
     yield sample_tokens(ppo.data, ppo.snapshot.uid(5))
+    yield tree(grpo.data, uid)
     yield groups(grpo.data, 10)
     yield prompts(grpo.data, "unsolved")
     yield prompts(grpo.data, "variable")
@@ -87,6 +109,7 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table
     yield notes(grpo.data)
     yield notes(noted.data)
     yield events(noted.data)
+    yield in_flight(flying.data)
     yield drift(drifting.data)
     yield corrections(drifting.data)
     yield corrections(grpo.data)
@@ -108,10 +131,10 @@ def types_in(value: Any) -> set[type]:
 
 
 def test_every_table_keeps_to_its_schema_and_has_plain_values(
-    grpo: Run, ppo: Run, noted: Run, drifting: Run
+    grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run
 ) -> None:
     seen = set()
-    for table in all_tables(grpo, ppo, noted, drifting):
+    for table in all_tables(grpo, ppo, noted, drifting, flying):
         document = table.document()
         json.dumps(document, allow_nan=False)
         assert types_in(document) <= {str, int, float, bool, type(None)}, table.name
