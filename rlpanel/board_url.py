@@ -71,7 +71,7 @@ SCALES = ("run", "step", "sample")
 #: What curves show around the mean; none in the address: what the display settings say.
 BANDS = ("auto", "se", "iqr", "std", "range", "density", "ridge", "none")
 #: Questions of the page *Explain*; what a question needs besides stands behind a colon.
-QUESTIONS = ("shares", "contrast", "repeats", "scatter")
+QUESTIONS = ("shares", "bisect", "contrast", "repeats", "scatter")
 #: Chips of the table of runs: by their findings, and by their state.
 RUN_CHIPS = ("with", "without", "unchecked", "unread", "live", "quiet", "finished", "stopped")
 #: Choices of a ranked token's minimum count: means of few occurrences are noise.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from rlpanel.bisect.undoing_samples import Removal
@@ -54,6 +54,8 @@ class Link:
         ``unknown``.
     sudden : bool
         False for a slide, whose onset is less exact.
+    curve : tuple of float
+        Its value at each step that was looked at, see `Bisection.all_steps`; NaN where it has none.
     """
 
     step: int
@@ -75,6 +77,7 @@ class Link:
     count: int
     role: str
     sudden: bool = True
+    curve: tuple[float, ...] = ()
 
     @property
     def text(self) -> str:
@@ -115,6 +118,8 @@ class Bisection:
         Streams that were tested.
     steps, samples : int
         Steps and samples that were looked at.
+    all_steps : tuple of int
+        The steps that were looked at.
     least : float
         Smallest change of the target that would have been found, in its unit; NaN if it is not known.
     """
@@ -130,7 +135,7 @@ class Bisection:
     steps: int = 0
     samples: int = 0
     least: float = float("nan")
-    uids: tuple[str, ...] = field(default=())
+    all_steps: tuple[int, ...] = ()
 
     @property
     def first(self) -> Link | None:
@@ -154,3 +159,18 @@ class Bisection:
             f" A change of {number(self.least)} would have been found." if self.least == self.least else ""
         )
         return f"{self.number} shows no change beyond noise in {self.steps:,} steps.{least}"
+
+
+def removal_sentence(found: Bisection) -> str:
+    """Return the smallest set of samples whose removal undoes the change, in words; empty without one."""
+    removal = found.removal
+    if removal is None:
+        return ""
+    levels = f"{number(removal.without)} is left ({number(removal.before)} before the change)"
+    count = f"{removal.count:,} of {removal.of:,} samples"
+    if removal.names:
+        return f"Without {' and '.join(removal.names)} ({count}), {levels}."
+    return (
+        f"No label and no link undoes the change. Without the {count} with the most extreme values, {levels}: "
+        "they are chosen by their values and name no cause."
+    )

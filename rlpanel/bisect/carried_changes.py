@@ -27,7 +27,7 @@ BEFORE, AFTER = 20, 8
 #: Trainer's scalars that are set by somebody: they can be a cause of what all samples do.
 SETTINGS = re.compile(
     r"(^|[/_.])(lr|learning_rate|beta|kl_coef\w*|kl_beta|kl_penalty|temperature|top_p|clip\w*|cliprange\w*|"
-    r"entropy_coef\w*|weight_decay|batch_size|max_tokens|max_length)($|[/_.])",
+    r"entropy_coef\w*|weight_decay)($|[/_.])",
     re.IGNORECASE,
 )
 #: Quantile of the samples before beyond which a sample carries a change.
@@ -48,7 +48,10 @@ class BisectWindow:
     target : str
         The number that went wrong.
     y : ndarray of float, shape (N,)
-        Its value of each sample in these steps.
+        Its value of each sample in these steps; NaN outside of the place that is asked about.
+    every_y : ndarray of float, optional
+        The same of all samples, if ``y`` is of a place. Where all samples of a place carry a change, only the
+        others show what it does.
     """
 
     context: RuleContext
@@ -56,6 +59,7 @@ class BisectWindow:
     stop: int
     target: str
     y: np.ndarray
+    every_y: np.ndarray | None = None
     _values: dict[int, np.ndarray | None] = field(default_factory=dict)
 
     @cached_property
@@ -117,8 +121,16 @@ class BisectWindow:
 
     def explained(self, cause: RunChange, effect: RunChange | None, onset: int) -> ExplainedShare:
         """Return the share of an effect, or of the target's change at ``onset``, that a change carries."""
-        x = self.values(cause)
-        y, at = self.y, onset
+        found = self._explained(cause, effect, onset, self.y)
+        if found.is_clear or effect is not None or self.every_y is None:
+            return found
+        other = self._explained(cause, effect, onset, self.every_y)
+        return other if other.is_clear else found
+
+    def _explained(
+        self, cause: RunChange, effect: RunChange | None, onset: int, y: np.ndarray
+    ) -> ExplainedShare:
+        x, at = self.values(cause), onset
         if effect is not None:
             found = self.values(effect)
             if found is None:

@@ -41,16 +41,22 @@ _TOGETHER = 1
 #: A change explains the target if it explains this share; of the best one, the first cause explains this part.
 _EXPLAINS, _OF_BEST = 0.2, 0.5
 #: Correlation of two numbers of the same samples that are named once; most links and changes beside them.
-_SAME, _MOST_LINKS, _MOST_ALSO = 0.8, 5, 12
+_SAME, _MOST_LINKS, _MOST_ALSO, _MOST_UNKNOWN = 0.8, 5, 12, 4
 #: Share of the samples that carry a change of all: then a setting of the trainer may be its cause.
 _EVERYWHERE = 0.6
 #: Steps in which a setting may lead to a change of all samples.
 _SETTING_STEPS = 10
+#: Tabs of a sample that show texts which it is given, and the angle of a share that goes from 10 % to 90 %.
+_GIVEN_TABS, _ALL_ANGLE = ("reference", "conversation"), 0.9
 _FEWEST_STEPS = 4
 #: The tier of changes that are parts of the target's: they say in which part it fell, and not why.
 _OF_TARGET = 4
+#: The tier of what the policy does: lengths, KL, entropy.
+_POLICY = 3
 #: Steps at which the change of a number may begin that is known to be bad at a step.
 _IN_QUESTION = 8
+#: Roles of changes whose curves are shown.
+_ON_CURVES = ("link", "target")
 #: Numbers of the step that follow from the samples' rewards.
 _FOLLOWS = ("groups of equal rewards", "correlation of length and reward")
 
@@ -136,7 +142,7 @@ def bisect_run(
         y[at] = np.where(parts.weights > 0, parts.parts / parts.weights, np.nan)
     window = BisectWindow(context, first, stop, target, y)
     if found.stream.place:
-        window.y = np.where(window.inside(found.stream.place), y, np.nan)
+        window.y, window.every_y = np.where(window.inside(found.stream.place), y, np.nan), y
     chain = _Chain(window, found, streams, first, stop)
     yield replace(chain.result(), bad=int(context.steps[found.at]) if wanted is None else wanted)
 
@@ -166,9 +172,12 @@ def _target_change(context: RuleContext, goal: Stream, bad: int | None) -> RunCh
     at = size - 1 if bad is None else int(np.searchsorted(context.steps, bad))
     stop = size if bad is None else min(size, at + _AHEAD)
     first = 0 if bad is None else max(0, at - _HISTORY)
-    for part in ([goal], [each for each in slices(context, first, stop, goal.column, 1)]):
+    for part in ([goal], list(slices(context, first, stop, goal.column, 1))):
         # A step that somebody calls bad is no coincidence: few steps before it are in question.
-        every = changes(part, first, stop, first + 1, None if bad is None else _IN_QUESTION)
+        if bad is not None:
+            part = [replace(each, least=each.least / 2) for each in part]
+        lowest = first + 1 if bad is None else max(first + 1, at - _CAUSE)
+        every = changes(part, first, stop, lowest, None if bad is None else _IN_QUESTION)
         every = [each for each in every if each.at <= at + 2 and (bad is None or _holds(each, at))]
         if every:
             return max(every, key=lambda each: each.z)
@@ -184,6 +193,13 @@ def _holds(change: RunChange, at: int) -> bool:
         if change.size
         else False
     )
+
+
+def _is_visible(change: RunChange) -> bool:
+    """Return True if the usual windows before and after a change show half of it, too."""
+    values = change.stream.scaled
+    old, new = values[max(change.at - 20, 0) : change.at], values[change.at : change.at + 8]
+    return bool(change.size) and (_mean(new) - _mean(old)) / change.size >= 0.5
 
 
 def _no_change(context: RuleContext, goal: Stream, target: str, bad: int | None) -> Bisection:
@@ -218,7 +234,7 @@ class _Chain:
         tested = [
             each
             for each in streams
-            if each is not goal.stream
+            if each.name != goal.stream.name
             and each.name not in _FOLLOWS
             and (each.column not in same or bool(each.place))
             and not (each.signal is None and each.column)
@@ -226,14 +242,18 @@ class _Chain:
         self._tests = len(tested)
         # The first steps of the window have little to be compared with, unless the run itself is short.
         lowest = max(first + min(12, max(2, (goal.at - first) // 2)), goal.at - _CAUSE)
-        found = [each for each in changes(tested, first, stop, lowest) if each.at <= goal.at + _TOGETHER]
+        found = [
+            each
+            for each in changes(tested, first, stop, lowest)
+            if each.at <= goal.at + _TOGETHER and _is_visible(each) and _holds(each, goal.at)
+        ]
         self._changes = sorted(found, key=lambda each: (each.at, -each.z))
         self._share = {id(each): window.explained(each, None, goal.at) for each in self._changes}
 
     def result(self) -> Bisection:
         """Return the chain."""
         chosen = self._links()
-        settings = self._settings(chosen)
+        settings = self._given(chosen)
         chain = [*settings, *chosen]
         target = self._link(self._goal, UNKNOWN, "target")
         links = []
@@ -253,6 +273,7 @@ class _Chain:
             self._tests,
             window.stop - window.first,
             len(window.batch),
+            all_steps=tuple(self._context.steps[window.first : window.stop].tolist()),
         )
 
     # -- the links -------------------------------------------------------------------------------
@@ -278,10 +299,15 @@ class _Chain:
                 chosen.append(each)
         return sorted(chosen, key=lambda each: (each is not root, each.at, self._tier(each)))
 
-    def _settings(self, chosen: Sequence[RunChange]) -> list[RunChange]:
-        """Return a setting of the trainer that changed before what all samples do."""
+    def _given(self, chosen: Sequence[RunChange]) -> list[RunChange]:
+        """Return what changed for all samples before what all samples do: only its time speaks for it.
+
+        That is a setting of the trainer, or a text that samples are given, such as the end of their prompts.
+        """
         begin = chosen[0].at if chosen else self._goal.at
-        if chosen:
+        if chosen and self._tier(chosen[0]) < _POLICY:
+            return []
+        if chosen and self._tier(chosen[0]) == _POLICY:
             _, after = self._window.bounds(chosen[0].at)
             carried = self._window.carriers(chosen[0]).sum() / max(int(after.sum()), 1)
             if carried < _EVERYWHERE:
@@ -289,10 +315,20 @@ class _Chain:
         found = [
             each
             for each in self._changes
-            if SETTINGS.search(self._scalars.get(each.stream.name, ""))
-            and begin - _SETTING_STEPS <= each.at <= begin + _TOGETHER
+            if begin - _SETTING_STEPS <= each.at <= begin
+            and (self._is_setting(each) or self._is_given_to_all(each))
         ]
-        return [max(found, key=lambda each: each.z)] if found else []
+        return [max(found, key=lambda each: (self._is_setting(each), each.size > 0, each.z))] if found else []
+
+    def _is_setting(self, change: RunChange) -> bool:
+        return bool(SETTINGS.search(self._scalars.get(change.stream.name, "")))
+
+    def _is_given_to_all(self, change: RunChange) -> bool:
+        """Return True for a text of prompts or tools that changed in all samples, so that none is left out."""
+        stream, share = change.stream, self._share[id(change)]
+        if not stream.text or stream.tab not in _GIVEN_TABS or share.by == "mix":
+            return False
+        return abs(change.size) >= _ALL_ANGLE if stream.scale == "share" else True
 
     def _order(self, change: RunChange) -> tuple[float, ...]:
         """Sort key of changes that begin together: what is given before what follows, then the larger share."""
@@ -312,7 +348,7 @@ class _Chain:
         if stream.column.startswith(
             ("response", "kl", "log_ratio", "surprisal", "entropy", "truncated", "ended")
         ):
-            return 3
+            return _POLICY
         return 1 if stream.column.startswith(("prompt", "tool", "policy", "lag")) or stream.text else 2
 
     def _is_same(self, change: RunChange, other: RunChange) -> bool:
@@ -338,17 +374,19 @@ class _Chain:
         named = {(each.stream.column or each.stream.name) for each in chain}
         for each in sorted(self._changes, key=lambda each: -each.z):
             key = each.stream.column or each.stream.name
-            if each in chain or key in named or self._tier(each) == _OF_TARGET:
+            if each in chain or key in named or self._tier(each) == _OF_TARGET or _is_same_again(key):
                 continue
             named.add(key)
             share = self._share[id(each)]
-            if np.isnan(share.share):
-                role = "unknown"
-            elif share.is_clear or share.share >= _EXPLAINS:
+            if share.is_clear or share.share >= _EXPLAINS:
                 role = "follows"
+            elif np.isnan(share.share) or share.by == "slope":
+                role = "unknown"
             else:
                 role = "nothing"
             found.append(self._link(each, share, role))
+        unknown = sorted((each for each in found if each.role == "unknown"), key=lambda link: -link.z)
+        found = [each for each in found if each not in unknown[_MOST_UNKNOWN:]]
         found.sort(key=lambda link: (("nothing", "unknown", "follows").index(link.role), link.step))
         return tuple(found[:_MOST_ALSO])
 
@@ -385,6 +423,7 @@ class _Chain:
             count=len(rows),
             role=role,
             sudden=change.sudden,
+            curve=tuple(stream.values[window.first : window.stop].tolist()) if role in _ON_CURVES else (),
         )
 
     def _name(self, change: RunChange) -> str:
@@ -451,6 +490,13 @@ class _Chain:
             yield f"The run was resumed at step {each:,}: the data do not separate its effects from others then."
         if context.texts is None:
             yield "Texts were not read."
+
+
+def _is_same_again(name: str) -> bool:
+    """Return True for a trainer's scalar that only repeats rewards or lengths of the samples."""
+    return name.endswith("of the trainer") and name.startswith(
+        ("reward", "frac_reward", "completions/", "time")
+    )
 
 
 def _mean(values: np.ndarray) -> float:

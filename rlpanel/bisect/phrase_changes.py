@@ -13,11 +13,12 @@ from rlpanel.findings.engine.streams import LEAST_ANGLE, Stream
 _NEWEST = 8
 #: Share of the samples that has a frequent phrase, and of those that may have had it before.
 _OFTEN, _SELDOM = 0.1, 0.01
+#: Kinds of phrases: words before one, and the tab of a sample that shows it.
 _KINDS = {
-    "response": "responses with",
-    "result": "tool results with",
-    "prompt begin": "prompts that begin with",
-    "prompt end": "prompts that end with",
+    "response": ("responses with", ""),
+    "result": ("tool results with", "conversation"),
+    "prompt begin": ("prompts that begin with", "reference"),
+    "prompt end": ("prompts that end with", "reference"),
 }
 _PREFIX = "phrase"
 
@@ -36,7 +37,7 @@ def phrase_streams(texts: RunTexts, steps: np.ndarray, first: int, stop: int) ->
     read = [texts.steps.get(step) for step in steps[first:stop].tolist()]
     old = [each for each in read[: max(len(read) // 2, 1)] if each is not None]
     new = [each for each in read[-_NEWEST:] if each is not None]
-    for kind, words in _KINDS.items():
+    for kind, (words, tab) in _KINDS.items():
         for here, there in ((new, old), (old, new)):
             key = _clearest(kind, here, there)
             if key is None:
@@ -53,7 +54,14 @@ def phrase_streams(texts: RunTexts, steps: np.ndarray, first: int, stop: int) ->
             name = f"{words} “{' '.join(text.split())[:60]}”" if text else f"{words} a new phrase"
             floor = 0.25 / np.maximum(size, 1)
             yield Stream(
-                name, values, "share", LEAST_ANGLE, floor, is_percent=True, text=f"{_PREFIX}:{kind}:{key}"
+                name,
+                values,
+                "share",
+                LEAST_ANGLE,
+                floor,
+                tab=tab,
+                is_percent=True,
+                text=f"{_PREFIX}:{kind}:{key}",
             )
 
 

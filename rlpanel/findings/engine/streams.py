@@ -148,7 +148,13 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
         expected = np.maximum(steps.expected(column)[:size], 1)
         if (count < expected).any():
             where = f"missing(`{column}`)"
-            yield _share(f"samples without {label}", 1 - count / expected, np.sqrt(expected), where=where, signal=_missing(column))
+            yield _share(
+                f"samples without {label}",
+                1 - count / expected,
+                np.sqrt(expected),
+                where=where,
+                signal=_missing(column),
+            )
         if not np.isfinite(low).any():
             continue
         lowest, highest = float(np.nanmin(low)), float(np.nanmax(high))
@@ -173,7 +179,10 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
         if column not in computed and commonest < _MOST_COMMONEST:
             commonest += 1
             common = _commonest(column)
-            name, values = f"samples with the commonest exact value of {label}", context.table(common)[MEAN, 0]
+            name, values = (
+                f"samples with the commonest exact value of {label}",
+                context.table(common)[MEAN, 0],
+            )
             yield _share(name, values, np.sqrt(count), column=column, signal=common)
 
 

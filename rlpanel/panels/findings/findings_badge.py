@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, get_args
+from urllib.parse import quote
 
 import panel as pn
 
@@ -145,6 +146,9 @@ class FindingsBadge:
                 self.opened.send({"copy": finding_cell(self.context, finding)})
             elif finding is not None and choice == "curve":
                 show_curve(self.context, finding.column)
+            elif finding is not None and choice == "bisect":
+                self._open(finding, "onset")
+                self.context.selection.param.update(page="explain", explain=_bisect_of(finding))
             elif finding is not None and finding.split and choice == "samples":
                 show_affected(self.context, finding)
             elif finding is not None and choice in get_args(StepChoice):
@@ -166,6 +170,11 @@ class FindingsBadge:
 
     def _update_step(self, event: Any) -> None:
         self.opened.step = event.new
+
+
+def _bisect_of(finding: Finding) -> str:
+    """Return the question of the page *Explain* that walks back from the onset of a finding."""
+    return ":".join(["bisect", str(finding.onset), quote(finding.column or "reward", safe="")])
 
 
 def _compute_findings(
