@@ -1,10 +1,20 @@
-"""The result of a bisection: links of a chain, what changed too, the samples to remove, and what is unknown."""
+"""The result of a bisection: links of a chain, what changed too, samples to remove, what is unknown."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
+from rlpanel.bisect.chain_words import (
+    ALONE,
+    CHAIN,
+    LEAST,
+    NOISE,
+    REMOVED,
+    REMOVED_ONE_BY_ONE,
+    SHORT,
+    Sentence,
+)
 from rlpanel.bisect.undoing_samples import Removal
 from rlpanel.findings.engine.change import number, percent
 
@@ -112,7 +122,7 @@ class Bisection:
     also : tuple of Link
         What changed too: with the chain, without an effect, or with an unknown one.
     removal : Removal, optional
-    unknown : tuple of str
+    unknown : tuple of Sentence
         What the data cannot show.
     tests : int
         Streams that were tested.
@@ -130,7 +140,7 @@ class Bisection:
     links: tuple[Link, ...] = ()
     also: tuple[Link, ...] = ()
     removal: Removal | None = None
-    unknown: tuple[str, ...] = ()
+    unknown: tuple[Sentence, ...] = ()
     tests: int = 0
     steps: int = 0
     samples: int = 0
@@ -143,34 +153,28 @@ class Bisection:
         return self.links[0] if self.state == "chain" else None
 
     @property
-    def sentence(self) -> str:
+    def sentence(self) -> Sentence:
         """The chain in one line, or why there is none."""
         if self.state == "chain":
-            return " → ".join(f"{link.step}: {link.text}" for link in self.links)
+            return Sentence(CHAIN, {"chain": " → ".join(f"{link.step}: {link.text}" for link in self.links)})
         if self.state == "alone":
             target = self.links[-1]
-            return (
-                f"{target.step}: {target.text}. Nothing that is logged explains it: of {self.tests:,} numbers, "
-                "none changed before it in the samples that carry it."
-            )
+            return Sentence(ALONE, {"step": target.step, "change": target.text, "tests": self.tests})
         if self.state == "short":
-            return "There are too few complete steps for a comparison: a bisection needs four."
-        least = (
-            f" A change of {number(self.least)} would have been found." if self.least == self.least else ""
-        )
-        return f"{self.number} shows no change beyond noise in {self.steps:,} steps.{least}"
+            return Sentence(SHORT)
+        values = {"number": self.number, "steps": self.steps}
+        if self.least == self.least:
+            return Sentence(LEAST, values | {"least": number(self.least)})
+        return Sentence(NOISE, values)
 
-
-def removal_sentence(found: Bisection) -> str:
-    """Return the smallest set of samples whose removal undoes the change, in words; empty without one."""
-    removal = found.removal
-    if removal is None:
-        return ""
-    levels = f"{number(removal.without)} is left ({number(removal.before)} before the change)"
-    count = f"{removal.count:,} of {removal.of:,} samples"
-    if removal.names:
-        return f"Without {' and '.join(removal.names)} ({count}), {levels}."
-    return (
-        f"No label and no link undoes the change. Without the {count} with the most extreme values, {levels}: "
-        "they are chosen by their values and name no cause."
-    )
+    @property
+    def removed(self) -> Sentence | None:
+        """The smallest set of samples whose removal undoes the change, in words; None without one."""
+        removal = self.removal
+        if removal is None:
+            return None
+        values = {name: getattr(removal, name) for name in ("count", "of")}
+        values |= {name: number(getattr(removal, name)) for name in ("without", "before")}
+        if not removal.names:
+            return Sentence(REMOVED_ONE_BY_ONE, values)
+        return Sentence(REMOVED, values | {"names": " / ".join(removal.names)})

@@ -1,4 +1,4 @@
-"""Samples around a bad step, the number of each sample behind a change, and what one change explains of another."""
+"""Samples around a bad step, each one's number behind a change, and what a change explains of another."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def _mix(size: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _slope_share(samples: WindowSamples, *, by_group: bool) -> float:
-    """Return the shift of x times the slope of y over x after the change, within steps or groups, over that of y."""
+    """Return the shift of x times the slope of y over x inside steps or groups, over the change of y."""
     after = samples.after & np.isfinite(samples.x)
     before = ~samples.after & np.isfinite(samples.x)
     if after.sum() < 2 * _FEWEST or not before.any():

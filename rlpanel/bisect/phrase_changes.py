@@ -1,4 +1,4 @@
-"""Phrases of the texts that came or went: the share of the read samples that has the clearest one of each kind."""
+"""Phrases that came or went: the share of the read samples that has the clearest one of each kind."""
 
 from __future__ import annotations
 

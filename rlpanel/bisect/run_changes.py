@@ -229,3 +229,26 @@ def _slides(
             rise = result.rise(row)
             before, after = (sign * each * least[at] for each in (rise.before, rise.after))
             yield RunChange(streams[at], first + rise.onset, rise.z, before, after, rise.sudden)
+
+
+def holds(change: RunChange, at: int) -> bool:
+    """Return True if a change still holds around a position: half of it is left."""
+    values = change.stream.scaled[max(change.at, at - 2) : at + 3]
+    known = values[np.isfinite(values)]
+    return (
+        bool(len(known)) and (float(known.mean()) - change.before) / change.size >= 0.5
+        if change.size
+        else False
+    )
+
+
+def is_visible(change: RunChange) -> bool:
+    """Return True if the usual windows before and after a change show half of it, too."""
+    values = change.stream.scaled
+    old, new = values[max(change.at - 20, 0) : change.at], values[change.at : change.at + 8]
+    return bool(change.size) and (mean_of(new) - mean_of(old)) / change.size >= 0.5
+
+
+def mean_of(values: np.ndarray) -> float:
+    """Return the mean of the finite values; NaN without any."""
+    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")

@@ -1,4 +1,4 @@
-"""The smallest set of samples whose removal undoes a change: by label, by link of the chain, or one by one."""
+"""The smallest set of samples whose removal undoes a change: by label, by link, or one by one."""
 
 from __future__ import annotations
 

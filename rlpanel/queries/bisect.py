@@ -12,14 +12,14 @@ from rlpanel.queries.table import RUN, SPLIT, Table, TableColumn
 Bad = Annotated[
     int | None,
     Option(
-        "The bad step.", shown_default="the onset of the worst finding on the number, else its largest change",
+        "The bad step.", shown_default="the onset of the worst finding, else the largest change",
         complete="steps",
     ),
 ]  # fmt: skip
 Number = Annotated[
     str,
     Option(
-        "The number that went wrong: a number column, or a step metric that is a mean over samples or tokens.",
+        "What went wrong: a number column, or a step metric that is a mean over samples or tokens.",
         chars=200, complete="sample_columns",
     ),
 ]  # fmt: skip
@@ -56,7 +56,9 @@ Number = Annotated[
         TableColumn("state", "text", "chain, alone (nothing explains it), noise (no change), or short."),
         TableColumn("sentence", "text", "The chain in one line, or why there is none."),
         TableColumn("removal", "text", "The smallest set of samples whose removal undoes the change."),
-        TableColumn("removal_filter", "text", "Filter for them in these steps; empty if only uids name them."),
+        TableColumn(
+            "removal_filter", "text", "Filter for them in these steps; empty if only uids name them."
+        ),
         TableColumn("removal_uids", "texts", "The most extreme of them.", most=20),
         TableColumn("unknown", "texts", "What the data cannot show."),
         TableColumn("tests", "integer", "Number of series that were tested."),
@@ -66,7 +68,7 @@ Number = Annotated[
     ),
     has_relation=False,  # it reads lines of the run
     example="rlpanel bisect runs/exp1 --bad 20",
-    agents="Walk back from a bad step to the first change of the samples: cause, effects, samples to look at.",
+    agents="Walk back from a bad step to the first change of the samples: cause, effects, samples.",
 )
 def bisect(run: RunData, *, bad: Bad = None, number: Number = "reward") -> Table:
     """Return the chain of changes that leads to a bad step, and what changed too.
@@ -88,7 +90,7 @@ def bisect(run: RunData, *, bad: Bad = None, number: Number = "reward") -> Table
     """
     import time
 
-    from rlpanel.bisect.bisection import Bisection, removal_sentence
+    from rlpanel.bisect.bisection import Bisection
     from rlpanel.bisect.chain import bisect_run
     from rlpanel.findings.check import cached_findings
     from rlpanel.settings import FindingSettings
@@ -104,9 +106,9 @@ def bisect(run: RunData, *, bad: Bad = None, number: Number = "reward") -> Table
     about: dict[str, Any] = {
         "run": run.name,
         "split": split,
-        "sentence": last.sentence,
-        "unknown": list(last.unknown),
-        "removal": removal_sentence(last),
+        "sentence": last.sentence.text,
+        "unknown": [each.text for each in last.unknown],
+        "removal": last.removed.text if last.removed is not None else "",
         "removal_filter": removal.where if removal is not None else "",
         "removal_uids": list(run.snapshot.uids(removal.rows[:20])) if removal is not None else [],
     }

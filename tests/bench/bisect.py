@@ -9,6 +9,7 @@ The bad step that is asked about lies three steps after the last effect; `unaske
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -74,7 +75,7 @@ def try_chain(task: tuple[str, int, bool]) -> ChainOutcome:
     first = found.first
     named = first is not None and bool(re.search(kind.cause, f"{first.name} {first.place}"))
     near = first is not None and named and abs(first.step - 1 - made.onset) <= _NEAR
-    text = f"seed {seed} onset {made.onset + 1}: {found.state} {found.sentence}"
+    text = f"seed {seed} onset {made.onset + 1}: {found.state} {found.sentence.text}"
     return ChainOutcome(name, named, near, text)
 
 
@@ -112,10 +113,18 @@ def measure(task: Task) -> Figures:
 
 def time_of(folder: Path, steps: int, samples: int) -> Figures:
     """Return the time of a bisection of a large run, without reading its lines."""
-    made = ChainRun(KINDS["rank_errors"], [1, 5], sized=(steps, samples // 8, 8))
-    index = open_folder(made.write(folder / "large"))
+    last = min(steps, 100)
+    made = ChainRun(KINDS["tool_errors"], [1, 5], sized=(last, samples // 8, 8))
+    (folder / "large").mkdir()
+    with (folder / "large" / "rollout_data_rank_0.jsonl").open("w", encoding="utf-8") as file:
+        for at in range(steps - last):  # the steps before the cause, again and again
+            for row in made.step_rows(at % made.onset):
+                file.write(json.dumps(row | {"step": at + 1, "group": f"{at} {row['group']}"}) + "\n")
+        for row in made.rows:
+            file.write(json.dumps(row | {"step": row["step"] + steps - last}) + "\n")
+    index = open_folder(folder / "large")
     began, cpu = time.perf_counter(), time.process_time()
-    found = bisected(index, bad=made.third + 4)
+    found = bisected(index, bad=made.third + 4 + steps - last)
     return {
         f"{steps:,} steps of {samples:,}: CPU s": time.process_time() - cpu,
         f"{steps:,} steps of {samples:,}: s": time.perf_counter() - began,
@@ -126,14 +135,11 @@ def time_of(folder: Path, steps: int, samples: int) -> Figures:
 def each_kind(seeds: int, chosen: Sequence[str]) -> None:
     """Print one line for each kind, and the answers that miss the cause."""
     with ProcessPoolExecutor(min(os.cpu_count() or 1, 2)) as pool:
-        tasks = [(name, seed, True) for name in chosen or KINDS for seed in range(seeds)]
-        outcomes = list(pool.map(try_chain, tasks))
-    for name in chosen or KINDS:
-        own = [each for each in outcomes if each.kind == name]
-        print(
-            f"{name:22} named {sum(each.named for each in own)} near {sum(each.near for each in own)}/{len(own)}"
-        )
-        print("".join(f"      {each.text[:300]}\n" for each in own if not each.near), end="", flush=True)
+        for name in chosen or KINDS:
+            own = list(pool.map(try_chain, [(name, seed, True) for seed in range(seeds)]))
+            named, near = sum(each.named for each in own), sum(each.near for each in own)
+            print(f"{name:22} named {named} near {near}/{len(own)}")
+            print("".join(f"      {each.text[:300]}\n" for each in own if not each.near), end="", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The chain of changes that leads to a bad step: its curves, links that lead to samples, and what is unknown."""
+"""The chain of changes that leads to a bad step: its curves, links to samples, and what is unknown."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.bisect.bisection import Bisection, Link, removal_sentence
+from rlpanel.bisect.bisection import Bisection, Link
 from rlpanel.bisect.chain import BisectProgress, bisect_run
+from rlpanel.bisect.chain_words import Sentence
 from rlpanel.errors import RLPanelError
 from rlpanel.findings.check import known_findings
 from rlpanel.number_text import number
@@ -150,7 +151,7 @@ class BisectView(Viewer):
             self._plot.update()
             return
         title = tr(_STATES[found.state])
-        self._note.html = f"<p><b>{safe_text(title)}</b></p><p>{safe_text(found.sentence)}</p>"
+        self._note.html = f"<p><b>{safe_text(title)}</b></p><p>{safe_text(_said(found.sentence))}</p>"
         rows: list[dict[str, Any]] = [self._row(link) for link in found.links]
         for role, heading in _ALSO.items():
             own = [link for link in found.also if link.role == role]
@@ -158,8 +159,8 @@ class BisectView(Viewer):
             rows += [self._row(link) for link in own]
         titles = ["", tr("explains"), tr("change"), tr("step"), tr("before"), tr("after"), tr("error")]
         self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
-        self._plot.update()
-        texts = [*([removal_sentence(found)] if found.removal else []), *found.unknown]
+        said = [*([found.removed] if found.removed is not None else []), *found.unknown]
+        texts = [_said(each) for each in said]
         if found.tests:
             texts.append(
                 tr(
@@ -168,6 +169,7 @@ class BisectView(Viewer):
                 )
             )  # fmt: skip
         self._unknown.html = "".join(note_html(text) for text in texts)
+        self._plot.update()
 
     def _row(self, link: Link) -> dict[str, Any]:
         key = str(len(self._links))
@@ -201,6 +203,10 @@ class BisectView(Viewer):
         return _curves(found.all_steps, shown, self.context.selection.dark)
 
 
+def _said(sentence: Sentence) -> str:
+    return tr(sentence.template, **sentence.values)
+
+
 def _value(link: Link, value: float) -> str:
     return f"{value:.1%}" if link.unit == "%" and value == value else number(value)
 
@@ -220,7 +226,7 @@ def _curves(steps: Sequence[int], links: Sequence[Link], dark: bool) -> Any:
         title = f"{link.step:,}: {link.name}{place}"[:110]
         options = {**ON_BOARD, "height": _CURVE + (18 if at == len(links) - 1 else 0), "responsive": True}
         options |= {"title": title, "fontsize": {"title": "11px"}, "xlabel": "", "ylabel": ""}
-        rows.append((span * curve).opts(**options, hooks=[_hook(dark)], backend="bokeh"))
+        rows.append((span * curve).opts(**options, hooks=[_hook(dark)]))
     return rows[0] if len(rows) == 1 else hv.Layout(rows).cols(1).opts(toolbar=None, backend="bokeh")
 
 

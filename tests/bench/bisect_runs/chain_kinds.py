@@ -1,4 +1,4 @@
-"""The kinds of chains: `OPEN` while the bisection was written, `HELD_BACK` until its figures were recorded."""
+"""The kinds of chains: `OPEN`, and those that were held back until the figures were recorded."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import numpy as np
 
 ENVIRONMENTS, TOOLS = ("sql", "web", "code", "math"), ("search", "python", "browser")
 SOURCES, WORKERS = ("gsm8k", "aqua", "web_math"), ("node1", "node2", "node3", "node4", "node5")
-_WORDS = "so we first add the two numbers then divide by three and check that result again".split()
+_WORDS = "so we first add the two numbers then divide by three and check that result again".split()  # noqa: SIM905
 
 
 @dataclass
@@ -128,6 +128,11 @@ class ChainRun:
         lines = "".join(f"{json.dumps(row)}\n" for row in self.scalar_rows)
         (folder / "scalars.jsonl").write_text(lines, encoding="utf-8")
         return folder
+
+    def step_rows(self, at: int) -> list[dict[str, Any]]:
+        """Return the samples of the step at a position."""
+        count = self._groups * self._size
+        return self.rows[at * count : (at + 1) * count]
 
     def _step(self, at: int) -> None:
         made = self._drawn(at)
