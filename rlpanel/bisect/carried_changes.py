@@ -49,9 +49,10 @@ class BisectWindow:
         The number that went wrong.
     y : ndarray of float, shape (N,)
         Its value of each sample in these steps; NaN outside of the place that is asked about.
-    every_y : ndarray of float, optional
-        The same of all samples, if ``y`` is of a place. Where all samples of a place carry a change, only the
-        others show what it does.
+    other_y : ndarray of float, optional
+        The same of all samples if ``y`` is of a place, or of the place that carries the change if ``y`` is of
+        all. Where all samples of a place carry a cause, only the others show what it does; where few samples
+        of the run do, the place shows it more clearly.
     """
 
     context: RuleContext
@@ -59,7 +60,7 @@ class BisectWindow:
     stop: int
     target: str
     y: np.ndarray
-    every_y: np.ndarray | None = None
+    other_y: np.ndarray | None = None
     _values: dict[int, np.ndarray | None] = field(default_factory=dict)
 
     @cached_property
@@ -122,9 +123,9 @@ class BisectWindow:
     def explained(self, cause: RunChange, effect: RunChange | None, onset: int) -> ExplainedShare:
         """Return the share of an effect, or of the target's change at ``onset``, that a change carries."""
         found = self._explained(cause, effect, onset, self.y)
-        if found.is_clear or effect is not None or self.every_y is None:
+        if found.is_clear or effect is not None or self.other_y is None:
             return found
-        other = self._explained(cause, effect, onset, self.every_y)
+        other = self._explained(cause, effect, onset, self.other_y)
         return other if other.is_clear else found
 
     def _explained(

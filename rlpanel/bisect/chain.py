@@ -18,11 +18,7 @@ from rlpanel.analysis.step_texts import RunTexts
 from rlpanel.bisect.bisection import Bisection
 from rlpanel.bisect.carried_changes import BisectWindow
 from rlpanel.bisect.chain_order import ChainOrder
-from rlpanel.bisect.chain_words import (
-    FEW_STEPS,
-    STAGES,
-    Sentence,
-)
+from rlpanel.bisect.chain_words import FEW_STEPS, STAGES, Sentence
 from rlpanel.bisect.phrase_changes import phrase_streams
 from rlpanel.bisect.run_changes import RunChange, changes, holds, least_z, slices
 from rlpanel.errors import SettingError
@@ -124,7 +120,10 @@ def bisect_run(
         y[at] = np.where(parts.weights > 0, parts.parts / parts.weights, np.nan)
     window = BisectWindow(context, first, stop, target, y)
     if found.stream.place:
-        window.y, window.every_y = np.where(window.inside(found.stream.place), y, np.nan), y
+        window.y, window.other_y = np.where(window.inside(found.stream.place), y, np.nan), y
+    elif places := window.where(found):
+        inside_places = np.any([window.inside(each) for each in places], axis=0)
+        window.other_y = np.where(inside_places, y, np.nan)
     chain = ChainOrder(window, found, streams, first, stop)
     yield replace(chain.result(), bad=int(context.steps[found.at]) if wanted is None else wanted)
 

@@ -33,8 +33,6 @@ from rlpanel.metrics.engine.column_info import describe
 
 #: Steps after the onset in which a restart counts, and how long before it a cause may begin.
 _AHEAD, _CAUSE = 8, 40
-#: onset a cause may begin.
-_HISTORY, _AHEAD, _CAUSE = 72, 8, 40
 #: Steps by which two onsets may differ while they count as simultaneous.
 _TOGETHER = 1
 #: Share of the target that a change explains at least, and the part of the best share of the first cause.

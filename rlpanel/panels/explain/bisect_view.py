@@ -140,7 +140,7 @@ class BisectView(Viewer):
 
     def _show(self, found: BisectProgress | Bisection | str) -> None:
         if isinstance(found, BisectProgress):
-            self._say(f"{tr('Walking back …')} {found.done:.0%}: {tr(found.text)}")
+            self._say(tr("Walking back, {done:.0%}: {stage}", done=found.done, stage=tr(found.text)))
             return
         self._stop.visible = False
         self._found, self._links = (found, []) if isinstance(found, Bisection) else (None, [])
@@ -176,9 +176,14 @@ class BisectView(Viewer):
         self._links.append(link)
         is_known = link.share == link.share
         place = f" · {link.place}" if link.place and link.place not in link.name else ""
-        tip = tr("Explains {share} ± {error} of the change. Click to see the samples.",
-                 share=f"{link.share:.0%}", error=f"{2 * link.share_error:.0%}") if is_known else tr(
-            "Only its time is known. Click to see its first step.")  # fmt: skip
+        tip = tr("Only its time is known. Click to see its first step.")
+        if is_known:
+            share, error = f"{link.share:.0%}", f"{2 * link.share_error:.0%}"
+            tip = tr(
+                "Explains {share} ± {error} of the change. Click to see the samples.",
+                share=share,
+                error=error,
+            )
         return link_row(
             key,
             f"{link.name}{place}",
