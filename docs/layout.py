@@ -91,6 +91,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings/engine": ("metrics/*", "store/*", "analysis"),
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
+    "bisect": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "lint": (
         *("sources/records", "sources/readers", "texts", "metrics/*", "store/*", "analysis"),
         *("findings/engine", "findings/rules"),
@@ -101,6 +102,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "queries": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "update", "findings/*", "lint"),
         *("gate", "sql"),
+        *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "findings/*", "lint", "bisect"),
+        "sql",
     ),
     "checks": ("sources/discovery", "store/*", "findings", "findings/engine", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),
@@ -151,7 +154,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/prompts": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
     "panels/lint": ("store/*", "lint", *_PARTS),
     "panels/explain": (
-        *("metrics/*", "store/*", "analysis", *_PARTS),
+        *("metrics/*", "store/*", "analysis", "bisect", "findings", *_PARTS),
         *("panels/samples", "panels/sidebar", "panels/compare", "panels/tokens"),
     ),
     "panels/report": (

@@ -22,6 +22,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "find",
         "compare",
         "explain",
+        "bisect",
         "drift",
         "update",
         "rewards",

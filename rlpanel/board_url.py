@@ -78,6 +78,7 @@ QUESTIONS = ("shares", "contrast", "repeats", "scatter")
 PROMPT_CLASSES = (
     *("learnt", "forgotten", "flickers", "never", "always", "steady", "seldom", "below", "all"),
 )
+QUESTIONS = ("shares", "bisect", "contrast", "repeats", "scatter")
 #: Chips of the table of runs: by their findings, and by their state.
 RUN_CHIPS = ("with", "without", "unchecked", "unread", "live", "quiet", "finished", "stopped")
 #: Choices of a ranked token's minimum count: means of few occurrences are noise.

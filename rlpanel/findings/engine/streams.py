@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from rlpanel.findings.engine.places import (
     RANK,
     SAMPLES,
     WHOLE,
+    WHOLE_RUN,
+    Place,
     PlaceSeries,
     rows_by_dimension,
 )
@@ -60,6 +62,12 @@ class Stream:
         True for a share that is shown in percent.
     fades : bool
         True if it returns by itself: what is new does not stay new.
+    signal : Signal, optional
+        The number of each sample whose mean it is; None if it is of the whole step.
+    place : Place
+        The part of the samples that it is about; its share of them if there is no signal.
+    text : str
+        Key of the texts' number that it is the mean of, see `StepTexts.numbers`; empty if it is of none.
     """
 
     name: str
@@ -73,6 +81,9 @@ class Stream:
     tab: str = ""
     is_percent: bool = False
     fades: bool = False
+    signal: Signal | None = None
+    place: Place = WHOLE_RUN
+    text: str = ""
 
     @property
     def scaled(self) -> np.ndarray:
@@ -92,7 +103,7 @@ def streams_of(context: RuleContext) -> Iterator[Stream]:
     """Yield the streams of a run."""
     yield from _columns(context)
     yield from _contents(context)
-    yield from _texts(context)
+    yield from texts_streams(context)
     yield from _scalars(context)
 
 
@@ -105,10 +116,11 @@ def _share(
     where: str = "",
     tab: str = "",
     fades: bool = False,
+    **source: Any,
 ) -> Stream:
     """Return the stream of a share of some independent samples."""
     floor = 0.25 / np.maximum(size, 1)
-    return Stream(name, values, "share", LEAST_ANGLE, floor, USUAL, column, where, tab, True, fades)
+    return Stream(name, values, "share", LEAST_ANGLE, floor, USUAL, column, where, tab, True, fades, **source)
 
 
 #: Columns that other columns determine.
@@ -136,22 +148,29 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
         expected = np.maximum(steps.expected(column)[:size], 1)
         if (count < expected).any():
             where = f"missing(`{column}`)"
-            yield _share(f"samples without {label}", 1 - count / expected, np.sqrt(expected), where=where)
+            yield _share(
+                f"samples without {label}",
+                1 - count / expected,
+                np.sqrt(expected),
+                where=where,
+                signal=_missing(column),
+            )
         if not np.isfinite(low).any():
             continue
         lowest, highest = float(np.nanmin(low)), float(np.nanmax(high))
         if lowest == highest:
             continue
+        own = column_signal(column)
         if lowest >= 0 and highest <= 1 and _is_binary(context, column):
-            yield Stream(label, mean, "share", LEAST_ANGLE, 0.25 / np.sqrt(count), weight, column)
+            yield Stream(label, mean, "share", LEAST_ANGLE, 0.25 / np.sqrt(count), weight, column, signal=own)
             continue
         known = np.isfinite(spread)
         usual = float(spread[known].mean()) if known.any() else 0.0
         floor = np.where(known, spread, usual) ** 2 / np.maximum(count, 1)
         if lowest >= 0 and mean[count > 0].min() > 0 and not is_reward:
-            yield Stream(label, mean, "factor", LEAST_FACTOR, floor / mean**2, weight, column)
+            yield Stream(label, mean, "factor", LEAST_FACTOR, floor / mean**2, weight, column, signal=own)
         else:
-            yield Stream(label, mean, "level", LEAST_SPREADS * usual, floor, weight, column)
+            yield Stream(label, mean, "level", LEAST_SPREADS * usual, floor, weight, column, signal=own)
         # The few prompts of a step say little about the spread of their lengths.
         if column != "prompt_chars" and known.any() and (spread[known] > 0).mean() > 0.5:
             share = 0.5 / np.maximum(np.sqrt(count), 1)
@@ -159,9 +178,12 @@ def _columns(context: RuleContext) -> Iterator[Stream]:
             yield Stream(f"spread of {label}", spread, "factor", 2 * LEAST_FACTOR, share, weight, column)
         if column not in computed and commonest < _MOST_COMMONEST:
             commonest += 1
-            table = context.table(_commonest(column))
-            name = f"samples with the commonest exact value of {label}"
-            yield _share(name, table[MEAN, 0], np.sqrt(count), column=column)
+            common = _commonest(column)
+            name, values = (
+                f"samples with the commonest exact value of {label}",
+                context.table(common)[MEAN, 0],
+            )
+            yield _share(name, values, np.sqrt(count), column=column, signal=common)
 
 
 #: Columns whose commonest value is compared: each takes time.
@@ -180,6 +202,11 @@ def _commonest(column: str) -> Signal:
     if name not in SIGNALS:
         SIGNALS[name] = Signal(name, "share", (column,), lambda rows: _has_commonest(rows, column))
     return SIGNALS[name]
+
+
+def _missing(column: str) -> Signal:
+    """Return the signal of samples without a value."""
+    return Signal(f"missing {column}", "share", (column,), lambda rows: np.isnan(rows.number(column)) * 1.0)
 
 
 def _has_commonest(rows: RowBatch, column: str) -> np.ndarray:
@@ -235,7 +262,7 @@ def _contents(context: RuleContext) -> Iterator[Stream]:
             continue
         for row in rows.tolist():
             share, place = table[SAMPLES, row] / np.maximum(samples, 1), series.places[row]
-            yield _share(f"samples with {place.text}", share, groups, where=place.where)
+            yield _share(f"samples with {place.text}", share, groups, where=place.where, place=place)
     if context.available(column_signal("reward")):
         yield from _rewards_by_place(context, series, table)
     for metric, text in _SHARES_OF_A_STEP.items():
@@ -270,6 +297,8 @@ def _rewards_by_place(context: RuleContext, series: PlaceSeries, table: np.ndarr
                 SECONDARY,
                 column="reward",
                 where=place.where,
+                signal=column_signal("reward"),
+                place=place,
             )
 
 
@@ -296,7 +325,7 @@ _TEXTS = {
 }
 
 
-def _texts(context: RuleContext) -> Iterator[Stream]:
+def texts_streams(context: RuleContext) -> Iterator[Stream]:
     """Yield the numbers of the texts that were read."""
     if context.texts is None:
         return
@@ -313,12 +342,12 @@ def _texts(context: RuleContext) -> Iterator[Stream]:
             continue
         if is_share:
             size = np.array([0 if each is None else len(each.rows) for each in read])
-            yield _share(text, mean, np.sqrt(size), tab=tab, fades=name.startswith("new "))
+            yield _share(text, mean, np.sqrt(size), tab=tab, fades=name.startswith("new "), text=name)
         elif name in ("result_chars", "truth_chars"):  # a mean of logarithms
-            yield Stream(text, np.exp(mean), "factor", LEAST_FACTOR, variance, tab=tab)
+            yield Stream(text, np.exp(mean), "factor", LEAST_FACTOR, variance, tab=tab, text=name)
         else:
             least = LEAST_FACTOR * max(float(np.median(mean[known])), 1.0)
-            yield Stream(text, mean, "level", least, variance, tab=tab)
+            yield Stream(text, mean, "level", least, variance, tab=tab, text=name)
 
 
 def _scalars(context: RuleContext) -> Iterator[Stream]:

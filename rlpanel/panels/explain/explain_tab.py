@@ -1,4 +1,4 @@
-"""Page of the run that says what changed: a finding with its evidence, and one of four views."""
+"""Page of the run that says what changed: a finding with its evidence, and one of five views."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
+from rlpanel.panels.explain.bisect_view import BisectView
 from rlpanel.panels.explain.cluster_view import ClusterView
 from rlpanel.panels.explain.contrast_sides import marked_of, ranges_of
 from rlpanel.panels.explain.contrast_view import ContrastView
@@ -30,6 +31,7 @@ from rlpanel.panels.ui.theme import safe_text
 #: Label and view of each question of `rlpanel.board_url.QUESTIONS`.
 _VIEWS: dict[str, tuple[str, Callable[[Context], Any]]] = {
     "shares": (marked("Why a number changed"), StepShares),
+    "bisect": (marked("What changed first (bisect)"), BisectView),
     "contrast": (marked("What is different in two sets"), ContrastView),
     "repeats": (marked("Responses that repeat"), ClusterView),
     "scatter": (marked("Two numbers of each sample"), ScatterView),

@@ -1,4 +1,4 @@
-// Buttons that lead to a finding's steps. A click sends the finding's key and the choice of the step.
+// Buttons that lead to a finding's steps and causes. A click sends the finding's key and the choice of the step.
 const SEVERITY_MARKS = { alarm: "▲", warning: "●", info: "○" }
 const STEP_LINKS = [
   ["before", t("before"), t("The last step before the onset")],
@@ -29,6 +29,10 @@ function stepLinks(finding, open, shown) {
     node.append(label, " ", element("b", "", step))
     if (step === shown) node.setAttribute("aria-current", "step")
     row.append(node)
+  }
+  if (finding.steps.onset !== undefined && !finding.split) {
+    const title = t("Walk back to what changed first")
+    row.append(link("step bisect", t("Bisect"), title, () => open(finding.key, "bisect")))
   }
   if (finding.split) {
     const title = t("Show the samples of the split {split} at the first affected step", {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, get_args
+from urllib.parse import quote
 
 import panel as pn
 
@@ -33,6 +34,7 @@ from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.settings import FindingSettings
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Minimum number of seconds between two checks of a growing run.
 EVERY = 3.0
@@ -145,6 +147,11 @@ class FindingsBadge:
                 self.opened.send({"copy": finding_cell(self.context, finding)})
             elif finding is not None and choice == "curve":
                 show_curve(self.context, finding.column)
+            elif finding is not None and choice == "bisect":
+                self._open(finding, "onset")
+                self.context.selection.param.update(
+                    page="explain", explain=_bisect_of(finding, self.context.snapshot)
+                )
             elif finding is not None and finding.split and choice == "samples":
                 show_affected(self.context, finding)
             elif finding is not None and choice in get_args(StepChoice):
@@ -166,6 +173,16 @@ class FindingsBadge:
 
     def _update_step(self, event: Any) -> None:
         self.opened.step = event.new
+
+
+def _bisect_of(finding: Finding, snapshot: Snapshot) -> str:
+    """Return the question of the page *Explain* that walks back from the onset of a finding.
+
+    A finding on what is no number of each sample, such as a trainer's scalar, asks about the reward.
+    """
+    if not snapshot.has_number(finding.column):
+        return "bisect"
+    return ":".join(["bisect", str(finding.onset), quote(finding.column, safe="")])
 
 
 def _compute_findings(

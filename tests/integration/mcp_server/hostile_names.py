@@ -42,6 +42,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("in_flight", {"run": "nosuch"}),
     ("note", {"run": ORDER, "uid": f"{ORDER}.jsonl:1", "note": "x"}),
     ("explain", {"run": ORDER, "metric": ORDER}),
+    ("bisect", {"run": ORDER, "number": ORDER}),
     ("clusters", {"run": ORDER, "first": "x"}),
     ("contrast", {"run": ORDER, "a": f"`{ORDER}` < 'x'"}),
     ("search", {"run": ORDER, "text": f"/{ORDER}(/"}),

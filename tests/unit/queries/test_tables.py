@@ -13,6 +13,7 @@ import pytest
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.errors import FilterError, RunNotFound, SampleNotFound, SettingError
+from rlpanel.queries.bisect import bisect
 from rlpanel.queries.catalogue import QUESTIONS, document_schema, question_of, row_schema
 from rlpanel.queries.compare import compare
 from rlpanel.queries.differences import contrast
@@ -101,6 +102,7 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run) -> I
     yield contrast(grpo.data, 10, 1)
     yield explain(grpo.data, "reward", 10)
     yield clusters(grpo.data)
+    yield bisect(grpo.data)
     yield compare(grpo.data, grpo.data, at="1")
     yield search(grpo.data, "the", limit=3)
     yield sql(grpo.data, "select step, null as nothing, true as yes, [1, 2] as items from samples limit 5")

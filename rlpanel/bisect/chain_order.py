@@ -1,0 +1,331 @@
+"""Orders the changes before a bad step: the first cause, what it explains, and what explains nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from rlpanel.analysis.change_causes import consequences
+from rlpanel.analysis.reward_split import PARTS
+from rlpanel.bisect.bisection import Bisection, Link
+from rlpanel.bisect.carried_changes import SETTINGS, BisectWindow, places_filter, places_text
+from rlpanel.bisect.chain_words import (
+    BEFORE_FIRST,
+    BY_TIME,
+    FEW_BEFORE,
+    NO_GROUP,
+    NO_TEXTS,
+    NOT_WITHIN,
+    OUTSIDE,
+    RESUMED,
+    TOGETHER,
+    UNEXPLAINED,
+    Sentence,
+)
+from rlpanel.bisect.explained_share import UNKNOWN, ExplainedShare
+from rlpanel.bisect.run_changes import RunChange, changes, holds, is_visible, mean_of
+from rlpanel.bisect.undoing_samples import Removal, SampleSet, smallest_removal
+from rlpanel.findings.engine.streams import Stream
+from rlpanel.metrics.engine.column_info import describe
+
+#: Steps after the onset in which a restart counts, and how long before it a cause may begin.
+_AHEAD, _CAUSE = 8, 40
+#: Steps by which two onsets may differ while they count as simultaneous.
+_TOGETHER = 1
+#: Share of the target that a change explains at least, and the part of the best share of the first cause.
+_EXPLAINS, _OF_BEST = 0.2, 0.5
+#: Correlation of two numbers of the same samples that are named once; most links and changes beside them.
+_SAME, _MOST_LINKS, _MOST_ALSO, _MOST_UNKNOWN = 0.8, 5, 12, 4
+#: Share of the samples that carry a change of all: then a setting of the trainer may be its cause.
+_EVERYWHERE = 0.6
+#: Steps in which a setting may lead to a change of all samples.
+_SETTING_STEPS = 10
+#: Tabs of a sample that show texts which it is given, and the angle of a share that goes from 10 % to 90 %.
+_GIVEN_TABS, _ALL_ANGLE = ("reference", "conversation"), 0.9
+#: A first link that explains less than this share leaves a part open; fewer steps before show little.
+_MOST_EXPLAINED, _FEW_BEFORE = 0.8, 12
+#: The tier of changes that are parts of the target's: they say in which part it fell, and not why.
+_OF_TARGET = 4
+#: The tier of what the policy does: lengths, KL, entropy.
+_POLICY = 3
+#: Roles of changes whose curves are shown.
+_ON_CURVES = ("link", "target")
+#: Numbers of the step that follow from the samples' rewards.
+_FOLLOWS = ("groups of equal rewards", "correlation of length and reward")
+
+
+class ChainOrder:
+    """Orders the changes before the target's."""
+
+    def __init__(
+        self, window: BisectWindow, goal: RunChange, streams: Sequence[Stream], first: int, stop: int
+    ) -> None:
+        self._window, self._goal = window, goal
+        self._context = window.context
+        scalars = {f"{name} of the trainer": name for name in window.context.snapshot.scalars.names}
+        self._scalars = scalars
+        same = consequences(window.context.view, window.target)
+        same = {name for name in same if not name.startswith(PARTS)}
+        tested = [
+            each
+            for each in streams
+            if each.name != goal.stream.name
+            and each.name not in _FOLLOWS
+            and (each.column not in same or bool(each.place))
+            and not (each.signal is None and each.column)
+        ]
+        self._tests = len(tested)
+        # The first steps of the window have little to be compared with, unless the run itself is short.
+        lowest = max(first + min(12, max(2, (goal.at - first) // 2)), goal.at - _CAUSE)
+        found = [
+            each
+            for each in changes(tested, first, stop, lowest)
+            if each.at <= goal.at + _TOGETHER and is_visible(each) and holds(each, goal.at)
+        ]
+        self._changes = sorted(found, key=lambda each: (each.at, -each.z))
+        self._share = {id(each): window.explained(each, None, goal.at) for each in self._changes}
+
+    def result(self) -> Bisection:
+        """Return the chain."""
+        chosen = self._links()
+        settings = self._given(chosen)
+        chain = [*settings, *chosen]
+        target = self._link(self._goal, UNKNOWN, "target")
+        links = []
+        for each, after in zip(chain, [*chain, None][1:], strict=True):
+            effect = self._window.explained(each, after, self._goal.at)
+            links.append(replace(self._link(each, self._share[id(each)], "link"), of_next=effect.share))
+        also = self._also(chain)
+        window = self._window
+        return Bisection(
+            window.target,
+            None,
+            "chain" if links else "alone",
+            (*links, target),
+            also,
+            self._removal(chain),
+            tuple(self._unknown(chain, links)),
+            self._tests,
+            window.stop - window.first,
+            len(window.batch),
+            all_steps=tuple(self._context.steps[window.first : window.stop].tolist()),
+        )
+
+    # -- the links -------------------------------------------------------------------------------
+
+    def _links(self) -> list[RunChange]:
+        """Return the first cause that samples carry, and what it explains, in the order of time."""
+        clear = [each for each in self._changes if self._share[id(each)].is_clear]
+        parts = [each for each in clear if self._tier(each) == _OF_TARGET]
+        causes = [each for each in clear if self._tier(each) != _OF_TARGET]
+        best = max((self._share[id(each)].share for each in causes), default=0.0)
+        strong = [each for each in causes if self._share[id(each)].share >= _OF_BEST * min(best, 1.0)]
+        if not strong:
+            return [max(parts, key=lambda each: self._share[id(each)].share)] if parts else []
+        earliest = min(each.at for each in strong)
+        pool = [each for each in strong if each.at <= earliest + _TOGETHER]
+        root = min(pool, key=self._order)
+        rest = [each for each in causes if each is not root and each.at >= root.at]
+        chosen = [root]
+        for each in sorted(rest, key=lambda each: -self._share[id(each)].share):
+            if len(chosen) >= _MOST_LINKS or any(self._is_same(each, other) for other in chosen):
+                continue
+            if self._window.explained(root, each, self._goal.at).is_clear:
+                chosen.append(each)
+        return sorted(chosen, key=lambda each: (each is not root, each.at, self._tier(each)))
+
+    def _given(self, chosen: Sequence[RunChange]) -> list[RunChange]:
+        """Return what changed for all samples before what all samples do: only its time speaks for it.
+
+        That is a setting of the trainer, or a text that samples are given, such as the end of their prompts.
+        """
+        begin = chosen[0].at if chosen else self._goal.at
+        if chosen and self._tier(chosen[0]) < _POLICY:
+            return []
+        if chosen and self._tier(chosen[0]) == _POLICY:
+            _, after = self._window.bounds(chosen[0].at)
+            carried = self._window.carriers(chosen[0]).sum() / max(int(after.sum()), 1)
+            if carried < _EVERYWHERE:
+                return []
+        found = [
+            each
+            for each in self._changes
+            if begin - _SETTING_STEPS <= each.at <= begin
+            and (self._is_setting(each) or self._is_given_to_all(each))
+        ]
+        return [max(found, key=lambda each: (self._is_setting(each), each.size > 0, each.z))] if found else []
+
+    def _is_setting(self, change: RunChange) -> bool:
+        return bool(SETTINGS.search(self._scalars.get(change.stream.name, "")))
+
+    def _is_given_to_all(self, change: RunChange) -> bool:
+        """Return True for a text of prompts or tools that changed in all samples: none is left out."""
+        stream, share = change.stream, self._share[id(change)]
+        if not stream.text or stream.tab not in _GIVEN_TABS or share.by == "mix":
+            return False
+        return abs(change.size) >= _ALL_ANGLE if stream.scale == "share" else True
+
+    def _order(self, change: RunChange) -> tuple[float, ...]:
+        """Sort key of changes that begin together: what is given first, then the larger share."""
+        return (
+            self._tier(change),
+            -round(self._share[id(change)].share, 1),
+            bool(change.stream.place),
+            -change.z,
+        )
+
+    def _tier(self, change: RunChange) -> int:
+        stream = change.stream
+        if stream.signal is None and stream.place:
+            return 0  # the mix of a label
+        if stream.column.startswith(PARTS) or stream.column == self._window.target:
+            return _OF_TARGET
+        if stream.column.startswith(
+            ("response", "kl", "log_ratio", "surprisal", "entropy", "truncated", "ended")
+        ):
+            return _POLICY
+        return 1 if stream.column.startswith(("prompt", "tool", "policy", "lag")) or stream.text else 2
+
+    def _is_same(self, change: RunChange, other: RunChange) -> bool:
+        """Return True if two changes are of the same column, or of numbers that are nearly the same."""
+        if change.stream.column and change.stream.column == other.stream.column:
+            return True
+        x, y = self._window.values(change), self._window.values(other)
+        if x is None or y is None:
+            return False
+        if change.stream.place.dimension and change.stream.place.dimension == other.stream.place.dimension:
+            return True
+        _, after = self._window.bounds(change.at, other.at)
+        known = after & np.isfinite(x) & np.isfinite(y)
+        if known.sum() < 8 or np.ptp(x[known]) == 0 or np.ptp(y[known]) == 0:
+            return False
+        return abs(float(np.corrcoef(x[known], y[known])[0, 1])) >= _SAME
+
+    # -- beside the chain --------------------------------------------------------------------------
+
+    def _also(self, chain: Sequence[RunChange]) -> tuple[Link, ...]:
+        """Return what changed too, each number once: without an effect first."""
+        found: list[Link] = []
+        named = {(each.stream.column or each.stream.name) for each in chain}
+        for each in sorted(self._changes, key=lambda each: -each.z):
+            key = each.stream.column or each.stream.name
+            if each in chain or key in named or self._tier(each) == _OF_TARGET or _is_same_again(key):
+                continue
+            named.add(key)
+            share = self._share[id(each)]
+            if share.is_clear or share.share >= _EXPLAINS:
+                role = "follows"
+            elif np.isnan(share.share) or share.by == "slope":
+                role = "unknown"
+            else:
+                role = "nothing"
+            found.append(self._link(each, share, role))
+        unknown = sorted((each for each in found if each.role == "unknown"), key=lambda link: -link.z)
+        found = [each for each in found if each not in unknown[_MOST_UNKNOWN:]]
+        found.sort(key=lambda link: (("nothing", "unknown", "follows").index(link.role), link.step))
+        return tuple(found[:_MOST_ALSO])
+
+    def _link(self, change: RunChange, share: ExplainedShare, role: str) -> Link:
+        window, stream, steps = self._window, change.stream, self._context.steps
+        places = window.where(change) if role in ("link", "target") else ()
+        values = window.values(change)
+        if values is not None and stream.signal is not None:
+            low, high = window.bounds(change.at)
+            before, after = (mean_of(values[mask]) for mask in (low, high))
+        else:
+            before = mean_of(stream.values[max(window.first, change.at - 20) : change.at])
+            after = mean_of(stream.values[change.at : min(change.at + 8, window.stop)])
+        carried = window.carriers(change)
+        rows = window.batch.rows[carried] if role == "link" and values is not None else np.empty(0, int)
+        name = self._name(change)
+        return Link(
+            step=int(steps[change.at]),
+            name=name,
+            column=stream.column,
+            place=places_text(places),
+            where=places_filter(places) or stream.where,
+            before=before,
+            after=after,
+            error=abs(after - before) / change.z if change.z > 0 else float("nan"),
+            unit="%" if stream.scale == "share" else describe(stream.column).unit if stream.column else "",
+            z=change.z,
+            share=share.share,
+            share_error=share.error,
+            of_next=float("nan"),
+            within=share.within,
+            by=share.by or "time",
+            uids=tuple(self._context.snapshot.uids(rows[:20])) if len(rows) else (),
+            count=len(rows),
+            role=role,
+            sudden=change.sudden,
+            curve=tuple(stream.values[window.first : window.stop].tolist()) if role in _ON_CURVES else (),
+        )
+
+    def _name(self, change: RunChange) -> str:
+        stream = change.stream
+        if stream.signal is not None and stream.place:
+            return describe(stream.column).label
+        return stream.name
+
+    def _removal(self, chain: Sequence[RunChange]) -> Removal | None:
+        window = self._window
+        before, after = window.bounds(self._goal.at)
+        sets = [SampleSet(each.text, each.where, window.inside(each)) for each in window.places if each]
+        for change in chain:
+            x = window.values(change)
+            if (
+                x is None
+                or (change.stream.signal is None and not change.stream.text)
+                or self._tier(change) == _OF_TARGET
+            ):
+                continue
+            old = x[before & np.isfinite(x)]
+            if not len(old):
+                continue
+            high = change.size > 0
+            known = np.unique(x[np.isfinite(x)])
+            flag = len(known) <= 2
+            limit = float(known.mean()) if flag else float(np.quantile(old, 0.95 if high else 0.05))
+            mask = np.isfinite(x) & ((x > limit) if high else (x < limit))
+            name = self._name(change)
+            # The filter language knows columns; other numbers of samples are named by their uids.
+            signal = change.stream.signal
+            column = signal.name if signal is not None and not change.stream.text else ""
+            known_column = column in self._context.snapshot.numbers and "`" not in column
+            where = f"`{column}` {'>' if high else '<'} {limit:.6g}" if known_column else ""
+            sets.append(SampleSet(f"{name} {'>' if high else '<'} {limit:.4g}", where, mask))
+        return smallest_removal(window.y, before, after, window.batch.rows, sets)
+
+    def _unknown(self, chain: Sequence[RunChange], links: Sequence[Link]) -> Iterator[Sentence]:
+        """Yield what the data cannot show."""
+        context, steps = self._context, self._context.steps
+        for one, two in pairwise(chain):
+            if abs(two.at - one.at) <= _TOGETHER:
+                values = {"one": self._name(one), "two": self._name(two), "step": int(steps[one.at])}
+                yield Sentence(TOGETHER, values)
+        yield from (Sentence(BY_TIME, {"name": link.name}) for link in links if link.by == "time")
+        if links and links[0].share < _MOST_EXPLAINED:
+            yield Sentence(UNEXPLAINED, {"share": max(0.0, 1 - links[0].share)})
+        yield Sentence(BEFORE_FIRST if links else OUTSIDE)
+        if not context.view.grouped:
+            yield Sentence(NO_GROUP)
+        elif links and all(np.isnan(link.within) for link in links):
+            yield Sentence(NOT_WITHIN)
+        before = self._goal.at - self._window.first
+        if before < _FEW_BEFORE:
+            yield Sentence(FEW_BEFORE, {"steps": before})
+        for each in context.snapshot.restarts:
+            if abs(each - int(steps[self._goal.at])) <= _AHEAD:
+                yield Sentence(RESUMED, {"step": each})
+        if context.texts is None:
+            yield Sentence(NO_TEXTS)
+
+
+def _is_same_again(name: str) -> bool:
+    """Return True for a trainer's scalar that only repeats rewards or lengths of the samples."""
+    return name.endswith("of the trainer") and name.startswith(
+        ("reward", "frac_reward", "completions/", "time")
+    )
