@@ -51,6 +51,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/inference", "sources/discovery"),
     ),
     "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),
+    "sources/config": ("sources/files",),
     "sources": ("sources/files", "sources/discovery", "sources/scalars"),
     # Formulas.
     "metrics/engine": (),
@@ -92,10 +93,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/records", "sources/readers", "texts", "metrics/*", "store/*", "analysis"),
         *("findings/engine", "findings/rules"),
     ),
+    "divergence": ("sources/config", "metrics/*", "store/*", "analysis", "findings/engine"),
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),
     "queries": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "findings/*", "lint", "sql"),
+        "divergence",
     ),
     "checks": ("sources/discovery", "store/*", "findings", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),
@@ -148,6 +151,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/explain": (
         *("metrics/*", "store/*", "analysis", *_PARTS),
         *("panels/samples", "panels/sidebar", "panels/compare", "panels/tokens"),
+    ),
+    "panels/diverge": (
+        *("sources/config", "divergence", "findings/engine", "store/*", *_PARTS),
+        *("panels/compare", "panels/explain"),
     ),
     "panels/report": (
         *(

@@ -17,12 +17,14 @@ from rlpanel.divergence.step_pairs import StepPairs, mean_of_pairs, steps_of_pai
 from rlpanel.findings.engine.places import VARIANCE
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import column_signal
-from rlpanel.findings.engine.streams import Stream, streams_of
+from rlpanel.findings.engine.streams import LEAST_SPREADS, Stream, streams_of
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
 
-#: Prompts of a pair are compared one by one from this many shared ones on, if they hold this share of samples.
+#: Prompts of a pair are compared one by one from this many shared ones on that hold this share.
 _FEWEST_PROMPTS, _SHARED = 4, 0.5
+#: A scalar that grows in this share of the steps is a counter.
+_GROWS = 0.95
 #: Odd number that spreads pairs of steps over the hashes of prompts.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 #: Smallest change of interest of a number that both runs share exactly, such as a planned learning rate.
@@ -58,7 +60,9 @@ class PairedStream:
     @property
     def least(self) -> float:
         """Smallest difference of interest, in the scale of the test."""
-        return _EXACT_LEAST if self.is_exact and self.stream.scale == "factor" else max(self.stream.least, 1e-9)
+        return (
+            _EXACT_LEAST if self.is_exact and self.stream.scale == "factor" else max(self.stream.least, 1e-9)
+        )
 
 
 @dataclass(frozen=True)
@@ -104,11 +108,11 @@ def paired_streams(
     ignored : set of str
         Columns that mean different things in the two runs.
     """
-    mine = {each.name: each for each in streams_of(here)}
-    theirs = {each.name: each for each in streams_of(there)}
+    # Two columns may have one label, such as lengths in tokens and in characters.
+    mine, theirs = ({(each.name, each.column): each for each in streams_of(run)} for run in (here, there))
     cells = prompt_cells(here, there, pairs)
-    for name in dict.fromkeys((*mine, *theirs)):
-        a, b = mine.get(name), theirs.get(name)
+    for key in dict.fromkeys((*mine, *theirs)):
+        name, a, b = key[0], mine.get(key), theirs.get(key)
         known = a or b
         assert known is not None
         if known.column in ignored or (not known.column and "reward" in name and "reward" in ignored):
@@ -122,8 +126,18 @@ def paired_streams(
         a, b = a or _absent(known, here), b or _absent(known, there)
         if a is None or b is None:
             yield name
-        else:
-            yield _of_streams(a, b, pairs)
+        elif (found := _of_streams(a, b, pairs)).is_exact or not (_is_counter(a) and _is_counter(b)):
+            yield found
+
+
+def _is_counter(stream: Stream) -> bool:
+    """Return whether a scalar only grows, such as a count of tokens: its difference never settles."""
+    known = stream.values[np.isfinite(stream.values)]
+    return (
+        stream.name.endswith(" of the trainer")
+        and len(known) > 2
+        and bool((np.diff(known) > 0).mean() > _GROWS)
+    )
 
 
 def _absent(other: Stream, context: RuleContext) -> Stream | None:
@@ -177,7 +191,7 @@ def _of_column(
     stream: Stream, here: RuleContext, there: RuleContext, pairs: StepPairs, cells: PromptCells
 ) -> PairedStream:
     """Return the difference of a number column's mean, prompt by prompt where prompts are shared."""
-    count, sides, means = len(pairs), [], []
+    count, sides, means, within = len(pairs), [], [], np.zeros(2)
     for context, pair, cell in ((here, pairs.here, cells.here), (there, pairs.there, cells.there)):
         shown = context.snapshot.steps.stat(stream.column, MEAN_OF_STEP)[: len(context.steps)]
         variance = context.table(column_signal(stream.column))[VARIANCE, 0]
@@ -189,6 +203,8 @@ def _of_column(
         number = np.bincount(cell[known], minlength=size)
         with np.errstate(all="ignore"):
             means.append((np.bincount(cell[known], values[known], minlength=size) / number, number))
+        rest = values[known] - means[-1][0][cell[known]]
+        within += rest @ rest, len(rest) - np.count_nonzero(number)
     (shown, own), (other, others) = sides
     (mine, mine_count), (theirs, theirs_count) = means
     with np.errstate(all="ignore"):
@@ -215,6 +231,10 @@ def _of_column(
         rest -= (mine[shared] - paired_mean[of_pair]) * slope[of_pair]
         spread = summed(rest**2) / (prompts * (prompts - 1))
     by_prompt = (prompts >= _FEWEST_PROMPTS) & (covered >= _SHARED) & np.isfinite(other_at - at)
+    if stream.scale == "level" and by_prompt.any() and within[1] > 0:
+        # Against samples of the same prompt, the spread between prompts does not count.
+        least = LEAST_SPREADS * float(np.sqrt(within[0] / within[1]))
+        stream = replace(stream, least=min(stream.least, least) if least > 0 else stream.least)
     return PairedStream(
         stream,
         np.where(by_prompt, paired_mean, shown),
@@ -231,5 +251,3 @@ def _share_of(number: np.ndarray, shared: np.ndarray, pair: np.ndarray, count: i
     total = np.bincount(pair[inside], number[inside], minlength=count)[:count]
     with np.errstate(all="ignore"):
         return np.nan_to_num(np.bincount(pair[shared], number[shared], minlength=count)[:count] / total)
-
-

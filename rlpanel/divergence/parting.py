@@ -30,6 +30,8 @@ _FEWEST_KNOWN, _MOST_LIKE = 8, 0.7
 _EXACT = 1e6
 #: A difference is there from the start if the first quarter has at least this share of it, and is as clear.
 _EARLY, _EARLY_Z = 0.5, 3.0
+#: Fewer steps are an outlier, and do not part two runs.
+_FEWEST_AFFECTED = 3
 #: Rounds in which an earlier parting is looked for before the one that was found.
 _ROUNDS = 3
 
@@ -108,9 +110,9 @@ def find_partings(streams: Sequence[PairedStream], *, levels: bool) -> list[Part
         end = change.onset if change else pairs
         may_start = levels or stream.is_exact or stream.stream.name.endswith("of the trainer")
         if may_start and (start := _start(values[row], error[row], end, limits[row])) is not None:
-            found.append(_parting(stream, start))
+            found.append(_parting(stream, start, error[row] * stream.least))
         elif change:
-            found.append(_parting(stream, change))
+            found.append(_parting(stream, change, error[row] * stream.least))
     return sorted(found, key=lambda each: (each.onset, -min(each.z, 1e6)))
 
 
@@ -148,9 +150,7 @@ def _changes(values: np.ndarray, error: np.ndarray, limits: np.ndarray) -> dict[
                 earlier |= _scan(values[members, :size], error[members, :size], limits[members], members)
         for row, change in earlier.items():
             known = found.get(row)
-            found[row] = (
-                change if known is None else replace(known, onset=change.onset, sudden=change.sudden)
-            )
+            found[row] = change if known is None else replace(known, onset=change.onset, sudden=change.sudden)
             stop[row] = change.onset
         rows = np.array(sorted(earlier), int)
         if not len(rows):
@@ -158,20 +158,18 @@ def _changes(values: np.ndarray, error: np.ndarray, limits: np.ndarray) -> dict[
     return found
 
 
-def _scan(
-    values: np.ndarray, error: np.ndarray, limits: np.ndarray, rows: np.ndarray
-) -> dict[int, _Change]:
+def _scan(values: np.ndarray, error: np.ndarray, limits: np.ndarray, rows: np.ndarray) -> dict[int, _Change]:
     """Return the clearest rise or fall of each stream that exceeds its limit."""
     count = len(values)
-    both = scored(
-        np.concatenate([values, -values]), np.concatenate([error, error]), 1.0, float(limits.min())
-    )
+    both = scored(np.concatenate([values, -values]), np.concatenate([error, error]), 1.0, float(limits.min()))
     found: dict[int, _Change] = {}
     for at in sorted(both.windows, key=lambda each: both.windows[each][0]):
         row = at % count
         if both.best is None or both.best.z[at] <= limits[row]:
             continue
         rise = both.rise(at)
+        if rise.last - rise.onset + 1 < _FEWEST_AFFECTED:
+            continue
         z = _confirmed(values[row], error[row], rise.onset, rise.last)
         if z > limits[row]:
             found[int(rows[row])] = _Change(rise.onset, rise.last, rise.ongoing, z, rise.sudden)
@@ -280,11 +278,11 @@ def _start(values: np.ndarray, error: np.ndarray, end: int, limit: float) -> _Ch
     return _Change(int(known[0]), len(values) - 1, True, z, True, True)
 
 
-def _parting(stream: PairedStream, change: _Change) -> Parting:
+def _parting(stream: PairedStream, change: _Change, error: np.ndarray) -> Parting:
     part = slice(change.onset, change.last + 1)
     here, there = (_mean(each[part]) for each in (stream.here, stream.there))
     scaled = _mean(stream.difference[part])
-    size, _ = _error_of(stream.difference[part] - scaled, np.sqrt(stream.variance[part]), slice(None))
+    size, _ = _error_of(stream.difference[part] - scaled, error[part], slice(None))
     unit = abs((there - here) / scaled) if scaled else float("nan")
     return Parting(
         stream, change.onset, change.last, change.ongoing, change.from_start, change.z, here, there,

@@ -18,6 +18,10 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 MAX_SAMPLES, _AFTER = 5, 5
 
 
+#: Rows, and the values of the stream's column there.
+_Values = tuple[np.ndarray, np.ndarray]
+
+
 @dataclass(frozen=True)
 class SamplePair:
     """A sample of each run.
@@ -41,9 +45,7 @@ class SamplePair:
     same_prompt: bool
 
 
-def samples_of(
-    parting: Parting, here: RuleContext, there: RuleContext, pairs: StepPairs
-) -> list[SamplePair]:
+def samples_of(parting: Parting, here: RuleContext, there: RuleContext, pairs: StepPairs) -> list[SamplePair]:
     """Return samples of both runs right after a parting, those of the same prompt if the runs share any."""
     part = range(parting.onset, min(parting.onset + _AFTER, parting.last + 1))
     mine, theirs = (
@@ -58,19 +60,19 @@ def samples_of(
         return [
             _pair(here.snapshot, there.snapshot, None, int(row), "") for row in marked[:MAX_SAMPLES].tolist()
         ]
-    values, others = (
-        run.snapshot.counted(column, rows) for run, rows in ((here, mine), (there, theirs))
-    )
+    values, others = (run.snapshot.counted(column, rows) for run, rows in ((here, mine), (there, theirs)))
     found = _of_prompts(here.snapshot, there.snapshot, (mine, values), (theirs, others), sign)
     if not found:
         order = np.argsort(-sign * np.where(np.isfinite(others), others, -sign * np.inf), kind="stable")
         middle = np.argsort(np.abs(values - np.nanmedian(values)) if np.isfinite(values).any() else values)
-        found = list(zip(mine[middle[:MAX_SAMPLES]].tolist(), theirs[order[:MAX_SAMPLES]].tolist(), strict=False))
+        found = list(
+            zip(mine[middle[:MAX_SAMPLES]].tolist(), theirs[order[:MAX_SAMPLES]].tolist(), strict=False)
+        )
     return [_pair(here.snapshot, there.snapshot, a, b, column) for a, b in found]
 
 
 def _of_prompts(
-    here: Snapshot, there: Snapshot, mine: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.ndarray],
+    here: Snapshot, there: Snapshot, mine: _Values, theirs: _Values,
     sign: float,
 ) -> list[tuple[int, int]]:  # fmt: skip
     """Return rows of the same prompts, the largest differences of their means first."""

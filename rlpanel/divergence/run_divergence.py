@@ -8,6 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlpanel.divergence.divergence_caveats import (
+    SHARED,
+    Caveat,
+    prompt_caveats,
+    reward_caveats,
+    shared_prompts,
+    step_caveats,
+)
 from rlpanel.divergence.paired_streams import PairedStream, paired_streams
 from rlpanel.divergence.parting import Parting, detectable, find_partings, limits_of
 from rlpanel.divergence.parting_samples import SamplePair, samples_of
@@ -17,19 +25,11 @@ from rlpanel.findings.engine.window_scan import MIN_STEPS
 from rlpanel.number_text import number
 from rlpanel.settings import FindingSettings
 from rlpanel.sources.config.run_config import SettingPair, compare_configs, read_run_config
-from rlpanel.store.columns.step_stats import MAX, MIN
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.snapshot.alignment import compared_reward
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Streams that are read between two reports of progress.
 _BATCH = 8
-#: Fewer common steps leave little power, and this share of a run's steps without a counterpart is named.
-FEW_STEPS, _UNPAIRED = 16, 0.1
-#: Prompts are shared if this share of those of both runs is.
-_SHARED = 0.5
-#: Ranges of a reward that differ by this factor are different scales.
-_SCALE = 3.0
 #: Numbers whose smallest difference that would be found is reported.
 _POWER_OF = ("reward", "response_tokens", "response_chars", "kl_k3_mean")
 
@@ -46,24 +46,6 @@ class ComparedSide:
 
     index: RunIndex
     view: RunView
-
-
-@dataclass(frozen=True)
-class Caveat:
-    """A statement about what cannot be claimed.
-
-    Attributes
-    ----------
-    text : str
-        Template with names in braces.
-    values : tuple of (str, object)
-    """
-
-    text: str
-    values: tuple[tuple[str, object], ...] = ()
-
-    def __str__(self) -> str:
-        return self.text.format(**dict(self.values))
 
 
 @dataclass(frozen=True)
@@ -142,8 +124,8 @@ def find_divergence(here: ComparedSide, there: ComparedSide, align: Align = "ste
     now = time.time()
     mine, theirs = (RuleContext(side.view, FindingSettings(), now) for side in (here, there))
     pairs = pair_steps(mine.snapshot, theirs.snapshot, mine.steps, theirs.steps, align)
-    rewards, ignored = _reward_caveats(mine, theirs)
-    shared = _shared_prompts(mine, theirs)
+    rewards, ignored = reward_caveats(mine, theirs)
+    shared = shared_prompts(mine, theirs)
     streams: list[PairedStream] = []
     only_one: list[str] = []
     if len(pairs) >= MIN_STEPS:
@@ -154,7 +136,7 @@ def find_divergence(here: ComparedSide, there: ComparedSide, align: Align = "ste
                 streams.append(each)
             if (len(streams) + len(only_one)) % _BATCH == 0:
                 yield Divergence(len(streams))
-    partings = find_partings(streams, levels=shared >= _SHARED) if streams else []
+    partings = find_partings(streams, levels=shared >= SHARED) if streams else []
     configs = [read_run_config(side.index.path, side.index.root) for side in (here, there)]
     by_prompt = max((int(each.by_prompt.sum()) for each in streams), default=0)
     limits = limits_of(streams, len(pairs)) if streams else np.empty(0)
@@ -165,15 +147,20 @@ def find_divergence(here: ComparedSide, there: ComparedSide, align: Align = "ste
         tested=len(streams),
         only_one=tuple(only_one),
         by_prompt=by_prompt,
-        caveats=(*_step_caveats(mine, theirs, pairs), *rewards, *_prompt_caveats(mine, theirs, shared, by_prompt)),
+        caveats=(
+            *step_caveats(mine, theirs, pairs),
+            *rewards,
+            *(prompt_caveats(shared, by_prompt) if streams else ()),
+        ),
         settings=tuple(compare_configs(*configs)) if all(each.files for each in configs) else (),
         hidden=sum(each.hidden for each in configs),
         has_settings=(bool(configs[0].files), bool(configs[1].files)),
         samples=tuple(samples_of(partings[0], mine, theirs, pairs)) if partings else (),
         powers=tuple(
             Detectable(each.stream.name, each.stream.column, detectable(each, float(limit)))
+            for column in _POWER_OF
             for each, limit in zip(streams, limits, strict=True)
-            if each.stream.column in _POWER_OF and not each.stream.name.startswith(("spread", "samples"))
+            if each.stream.column == column and not each.stream.name.startswith(("spread", "samples"))
         ),
     )
 
@@ -198,109 +185,9 @@ def sentence(found: Divergence) -> str:
     where = "from the first step on" if first.from_start else f"from step {step:,} on"
     error = f" ± {number(first.error)}" if np.isfinite(first.error) else ""
     more = len(found.partings) - 1
-    rest = f" {more:,} further numbers part later or at the same step." if more else ""
+    rest = f" Further numbers that part at that step or later: {more:,}." if more else ""
     return (
         f"The second run leaves the first {where}: {first.stream.stream.name} differs by "
-        f"{number(first.difference, sign=True)}{error} ({number(first.here)} and {number(first.there)}).{rest}"
+        f"{number(first.difference, sign=True)}{error} "
+        f"({number(first.here)} and {number(first.there)}).{rest}"
     )
-
-
-def _step_caveats(mine: RuleContext, theirs: RuleContext, pairs: StepPairs) -> Iterator[Caveat]:
-    """Yield what few, unpaired or mixed steps leave open."""
-    if len(pairs) < MIN_STEPS:
-        yield Caveat("The runs have {count} common steps. Align by samples or time, or log more steps.",
-                     (("count", len(pairs)),))  # fmt: skip
-        return
-    if len(pairs) < FEW_STEPS:
-        yield Caveat(
-            "With {count} common steps, the noise between steps is not known: only large differences are found.",
-            (("count", len(pairs)),),
-        )
-    for context, pair, name in ((mine, pairs.here, "first"), (theirs, pairs.there, "second")):
-        left = int((pair < 0).sum())
-        if left > _UNPAIRED * len(pair):
-            yield Caveat(
-                "{left} of {total} steps of the {run} run have no counterpart.",
-                (("left", left), ("total", len(pair)), ("run", name)),
-            )
-        if context.snapshot.older:
-            yield Caveat(
-                "The {run} run was resumed: {count} samples of older attempts are left out.",
-                (("run", name), ("count", context.snapshot.older)),
-            )
-        if any(remark.kind == "attempts" for remark in context.snapshot.remarks):
-            yield Caveat(
-                "Some steps of the {run} run may hold samples of two attempts.", (("run", name),)
-            )
-        if context.view.grouped and len(context.steps):
-            from rlpanel.findings.engine.places import GROUPS
-            from rlpanel.findings.engine.signal import each_sample
-
-            if np.median(context.table(each_sample)[GROUPS, 0]) < 2:
-                yield Caveat(
-                    "The {run} run has one group a step: its errors come from the noise between steps alone.",
-                    (("run", name),),
-                )
-    yield Caveat("Two runs cannot separate the effect of a setting from that of the seed: repeat both with other seeds.")
-
-
-def _prompt_caveats(mine: RuleContext, theirs: RuleContext, shared: float, by_prompt: int) -> Iterator[Caveat]:
-    """Yield what other prompts leave open."""
-    if shared < _SHARED:
-        yield Caveat(
-            "The runs share {share:.0%} of their prompts: levels are not compared, only what changes later.",
-            (("share", shared),),
-        )
-    elif not by_prompt:
-        yield Caveat(
-            "The runs share {share:.0%} of their prompts, but not in the same steps: means are compared.",
-            (("share", shared),),
-        )
-
-
-def _reward_caveats(mine: RuleContext, theirs: RuleContext) -> tuple[list[Caveat], frozenset[str]]:
-    """Return what changed reward functions leave open, and the columns that are not compared."""
-    found, ignored = [], set[str]()
-    reward = compared_reward(mine.snapshot, theirs.snapshot)
-    if reward.only_here or reward.only_there:
-        ignored |= {"reward", "advantage"}
-        found.append(
-            Caveat(
-                "Reward functions differ (only in the first run: {here}; only in the second: {there}): "
-                "the reward is not compared.",
-                (("here", ", ".join(reward.only_here) or "–"), ("there", ", ".join(reward.only_there) or "–")),
-            )
-        )
-    elif reward.weighting == "different":
-        ignored |= {"reward", "advantage"}
-        found.append(Caveat("The weights of the reward functions differ: the reward is not compared."))
-    for column in mine.snapshot.numbers:
-        is_reward = column == "reward" or column.startswith("rewards/")
-        if is_reward and column not in ignored and theirs.snapshot.has_number(column):
-            sizes = [_range(context, column) for context in (mine, theirs)]
-            if min(sizes) > 0 and max(sizes) > _SCALE * min(sizes):
-                ignored.add(column)
-                found.append(
-                    Caveat(
-                        "{column} has another scale from the start (range {here} and {there}): "
-                        "it is not compared.",
-                        (("column", column), ("here", number(sizes[0])), ("there", number(sizes[1]))),
-                    )
-                )
-    return found, frozenset(ignored)
-
-
-def _range(context: RuleContext, column: str) -> float:
-    """Return the range of a column in the first steps; 0 if it is not known."""
-    size = min(len(context.steps), 5)
-    low, high = (context.snapshot.steps.stat(column, part)[:size] for part in (MIN, MAX))
-    if not np.isfinite(low).any():
-        return 0.0
-    return float(np.nanmax(high) - np.nanmin(low))
-
-
-def _shared_prompts(mine: RuleContext, theirs: RuleContext) -> float:
-    """Return the share of the prompts of both runs that the other one has, too: the smaller one."""
-    sets = [np.unique(context.snapshot.prompts(context.rows)) for context in (mine, theirs)]
-    common = len(np.intersect1d(*sets))
-    return min(common / max(len(each), 1) for each in sets)

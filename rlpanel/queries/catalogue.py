@@ -18,7 +18,7 @@ __all__ = ["QUESTIONS", "question_of"]
 #: The modules of questions.
 _MODULES = (
     *("runs", "steps", "samples", "sample", "groups", "prompt_list", "tokens", "findings", "lint"),
-    *("differences", "compare", "explain", "drift", "search", "notes", "sql"),
+    *("differences", "compare", "diverge", "settings_list", "explain", "drift", "search", "notes", "sql"),
 )
 for _name in _MODULES:
     _module = import_module(f"rlpanel.queries.{_name}")

@@ -109,5 +109,15 @@ if __name__ == "__main__":
     with ProcessPoolExecutor(2) as pool:
         results = list(pool.map(try_pair, chosen))
     for each in results:
-        print(each.name, each.seed, "|", each.truth, each.found, each.first, "|", each.sentence, f"{each.seconds:.1f} s")
+        print(
+            each.name,
+            each.seed,
+            "|",
+            each.truth,
+            each.found,
+            each.first,
+            "|",
+            each.sentence,
+            f"{each.seconds:.1f} s",
+        )
     print(report(results))

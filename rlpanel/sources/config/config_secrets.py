@@ -16,11 +16,25 @@ _NAME = re.compile(
 )
 #: Other keys name a field of the data, such as ``prompt_key``, unless their value is as long as this.
 _KEY, _LONG_KEY = re.compile(r"(^|[._-])keys?$", re.IGNORECASE), 16
-#: Names that end in a token: of a service, unless the word before is one of a model's special tokens or counts.
+#: Names that end in a token: of a service, unless the word before names a special token.
 _TOKEN = re.compile(r"(?:^|[._-])([A-Za-z0-9]*?)[_-]?token$", re.IGNORECASE)
 _SPECIAL = frozenset(
     (
-        *("pad", "eos", "bos", "unk", "mask", "sep", "cls", "image", "video", "audio", "think", "stop", "start"),
+        *(
+            "pad",
+            "eos",
+            "bos",
+            "unk",
+            "mask",
+            "sep",
+            "cls",
+            "image",
+            "video",
+            "audio",
+            "think",
+            "stop",
+            "start",
+        ),
         *("end", "per", "special", "first", "last", "tool", "by", "each", "boi", "eoi", "im", "in"),
     )
 )

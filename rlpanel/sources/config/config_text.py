@@ -16,7 +16,14 @@ from rlpanel.sources.config.launch_command import MAX_TEXT, argument_settings, c
 #: Largest file by the end of its name, in bytes: the reader of YAML takes a second for its limit.
 MOST_BYTES = {".yaml": 192 << 10, ".yml": 192 << 10, ".json": 1 << 20, ".toml": 512 << 10}
 #: Keys of a TRL ``trainer_state.json`` that are settings; the others are progress and logs.
-_TRAINER_STATE = ("max_steps", "num_train_epochs", "train_batch_size", "logging_steps", "save_steps", "eval_steps")
+_TRAINER_STATE = (
+    "max_steps",
+    "num_train_epochs",
+    "train_batch_size",
+    "logging_steps",
+    "save_steps",
+    "eval_steps",
+)
 #: Keys of a W&B ``wandb-metadata.json`` that describe the run; the others name machine and user.
 _METADATA = ("program", "codePath", "git", "gpu", "gpu_count", "cpu_count", "python", "cudaVersion")
 
@@ -67,13 +74,19 @@ def parse_config(name: str, data: bytes) -> dict[str, Any]:
         words = [str(each) for each in given] if isinstance(given, list) else []
         return {key: content[key] for key in _METADATA if key in content} | argument_settings(words)
     if name.startswith("wandb/"):
-        return {key: _unwrapped(value) for key, value in content.items() if key not in ("_wandb", "wandb_version")}
+        return {
+            key: _unwrapped(value) for key, value in content.items() if key not in ("_wandb", "wandb_version")
+        }
     return content
 
 
 def _unwrapped(value: Any) -> Any:
     """Return the value of a setting that W&B wrote together with a description."""
-    return value["value"] if isinstance(value, dict) and set(value) <= {"value", "desc"} and "value" in value else value
+    return (
+        value["value"]
+        if isinstance(value, dict) and set(value) <= {"value", "desc"} and "value" in value
+        else value
+    )
 
 
 def _yaml(text: str) -> Any:
@@ -95,4 +108,4 @@ def _yaml(text: str) -> Any:
     Plain.add_multi_constructor("!", plain)
     Plain.add_multi_constructor("tag:yaml.org,2002:python/", plain)
     Plain.add_constructor("tag:yaml.org,2002:merge", lambda loader, node: "<<")
-    return yaml.load(text, Plain)  # noqa: S506  (a subclass of the safe loader)
+    return yaml.load(text, Plain)

@@ -7,23 +7,21 @@ in the folder above as far as that lies below the root. Values are flattened to 
 from __future__ import annotations
 
 import json
-import math
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from rlpanel.errors import SettingError
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.config.config_secrets import holds_secret, is_secret
 from rlpanel.sources.config.config_text import MOST_BYTES, parse_config
-from rlpanel.sources.files.file_access import AnyPath, Stamp, read_in, reason_of, stamp_of
+from rlpanel.sources.config.config_values import MAX_SETTINGS, ConfigValue, flat_settings, shown_value
+from rlpanel.sources.files.file_access import AnyPath, read_in, read_small, reason_of, stamp_of
 
-#: A value of a setting; None if it is hidden, or null in the file.
-ConfigValue: TypeAlias = "bool | int | float | str | None"
-
-#: Names below a run's folder, those that count first first. Of each folder with a star, the newest is read.
+#: Names below a run's folder, in order of precedence. Of folders with a star, the newest is read.
 NAMES = (
     *("run.json", "config.yaml", "config.yml", "config.json", "config.toml", "resolved_config.yaml"),
     *("training_args.json", "args.json", "args.yaml", "hparams.yaml", "hparams.json", "params.json"),
@@ -36,9 +34,8 @@ NAMES = (
 _OWN = frozenset(("rlpanel.toml",))
 #: Files that hold settings as pickles: these are named, and never read.
 PICKLES = ("training_args.bin", "args.pkl", "config.pkl", "hparams.pkl")
-#: Most files, settings, entries of a folder that are looked at, levels of nesting, and characters of a value.
-MAX_FILES, MAX_SETTINGS, MAX_ENTRIES, MAX_LEVELS, MAX_CHARS = 24, 2000, 500, 12, 300
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+#: Most files, and entries of a folder that are looked at.
+MAX_FILES, MAX_ENTRIES = 24, 500
 
 
 @dataclass(frozen=True)
@@ -191,11 +188,11 @@ class _Reading:
                 self.skipped.append((prefix + name, "is a pickle, which could run code; it is never read"))
 
     def _remote(self, folder: AnyPath, prefix: str) -> None:
-        from rlpanel.sources.files.file_access import read_small
-
         for name in (each for each in NAMES if "*" not in each):
             try:
-                self._add(prefix + name, parse_config(name, read_small(folder / name, _most_bytes(name)).data))
+                self._add(
+                    prefix + name, parse_config(name, read_small(folder / name, _most_bytes(name)).data)
+                )
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -206,13 +203,13 @@ class _Reading:
     def _add(self, file: str, content: dict[str, Any]) -> None:
         self.files.append(file)
         known = {(each.name, repr(each.value)) for each in self.settings}
-        for name, value, is_left_out in _flat(content):
+        for name, value, is_left_out in flat_settings(content):
             if is_left_out or len(self.settings) >= MAX_SETTINGS:
                 self.left_out += 1
                 continue
             text = json.dumps(value, default=str) if isinstance(value, list | tuple) else value
             hidden = is_secret(name, text)
-            shown = None if hidden else _shown(value)
+            shown = None if hidden else shown_value(value)
             if holds_secret(name):
                 name, shown, hidden = "(hidden name)", None, True
             if (name, repr(shown)) not in known:
@@ -239,12 +236,14 @@ def _found(folder: Path) -> Iterator[str]:
 
 
 def _matches(folder: Path, pattern: str) -> list[str]:
-    """Return the names of files that fit a pattern; of folders with a star, only the newest one is entered."""
+    """Return the names of files that fit a pattern; of folders with a star, the newest is entered."""
     head, slash, rest = pattern.partition("/")
     if "*" not in head:
         if not slash:
             return [head] if stamp_of(folder / head) is not None else []
-        return [f"{head}/{name}" for name in _matches(folder / head, rest)] if _is_folder(folder / head) else []
+        return (
+            [f"{head}/{name}" for name in _matches(folder / head, rest)] if _is_folder(folder / head) else []
+        )
     fits = re.compile(re.escape(head).replace(r"\*", "[^/]*"))
     entries = _listed(folder, fits)
     if not slash:
@@ -262,8 +261,6 @@ def _is_folder(path: Path) -> bool:
 
 def _listed(folder: Path, fits: re.Pattern[str]) -> list[tuple[str, bool, float]]:
     """Return name, kind and time of the first entries of a folder that fit; links are left out."""
-    import os
-
     found = []
     try:
         with os.scandir(folder) as entries:
@@ -275,58 +272,3 @@ def _listed(folder: Path, fits: re.Pattern[str]) -> list[tuple[str, bool, float]
     except OSError:
         return found
     return found
-
-
-def _flat(content: dict[str, Any]) -> Iterator[tuple[str, Any, bool]]:
-    """Yield dotted name and value of each setting, and True for what is nested too deeply; in order."""
-    stack: list[tuple[str, Any, int]] = [("", content, 0)]
-    yielded = 0
-    while stack and yielded < 2 * MAX_SETTINGS:
-        name, value, level = stack.pop()
-        is_list = isinstance(value, list | tuple)
-        if isinstance(value, dict) or (is_list and any(isinstance(each, dict | list) for each in value)):
-            if level >= MAX_LEVELS:
-                yielded += 1
-                yield name, None, True
-                continue
-            items = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
-            inner = [(_joined(name, key), each, level + 1) for key, each in items[: 2 * MAX_SETTINGS]]
-            stack += reversed(inner)
-            if not inner and name:
-                yielded += 1
-                yield name, "{}" if isinstance(value, dict) else "[]", False
-        elif name:
-            yielded += 1
-            yield name[:MAX_CHARS], value, False
-    yield from ((name, None, True) for name, _, _ in stack)
-
-
-def _joined(name: str, key: object) -> str:
-    if key == "<<":
-        return name
-    return f"{name}.{key}" if name else str(key)
-
-
-def _shown(value: Any) -> ConfigValue:
-    """Return a value as it is shown: numbers in texts as numbers, lists as JSON, long texts cut."""
-    if value is None or isinstance(value, bool | int):
-        return value if not isinstance(value, int) or abs(value) < 2**63 else str(value)[:MAX_CHARS]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, list | tuple):
-        text = json.dumps(value, ensure_ascii=False, default=str)
-    else:
-        text = str(value)
-        if _NUMBER.fullmatch(text.strip()) and len(text) < 40:
-            number = float(text)
-            return int(number) if number.is_integer() and "e" not in text.lower() and "." not in text else number
-        if text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        if text.lower() in ("null", "none"):
-            return None
-    return text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 1] + "…"
-
-
-def config_stamps(run: Path) -> tuple[tuple[str, Stamp | None], ...]:
-    """Return what changes whenever a configuration file of a local run's folder does."""
-    return tuple((name, stamp_of(run / name)) for name in _found(run))

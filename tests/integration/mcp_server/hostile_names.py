@@ -16,6 +16,8 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("lint", {"run": "nosuch"}),
     ("drift", {"run": "nosuch"}),
     ("corrections", {"run": ORDER, "name": ORDER}),
+    ("diverge", {"run": ORDER, "against": "nosuch"}),
+    ("settings", {"run": "nosuch"}),
     ("link", {"run": "nosuch"}),
     ("compare", {"run": ORDER, "against": "nosuch"}),
     ("tag", {"run": "nosuch", "uid": "x", "tag": "x"}),

@@ -16,6 +16,7 @@ from rlpanel.errors import FilterError, RunNotFound, SampleNotFound, SettingErro
 from rlpanel.queries.catalogue import QUESTIONS, document_schema, question_of, row_schema
 from rlpanel.queries.compare import compare
 from rlpanel.queries.differences import contrast
+from rlpanel.queries.diverge import diverge
 from rlpanel.queries.drift import corrections, drift
 from rlpanel.queries.explain import clusters, explain
 from rlpanel.queries.findings import findings
@@ -28,6 +29,7 @@ from rlpanel.queries.runs import runs
 from rlpanel.queries.sample import sample, sample_tokens
 from rlpanel.queries.samples import samples
 from rlpanel.queries.search import search
+from rlpanel.queries.settings_list import settings_list
 from rlpanel.queries.sql import sql
 from rlpanel.queries.steps import steps
 from rlpanel.queries.table import Table
@@ -51,7 +53,15 @@ def drifting(tmp_path: Path) -> Iterator[Run]:
         yield run
 
 
-def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table]:
+@pytest.fixture
+def settled(tmp_path: Path) -> Iterator[Run]:
+    folder = write_run(tmp_path / "settled", steps=1)
+    (folder / "config.yaml").write_text("lr: 1e-6\napi_key: abcdefgh\n")
+    with rlpanel.open_run(folder, follow=False) as run:
+        yield run
+
+
+def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run, settled: Run) -> Iterator[Table]:
     uid = samples(grpo.data, step=10, limit=1).rows[0]["uid"]
     yield runs(grpo.path.parent)
     yield steps(grpo.data, columns=["*"])
@@ -76,6 +86,9 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run) -> Iterator[Table
     yield drift(drifting.data)
     yield corrections(drifting.data)
     yield corrections(grpo.data)
+    yield diverge(grpo.data, ppo.data)
+    yield diverge(grpo.data, grpo.data, align="samples")
+    yield settings_list(settled.data)
 
 
 def types_in(value: Any) -> set[type]:
@@ -85,10 +98,10 @@ def types_in(value: Any) -> set[type]:
 
 
 def test_every_table_keeps_to_its_schema_and_has_plain_values(
-    grpo: Run, ppo: Run, noted: Run, drifting: Run
+    grpo: Run, ppo: Run, noted: Run, drifting: Run, settled: Run
 ) -> None:
     seen = set()
-    for table in all_tables(grpo, ppo, noted, drifting):
+    for table in all_tables(grpo, ppo, noted, drifting, settled):
         document = table.document()
         json.dumps(document, allow_nan=False)
         assert types_in(document) <= {str, int, float, bool, type(None)}, table.name
