@@ -187,7 +187,7 @@ class DivergeCard(Viewer):
         self.numbers.visible = self.plot.visible = bool(partings)
         self.samples.visible = bool(found.samples)
         largest = max((min(each.z, 100.0) for each in partings), default=1.0)
-        titles = ["", tr("step"), tr("what differs"), tr("this run"), tr("other run"), tr("difference"), "±"]
+        titles = ["", tr("step"), tr("what differs"), tr("difference"), "±", tr("this run"), tr("other run")]
         self.numbers.param.update(
             titles=titles,
             rows=[self._row(at, each, largest) for at, each in enumerate(partings)],
@@ -211,7 +211,7 @@ class DivergeCard(Viewer):
             for each in found.samples
         ]
         self.samples.param.update(
-            titles=["", tr("difference"), tr("samples that show it"), tr("this run"), tr("other run")],
+            titles=["", "Δ", tr("samples that show it"), tr("this run"), tr("other run")],
             rows=rows,
         )
         self._show_settings(found)
@@ -219,13 +219,14 @@ class DivergeCard(Viewer):
     def _row(self, at: int, parting: Parting, largest: float) -> dict[str, Any]:
         pairs = self._found.pairs
         assert pairs is not None
-        texts = [number(parting.here), number(parting.there), number(parting.difference, sign=True)]
+        error = number(parting.error) if np.isfinite(parting.error) else "–"
+        difference = number(parting.difference, sign=True)
         return link_row(
             str(at),
             parting.stream.stream.name,
             f"{int(pairs.first_there[parting.onset]):,}",
             min(parting.z, 100.0) / largest,
-            [*texts, number(parting.error) if np.isfinite(parting.error) else "–"],
+            [difference, error, number(parting.here), number(parting.there)],
             tip=tr("{z} standard errors", z=number(min(parting.z, 1e6))),
         )
 

@@ -24,7 +24,9 @@ def rewards(seed: int, *, steps: int = STEPS, onset: int | None = None, shift: f
     return drawn
 
 
-def write(folder: Path, values: np.ndarray, *, name: str = "reward", prompt: str = "q", **fields: Any) -> Path:
+def write(
+    folder: Path, values: np.ndarray, *, name: str = "reward", prompt: str = "q", **fields: Any
+) -> Path:
     """Write a run of rewards, shape (steps, prompts, samples); each step has prompts of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "rollout_data_rank_0.jsonl").open("w") as file:

@@ -70,7 +70,11 @@ def test_settings_of_all_kinds_of_files_are_read_under_dotted_names(tmp_path: Pa
 def test_no_secret_is_in_the_result(tmp_path: Path) -> None:
     write(tmp_path, "config.yaml", HYDRA)
     write(tmp_path, "run.sh", SCRIPT)
-    write(tmp_path, "args.json", '{"nested": [{"password": 123456}], "sk-abcdefghijklmnopqrst": 1, "l": ["hf_abcdefghijklmnopqr"]}')
+    write(
+        tmp_path,
+        "args.json",
+        '{"nested": [{"password": 123456}], "sk-abcdefghijklmnopqrst": 1, "l": ["hf_abcdefghijklmnopqr"]}',
+    )
     config = read_run_config(tmp_path)
     text = repr(config)
     for secret in ("hf_", "secret1", "0123456789", "123456", "sk-abc"):
