@@ -154,7 +154,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "panels/diverge": (
         *("sources/config", "divergence", "findings/engine", "store/*", *_PARTS),
-        *("panels/compare", "panels/explain"),
+        *("panels/compare", "panels/explain", "panels/sidebar"),
     ),
     "panels/report": (
         *(

@@ -66,7 +66,7 @@ class PairedStream:
 
 
 @dataclass(frozen=True)
-class PromptCells:
+class PairCells:
     """Samples of both runs by pair of steps and prompt.
 
     Attributes
@@ -82,7 +82,7 @@ class PromptCells:
     pair: np.ndarray
 
 
-def prompt_cells(here: RuleContext, there: RuleContext, pairs: StepPairs) -> PromptCells:
+def prompt_cells(here: RuleContext, there: RuleContext, pairs: StepPairs) -> PairCells:
     """Return the cells of the rows of two runs."""
     keys, at = [], []
     for context, pair in ((here, pairs.here), (there, pairs.there)):
@@ -93,7 +93,7 @@ def prompt_cells(here: RuleContext, there: RuleContext, pairs: StepPairs) -> Pro
     both, pair_of = np.concatenate(keys), np.concatenate(at)
     _, first, cell = np.unique(both, return_index=True, return_inverse=True)
     mine, theirs = np.split(cell.reshape(-1), [len(keys[0])])
-    return PromptCells(mine, theirs, pair_of[first])
+    return PairCells(mine, theirs, pair_of[first])
 
 
 def paired_streams(
@@ -188,7 +188,7 @@ def _scaled(stream: Stream, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _of_column(
-    stream: Stream, here: RuleContext, there: RuleContext, pairs: StepPairs, cells: PromptCells
+    stream: Stream, here: RuleContext, there: RuleContext, pairs: StepPairs, cells: PairCells
 ) -> PairedStream:
     """Return the difference of a number column's mean, prompt by prompt where prompts are shared."""
     count, sides, means, within = len(pairs), [], [], np.zeros(2)

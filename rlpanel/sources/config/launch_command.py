@@ -12,7 +12,7 @@ _OPTION = re.compile(r"--?([A-Za-z][\w./-]*)(?:=(.*))?", re.DOTALL)
 _NUMBER = re.compile(r"-?\.?\d")
 #: Words that end a command.
 _ENDS = frozenset(("&&", "||", ";", "|", "&", ">", ">>", "2>&1", "<"))
-#: A text with more characters is no command line.
+#: Longer texts do not count as command lines.
 MAX_TEXT = 64 << 10
 
 

@@ -30,7 +30,7 @@ NAMES = (
     *("wandb/*/files/wandb-metadata.json", "wandb-metadata.json"),
     *("run.sh", "launch.sh", "train.sh", "cmd.sh", "cmd.txt", "command.txt", "launch_command.txt"),
 )
-#: Files of rlpanel itself, which are no configuration of the training.
+#: Files of rlpanel itself, which do not configure the training.
 _OWN = frozenset(("rlpanel.toml",))
 #: Files that hold settings as pickles: these are named, and never read.
 PICKLES = ("training_args.bin", "args.pkl", "config.pkl", "hparams.pkl")
