@@ -53,6 +53,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),
     "sources/live": ("sources/files",),
+    "sources/config": ("sources/files",),
     "sources": ("sources/files", "sources/discovery", "sources/scalars"),
     # Formulas.
     "metrics/engine": (),
@@ -97,13 +98,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("findings/engine", "findings/rules"),
     ),
     "gate": ("metrics/*", "store/*", "analysis", "findings/engine"),
+    "divergence": ("sources/config", "metrics/*", "store/*", "analysis", "findings/engine"),
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),
     "queries": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "update", "findings/*", "lint"),
-        *("gate", "sql"),
-        *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "findings/*", "lint", "bisect"),
-        "sql",
+        *("gate", "bisect", "divergence", "sql"),
     ),
     "checks": ("sources/discovery", "store/*", "findings", "findings/engine", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),
@@ -156,6 +156,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/explain": (
         *("metrics/*", "store/*", "analysis", "bisect", "findings", *_PARTS),
         *("panels/samples", "panels/sidebar", "panels/compare", "panels/tokens"),
+    ),
+    "panels/diverge": (
+        *("sources/config", "divergence", "findings/engine", "store/*", *_PARTS),
+        *("panels/compare", "panels/explain", "panels/sidebar"),
     ),
     "panels/report": (
         *(

@@ -17,6 +17,7 @@ import rlpanel.findings.check  # noqa: F401 - declares the rules
 from rlpanel.analysis.run_comparison import BY_WORDS, EXACT, TOO_MANY
 from rlpanel.bisect.chain_words import STAGES, TEMPLATES
 from rlpanel.display_settings import Display
+from rlpanel.divergence.divergence_caveats import CAVEATS
 from rlpanel.drift.corrections import CORRECTIONS
 from rlpanel.drift.gap_causes import CAUSES
 from rlpanel.drift.gap_levels import DIMENSIONS
@@ -56,9 +57,9 @@ def _declared() -> Iterator[str]:
     yield from (rule.label for rule in RULES.values())
     yield from (each.title for each in (*LINT_RULES.values(), *CORRECTIONS.values(), *CAUSES.values()))
     yield from (*DIMENSIONS, *EFFECTS, *MISSING)
-    yield from DIMENSIONS
     yield from (*TEMPLATES, *STAGES)
     yield from SEVERITIES
+    yield from CAVEATS.values()
     shown = [Display.param[name] for name in Display.param if name != "name"]
     for parameter in (*shown, Selection.param["align"], Selection.param["smooth"]):
         yield from filter(None, (parameter.label, parameter.doc))

@@ -73,7 +73,6 @@ SCALES = ("run", "step", "sample")
 #: What curves show around the mean; none in the address: what the display settings say.
 BANDS = ("auto", "se", "iqr", "std", "range", "density", "ridge", "none")
 #: Questions of the page *Explain*; what a question needs besides stands behind a colon.
-QUESTIONS = ("shares", "contrast", "repeats", "scatter")
 #: Classes of the page *Prompts*, and two further choices of its list.
 PROMPT_CLASSES = (
     *("learnt", "forgotten", "flickers", "never", "always", "steady", "seldom", "below", "all"),

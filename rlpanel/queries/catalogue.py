@@ -20,7 +20,7 @@ _MODULES = (
     *("runs", "steps", "samples", "sample", "groups", "prompt_list", "tokens", "findings", "lint"),
     *("differences", "compare", "explain", "drift", "search", "notes", "bad_lines", "gate"),
     *("prompt_economics", "update", "rewards", "token_courses", "trends", "events", "tree", "in_flight"),
-    *("bisect", "sql"),
+    *("bisect", "diverge", "settings_list", "sql"),
 )
 for _name in _MODULES:
     _module = import_module(f"rlpanel.queries.{_name}")

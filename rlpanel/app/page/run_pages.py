@@ -15,7 +15,7 @@ from panel.viewable import Viewable, Viewer
 
 from rlpanel.app.board.board import notify
 from rlpanel.board_url import RUNS_PAGE
-from rlpanel.panels.compare.runs_tab import RunsTab
+from rlpanel.panels.diverge.diverge_card import compare_page
 from rlpanel.panels.drift.drift_page import DriftPage, has_both_logprobs
 from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.in_flight.in_flight_page import InFlightPage, has_live
@@ -59,7 +59,7 @@ PAGES: tuple[Tab, ...] = (
     ),
     Tab("flight", marked("In flight"), InFlightPage, has_live),
     Tab("prompts", marked("Prompts"), PromptsPage, lambda snapshot: snapshot.has_number("reward")),
-    Tab("compare", marked("Compare"), RunsTab),
+    Tab("compare", marked("Compare"), compare_page),
     Tab("explain", marked("Explain"), ExplainTab, of_step=True),
     Tab("drift", marked("Drift"), DriftPage, has_both_logprobs),
     Tab("lint", marked("Lint"), LintPage),

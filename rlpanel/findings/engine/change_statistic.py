@@ -277,6 +277,8 @@ def _lowest_window_end(values: np.ndarray, width: int, last: int) -> int:
     part = values[None, : last + 1]
     ends = np.arange(width - 1, last + 1)[None]
     means = Windows(part, np.zeros_like(part), 0).means(ends, np.full_like(ends, width))[0, 0, 0]
+    if not np.isfinite(means).any():  # too few steps have a value
+        return last
     lowest = np.flatnonzero(means == np.nanmin(means))
     return int(lowest[-1]) + width - 1
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import panel as pn
 import param
-from panel.viewable import Viewer
+from panel.viewable import Viewable, Viewer
 
 from rlpanel.analysis.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.board_url import FIRST
@@ -109,6 +109,10 @@ class RunsTab(Viewer):
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
+
+    def insert(self, view: Viewable) -> None:
+        """Show a further part between the summary and the prompts."""
+        self._column.insert(len(self._column) - 1, view)
 
     # -- choosing --------------------------------------------------------------------------------
 

@@ -14,10 +14,13 @@ from rlpanel.panels.language.labels import marked, tr, tr_html, trn
 from rlpanel.panels.samples.visible_rows import excluded_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.remark_labels import remark_title
+from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
+from rlpanel.sources.config.config_values import setting_value
+from rlpanel.sources.config.run_config import RunConfig, read_run_config
 from rlpanel.store.snapshot.remarks import GUESS
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -75,14 +78,30 @@ class RunBadge(Html):
     def __init__(self, context: Context) -> None:
         super().__init__(css_classes=["rl-badge"])
         self.context = context
+        self._config = RunConfig()
+        self._work: BackgroundTask[RunConfig] = BackgroundTask(self._on_config, context.threads.texts)
+        context.param.watch(self._read_config, "index")
         context.param.watch(self._draw, ["view", "now", "runs", "failure"])
+        self._read_config()
+        self._draw()
+
+    def _read_config(self, *_: Any) -> None:
+        """Read the settings of another run."""
+        self._config = RunConfig()
+        self._work.stop()
+        if (index := self.context.index) is not None:
+            self._work.start(read_run_config(*paths) for paths in [(index.path, index.root)])
+
+    def _on_config(self, config: RunConfig) -> None:
+        self._config = config
         self._draw()
 
     def _draw(self, *_: Any) -> None:
         notes = self.context.notes.problems if self.context.notes is not None else ()
         context = self.context
         folder = os.path.join(context.root, context.selection.run) if context.root else ""
-        self.html = badge_html(context.snapshot, time.time(), self._label(), context.failure, notes, folder)
+        html = badge_html(context.snapshot, time.time(), self._label(), context.failure, notes, folder)
+        self.html = html + settings_html(self._config) if html else ""
 
     def _label(self) -> str:
         name = self.context.selection.run
@@ -175,6 +194,26 @@ def _state(snapshot: Snapshot, now: float) -> str:
         return f'<span class="dot reading"></span> <b>{text}</b>'
     state = run_state(now - snapshot.newest_line)
     return f'<span class="dot {state}"></span> <b>{tr(state)}</b>'
+
+
+#: Most settings of a run that the badge lists.
+MAX_SETTINGS = 200
+
+
+def settings_html(config: RunConfig) -> str:
+    """Return the settings of a run as HTML that unfolds; empty without any. Secrets are not shown."""
+    if not config.settings:
+        return ""
+    items = [
+        Markup('<code title="{}">{}</code> {}').format(
+            each.file, each.name, tr("hidden") if each.hidden else setting_value(each.value)
+        )
+        for each in config.settings[:MAX_SETTINGS]
+    ]
+    if (left := len(config.settings) - MAX_SETTINGS) > 0:
+        items.append(escape(tr("{count} further settings: rlpanel settings RUN", count=left)))
+    title = trn("{count} setting", "{count} settings", len(config.settings))
+    return _fold(safe_text(title), "".join(f"<li>{item}</li>" for item in items), "rl-run-settings")
 
 
 def remarks_html(snapshot: Snapshot) -> str:

@@ -16,7 +16,7 @@ from rlpanel.metrics.engine.constants import gather_constants
 from rlpanel.settings import Reading, StoreLimits, Training
 from rlpanel.sources.discovery.directory import RolloutFileInfo, open_file
 from rlpanel.sources.discovery.folder_config import RunJson
-from rlpanel.sources.files.file_access import Unread, path_of
+from rlpanel.sources.files.file_access import AnyPath, Unread, path_of
 from rlpanel.sources.live.live_files import has_live
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.backlog.backlog import Backlog
@@ -189,6 +189,11 @@ class RunIndex:
         fills = backfill is not None and not backfill.stuck
         reads_older = self.has_backlog and not self._backlog.halted
         return barrier.update(self._files) and not (reads_older or fills or self._scalars.more)
+
+    @property
+    def root(self) -> AnyPath:
+        """Highest folder that is shown; the run's folder if it was opened alone."""
+        return self._root
 
     @property
     def snapshot(self) -> Snapshot:

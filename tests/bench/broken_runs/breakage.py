@@ -132,9 +132,9 @@ class Breakage:
 
     # -- making a run ------------------------------------------------------------------------------
 
-    def make(self) -> tuple[SampleTable, Truth]:
-        """Draw the run and break it."""
-        table = draw_samples(self.setup, self.draw)
+    def make(self, data: np.random.Generator | None = None) -> tuple[SampleTable, Truth]:
+        """Draw the run and break it; ``data`` draws its prompts, by default the run's own generator."""
+        table = draw_samples(self.setup, self.draw, data)
         strength = self.strength(table)
         self.behave(table, strength)
         draw_tokens(table)

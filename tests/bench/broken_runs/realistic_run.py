@@ -14,24 +14,40 @@ _LEVELS = np.array(["easy", "medium", "hard"], dtype=object)
 _SURPRISAL_SHAPE = 0.35
 
 
-def draw_samples(setup: Setup, draw: np.random.Generator) -> SampleTable:
-    """Draw what the samples of a run depend on: their prompts, chances, lengths and expected surprisal."""
+def draw_samples(
+    setup: Setup, draw: np.random.Generator, data: np.random.Generator | None = None, order: int | None = None
+) -> SampleTable:
+    """Draw what the samples of a run depend on: their prompts, chances, lengths and expected surprisal.
+
+    Parameters
+    ----------
+    setup : Setup
+    draw : Generator
+    data : Generator, optional
+        Draws prompts, labels and the steps of prompts, so that two runs can share them; ``draw`` by default.
+    order : int, optional
+        Seed of the steps of prompts alone.
+    """
+    data = data or draw
     steps, samples = len(setup.steps), setup.samples
     at = np.repeat(np.arange(steps), samples)
     group = np.tile(np.repeat(np.arange(setup.groups), setup.group_size), steps)
     rank = group * setup.ranks // setup.groups
-    hardness = draw.normal(size=setup.prompts)
-    prompt = _prompts_of_steps(setup, draw, hardness)[at * setup.groups + group]
-    labels = _labels(setup, draw, hardness)
+    hardness = data.normal(size=setup.prompts)
+    prompt = _prompts_of_steps(setup, data, hardness)[at * setup.groups + group]
+    if order is not None:
+        other = np.random.default_rng(order)
+        prompt = _prompts_of_steps(setup, other, hardness)[at * setup.groups + group]
+    labels = _labels(setup, data, hardness)
     count = len(at)
     progress = at / max(1, steps - 1)
     solve = _skill(setup)[at] - setup.difficulty * hardness[prompt] + 0.3 * draw.normal(size=count)
     solve += (draw.normal(0, setup.step_noise, steps) + _wander(setup, draw))[at]
     for values in labels.values():
-        solve += _offsets(draw, values)[prompt]
+        solve += _offsets(data, values)[prompt]
     language = labels["lang"][prompt]
     script = language if setup.text == "words" else np.full(count, setup.text, dtype=object)
-    spread = np.exp(draw.normal(0, 0.15, setup.prompts)[prompt] + draw.normal(0, 0.25, count))
+    spread = np.exp(data.normal(0, 0.15, setup.prompts)[prompt] + draw.normal(0, 0.25, count))
     length = np.rint(setup.length * setup.growth**progress * spread)
     if setup.text == "numbers":
         length = 1 + 2 * (draw.random(count) < 0.3)
@@ -45,13 +61,13 @@ def draw_samples(setup: Setup, draw: np.random.Generator) -> SampleTable:
         group=group,
         prompt=prompt,
         labels={name: values[prompt] for name, values in labels.items()},
-        prompt_ids=_prompt_texts(setup, draw, labels["lang"]),
+        prompt_ids=_prompt_texts(setup, data, labels["lang"]),
         script=script.astype(object),
         solve=solve,
         luck=draw.random(count),
         length=np.maximum(1, length).astype(int),
         surprisal=surprisal
-        * np.exp(draw.normal(0, 0.15, setup.prompts)[prompt] + draw.normal(0, 0.15, count)),
+        * np.exp(data.normal(0, 0.15, setup.prompts)[prompt] + draw.normal(0, 0.15, count)),
         kl=kl * np.exp(draw.normal(0, 0.4, count)),
         truncated=np.zeros(count, bool),
         template=np.full(count, -1),

@@ -25,6 +25,8 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("changed_tokens", {"run": "nosuch"}),
     ("trend", {"run": ORDER, "curves": [f"{ORDER}!"]}),
     ("learned", {"run": ORDER, "steps": ORDER}),
+    ("diverge", {"run": ORDER, "against": "nosuch"}),
+    ("settings", {"run": "nosuch"}),
     ("link", {"run": "nosuch"}),
     ("gate", {"run": ORDER, "against": ["other"], "on": [ORDER]}),
     ("compare", {"run": ORDER, "against": "nosuch"}),

@@ -17,6 +17,7 @@ from rlpanel.queries.bisect import bisect
 from rlpanel.queries.catalogue import QUESTIONS, document_schema, question_of, row_schema
 from rlpanel.queries.compare import compare
 from rlpanel.queries.differences import contrast
+from rlpanel.queries.diverge import diverge
 from rlpanel.queries.drift import corrections, drift
 from rlpanel.queries.events import events
 from rlpanel.queries.explain import clusters, explain
@@ -34,6 +35,7 @@ from rlpanel.queries.runs import runs
 from rlpanel.queries.sample import sample, sample_tokens
 from rlpanel.queries.samples import samples
 from rlpanel.queries.search import search
+from rlpanel.queries.settings_list import settings_list
 from rlpanel.queries.sql import sql
 from rlpanel.queries.steps import scalars, steps
 from rlpanel.queries.table import Table
@@ -77,11 +79,16 @@ def flying(tmp_path: Path) -> Iterator[Run]:
         "text": "I look",
     }
     (folder / "in_flight" / "rank_0.live").write_text('{"rlpanel_live": 1}\n' + json.dumps(delta) + "\n")
+def settled(tmp_path: Path) -> Iterator[Run]:
+    folder = write_run(tmp_path / "settled", steps=1)
+    (folder / "config.yaml").write_text("lr: 1e-6\napi_key: abcdefgh\n")
     with rlpanel.open_run(folder, follow=False) as run:
         yield run
 
 
-def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run) -> Iterator[Table]:
+def all_tables(
+    grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run, settled: Run
+) -> Iterator[Table]:
     uid = samples(grpo.data, step=10, limit=1).rows[0]["uid"]
     yield runs(grpo.path.parent)
     yield steps(grpo.data, columns=["*"])
@@ -124,6 +131,9 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run) -> I
     yield changed_tokens(ppo.data, steps=10, since=9, limit=5)
     yield trend(grpo.data)
     yield learned(grpo.data, limit=None)
+    yield diverge(grpo.data, ppo.data)
+    yield diverge(grpo.data, grpo.data, align="samples")
+    yield settings_list(settled.data)
 
 
 def types_in(value: Any) -> set[type]:
@@ -133,10 +143,10 @@ def types_in(value: Any) -> set[type]:
 
 
 def test_every_table_keeps_to_its_schema_and_has_plain_values(
-    grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run
+    grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run, settled: Run
 ) -> None:
     seen = set()
-    for table in all_tables(grpo, ppo, noted, drifting, flying):
+    for table in all_tables(grpo, ppo, noted, drifting, flying, settled):
         document = table.document()
         json.dumps(document, allow_nan=False)
         assert types_in(document) <= {str, int, float, bool, type(None)}, table.name

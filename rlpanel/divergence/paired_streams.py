@@ -1,0 +1,253 @@
+"""Differences of the streams of two runs, pair of steps by pair of steps, with their errors.
+
+A stream is a number of each step, see `rlpanel.findings.engine.streams`. Of number columns, samples of the
+same prompt in both steps are compared with each other: what makes a prompt hard then cancels in the
+difference. Otherwise the errors of both means are clustered by group and added. Differences are taken in the
+scale of the test, and a mean's error is carried there by the first term of its Taylor series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rlpanel.divergence.step_pairs import StepPairs, mean_of_pairs, steps_of_pairs
+from rlpanel.findings.engine.places import VARIANCE
+from rlpanel.findings.engine.rule import RuleContext
+from rlpanel.findings.engine.signal import column_signal
+from rlpanel.findings.engine.streams import LEAST_SPREADS, Stream, streams_of
+from rlpanel.metrics.engine.column_info import describe
+from rlpanel.store.columns.step_stats import MEAN as MEAN_OF_STEP
+
+#: Prompts of a pair are compared one by one from this many shared ones on that hold this share.
+_FEWEST_PROMPTS, _SHARED = 4, 0.5
+#: A scalar that grows in this share of the steps is a counter.
+_GROWS = 0.95
+#: Odd number that spreads pairs of steps over the hashes of prompts.
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+#: Smallest change of interest of a number that both runs share exactly, such as a planned learning rate.
+_EXACT_LEAST, _EXACT_SHARE = 0.01, 0.5
+
+
+@dataclass(frozen=True)
+class PairedStream:
+    """Difference of a stream between two runs.
+
+    Attributes
+    ----------
+    stream : Stream
+        Name, scale and weight.
+    here, there : ndarray of float, shape (P,)
+        Values of both runs, as displayed.
+    difference, variance : ndarray of float, shape (P,)
+        Second run minus first run in the scale of the test, and its variance.
+    by_prompt : ndarray of bool, shape (P,)
+        Pairs that were compared prompt by prompt.
+    is_exact : bool
+        True if both runs have equal values in many pairs, such as those of a schedule.
+    """
+
+    stream: Stream
+    here: np.ndarray
+    there: np.ndarray
+    difference: np.ndarray
+    variance: np.ndarray
+    by_prompt: np.ndarray
+    is_exact: bool = False
+
+    @property
+    def least(self) -> float:
+        """Smallest difference of interest, in the scale of the test."""
+        return (
+            _EXACT_LEAST if self.is_exact and self.stream.scale == "factor" else max(self.stream.least, 1e-9)
+        )
+
+
+@dataclass(frozen=True)
+class PairCells:
+    """Samples of both runs by pair of steps and prompt.
+
+    Attributes
+    ----------
+    here, there : ndarray of int, shape (N,), shape (M,)
+        Cell of each row of both runs.
+    pair : ndarray of int, shape (C,)
+        Pair of each cell; -1 for rows without a counterpart.
+    """
+
+    here: np.ndarray
+    there: np.ndarray
+    pair: np.ndarray
+
+
+def prompt_cells(here: RuleContext, there: RuleContext, pairs: StepPairs) -> PairCells:
+    """Return the cells of the rows of two runs."""
+    keys, at = [], []
+    for context, pair in ((here, pairs.here), (there, pairs.there)):
+        of_row = pair[context.row_steps] if len(pair) else np.empty(0, int)
+        hashes = context.snapshot.prompts(context.rows).astype(np.uint64)
+        keys.append(hashes ^ ((of_row + 1).astype(np.uint64) * _SPREAD))
+        at.append(of_row)
+    both, pair_of = np.concatenate(keys), np.concatenate(at)
+    _, first, cell = np.unique(both, return_index=True, return_inverse=True)
+    mine, theirs = np.split(cell.reshape(-1), [len(keys[0])])
+    return PairCells(mine, theirs, pair_of[first])
+
+
+def paired_streams(
+    here: RuleContext, there: RuleContext, pairs: StepPairs, ignored: frozenset[str] = frozenset()
+) -> Iterator[PairedStream | str]:
+    """Yield the streams of two runs, and the names of those that only one of them has.
+
+    Parameters
+    ----------
+    here, there : RuleContext
+    pairs : StepPairs
+    ignored : set of str
+        Columns that mean different things in the two runs.
+    """
+    # Two columns may have one label, such as lengths in tokens and in characters.
+    mine, theirs = ({(each.name, each.column): each for each in streams_of(run)} for run in (here, there))
+    cells = prompt_cells(here, there, pairs)
+    for key in dict.fromkeys((*mine, *theirs)):
+        name, a, b = key[0], mine.get(key), theirs.get(key)
+        known = a or b
+        assert known is not None
+        if known.column in ignored or (not known.column and "reward" in name and "reward" in ignored):
+            continue
+        if known.column and name == describe(known.column).label:
+            if here.snapshot.has_number(known.column) and there.snapshot.has_number(known.column):
+                yield _of_column(known, here, there, pairs, cells)
+            else:
+                yield name
+            continue
+        a, b = a or _absent(known, here), b or _absent(known, there)
+        if a is None or b is None:
+            yield name
+        elif (found := _of_streams(a, b, pairs)).is_exact or not (_is_counter(a) and _is_counter(b)):
+            yield found
+
+
+def _is_counter(stream: Stream) -> bool:
+    """Return whether a scalar only grows, such as a count of tokens: its difference never settles."""
+    known = stream.values[np.isfinite(stream.values)]
+    return (
+        stream.name.endswith(" of the trainer")
+        and len(known) > 2
+        and bool((np.diff(known) > 0).mean() > _GROWS)
+    )
+
+
+def _absent(other: Stream, context: RuleContext) -> Stream | None:
+    """Return the stream of a run that lacks it since its share is 0 throughout; None if it is unknown."""
+    column = other.where.partition("missing(`")[2].partition("`)")[0]
+    label = other.where.partition(" ==")[0].strip("`")
+    is_zero = context.snapshot.has_number(column) if column else label in ("rank", *context.snapshot.labels)
+    if other.scale != "share" or not other.where or not is_zero:
+        return None
+    size = len(context.steps)
+    return replace(other, values=np.zeros(size), floor=np.full(size, float(np.nanmean(other.floor))))
+
+
+def _of_streams(a: Stream, b: Stream, pairs: StepPairs) -> PairedStream:
+    """Return the difference of two streams; without a common scale, in the displayed unit."""
+    count = len(pairs)
+    if a.scale != b.scale:
+        middle = float(np.nanmedian(np.abs(np.concatenate([a.values, b.values]))))
+        a, b = (replace(each, scale="level", least=max(0.2 * middle, 1e-9), floor=0.0) for each in (a, b))
+    sides = []
+    for each, pair in ((a, pairs.here), (b, pairs.there)):
+        floor = np.broadcast_to(np.asarray(each.floor, float), each.values.shape)
+        number = np.maximum(steps_of_pairs(pair, count), 1)
+        rows = np.stack([each.values, each.scaled, floor])
+        shown, scaled, variance = mean_of_pairs(rows, pair, count)
+        sides.append((shown, scaled, variance / number))
+    (shown, scaled, variance), (other, other_scaled, other_variance) = sides
+    difference = other_scaled - scaled
+    known = np.isfinite(difference)
+    equal = np.abs(difference[known]) <= 1e-9 * np.maximum(np.abs(scaled[known]), 1e-12)
+    is_exact = bool(known.any() and equal[: max(4, len(equal) // 2)].mean() >= _EXACT_SHARE)
+    nowhere = np.zeros(count, bool)
+    return PairedStream(
+        replace(a, least=max(a.least, b.least)),
+        shown, other, difference, variance + other_variance, nowhere, is_exact and a.scale == "factor",
+    )  # fmt: skip
+
+
+def _scaled(stream: Stream, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return means in the scale of the test, and the derivative of that scale."""
+    with np.errstate(all="ignore"):
+        if stream.scale == "factor":
+            return np.where(mean > 0, np.log(mean), np.nan), np.where(mean > 0, 1 / mean, np.nan)
+        if stream.scale == "share":
+            inside = np.clip(mean, 0.0, 1.0)
+            return np.arcsin(np.sqrt(inside)), 0.5 / np.sqrt(np.maximum(inside * (1 - inside), 1e-3))
+    return mean, np.ones_like(mean)
+
+
+def _of_column(
+    stream: Stream, here: RuleContext, there: RuleContext, pairs: StepPairs, cells: PairCells
+) -> PairedStream:
+    """Return the difference of a number column's mean, prompt by prompt where prompts are shared."""
+    count, sides, means, within = len(pairs), [], [], np.zeros(2)
+    for context, pair, cell in ((here, pairs.here, cells.here), (there, pairs.there, cells.there)):
+        shown = context.snapshot.steps.stat(stream.column, MEAN_OF_STEP)[: len(context.steps)]
+        variance = context.table(column_signal(stream.column))[VARIANCE, 0]
+        rows = mean_of_pairs(np.stack([shown, variance]), pair, count)
+        sides.append((rows[0], rows[1] / np.maximum(steps_of_pairs(pair, count), 1)))
+        values = context.snapshot.counted(stream.column, context.rows)
+        known = np.isfinite(values)
+        size = len(cells.pair)
+        number = np.bincount(cell[known], minlength=size)
+        with np.errstate(all="ignore"):
+            means.append((np.bincount(cell[known], values[known], minlength=size) / number, number))
+        rest = values[known] - means[-1][0][cell[known]]
+        within += rest @ rest, len(rest) - np.count_nonzero(number)
+    (shown, own), (other, others) = sides
+    (mine, mine_count), (theirs, theirs_count) = means
+    with np.errstate(all="ignore"):
+        (scaled, slope), (other_scaled, other_slope) = _scaled(stream, shown), _scaled(stream, other)
+        difference = other_scaled - scaled
+        variance = own * slope**2 + others * other_slope**2
+        if stream.scale == "share":  # few samples near 0 and 1 show no spread
+            variance = np.fmax(variance, mean_of_pairs(np.atleast_2d(stream.floor), pairs.here if len(
+                np.atleast_1d(stream.floor)) == len(pairs.here) else pairs.there, count)[0] / 2)  # fmt: skip
+    shared = np.flatnonzero((mine_count > 0) & (theirs_count > 0) & (cells.pair >= 0))
+    of_pair = cells.pair[shared]
+
+    def summed(values: np.ndarray) -> np.ndarray:
+        return np.bincount(of_pair, values, minlength=count)[:count]
+
+    prompts = summed(np.ones(len(shared)))
+    covered = np.minimum(
+        _share_of(mine_count, shared, cells.pair, count), _share_of(theirs_count, shared, cells.pair, count)
+    )
+    with np.errstate(all="ignore"):
+        paired_mean, paired_other = summed(mine[shared]) / prompts, summed(theirs[shared]) / prompts
+        (at, slope), (other_at, other_slope) = _scaled(stream, paired_mean), _scaled(stream, paired_other)
+        rest = (theirs[shared] - paired_other[of_pair]) * other_slope[of_pair]
+        rest -= (mine[shared] - paired_mean[of_pair]) * slope[of_pair]
+        spread = summed(rest**2) / (prompts * (prompts - 1))
+    by_prompt = (prompts >= _FEWEST_PROMPTS) & (covered >= _SHARED) & np.isfinite(other_at - at)
+    if stream.scale == "level" and by_prompt.any() and within[1] > 0:
+        # Against samples of the same prompt, the spread between prompts does not count.
+        least = LEAST_SPREADS * float(np.sqrt(within[0] / within[1]))
+        stream = replace(stream, least=min(stream.least, least) if least > 0 else stream.least)
+    return PairedStream(
+        stream,
+        np.where(by_prompt, paired_mean, shown),
+        np.where(by_prompt, paired_other, other),
+        np.where(by_prompt, other_at - at, difference),
+        np.where(by_prompt, spread, variance),
+        by_prompt,
+    )
+
+
+def _share_of(number: np.ndarray, shared: np.ndarray, pair: np.ndarray, count: int) -> np.ndarray:
+    """Return the share of a run's samples in each pair whose prompt both runs have."""
+    inside = pair >= 0
+    total = np.bincount(pair[inside], number[inside], minlength=count)[:count]
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(np.bincount(pair[shared], number[shared], minlength=count)[:count] / total)

@@ -1,0 +1,1 @@
+"""The part *Where they part* of the page *Compare*."""

@@ -1,0 +1,111 @@
+"""Parses the texts of configuration files into nested values: YAML, TOML, JSON, and launch commands.
+
+Nothing is executed and nothing is unpickled. Tags of YAML that would make a Python object are read as the
+plain text, list or mapping that they tag; merges with ``<<`` are not multiplied.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any
+
+from rlpanel.errors import SettingError
+from rlpanel.sources.config.launch_command import MAX_TEXT, argument_settings, command_settings
+
+#: Largest file by the end of its name, in bytes: the reader of YAML takes a second for its limit.
+MOST_BYTES = {".yaml": 192 << 10, ".yml": 192 << 10, ".json": 1 << 20, ".toml": 512 << 10}
+#: Keys of a TRL ``trainer_state.json`` that are settings; the others are progress and logs.
+_TRAINER_STATE = (
+    "max_steps",
+    "num_train_epochs",
+    "train_batch_size",
+    "logging_steps",
+    "save_steps",
+    "eval_steps",
+)
+#: Keys of a W&B ``wandb-metadata.json`` that describe the run; the others name machine and user.
+_METADATA = ("program", "codePath", "git", "gpu", "gpu_count", "cpu_count", "python", "cudaVersion")
+
+
+def parse_config(name: str, data: bytes) -> dict[str, Any]:
+    """Return the content of a configuration file as a mapping.
+
+    Parameters
+    ----------
+    name : str
+        Path below the run's folder; its end decides about the format.
+    data : bytes
+
+    Raises
+    ------
+    SettingError
+        If it cannot be parsed; the message names the reason.
+    """
+    text = data.decode("utf-8", "replace").lstrip("\ufeff")
+    file = name.rpartition("/")[2]
+    try:
+        if file.endswith((".yaml", ".yml")):
+            content = _yaml(text)
+        elif file.endswith(".toml"):
+            content = tomllib.loads(text)
+        elif file.endswith(".json"):
+            content = json.loads(text)
+        elif len(text) > MAX_TEXT:
+            raise SettingError(f"has more than {MAX_TEXT:,} characters")
+        else:
+            content = command_settings(text)
+    except SettingError:
+        raise
+    except MemoryError:
+        raise
+    except RecursionError:
+        raise SettingError("is nested too deeply") from None
+    except Exception as error:  # whatever a parser raises for a text that somebody else wrote
+        raise SettingError(" ".join(str(error).split())[:160] or type(error).__name__) from None
+    if file == "overrides.yaml" and isinstance(content, list):
+        return argument_settings(str(each) for each in content)
+    if not isinstance(content, dict):
+        raise SettingError("is not a mapping of names to values")
+    if file == "trainer_state.json":
+        return {key: content[key] for key in _TRAINER_STATE if key in content}
+    if file == "wandb-metadata.json":
+        given = content.get("args")
+        words = [str(each) for each in given] if isinstance(given, list) else []
+        return {key: content[key] for key in _METADATA if key in content} | argument_settings(words)
+    if name.startswith("wandb/"):
+        return {
+            key: _unwrapped(value) for key, value in content.items() if key not in ("_wandb", "wandb_version")
+        }
+    return content
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return the value of a setting that W&B wrote together with a description."""
+    return (
+        value["value"]
+        if isinstance(value, dict) and set(value) <= {"value", "desc"} and "value" in value
+        else value
+    )
+
+
+def _yaml(text: str) -> Any:
+    import yaml  # part of Panel's and Bokeh's requirements
+
+    class Plain(yaml.SafeLoader):
+        """Reads tagged values as plain ones, and does not expand merges."""
+
+        def flatten_mapping(self, node: Any) -> None:
+            """Keep ``<<`` as a key: merges of merges would grow without bound."""
+
+    def plain(loader: Any, _suffix: str, node: Any) -> Any:
+        if isinstance(node, yaml.ScalarNode):
+            return loader.construct_scalar(node)
+        if isinstance(node, yaml.SequenceNode):
+            return loader.construct_sequence(node, deep=True)
+        return loader.construct_mapping(node, deep=True)
+
+    Plain.add_multi_constructor("!", plain)
+    Plain.add_multi_constructor("tag:yaml.org,2002:python/", plain)
+    Plain.add_constructor("tag:yaml.org,2002:merge", lambda loader, node: "<<")
+    return yaml.load(text, Plain)
