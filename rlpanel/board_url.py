@@ -72,11 +72,11 @@ MODES = ("text", "raw", "tokens")
 SCALES = ("run", "step", "sample")
 #: What curves show around the mean; none in the address: what the display settings say.
 BANDS = ("auto", "se", "iqr", "std", "range", "density", "ridge", "none")
-#: Questions of the page *Explain*; what a question needs besides stands behind a colon.
 #: Classes of the page *Prompts*, and two further choices of its list.
 PROMPT_CLASSES = (
     *("learnt", "forgotten", "flickers", "never", "always", "steady", "seldom", "below", "all"),
 )
+#: Questions of the page *Explain*; what a question needs besides stands behind a colon.
 QUESTIONS = ("shares", "bisect", "contrast", "repeats", "scatter")
 #: Chips of the table of runs: by their findings, and by their state.
 RUN_CHIPS = ("with", "without", "unchecked", "unread", "live", "quiet", "finished", "stopped")

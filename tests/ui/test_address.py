@@ -231,7 +231,6 @@ STOPS = {
     "diff": Stop(HERE, choose_other, "tab diff"),
     "compare": Stop(HERE | {"page": "compare"}, compare_runs, "against here_at there_at"),
     "prompts": Stop({"run": TOOLS, "page": "prompts"}, choose_prompts, "class category"),
-    "runs": Stop({"page": "table"}, arrange_runs, "folders runs_by runs_only runs"),
     "runs": Stop({"page": "table"}, arrange_runs, "folders runs_by runs_only runs runs_per runs_axes"),
 }
 #: Keys that no control sets: the theme of old links.

@@ -20,7 +20,20 @@ from tests.unknown_files import write_unknown
 EXAMPLES = {name: example for name, (_, example, _) in COMMANDS.items()}
 #: Commands that run until they are stopped, or print no table.
 SERVING = {"serve", "demo", "tail", "mcp", "halt"}
-OTHER = {"app-path", "check", "export", "gate", "index", "link", "lint", "map", "note", "schema", "skill", "tag",}
+OTHER = {
+    "app-path",
+    "check",
+    "export",
+    "gate",
+    "index",
+    "link",
+    "lint",
+    "map",
+    "note",
+    "schema",
+    "skill",
+    "tag",
+}
 TABLE_COMMANDS = sorted(EXAMPLES.keys() - SERVING - OTHER)
 
 

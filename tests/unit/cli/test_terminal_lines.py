@@ -16,7 +16,8 @@ def test_a_long_line_breaks_between_words_and_keeps_its_indent(width: int) -> No
     assert " ".join(part.strip() for part in parts) == text
 
 
-def test_characters_of_two_cells_are_counted(line: str = "  " + "响应里有乱码" * 9) -> None:
+def test_characters_of_two_cells_are_counted() -> None:
+    line = "  " + "响应里有乱码" * 9
     parts = wrapped(line, 30)
     assert max(map(cell_len, parts)) <= 30
     assert "".join(part.strip() for part in parts) == line.strip()

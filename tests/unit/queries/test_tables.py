@@ -41,9 +41,9 @@ from rlpanel.queries.steps import scalars, steps
 from rlpanel.queries.table import Table
 from rlpanel.queries.token_courses import changed_tokens, token_trend
 from rlpanel.queries.tokens import tokens
-from rlpanel.queries.update import update, what_if
-from rlpanel.queries.trends import learned, trend
 from rlpanel.queries.tree import tree
+from rlpanel.queries.trends import learned, trend
+from rlpanel.queries.update import update, what_if
 from rlpanel.texts.shorten import TextLimit
 from tests.factories import append, write_run
 from tests.unit.drift import bigrams
@@ -79,6 +79,11 @@ def flying(tmp_path: Path) -> Iterator[Run]:
         "text": "I look",
     }
     (folder / "in_flight" / "rank_0.live").write_text('{"rlpanel_live": 1}\n' + json.dumps(delta) + "\n")
+    with rlpanel.open_run(folder, follow=False) as run:
+        yield run
+
+
+@pytest.fixture
 def settled(tmp_path: Path) -> Iterator[Run]:
     folder = write_run(tmp_path / "settled", steps=1)
     (folder / "config.yaml").write_text("lr: 1e-6\napi_key: abcdefgh\n")
@@ -86,9 +91,7 @@ def settled(tmp_path: Path) -> Iterator[Run]:
         yield run
 
 
-def all_tables(
-    grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run, settled: Run
-) -> Iterator[Table]:
+def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run, settled: Run) -> Iterator[Table]:
     uid = samples(grpo.data, step=10, limit=1).rows[0]["uid"]
     yield runs(grpo.path.parent)
     yield steps(grpo.data, columns=["*"])
