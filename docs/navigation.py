@@ -21,6 +21,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "runs",
         "find",
         "compare",
+        "diverge",
         "explain",
         "bisect",
         "drift",

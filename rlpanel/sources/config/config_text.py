@@ -90,7 +90,7 @@ def _unwrapped(value: Any) -> Any:
 
 
 def _yaml(text: str) -> Any:
-    import yaml  # part of Panel's and Bokeh's requirements
+    import yaml  # type: ignore[import-untyped]  # Panel and Bokeh require it
 
     class Plain(yaml.SafeLoader):
         """Reads tagged values as plain ones, and does not expand merges."""
