@@ -391,9 +391,9 @@ def _phrases(visits: _Visits, words: TextFeatures, position: np.ndarray) -> Iter
         table = np.bincount(np.unique(keys, return_inverse=True)[1], (following - now)[family.text])
         of_feature = np.unique(keys) // prompts
         mean = (sums[1] - sums[0]) / pairs
-        at = np.unique(keys) % prompts
+        prompt = np.unique(keys) % prompts
         # Sum over prompts of (change - mean * pairs) ** 2, where prompts without the phrase have no change.
-        squares = np.bincount(of_feature, table**2 - 2 * table * mean[of_feature] * pairs_of[at], size)
+        squares = np.bincount(of_feature, table**2 - 2 * table * mean[of_feature] * pairs_of[prompt], size)
         squares = squares + mean**2 * float((pairs_of**2).sum())
         holders = np.bincount(of_feature, minlength=size)
         error = np.sqrt(np.maximum(squares, 0.0) * prompts / max(prompts - 1, 1)) / pairs

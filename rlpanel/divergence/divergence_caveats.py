@@ -141,5 +141,5 @@ def _range(context: RuleContext, column: str) -> float:
 def shared_prompts(mine: RuleContext, theirs: RuleContext) -> float:
     """Return the share of the prompts of both runs that the other one has, too: the smaller one."""
     sets = [np.unique(context.snapshot.prompts(context.rows)) for context in (mine, theirs)]
-    common = len(np.intersect1d(*sets))
+    common = len(np.intersect1d(sets[0], sets[1]))
     return min(common / max(len(each), 1) for each in sets)

@@ -8,6 +8,7 @@ over all streams and steps (Bonferroni), by the streams' weights.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -309,7 +310,7 @@ def detectable(stream: PairedStream, limit: float) -> float:
     error = np.sqrt(stream.variance)
     rest = stream.difference - _mean(stream.difference)
     parts = [_error_of(rest, error, part)[0] for part in (slice(0, middle), slice(middle, None))]
-    size = max((limit + _POWER) * float(np.hypot(*parts)), stream.least)
+    size = max((limit + _POWER) * math.hypot(*parts), stream.least)
     level = _mean(stream.here[middle:])
     if stream.stream.scale == "factor":
         return level * float(np.expm1(size))

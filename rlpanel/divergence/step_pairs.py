@@ -90,7 +90,7 @@ def pair_steps(
         middle = (each + np.concatenate([[0.0], each[:-1]])) / 2
         pair = np.searchsorted(bounds, middle, side="left")
         found.append(np.where(middle <= last, pair, len(bounds)))
-    kept = np.intersect1d(*found)
+    kept = np.intersect1d(found[0], found[1])
     kept = kept[kept < len(bounds)]
     renamed = np.full(len(bounds) + 1, -1)
     renamed[kept] = np.arange(len(kept))

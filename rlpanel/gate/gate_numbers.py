@@ -98,8 +98,8 @@ def _number(name: str, runs: Sequence[Snapshot]) -> GateNumber:
     if name == "valid_reward":
         return _column(name, name, runs, "lower", "level")
     if name == "length":
-        columns = ("response_tokens", "response_length", "response_chars")
-        return _column(name, _first(columns, runs), runs, "either", "log")
+        lengths = ("response_tokens", "response_length", "response_chars")
+        return _column(name, _first(lengths, runs), runs, "either", "log")
     if name == "kl":
         columns = ("kl_k3_mean", "kl_k2_mean", "kl_rllb_mean", "kl")
         return _column(name, _first(columns, runs), runs, "higher", "log")

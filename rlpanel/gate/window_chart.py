@@ -71,10 +71,10 @@ def window_chart(result: NumberResult, run: str) -> Markup:
                 )
             )
     if result.first_window:
-        at = x(result.first_window - 1)
+        left = x(result.first_window - 1)
         parts.append(
             Markup('<line class="begin" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(
-                f"{at:.1f}", _TOP, _HEIGHT - _BOTTOM
+                f"{left:.1f}", _TOP, _HEIGHT - _BOTTOM
             )
         )
     label = f"{result.number.name} by steps of {run}: the new run against its baselines"

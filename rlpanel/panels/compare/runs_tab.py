@@ -110,7 +110,7 @@ class RunsTab(Viewer):
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
 
-    def insert(self, view: Viewable) -> None:
+    def insert(self, view: Viewable | Viewer) -> None:
         """Show a further part between the summary and the prompts."""
         self._column.insert(len(self._column) - 1, view)
 

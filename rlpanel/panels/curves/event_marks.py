@@ -109,7 +109,7 @@ class EventMarks:
             source.data = data
 
     def _create(self) -> None:
-        self._plot.extra_y_ranges = {**self._plot.extra_y_ranges, _RANGE: Range1d(0, 1)}
+        self._plot.extra_y_ranges = {**self._plot.extra_y_ranges, _RANGE: Range1d(start=0, end=1)}
         empty: dict[str, Any] = {"x": [], "y": [], "step": [], "text": [], "color": []}
         mark = Scatter(
             x="x", y="y", marker="inverted_triangle", size=9, fill_color="color", line_color="color"

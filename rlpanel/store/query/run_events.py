@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files.file_access import AnyPath, reason_of
@@ -139,10 +139,14 @@ def _event(value: Any) -> RunEvent | None:
     if not isinstance(value, dict):
         return None
     step, name = value.get("step"), value.get("name")
-    is_whole = isinstance(step, int | float) and not isinstance(step, bool) and math.isfinite(step)
-    if not is_whole or step != int(step) or abs(step) > 2**53 or not isinstance(name, str) or not name:
+    if not _is_number(step) or step != int(step) or abs(step) > 2**53:
+        return None
+    if not isinstance(name, str) or not name:
         return None
     text, time = value.get("text"), value.get("time")
     whole = f"{name}: {text}" if isinstance(text, str) and text else name
-    is_time = isinstance(time, int | float) and not isinstance(time, bool) and math.isfinite(time)
-    return RunEvent(int(step), "event", whole[:MAX_TEXT], float(time) if is_time else None)
+    return RunEvent(int(step), "event", whole[:MAX_TEXT], float(time) if _is_number(time) else None)
+
+
+def _is_number(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
