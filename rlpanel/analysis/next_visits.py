@@ -393,8 +393,8 @@ def _phrases(visits: _Visits, words: TextFeatures, position: np.ndarray) -> Iter
         mean = (sums[1] - sums[0]) / pairs
         prompt = np.unique(keys) % prompts
         # Sum over prompts of (change - mean * pairs) ** 2, where prompts without the phrase have no change.
-        squares = np.bincount(of_feature, table**2 - 2 * table * mean[of_feature] * pairs_of[prompt], size)
-        squares = squares + mean**2 * float((pairs_of**2).sum())
+        moved = np.bincount(of_feature, table**2 - 2 * table * mean[of_feature] * pairs_of[prompt], size)
+        squares = moved + mean**2 * float((pairs_of**2).sum())
         holders = np.bincount(of_feature, minlength=size)
         error = np.sqrt(np.maximum(squares, 0.0) * prompts / max(prompts - 1, 1)) / pairs
         for feature in np.flatnonzero((holders >= FEWEST) & (error > 0)).tolist():
