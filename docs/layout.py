@@ -105,6 +105,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "update", "findings/*", "lint"),
         *("gate", "bisect", "divergence", "sql"),
     ),
+    "queries/learning": (
+        *("texts", "metrics/*", "store/*", "analysis", "update", "findings/engine", "queries"),
+    ),
+    "queries/across_runs": (
+        *("sources/*", "texts", "metrics/*", "store/*", "analysis", "gate", "divergence", "queries"),
+    ),
     "checks": ("sources/discovery", "store/*", "findings", "findings/engine", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),
     "plotting": (
@@ -112,7 +118,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("panels/ui", "panels/plots", "panels/timeline"),
     ),
     "api": (
-        *("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "queries"),
+        *("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "queries", "queries/*"),
         *("plotting", "runtime"),
     ),
     # The screen.
@@ -215,9 +221,20 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "runtime", "api"),
     "cli": (
-        *("sources/*", "texts", "metrics/*", "store/*", "findings/*", "lint", "gate", "queries", "api"),
+        *(
+            "sources/*",
+            "texts",
+            "metrics/*",
+            "store/*",
+            "findings/*",
+            "lint",
+            "gate",
+            "queries",
+            "queries/*",
+            "api",
+        ),
         *("panels/*", "app/*", "recording", "mcp_server", "checks"),
     ),
-    "pytest_plugin": ("queries", "api"),
+    "pytest_plugin": ("queries", "queries/*", "api"),
     "__main__": ("cli",),
 }

@@ -120,7 +120,7 @@ class Run:
         reward_weights : mapping of str to float, or str
             Weights of parts of the reward; others keep theirs.
         **options
-            As `rlpanel.queries.update.what_if`, such as ``step``, ``epsilon`` and ``beta``.
+            As `rlpanel.queries.learning.update.what_if`, such as ``step``, ``epsilon`` and ``beta``.
 
         Raises
         ------

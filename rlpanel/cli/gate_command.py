@@ -23,7 +23,7 @@ from rlpanel.cli.shared_options import (
 )
 from rlpanel.cli.terminal_messages import CANNOT_TELL, FOUND, INCOMPLETE, printable, uses_color
 from rlpanel.errors import SettingError
-from rlpanel.queries import gate as gate_question
+from rlpanel.queries.across_runs import gate as gate_question
 from rlpanel.queries.question_options import option_of
 
 if TYPE_CHECKING:

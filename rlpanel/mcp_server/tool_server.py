@@ -109,7 +109,10 @@ def _tool_parameter(parameter: Parameter) -> inspect.Parameter:
     elif option.none == 0:
         kind = int
     elif tuple[int, int] in get_args(kind):
-        kind = int | str | None if option.read is not None else int | None
+        # A limit of characters applies to a text alone: pydantic cannot apply it to a number.
+        text = Annotated[str, Field(max_length=option.chars)]
+        kind = int | text | None if option.read is not None else int | None
+        option = replace(option, chars=None)
     bounds = {} if option.most_rows is None else {"ge": 1, "le": option.most_rows}
     if parameter.default is inspect.Parameter.empty and kind is str and option.metavar == "TEXT":
         bounds["min_length"] = 1

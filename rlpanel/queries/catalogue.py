@@ -18,9 +18,10 @@ __all__ = ["QUESTIONS", "question_of"]
 #: The modules of questions.
 _MODULES = (
     *("runs", "steps", "samples", "sample", "groups", "prompt_list", "tokens", "findings", "lint"),
-    *("differences", "compare", "explain", "drift", "search", "notes", "bad_lines", "gate"),
-    *("prompt_economics", "update", "rewards", "token_courses", "trends", "events", "tree", "in_flight"),
-    *("bisect", "diverge", "settings_list", "sql"),
+    *("differences", "across_runs.compare", "explain", "bisect", "drift", "search", "notes", "events"),
+    *("bad_lines", "tree", "in_flight", "learning.prompt_economics", "learning.update", "learning.rewards"),
+    *("learning.token_courses", "learning.trends", "across_runs.diverge", "across_runs.gate"),
+    *("across_runs.settings_list", "sql"),
 )
 for _name in _MODULES:
     _module = import_module(f"rlpanel.queries.{_name}")

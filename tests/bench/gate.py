@@ -24,7 +24,7 @@ from rlpanel import open_run
 from rlpanel.gate.aligned_windows import align
 from rlpanel.gate.spread_test import ALPHA, END, LAST, WHOLE, contrasts, detectable, holm, window_means
 from rlpanel.metrics.reward import wilson
-from rlpanel.queries.gate import gate_result
+from rlpanel.queries.across_runs.gate import gate_result
 
 NUMBERS = 3
 

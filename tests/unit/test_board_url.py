@@ -84,7 +84,7 @@ def test_a_run_named_by_a_number_is_text() -> None:
         "here_at=20..10",
         "there_at=1..2..3",
         "tab=x",
-        "page=update",
+        "page=nosuch",
         "mode=x",
         "turn=-1",
         "turn=x",

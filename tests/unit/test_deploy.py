@@ -22,7 +22,7 @@ from rlpanel import cli, settings
 ROOT = FOLDER.parent
 TOLD = [ROOT / "README.md", *sorted(FOLDER.glob("*.md")), *sorted((FOLDER / "deploy").iterdir())]
 #: Settings that only the command or the training process reads.
-ELSEWHERE = {"RLPANEL_ROOT", "RLPANEL_TOKEN", "RLPANEL_MCP_TOKEN"}
+ELSEWHERE = {"RLPANEL_ROOT", "RLPANEL_HALT_ON", "RLPANEL_TOKEN", "RLPANEL_MCP_TOKEN"}
 
 
 @cache

@@ -172,7 +172,8 @@ class DivergeCard(Viewer):
     # -- drawing ---------------------------------------------------------------------------------
 
     def _say(self, text: str, *notes: str, more: str = "") -> None:
-        title = f"<h3>{safe_text(tr('Where they part'))}</h3>"
+        words = tr("Where they part")
+        title = f"<h3>{safe_text(words)}</h3>"
         self.head.html = title + f"<p>{safe_text(text)}</p>" + more
 
     def _show(self, found: Divergence) -> None:
@@ -291,7 +292,8 @@ class DivergeCard(Viewer):
             self.context.selection.param.update(run=other, uid=pair.against_uid, page="samples")
 
     def _show_settings(self, found: Divergence) -> None:
-        title = f"<h3>{safe_text(tr('Settings that differ'))}</h3>"
+        words = tr("Settings that differ")
+        title = f"<h3>{safe_text(words)}</h3>"
         if not all(found.has_settings):
             text = tr("No configuration was found in the folder of at least one run.")
             self.settings.html = f'{title}<p class="note">{safe_text(text)}</p>'

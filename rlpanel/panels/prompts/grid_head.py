@@ -20,5 +20,5 @@ class PassGridHead(Component):
         "not drawn.",
     )
 
-    _esm = read_assets("panels/ui/dom.js", "panels/export/download.js", "panels/prompts/grid_head.js")
+    _esm = read_assets("panels/ui/dom.js", "panels/export/download.js", "panels/prompts/prompt_grid_head.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/prompts/grid_head.css")]

@@ -118,7 +118,8 @@ def run_row(info: RunInfo, summary: RunSummary, label: str, place: str, problem:
     cells |= {name: number(numbers[name]) for name in ("tokens", "hours", "gpu_hours") if name in numbers}
     if summary.best_step is not None and "best" in cells:
         error = "" if summary.best_error is None else f" ± {number(summary.best_error)}"
-        cells["best_tip"] = f"{cells['best']}{error} · {tr('step')} {number(summary.best_step, whole=True)}"
+        at = tr("step")
+        cells["best_tip"] = f"{cells['best']}{error} · {at} {number(summary.best_step, whole=True)}"
     if summary.onset is not None and summary.first is not None and summary.step is not None:
         cells["from"] = _share(summary.onset, summary.first, summary.step)
     if doubt := kind_label(summary.doubt):

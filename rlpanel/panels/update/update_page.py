@@ -98,7 +98,8 @@ class UpdatePage(Viewer):
         actions = [(tr("Copy as Python"), self._copy)]
         self._losses_head = CardHead(context, self._export, actions, css_classes=["rl-update-losses-head"])
         self._losses_head.margin = (14, 8, 0, 16)
-        self._losses_head.head = f'<span class="caption">{safe_text(tr("What if: other losses"))}</span>'
+        title = tr("What if: other losses")
+        self._losses_head.head = f'<span class="caption">{safe_text(title)}</span>'
         self._words = _text("rl-update-words", (0, 16))
         self.losses = LinkRows(self._choose_loss, "rl-update-losses")
         self._needs = _text("rl-update-needs", (0, 16))

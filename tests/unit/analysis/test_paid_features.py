@@ -13,8 +13,8 @@ import pytest
 import rlpanel
 from rlpanel.analysis.paid_features import PaidFeatures, paid_features
 from rlpanel.errors import SettingError
-from rlpanel.queries.rewards import reward_parts, reward_pays
-from rlpanel.queries.trends import learned
+from rlpanel.queries.learning.rewards import reward_parts, reward_pays
+from rlpanel.queries.learning.trends import learned
 
 HACK = Path(__file__).parents[2] / "data" / "hacks" / "phrase"
 WORDS = ("first", "then", "we", "add", "both", "numbers", "now", "so", "it", "gives", "more", "than", "one")

@@ -12,7 +12,7 @@ import pytest
 import rlpanel
 from rlpanel.analysis.recent_trend import RecentTrend, recent_trend
 from rlpanel.errors import SettingError
-from rlpanel.queries.trends import trend
+from rlpanel.queries.learning.trends import trend
 
 STEPS, PROMPTS, SIZE = 40, 4, 4
 #: Takes the step and the random generator; returns the rewards of the step's prompts and samples.

@@ -13,7 +13,7 @@ import pytest
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.errors import FilterError, SettingError
-from rlpanel.queries.token_courses import changed_tokens, token_trend
+from rlpanel.queries.learning.token_courses import changed_tokens, token_trend
 
 WORDS = ("ĠWait", "Wait", "Ġthe", "Ġ7", "Ġ12", "Ġso", "<|im_end|>", ",", 'Ġa"b', "[", "],")
 STEPS, SAMPLES = 9, 6

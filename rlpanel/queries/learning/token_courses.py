@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
+from rlpanel.queries.learning.rewards import Steps, rows_of
 from rlpanel.queries.question import question
 from rlpanel.queries.question_options import Limit, Offset, Option, steps_of
-from rlpanel.queries.rewards import Steps, rows_of
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import LOGGED, RUN, SPLIT, STEP, Table, TableColumn, page
 

@@ -1,0 +1,1 @@
+"""Questions about learning: updates, what the reward pays for, tokens and prompts over training."""
