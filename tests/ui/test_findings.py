@@ -173,14 +173,14 @@ def test_the_list_is_used_by_keyboard(board: BoardPage) -> None:
     board.press("Enter")
     items = board.page.locator(".rl-findings .finding")
     expect(items.first).to_be_visible()
-    for text in ("before 6", "onset 7", "worst 60", "From step 7 on"):
+    for text in ("before 6", "onset 7", "worst 60", "Bisect", "From step 7 on"):
         board.press("Tab")
         assert board.page.evaluate(FOCUSED).startswith(text)
     board.press("Escape")
     expect(items.first).to_be_hidden()
     assert board.page.evaluate(FOCUSED) == "▲1 alarm"
     board.press("Space")
-    for _ in range(4):
+    for _ in range(5):
         board.press("Tab")
     board.press("Enter")
     expect(board.step_label.locator("b")).to_have_text("Step 7")
