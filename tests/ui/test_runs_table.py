@@ -82,7 +82,9 @@ def test_chips_a_filter_and_the_order_narrow_down(open_board: OpenBoard) -> None
     board.page.get_by_role("button", name="reward ± s.e.").click()
     expect(board.page.locator(".rl-runs-table .line.folder")).to_have_count(0)
     board.page.get_by_role("button", name="reward ± s.e. ▾").click()
-    expect(board.page.get_by_role("columnheader", name="reward ±")).to_have_attribute("aria-sort", "ascending")
+    expect(board.page.get_by_role("columnheader", name="reward ±")).to_have_attribute(
+        "aria-sort", "ascending"
+    )
     board.until(lambda: set(shown(board)[:2]) == {COLLAPSES, NEVER}, "the smallest rewards come first")
 
 

@@ -23,6 +23,7 @@ SERVING = {"serve", "demo", "tail", "mcp", "halt"}
 OTHER = {
     "app-path",
     "check",
+    "curriculum",
     "export",
     "gate",
     "index",
@@ -33,6 +34,11 @@ OTHER = {
     "schema",
     "skill",
     "tag",
+}
+#: Commands without rows for the recorded runs.
+EMPTY = {
+    *("prompts", "prompt-costs", "findings", "notes", "events", "errors", "drift", "corrections", "diverge"),
+    *("reward-pays", "learned", "settings", "in-flight"),
 }
 TABLE_COMMANDS = sorted(EXAMPLES.keys() - SERVING - OTHER)
 
@@ -63,7 +69,8 @@ def test_help_shows_the_example(home: Path, command: str) -> None:
 @pytest.mark.parametrize("command", sorted(EXAMPLES.keys() - SERVING))
 def test_the_example_runs(home: Path, command: str) -> None:
     done = run_in(home, EXAMPLES[command])
-    assert done.returncode == 0, done.stderr
+    # One baseline shows no spread between seeds: the gate cannot tell.
+    assert done.returncode == (4 if command == "gate" else 0), done.stderr
     assert done.stdout
     assert "\x1b" not in done.stdout
 
@@ -79,9 +86,7 @@ def test_all_formats_print_the_same_data_and_keep_to_the_schema(home: Path, comm
     of_a_row.check_schema(of_a_row.schema)
     rows = [json.loads(line) for line in run_in(home, EXAMPLES[command], "--jsonl").stdout.splitlines()]
     assert rows == document["rows"]
-    assert rows or command in ("prompts", "findings", "notes", "errors", "drift", "corrections")
-    often_empty = ("prompts", "findings", "notes", "drift", "corrections", "reward-pays", "learned")
-    assert rows or command in often_empty
+    assert rows or command in EMPTY
     for row in rows:
         of_a_row.validate(row)
     cells = list(csv.DictReader(io.StringIO(run_in(home, EXAMPLES[command], "--csv", "--raw").stdout)))
