@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from rlpanel.api.open_run import open_listed
 from rlpanel.api.run import Run
@@ -33,6 +34,7 @@ class RunPool:
         self.root = root
         self._lock = threading.Lock()
         self._open: OrderedDict[str, Run] = OrderedDict()
+        self._answers = 0
 
     def infos(self) -> list[RunInfo]:
         """Return the runs below the root, the newest first."""
@@ -63,11 +65,27 @@ class RunPool:
         with self._lock:
             run = self._open.pop(found.name, None) or open_listed(found)
             self._open[found.name] = run
-            if len(self._open) > _MAX_OPEN:
-                self._open.popitem(last=False)[1].close()
+            self._close_others()
         with suppress(NotYetRead):  # the answer is about what was read
             run.wait(_WAIT)
         return run.split(split) if split else run
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Keep all runs open for the time of an answer: it may compare more of them than stay open."""
+        with self._lock:
+            self._answers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._answers -= 1
+                self._close_others()
+
+    def _close_others(self) -> None:
+        """Close the runs that were asked for the longest ago, unless an answer may use them."""
+        while not self._answers and len(self._open) > _MAX_OPEN:
+            self._open.popitem(last=False)[1].close()
 
     def close(self) -> None:
         """Close all runs."""

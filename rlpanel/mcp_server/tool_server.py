@@ -67,6 +67,10 @@ def tool_of(question: Question[...], pool: RunPool, limits: AnswerLimits) -> Cal
     """
 
     def tool(**arguments: Any) -> str:
+        with pool.answering():
+            return asked(arguments)
+
+    def asked(arguments: dict[str, Any]) -> str:
         about: Any = pool.root
         if not question.of_root:
             about = pool.run(arguments.pop("run"), arguments.pop("split", "")).data

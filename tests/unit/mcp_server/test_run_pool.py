@@ -62,3 +62,17 @@ def test_few_runs_stay_open(pool: RunPool, tmp_path: Path) -> None:
 def test_an_unknown_split_is_an_error(pool: RunPool) -> None:
     with pytest.raises(SettingError, match="no split"):
         pool.run("a", "nope")
+
+
+def test_no_run_is_closed_while_an_answer_uses_it(tmp_path: Path) -> None:
+    for number in range(6):
+        write_run(tmp_path / f"run{number}", steps=1)
+    pool = RunPool(tmp_path)
+    names = [info.name for info in pool.infos()]
+    with pool.answering():
+        opened = [pool.run(name) for name in names]
+        assert [pool.run(name) is run for name, run in zip(names, opened, strict=True)] == [True] * 6
+    kept = [pool.run(name) is run for name, run in zip(names[2:], opened[2:], strict=True)]
+    assert kept == [True] * 4
+    assert pool.run(names[0]) is not opened[0]  # it was closed after the answer
+    pool.close()
