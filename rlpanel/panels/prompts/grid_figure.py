@@ -60,10 +60,10 @@ class GridPicture:
 def rate_colors(dark: bool) -> list[str]:
     """Return the shades from no pass, over the neutral colour, to all passes.
 
-    They are the colours for below and above, which readers without red or green cones tell apart, too.
+    They are the board's colours for below and above a neutral value, which readers without red or green cones tell apart, too.
     """
     colors = theme.palette(dark)
-    ends = [_channels(each) for each in (colors["policy"], _NEUTRAL[dark], colors["reference"])]
+    ends = [_channels(each) for each in (colors["reference"], _NEUTRAL[dark], colors["policy"])]
     at = np.linspace(0, 2, SHADES)
     mixed = np.array([np.interp(at, [0, 1, 2], [end[channel] for end in ends]) for channel in range(3)])
     return ["#" + "".join(f"{round(value):02x}" for value in color) for color in mixed.T.tolist()]
