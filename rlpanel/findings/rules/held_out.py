@@ -69,7 +69,7 @@ def is_start(context: RuleContext, column: str, change: Change) -> bool:
 
     A constant has no standard deviation, so its change is measured in those of the reward.
     """
-    if column in {"reward", "valid_reward"}:
+    if column in {"reward", "valid_reward"} or not context.snapshot.has_number("reward"):
         return False
     steps = context.snapshot.steps
     before = steps.std(column)[: change.onset]

@@ -134,3 +134,16 @@ def test_a_collapse_is_found_if_only_parts_of_the_reward_are_logged(tmp_path: Pa
         each.subject for each in found if each.rule == "sustained_change"
     }
     assert "alarm" in {each.severity for each in found}
+
+
+def test_a_part_that_falls_without_a_reward_is_found(tmp_path: Path) -> None:
+    """A part that was the same in all samples has no spread, and no reward to measure its fall in."""
+    rows = (
+        encoded({"step": step, "prompt": f"p{index % 4}", "response": "a b c " * 8, "rewards": {"acc": acc}})
+        for step in range(40)
+        for index in range(8)
+        for acc in [1.0 if step < 20 else float(index == 0)]
+    )
+    found = found_in(tmp_path / "run", rows)
+    assert [finding.sentence for finding in found if finding.rule == FAILED] == []
+    assert any("rewards/acc" in finding.sentence and finding.onset == 20 for finding in found)
