@@ -32,7 +32,7 @@ _POLICY, _ANSWERS = "assistant", ("tool", "environment", "user")
 
 @dataclass(frozen=True)
 class AgentMessage:
-    """What one row of an episode gave to another.
+    """A message from one row of an episode to another.
 
     Attributes
     ----------

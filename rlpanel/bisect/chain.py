@@ -41,7 +41,7 @@ _IN_QUESTION = 8
 
 @dataclass(frozen=True)
 class BisectProgress:
-    """How far a bisection is.
+    """Progress of a bisection.
 
     Attributes
     ----------

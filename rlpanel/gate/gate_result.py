@@ -59,7 +59,7 @@ class GateSample:
 
 @dataclass(frozen=True)
 class NumberResult:
-    """What a gate found for a number.
+    """Result of a gate for one number.
 
     Attributes
     ----------

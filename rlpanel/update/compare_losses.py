@@ -24,7 +24,7 @@ _CORRECTED = ("tis", "mis", "icepop")
 
 @dataclass(frozen=True)
 class LossOutcome:
-    """What a loss makes of a batch.
+    """Result of a loss on a batch.
 
     Attributes
     ----------

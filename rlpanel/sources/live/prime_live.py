@@ -33,7 +33,7 @@ _PHASES = (
 
 @dataclass(slots=True)
 class PrimeTrace:
-    """What was read of one live file so far.
+    """State of one live file: the part that was read.
 
     Attributes
     ----------
