@@ -125,8 +125,8 @@ class EpisodeTree:
 
 
 def has_trees(snapshot: Snapshot) -> bool:
-    """Return whether the run logs episodes."""
-    return EPISODE in snapshot.labels
+    """Return whether an episode of the run has several rows, or rows name their parent."""
+    return EPISODE in snapshot.labels and (snapshot.has_episodes or "parent" in snapshot.labels)
 
 
 def episode_rows(snapshot: Snapshot, row: int) -> np.ndarray:

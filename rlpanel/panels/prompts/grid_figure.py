@@ -60,7 +60,8 @@ class GridPicture:
 def rate_colors(dark: bool) -> list[str]:
     """Return the shades from no pass, over the neutral colour, to all passes.
 
-    They are the board's colours for below and above a neutral value, which readers without red or green cones tell apart, too.
+    They are the board's colours for below and above a neutral value. Readers without red or green cones see
+    the difference, too.
     """
     colors = theme.palette(dark)
     ends = [_channels(each) for each in (colors["reference"], _NEUTRAL[dark], colors["policy"])]

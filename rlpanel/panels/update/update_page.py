@@ -275,9 +275,10 @@ class UpdatePage(Viewer):
         running, shown = 0.0, []
         for row in rows:
             running += row.share
-            numbers = [f"{running:.0%}", f"{row.push:+.1%}".replace("-", "−")]
+            push = round(row.push, 3)
+            numbers = [f"{running:.0%}", f"{push:+.1%}".replace("-", "−") if push else "0"]
             numbers += ["–" if count is None else f"{count:,}" for count in (row.tokens, row.samples)]
-            bar = row.share / largest * (-1 if row.push < 0 else 1)
+            bar = row.share / largest * (-1 if push < 0 else 1)
             shown.append(link_row(self._key_of(row), self._name_of(row), f"{row.share:.1%}", bar, numbers))
         titles = ["", tr("weight"), dimension_title(self._dimension), tr("sum"), tr("push")]
         self.rows.param.update(titles=[*titles, tr("tokens"), tr("samples")], rows=shown, chosen="")
