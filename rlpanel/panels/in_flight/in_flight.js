@@ -9,7 +9,11 @@ const PHASE_CLASS = {
 }
 
 const spanText = (seconds) =>
-  seconds === null ? "" : seconds < 100 ? `${seconds.toFixed(1)} s` : `${Math.round(seconds).toLocaleString("en-US")} s`
+  seconds === null
+    ? ""
+    : seconds < 100
+      ? `${seconds.toFixed(1)} s`
+      : `${Math.round(seconds).toLocaleString("en-US")} s`
 
 function phaseBar(phases) {
   const total = phases.reduce((sum, [, count]) => sum + count, 0)
@@ -42,7 +46,8 @@ function rolloutRow(rollout, slowest) {
   time.append(track, element("b", "", spanText(rollout.seconds)))
   const name = element("span", "name")
   name.append(element("strong", "", shownText(rollout.id)))
-  for (const part of [rollout.step, rollout.names]) if (part) name.append(element("span", "", shownText(part)))
+  for (const part of [rollout.step, rollout.names])
+    if (part) name.append(element("span", "", shownText(part)))
   const counts = element("span", "counts")
   counts.append(
     element("span", "phase", shownText(rollout.phase)),
@@ -50,7 +55,8 @@ function rolloutRow(rollout, slowest) {
     element("span", "", rollout.tokens ? t("{count} tokens", { count: rollout.tokens }) : ""),
   )
   row.append(time, name, counts, element("span", "words", shownText(rollout.lost || rollout.text)))
-  row.title = rollout.silent && !rollout.lost ? t("last change {seconds} s ago", { seconds: rollout.silent }) : ""
+  row.title =
+    rollout.silent && !rollout.lost ? t("last change {seconds} s ago", { seconds: rollout.silent }) : ""
   return row
 }
 

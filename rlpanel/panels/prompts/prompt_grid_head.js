@@ -21,7 +21,17 @@ export function render({ model }) {
   const send = (action) => (value) => model.send_msg([action, value ?? 0])
   let parts = []
   const show = () => {
-    const { legend, categories, category, labels = {}, zoomed, facts = [], weights, weight, effect } = model.data
+    const {
+      legend,
+      categories,
+      category,
+      labels = {},
+      zoomed,
+      facts = [],
+      weights,
+      weight,
+      effect,
+    } = model.data
     const focused = root.getRootNode().activeElement?.closest("label")?.textContent
     const rows = []
     if (legend) {
@@ -50,7 +60,11 @@ export function render({ model }) {
       rows.push(row)
     }
     root.replaceChildren(...rows)
-    if (focused) [...root.querySelectorAll("label")].find((each) => each.textContent === focused)?.querySelector("select").focus()
+    if (focused)
+      [...root.querySelectorAll("label")]
+        .find((each) => each.textContent === focused)
+        ?.querySelector("select")
+        .focus()
   }
   model.on("msg:custom", ({ piece, name }) => {
     if (piece !== undefined) parts.push(piece)

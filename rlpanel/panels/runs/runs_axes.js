@@ -8,8 +8,7 @@ function axesFigure(send) {
   box.setAttribute("role", "group")
   box.ariaLabel = t("Parallel coordinates of the runs")
   let width = AXES.width
-  const x = (at, count) =>
-    count < 2 ? width / 2 : AXES.side + ((width - 2 * AXES.side) * at) / (count - 1)
+  const x = (at, count) => (count < 2 ? width / 2 : AXES.side + ((width - 2 * AXES.side) * at) / (count - 1))
   const y = (place) => AXES.top + (1 - place) * (AXES.height - AXES.top - AXES.bottom)
   const placeOf = (event, svg) => {
     const box = svg.getBoundingClientRect()
@@ -40,7 +39,12 @@ function axesFigure(send) {
     const line = svgElement("line", { x1: left, x2: left, y1: y(0), y2: y(1) })
     const mark = svgElement("rect", { x: left - 6, width: 12, y: 0, height: 0 })
     mark.classList.add("brush")
-    const wide = svgElement("rect", { x: left - 14, width: 28, y: AXES.top - 6, height: AXES.height - AXES.top })
+    const wide = svgElement("rect", {
+      x: left - 14,
+      width: 28,
+      y: AXES.top - 6,
+      height: AXES.height - AXES.top,
+    })
     wide.classList.add("hit")
     const title = svgElement("text", { x: left, y: 12, "text-anchor": "middle" }, name)
     title.classList.add("title")
@@ -103,7 +107,7 @@ function axesFigure(send) {
       one.style.stroke = `var(${colors[at % colors.length]})`
       svg.append(one)
     }
-    axes.forEach((axis, at) => svg.append(axisOf(axis, at, axes.length, svg)))
+    for (const [at, axis] of axes.entries()) svg.append(axisOf(axis, at, axes.length, svg))
     const focused = box.getRootNode().activeElement?.closest?.(".axis")
     const place = focused ? [...box.querySelectorAll(".axis")].indexOf(focused) : -1
     box.replaceChildren(svg)

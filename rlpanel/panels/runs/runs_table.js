@@ -57,8 +57,11 @@ export function render({ model, el }) {
   const groups = element("select", "groups")
   groups.ariaLabel = t("Group runs by a setting")
   groups.addEventListener("change", () => send({ group: groups.value }))
-  const switchAxes = button("switch", t("axes"), t("Settings and numbers as parallel axes; drag to filter"), () =>
-    send({ axes: !model.axes }),
+  const switchAxes = button(
+    "switch",
+    t("axes"),
+    t("Settings and numbers as parallel axes; drag to filter"),
+    () => send({ axes: !model.axes }),
   )
   const close = button("switch back", t("back to the run"), "", () => send({ close: true }))
   const progress = element("span", "progress")

@@ -84,7 +84,11 @@ function rowOf(node, place, kinds, most) {
     element("span", "turns", node.turns === null ? "" : count(node.turns)),
     tokenBar(node, most),
     element("span", "reward", node.reward),
-    element("span", `advantage ${node.advantage.startsWith("−") || node.advantage.startsWith("-") ? "bad" : ""}`, node.advantage),
+    element(
+      "span",
+      `advantage ${node.advantage.startsWith("−") || node.advantage.startsWith("-") ? "bad" : ""}`,
+      node.advantage,
+    ),
     element("span", "seconds", node.seconds),
   )
   row.title = [

@@ -7,7 +7,7 @@ function block(parent, row, x, width, className) {
   const rect = document.createElementNS(NS, "rect")
   rect.setAttribute("x", x)
   rect.setAttribute("y", top)
-  rect.setAttribute("width", Math.max(width, 0))
+  rect.setAttribute("width", `${Math.max(width, 0)}`)
   rect.setAttribute("height", height)
   rect.setAttribute("class", className)
   parent.append(rect)
@@ -69,7 +69,10 @@ function drawn(model, svg, width) {
         const turn = block(svg, "turns", inside + 0.25, part - (part > 3 ? 0.5 : 0), "turn")
         colored(turn, share, push)
         turn.addEventListener("click", () => model.send_msg(sample.uid))
-        tip(turn, [t("turn {turn}: {share} of the weight", { turn: number, share: percent(share) }), sample.tip])
+        tip(turn, [
+          t("turn {turn}: {share} of the weight", { turn: number, share: percent(share) }),
+          sample.tip,
+        ])
         words(svg, "turns", inside, part, String(number))
         inside += part
       })
@@ -84,8 +87,8 @@ function drawn(model, svg, width) {
   for (const at of width > 500 ? [0, 25, 50, 75, 100] : [0, 100]) {
     const label = document.createElementNS(NS, "text")
     label.setAttribute("class", "tick")
-    label.setAttribute("x", (at / 100) * width)
-    label.setAttribute("y", height - 5)
+    label.setAttribute("x", `${(at / 100) * width}`)
+    label.setAttribute("y", `${height - 5}`)
     label.setAttribute("text-anchor", at === 0 ? "start" : at === 100 ? "end" : "middle")
     label.textContent = at === 100 ? t("100 % of the weight") : String(at)
     svg.append(label)
@@ -122,7 +125,7 @@ export function render({ model }) {
   model.on("groups", draw)
   model.on("chosen", () => {
     for (const rect of svg.querySelectorAll(".sample")) {
-      rect.classList.toggle("chosen", rect.dataset.uid === model.chosen)
+      rect.classList.toggle("chosen", rect.getAttribute("data-uid") === model.chosen)
     }
   })
   draw()
