@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rlpanel.queries.question import question
-from rlpanel.queries.question_options import Limit, Offset, Option, steps_of
+from rlpanel.queries.question_options import Limit, Offset, OneStepOrMore, Option, steps_of
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import RUN, SPLIT, Table, TableColumn, page
 
@@ -17,13 +17,6 @@ Metric = Annotated[
     Option(
         "A number column, or a step metric that is a mean over samples or tokens.", chars=200,
         metavar="METRIC", complete="sample_columns",
-    ),
-]  # fmt: skip
-Steps = Annotated[
-    int | tuple[int, int] | None,
-    Option(
-        "The step, or steps such as 10..20.", shown_default="the newest complete one", complete="steps",
-        read=steps_of, chars=50,
     ),
 ]  # fmt: skip
 Since = Annotated[
@@ -73,7 +66,7 @@ _NUMBERS = ("kind", "name", "share", "contribution", "count", "count_before", "v
 def explain(
     run: RunData,
     metric: Metric,
-    step: Steps = None,
+    step: OneStepOrMore = None,
     since: Since = None,
     *,
     tokens: WithTokens = False,
@@ -108,6 +101,7 @@ def explain(
     from rlpanel.analysis.step_change import explain_step
     from rlpanel.analysis.token_change import explain_tokens
     from rlpanel.queries.run_columns import step_or_newest
+    from rlpanel.queries.step_ranges import steps_text
 
     facts: dict[str, Any] = {"run": run.name, "split": run.snapshot.split, "metric": metric}
     step = step_or_newest(run.view, step) if step is None else step
@@ -122,15 +116,10 @@ def explain(
     values: dict[str, Any] = {name: [getattr(part, name) for part in shown] for name in _NUMBERS}
     values |= {"filter": [part.where for part in shown], "uids": [list(part.uids) for part in shown]}
     attrs = {name: getattr(change, name) for name in ("value", "before", "error")}
-    attrs |= {"step": _text(change.steps), "since": _text(change.since)}
+    attrs |= {"step": steps_text(change.steps), "since": steps_text(change.since)}
     causes = causes_between(run.index, run.view, change)
     attrs["sentences"] = [*sentences(change), *other_sentences(causes)]
     return explain.table(values, total=len(parts), offset=offset, about=facts | attrs, attrs=attrs)
-
-
-def _text(bounds: tuple[int, int]) -> str:
-    """Return steps as `steps_of` reads them."""
-    return str(bounds[0]) if bounds[0] == bounds[1] else f"{bounds[0]}..{bounds[1]}"
 
 
 @question(

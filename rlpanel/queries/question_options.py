@@ -168,7 +168,13 @@ OneStep = Annotated[
 ]  # fmt: skip
 OneStepOrMore = Annotated[
     int | tuple[int, int] | None,
-    replace(option_of(OneStep), help="The step, or steps such as 10..20.", read=steps_of, chars=50),
+    replace(
+        option_of(OneStep),
+        help="The step, or steps such as 10..20.",
+        agents="The step, or steps such as 10..20; by default the newest complete one.",
+        read=steps_of,
+        chars=50,
+    ),
 ]
 FilterBy = Annotated[
     str,

@@ -121,9 +121,15 @@ def in_run(view: RunView, steps: Any) -> int | tuple[int, int]:
     return int(first), int(last)
 
 
+def steps_text(steps: int | tuple[int, int]) -> str:
+    """Return steps as `span_of` reads them: ``12`` or ``10..20``."""
+    first, last = steps if isinstance(steps, tuple) else (steps, steps)
+    return str(first) if first == last else f"{first}..{last}"
+
+
 def step_facts(steps: int | tuple[int, int] | None) -> dict[str, object]:
     """Return the facts ``step`` and ``steps`` of a table."""
     return {
         "step": None if isinstance(steps, tuple) else steps,
-        "steps": "..".join(map(str, steps)) if isinstance(steps, tuple) else None,
+        "steps": steps_text(steps) if isinstance(steps, tuple) else None,
     }

@@ -251,13 +251,12 @@ def rows_of(run: RunData, steps: int | slice | str | None) -> tuple[np.ndarray, 
     import numpy as np
 
     from rlpanel.errors import SettingError
+    from rlpanel.queries.step_ranges import span_of
 
     rows = np.sort(run.snapshot.alive_rows)
     if steps is None or steps == "":
         return rows, None
-    if isinstance(steps, str):
-        raise SettingError(f"{steps[:80]!r} is no range of steps: write 12, 10..20, 10.. or ..20")
-    first, last = (steps, steps) if isinstance(steps, int) else (steps.start, steps.stop)
+    first, last = span_of(steps)
     at = run.snapshot.metadata("step")[rows]
     inside = np.ones(len(rows), bool)
     if first is not None:

@@ -275,6 +275,8 @@ def _ranges(
     import numpy as np
 
     from rlpanel.errors import SettingError
+    from rlpanel.queries.step_ranges import steps_text
+    from rlpanel.store.query.query import rows_of_steps
 
     known = run.snapshot.steps.values
     none = np.empty(0, np.int64)
@@ -283,13 +285,13 @@ def _ranges(
     third = max(len(known) // 3, 1)
     last, first = (int(known[-third]), int(known[-1])), (int(known[0]), int(known[third - 1]))
     chosen = [last if steps is None else steps, first if since is None else since]
-    bounds = [each if isinstance(each, tuple) else (each, each) for each in chosen]
-    (low, high), (low_before, high_before) = bounds
+    (low, high), (low_before, high_before) = (
+        each if isinstance(each, tuple) else (each, each) for each in chosen
+    )
     if low <= high_before and low_before <= high:
         raise SettingError("the two ranges of steps overlap: give others with --steps and --since")
-    at = run.snapshot.metadata("step")[run.snapshot.alive_rows]
-    found = [run.snapshot.alive_rows[(at >= start) & (at <= end)] for start, end in bounds]
-    texts = [f"{start}..{end}" if start != end else str(start) for start, end in bounds]
+    found = [rows_of_steps(run.snapshot, each) for each in chosen]
+    texts = [steps_text(each) for each in chosen]
     for rows, text in zip(found, texts, strict=True):
         if not len(rows):
             raise SettingError(f"the run has no sample at the steps {text}")

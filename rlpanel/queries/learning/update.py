@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rlpanel.errors import SettingError
 from rlpanel.queries.question import question
-from rlpanel.queries.question_options import Option, steps_of
+from rlpanel.queries.question_options import OneStepOrMore, Option
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import RUN, SPLIT, Table, TableColumn
 
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from rlpanel.update.update_anatomy import WeightRow
     from rlpanel.update.update_batch import UpdateBatch
 
-Steps = Annotated[
-    int | tuple[int, int] | None,
-    Option(
-        "The step, or steps such as 10..20.", shown_default="the newest complete one", complete="steps",
-        read=steps_of, chars=50,
-    ),
-]  # fmt: skip
 Named = Annotated[
     str,
     Option(
@@ -135,7 +128,7 @@ _ABOUT = (
 )
 def update(
     run: RunData,
-    step: Steps = None,
+    step: OneStepOrMore = None,
     *,
     algorithm: Named = "",
     dimension: Dimension = "",
@@ -287,7 +280,7 @@ class _Heaviest:
 def what_if(
     run: RunData,
     algorithm: Algorithms = None,
-    step: Steps = None,
+    step: OneStepOrMore = None,
     *,
     own: Named = "",
     epsilon: Number = None,
@@ -398,24 +391,18 @@ def _read(
     """Return the samples of steps, the run's own loss, and facts; None if the run has no complete step."""
     import numpy as np
 
-    from rlpanel.queries.run_columns import checked_step, step_or_newest
+    from rlpanel.queries.run_columns import step_or_newest
+    from rlpanel.queries.step_ranges import in_run, steps_text
+    from rlpanel.store.query.query import rows_of_steps
     from rlpanel.update.compare_losses import approximations, missing_fields
     from rlpanel.update.read_batch import read_update_batch
     from rlpanel.update.run_algorithm import own_loss
     from rlpanel.update.update_batch import UpdateBatch
 
-    step = step_or_newest(run.view, step) if step is None else step
+    step = step_or_newest(run.view, None) if step is None else in_run(run.view, step)
     if step is None:
         return None
-    first, last = (step, step) if isinstance(step, int) else step
-    steps = run.snapshot.steps.values
-    if isinstance(step, int):
-        checked_step(run.view, step)
-    elif not ((steps >= first) & (steps <= last)).any():
-        raise SettingError(f"the run has no step in {first}..{last}")
-    rows = run.snapshot.alive_rows
-    of_row = run.snapshot.metadata("step")[rows]
-    rows = rows[(of_row >= first) & (of_row <= last)]
+    rows = rows_of_steps(run.snapshot, step)
     *_, batch = read_update_batch(run.index, run.view, rows)
     assert isinstance(batch, UpdateBatch)
     own = own_loss(run.view, batch, named)
@@ -424,7 +411,7 @@ def _read(
     about: dict[str, Any] = {
         "run": run.name,
         "split": run.snapshot.split,
-        "step": str(first) if first == last else f"{first}..{last}",
+        "step": steps_text(step),
         "algorithm": loss.name if loss is not None else None,
         "algorithm_found": own.found,
         "assumed": list(own.assumed),
