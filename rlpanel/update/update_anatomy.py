@@ -192,9 +192,7 @@ def _add_stretches(block: TokenBlock, push: np.ndarray, turns: _Tally, positions
     starts = block.starts[block.counts > 0]
     if not len(starts):
         return
-    begins = block.mask.copy()
-    begins[1:] &= ~block.mask[:-1]
-    begins[starts] = block.mask[starts]
+    begins = block.turn_begins
     counts = block.counts[block.counts > 0]
     edges = starts[:, None] + _EDGES[None, :]
     edges = edges[edges < (starts + counts)[:, None]]

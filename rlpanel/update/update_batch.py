@@ -224,6 +224,15 @@ class TokenBlock:
     def __len__(self) -> int:
         return self.tokens.stop - self.tokens.start
 
+    @cached_property
+    def turn_begins(self) -> np.ndarray:
+        """True at the first token in the loss of each turn, an uninterrupted stretch of them; shape (T,)."""
+        begins = self.mask.copy()
+        begins[1:] &= ~self.mask[:-1]
+        starts = self.starts[self._has_tokens]
+        begins[starts] = self.mask[starts]
+        return begins
+
     def each(self, values: np.ndarray) -> np.ndarray:
         """Return a value of each sample of the batch, shape (N,), for each token of the block."""
         return np.repeat(values[self.samples], self.counts)

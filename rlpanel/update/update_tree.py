@@ -73,10 +73,7 @@ def update_tree(batch: UpdateBatch, loss: PreparedLoss, most: int = 600) -> list
         starts = block.starts[block.counts > 0]
         if not len(starts):
             return
-        is_begin = block.mask.copy()
-        is_begin[1:] &= ~block.mask[:-1]
-        is_begin[starts] = block.mask[starts]
-        begins = np.flatnonzero(is_begin)
+        begins = np.flatnonzero(block.turn_begins)
         if len(begins):
             pushed = np.where(block.mask, push, 0.0)
             owner = np.flatnonzero(block.counts > 0)[np.searchsorted(starts, begins, side="right") - 1]
