@@ -10,7 +10,7 @@ other contexts differ, so this is an estimate of what they cancel.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -142,7 +142,12 @@ def length_ranges(batch: UpdateBatch) -> np.ndarray:
     return np.searchsorted(_EDGES, batch.counts, side="right") - 1
 
 
-def anatomy(batch: UpdateBatch, loss: PreparedLoss, limit: int | None = 12) -> UpdateAnatomy:
+def anatomy(
+    batch: UpdateBatch,
+    loss: PreparedLoss,
+    limit: int | None = 12,
+    also: Callable[[TokenBlock, np.ndarray], None] | None = None,
+) -> UpdateAnatomy:
     """Return the weight of the tokens of an update by all dimensions.
 
     Parameters
@@ -151,6 +156,8 @@ def anatomy(batch: UpdateBatch, loss: PreparedLoss, limit: int | None = 12) -> U
     loss : PreparedLoss
     limit : int, optional
         Most rows of a dimension without an order, such as samples.
+    also : callable, optional
+        Is called with each block and the pushes of its tokens, too.
     """
     pushes = np.zeros(batch.size, np.float64 if batch.new is None else batch.new.dtype)
     turns, positions = _Tally(_MAX_TURNS), _Tally(len(_EDGES))
@@ -158,6 +165,8 @@ def anatomy(batch: UpdateBatch, loss: PreparedLoss, limit: int | None = 12) -> U
     def each_block(block: TokenBlock, push: np.ndarray) -> None:
         pushes[block.tokens] = push
         _add_stretches(block, push, turns, positions)
+        if also is not None:
+            also(block, push)
 
     (totals,) = loss_totals(batch, [loss], each_block)
     total = float(totals.weight.sum()) or 1.0

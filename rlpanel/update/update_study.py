@@ -15,7 +15,7 @@ from rlpanel.update.run_algorithm import OwnLoss, own_loss
 from rlpanel.update.token_gradient import PreparedLoss
 from rlpanel.update.update_anatomy import UpdateAnatomy, anatomy
 from rlpanel.update.update_batch import UpdateBatch
-from rlpanel.update.update_tree import GroupWeight, update_tree
+from rlpanel.update.update_tree import GroupWeight, TurnWeights, update_tree
 
 #: Constants of a loss that a link may set, with their types.
 CONSTANTS = {"epsilon": float, "epsilon_high": float, "beta": float, "averaging": str, "drop_flat": bool}
@@ -74,7 +74,9 @@ def study_update(
         found, tree = None, []
         if own.algorithm is not None and not needs and len(batch):
             loss = PreparedLoss(batch, own.algorithm)
-            found, tree = anatomy(batch, loss, None), update_tree(batch, loss)
+            turns = TurnWeights()
+            found = anatomy(batch, loss, None, turns.add)
+            tree = update_tree(batch, found.totals, turns)
         known = label if label in batch.labels else "length"
         losses = compare_losses(batch, own.algorithm, chosen_losses(own), label=known) if len(batch) else []
         yield UpdateStudy(step, batch.reading.read, batch, own, found, tree, losses, needs)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlpanel.update.token_gradient import PreparedLoss, loss_totals
+from rlpanel.update.token_gradient import LossTotals
 from rlpanel.update.update_batch import TokenBlock, UpdateBatch
 
 
@@ -54,46 +54,61 @@ class GroupWeight:
     others_share: float
 
 
-def update_tree(batch: UpdateBatch, loss: PreparedLoss, most: int = 600) -> list[GroupWeight]:
+class TurnWeights:
+    """Sums of the pushes of each turn, collected block by block while a loss is computed."""
+
+    def __init__(self) -> None:
+        self._owners: list[np.ndarray] = []
+        self._weights: list[np.ndarray] = []
+        self._nets: list[np.ndarray] = []
+
+    def add(self, block: TokenBlock, push: np.ndarray) -> None:
+        """Add the turns of a block, whose tokens are pushed like this."""
+        begins = np.flatnonzero(block.turn_begins)
+        if len(begins):
+            has_tokens = np.flatnonzero(block.counts > 0)
+            pushed = np.where(block.mask, push, 0.0)
+            at = np.searchsorted(block.starts[has_tokens], begins, side="right") - 1
+            self._owners.append(has_tokens[at] + block.samples.start)
+            self._weights.append(np.add.reduceat(np.abs(pushed), begins))
+            self._nets.append(np.add.reduceat(pushed, begins))
+
+    def shares(self, samples: np.ndarray, total: float) -> dict[int, list[tuple[float, float]]]:
+        """Return share and push of the turns of some samples, in order."""
+        found: dict[int, list[tuple[float, float]]] = {at: [] for at in samples.tolist()}
+        if self._owners:
+            owner, weight, net = map(np.concatenate, (self._owners, self._weights, self._nets))
+            for at in np.flatnonzero(np.isin(owner, samples)).tolist():
+                found[int(owner[at])].append((float(weight[at]) / total, float(net[at]) / total))
+        return found
+
+
+def update_tree(
+    batch: UpdateBatch, totals: LossTotals, turns: TurnWeights, most: int = 600
+) -> list[GroupWeight]:
     """Return the groups of an update with their samples and turns, the heaviest first.
 
     Parameters
     ----------
     batch : UpdateBatch
-    loss : PreparedLoss
+    totals : LossTotals
+    turns : TurnWeights
+        Of the same loss.
     most : int
         Most samples that are listed, the heaviest ones.
     """
-    owners: list[np.ndarray] = []
-    weights: list[np.ndarray] = []
-    nets: list[np.ndarray] = []
-
-    def each_block(block: TokenBlock, push: np.ndarray) -> None:
-        """Sum the pushes of the stretches that begin with a token in the loss."""
-        starts = block.starts[block.counts > 0]
-        if not len(starts):
-            return
-        begins = np.flatnonzero(block.turn_begins)
-        if len(begins):
-            pushed = np.where(block.mask, push, 0.0)
-            owner = np.flatnonzero(block.counts > 0)[np.searchsorted(starts, begins, side="right") - 1]
-            owners.append(owner + block.samples.start)
-            weights.append(np.add.reduceat(np.abs(pushed), begins))
-            nets.append(np.add.reduceat(pushed, begins))
-
-    (totals,) = loss_totals(batch, [loss], each_block)
     total = float(totals.weight.sum())
     if not total:
         return []
     order = np.argsort(-totals.weight, kind="stable")
     listed = order[: min(most, int((totals.weight > 0).sum()))]
-    turns = _turns(listed, owners, weights, nets, total)
+    shares = turns.shares(listed, total)
     of_group = np.bincount(batch.group, totals.weight, batch.groups)
     sizes = np.bincount(batch.group, minlength=batch.groups)
     found: dict[int, list[SampleWeight]] = {}
     for at in listed.tolist():
         share, push = float(totals.weight[at]) / total, float(totals.net[at]) / total
-        found.setdefault(int(batch.group[at]), []).append(SampleWeight(at, share, push, turns[at]))
+        found.setdefault(int(batch.group[at]), []).append(SampleWeight(at, share, push, shares[at]))
     groups = []
     for at in np.argsort(-of_group, kind="stable").tolist():
         samples, share = found.get(at, []), float(of_group[at]) / total
@@ -101,18 +116,3 @@ def update_tree(batch: UpdateBatch, loss: PreparedLoss, most: int = 600) -> list
         if share:
             groups.append(GroupWeight(at, share, samples, int(sizes[at]) - len(samples), rest))
     return groups
-
-
-def _turns(
-    listed: np.ndarray,
-    owners: list[np.ndarray],
-    weights: list[np.ndarray],
-    nets: list[np.ndarray],
-    total: float,
-) -> dict[int, list[tuple[float, float]]]:
-    found: dict[int, list[tuple[float, float]]] = {at: [] for at in listed.tolist()}
-    if owners:
-        owner, weight, net = (np.concatenate(each) for each in (owners, weights, nets))
-        for at in np.flatnonzero(np.isin(owner, listed)).tolist():
-            found[int(owner[at])].append((float(weight[at]) / total, float(net[at]) / total))
-    return found

@@ -7,10 +7,10 @@ import pytest
 
 from rlpanel.errors import SettingError
 from rlpanel.update.loss_algorithms import algorithm_named
-from rlpanel.update.token_gradient import PreparedLoss
+from rlpanel.update.token_gradient import PreparedLoss, loss_totals
 from rlpanel.update.update_batch import UpdateBatch
 from rlpanel.update.update_study import loss_text, parsed_loss
-from rlpanel.update.update_tree import update_tree
+from rlpanel.update.update_tree import GroupWeight, TurnWeights, update_tree
 
 COUNTS = np.array([4, 6, 3, 5])
 MASK = np.array([1, 1, 0, 1, 0, 1, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1], bool)
@@ -21,9 +21,16 @@ def _batch() -> UpdateBatch:
     return UpdateBatch.of_arrays(COUNTS, group, reward, mask=MASK)
 
 
+def _tree(batch: UpdateBatch, most: int = 600) -> list[GroupWeight]:
+    turns = TurnWeights()
+    loss = PreparedLoss(batch, algorithm_named("dr_grpo", max_length=6))
+    (totals,) = loss_totals(batch, [loss], turns.add)
+    return update_tree(batch, totals, turns, most)
+
+
 def test_the_weight_of_each_turn_is_that_of_its_tokens() -> None:
     batch = _batch()
-    tree = update_tree(batch, PreparedLoss(batch, algorithm_named("dr_grpo", max_length=6)))
+    tree = _tree(batch)
     advantage = [0.5, -0.5, -1.5, 1.5]  # Dr. GRPO: the reward minus the mean of its group
     stretches = [[2, 1], [1, 3], [3], [1, 1]]  # lengths of the turns by the mask
     whole = sum(abs(a) * sum(turns) for a, turns in zip(advantage, stretches, strict=True))
@@ -41,7 +48,7 @@ def test_the_weight_of_each_turn_is_that_of_its_tokens() -> None:
 
 def test_the_lightest_samples_of_a_large_batch_are_summed() -> None:
     batch = _batch()
-    tree = update_tree(batch, PreparedLoss(batch, algorithm_named("dr_grpo", max_length=6)), most=2)
+    tree = _tree(batch, most=2)
     assert sum(len(group.samples) for group in tree) == 2
     assert sum(group.others for group in tree) == 2
     for group in tree:
@@ -50,7 +57,7 @@ def test_the_lightest_samples_of_a_large_batch_are_summed() -> None:
 
 def test_equal_rewards_have_no_tree() -> None:
     batch = UpdateBatch.of_arrays(COUNTS, np.array([0, 0, 1, 1]), np.ones(4), mask=MASK)
-    assert update_tree(batch, PreparedLoss(batch, algorithm_named("dr_grpo"))) == []
+    assert _tree(batch) == []
 
 
 def test_a_loss_of_an_address_is_read_and_written() -> None:
