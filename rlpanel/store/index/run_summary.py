@@ -24,6 +24,7 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from rlpanel.settings import Reading
+from rlpanel.sources.config.config_secrets import is_secret
 from rlpanel.sources.discovery.directory import Directory, RunInfo, open_file
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sources.readers.jsonl import JsonlFile
@@ -262,14 +263,17 @@ def summarize(snapshot: Snapshot, now: float) -> RunSummary:
 
 
 def settings_of(content: Mapping[str, Any]) -> dict[str, Setting]:
-    """Return the numbers, switches and short texts of a ``run.json``; nested ones by their path."""
+    """Return the numbers, switches and short texts of a ``run.json``; nested ones by their path.
+
+    What may be a secret is left out: a summary is saved, and all viewers of the table of runs see it.
+    """
     found: dict[str, Setting] = {}
     queue: list[tuple[str, Any]] = [(str(key), value) for key, value in content.items()]
     while queue and len(found) < MAX_SETTINGS:
         name, value = queue.pop(0)
         if isinstance(value, dict) and name.count(".") < 2:
             queue += [(f"{name}.{key}", inner) for key, inner in value.items()]
-        elif len(name) <= MAX_SETTING and _is_setting(value):
+        elif len(name) <= MAX_SETTING and _is_setting(value) and not is_secret(name, value):
             found[name] = value if isinstance(value, str | bool) else float(value)
     return found
 

@@ -21,6 +21,7 @@ from rlpanel.store.index.run_summary import (
     RunSummary,
     last_prompts,
     most_shared,
+    settings_of,
     summarize,
 )
 from tests.factories import append, line, write_run
@@ -233,6 +234,11 @@ def test_the_configuration_is_that_of_the_run_json(tmp_path: Path) -> None:
     (folder / "run.json").write_text(json.dumps(content))
     summary = summarize(read(folder).snapshot, LATER)
     assert summary.config == {"learning_rate": 3e-6, "use_vllm": True, "loss.type": "dapo"}
+
+
+def test_a_secret_of_the_run_json_is_in_no_summary() -> None:
+    content = {"lr": 1e-5, "wandb_api_key": "abcdefgh", "hub": {"token": "hf_abcdefghijklmnop", "retries": 2}}
+    assert settings_of(content) == {"lr": 1e-5, "hub.retries": 2.0}
 
 
 def test_a_check_of_another_process_gives_an_open_run_its_findings_only(tmp_path: Path) -> None:
