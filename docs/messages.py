@@ -19,7 +19,7 @@ from rlpanel.bisect.chain_words import STAGES, TEMPLATES
 from rlpanel.display_settings import Display
 from rlpanel.divergence.divergence_caveats import CAVEATS
 from rlpanel.drift.corrections import CORRECTIONS
-from rlpanel.drift.gap_causes import CAUSES
+from rlpanel.drift.gap_cause_kinds import CAUSES
 from rlpanel.drift.gap_levels import DIMENSIONS
 from rlpanel.findings.engine.finding import SEVERITIES
 from rlpanel.findings.engine.rule import RULES

@@ -68,7 +68,8 @@ def drift(run: RunData, *, samples: Samples = 768) -> Table:
     samples : int
         Number of samples to read, spread over the run.
     """
-    from rlpanel.drift.gap_causes import CAUSES, verdict
+    from rlpanel.drift.gap_cause_kinds import CAUSES
+    from rlpanel.drift.gap_causes import verdict
     from rlpanel.drift.gap_levels import carried, gap_levels
 
     tokens = _tokens(run, samples)

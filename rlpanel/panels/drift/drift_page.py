@@ -12,7 +12,8 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.drift.corrections import CORRECTIONS, corrected
-from rlpanel.drift.gap_causes import CAUSES, Verdict, verdict
+from rlpanel.drift.gap_cause_kinds import CAUSES, Verdict
+from rlpanel.drift.gap_causes import verdict
 from rlpanel.drift.gap_levels import DIMENSIONS, Level, carried, gap_levels
 from rlpanel.drift.gap_tokens import GapTokens, chosen_rows, read_gap_tokens
 from rlpanel.number_text import number

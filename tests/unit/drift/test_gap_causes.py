@@ -11,7 +11,8 @@ import pytest
 
 import rlpanel
 from rlpanel.drift.corrections import CORRECTIONS, corrected
-from rlpanel.drift.gap_causes import Verdict, verdict
+from rlpanel.drift.gap_cause_kinds import Verdict
+from rlpanel.drift.gap_causes import verdict
 from rlpanel.drift.gap_levels import carried, gap_levels
 from rlpanel.drift.gap_tokens import GapTokens, chosen_rows, read_gap_tokens
 from rlpanel.errors import SettingError
