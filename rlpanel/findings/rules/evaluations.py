@@ -7,14 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from rlpanel.findings.engine.change import Change, at_place, number, since, standard_errors
-from rlpanel.findings.engine.change_finding import finding_of
+from rlpanel.findings.engine.change import Change, at_place, number, percent, since, span, standard_errors
+from rlpanel.findings.engine.change_finding import finding_of, severity_of
 from rlpanel.findings.engine.changes import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.places import MEAN, SAMPLES
 from rlpanel.findings.engine.rule import RuleContext, rule
-from rlpanel.findings.engine.signal import RowBatch, column_signal, signal
+from rlpanel.findings.engine.signal import RowBatch, column_signal, long_stretches, signal
 from rlpanel.findings.rules.held_out import fall, spread
 from rlpanel.findings.rules.prompt_data import evaluation_splits
+from rlpanel.findings.rules.ranks import equals_step_before
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.snapshot.run_view import RunView
 
@@ -28,6 +30,10 @@ _FEWEST = 4
 _GRACE = 20
 #: Fall of the best reward of the groups, in standard deviations of a step's samples, and its fewest steps.
 _BEST, _BEST_STEPS = 0.3, 5
+#: Share of an evaluation that repeats the one before, evaluations in a row, and their fewest long responses.
+_FROZEN, _FROZEN_IN_A_ROW, _FROZEN_SAMPLES = 0.99, 2, 16
+#: Share of an earlier evaluation that shows that responses differ while the policy learns.
+_LEARNT = 0.9
 
 
 def _evaluations(context: RuleContext) -> list[tuple[str, RuleContext]]:
@@ -70,6 +76,38 @@ def evaluation_falls(context: RuleContext) -> Iterator[Finding]:
                 "splits with a high reward.",
                 subject=name,
             ),
+            split=name,
+        )
+
+
+@rule("Evaluation repeats itself")
+def evaluation_frozen(context: RuleContext) -> Iterator[Finding]:
+    """99% of an evaluation's samples equal those of the evaluation before, twice in a row.
+
+    Prompt and response must be equal, and at least 16 responses must have 16 characters. In an earlier
+    evaluation a tenth must differ: with greedy sampling and a slow start, responses may repeat for a while.
+    """
+    for name, held in _evaluations(context):
+        if not held.available(equals_step_before):
+            continue
+        table = held.table(equals_step_before)
+        share = np.where(table[SAMPLES][0] >= _FROZEN_SAMPLES, table[MEAN][0], np.nan)
+        with np.errstate(invalid="ignore"):
+            mask = long_stretches(share >= _FROZEN, _FROZEN_IN_A_ROW)
+            differs = np.flatnonzero(share[1:] < _LEARNT) + 1  # the first evaluation has none before it
+        if not len(differs) or not mask[differs[0] :].any():
+            continue
+        mask[: differs[0]] = False
+        yield Finding(
+            severity=severity_of(held, mask, harmful=True),
+            sentence=f"The samples of the split {name} in {span(held.steps, mask)} repeat those of the "
+            "evaluation before.",
+            evidence=(f"{percent(float(share[mask].mean()))} of them are equal in prompt and response.",),
+            advice="Check whether the evaluation loads the newest weights, or reads answers of an earlier one.",
+            steps=tuple(held.steps[mask].tolist()),
+            ongoing=bool(mask[-1]),
+            worst=int(held.steps[mask][0]),
+            subject=name,
             split=name,
         )
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.findings.engine.change import span
-from rlpanel.findings.engine.change_finding import finding_of_rows, severity_of
+from rlpanel.findings.engine.change import percent, since, span, standard_errors
+from rlpanel.findings.engine.change_finding import finding_of, finding_of_rows, severity_of
+from rlpanel.findings.engine.changes import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.places import SAMPLES
 from rlpanel.findings.engine.rule import PATIENT_STEPS, RuleContext, rule
@@ -29,6 +30,8 @@ _SUMS = {
 _NAMED = 5
 #: Seconds without new lines after which a run counts as ended and is no longer reported.
 _LONG = 3600.0
+#: Share of the fall that the rise of zeros must have, standard errors of that rise, and steps before it.
+_AS_ZERO, _AS_ZERO_Z, _AS_ZERO_BEFORE = 0.5, 3.0, 20
 
 
 @signal("missing_advantage", "advantage")
@@ -215,4 +218,42 @@ def missing_rewards(context: RuleContext) -> Iterator[Finding]:
             advice="Read the reward function's errors and time-outs; these samples do not train the policy, "
             "or train it on a default.",
         ),
+    )
+
+
+@signal("zero_reward", "reward")
+def _zero(rows: RowBatch) -> np.ndarray:
+    return mark(rows.number("reward") == 0, rows.has_outcome)
+
+
+@rule("Missing rewards become 0", "missing_share", "change_z")
+def missing_as_zero(context: RuleContext) -> Iterator[Finding]:
+    """The share of samples without a reward falls by more than this, and that of zeros rises.
+
+    The fall is tested by two windows of steps with errors clustered by group. The share of zeros must rise by
+    at least half of the fall, and by this many standard errors of the steps.
+    """
+    change = sustained(context, _missing, context.thresholds.missing_share, sign=-1, places=False)
+    if change is None or not np.isfinite(change.before):
+        return
+    zeros = PlaceTable.of(context, _zero).mean[0]
+    # Zeros become rarer while the policy learns, so that early steps would hide the rise.
+    before, after = zeros[max(change.onset - _AS_ZERO_BEFORE, 0) : change.onset], zeros[change.mask]
+    rise = float(np.nanmean(after) - np.nanmean(before))
+    error = float(np.hypot(*(np.nanstd(part) / np.sqrt(max(len(part), 1)) for part in (before, after))))
+    lost = change.before - change.after
+    if rise < _AS_ZERO * lost or rise < _AS_ZERO_Z * error:
+        return
+    yield finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, {percent(change.after)} of the samples have no reward "
+        f"({percent(change.before)} before), while {percent(rise)} more have a reward of exactly 0.",
+        harmful=False,
+        column="reward",
+        where="reward == 0",
+        evidence=[f"The fall is {standard_errors(change.z)} of the two windows."],
+        advice="Check whether errors of the reward function are now logged as 0: the policy is trained on "
+        "them as on wrong answers.",
+        subject="reward",
     )

@@ -57,7 +57,7 @@ def _equals_lower_rank(rows: RowBatch) -> np.ndarray:
 
 
 @signal("equals_step_before", "response_chars")
-def _equals_step_before(rows: RowBatch) -> np.ndarray:
+def equals_step_before(rows: RowBatch) -> np.ndarray:
     """Mark samples that the same rank has in the step before."""
     snapshot, around = rows.view.snapshot, rows.with_step_before()
     every = snapshot.steps.values
@@ -111,9 +111,9 @@ def rank_stale(context: RuleContext) -> Iterator[Finding]:
 
     Prompt and response must be equal, and the response must have at least 16 characters.
     """
-    if not context.available(_equals_step_before):
+    if not context.available(equals_step_before):
         return
-    means = np.nan_to_num(context.table(_equals_step_before)[MEAN])
+    means = np.nan_to_num(context.table(equals_step_before)[MEAN])
     names, ranks = context.ranks()
     whole, shares = means[0], means[ranks]
     least = min(_STEPS, len(whole))

@@ -106,6 +106,7 @@ REPORTED: dict[str, type[Breakage]] = {
     "learning_rate_zero": unlisted.LearningRateZero,
     "gradient_grows": unlisted.GradientsExplode,
     "evaluation_falls": listed.EvaluationFalls,
+    "evaluation_frozen": outside_kinds.EvaluationFrozen,
     "reward_jumps": listed.LenientJudge,
     "best_falls": listed.Sharpening,
     "loops": listed.LoopsInside,
@@ -138,6 +139,7 @@ REPORTED: dict[str, type[Breakage]] = {
     "gradient_zero": GradientIsZero,
     "kl_zero": ReferenceIsExact,
     "answers_unclear": AnswersWithoutBox,
+    "missing_as_zero": outside_kinds.UnscoredAsZero,
     "groups_incomplete": unlisted.LongOnesDropped,
 }
 #: Settings in which an effect of the reported size is significant.
@@ -146,6 +148,7 @@ LARGER = {
     "best_falls": {"groups": 12, "group_size": 8, "steps": 60},
     "reward_jumps": {"groups": 12, "group_size": 8, "gain": 0.3, "start": -0.5},
     "truth_changed": {"prompts": 60},
+    "missing_as_zero": {"groups": 24},
 }
 
 
