@@ -103,7 +103,7 @@ def evaluation_frozen(context: RuleContext) -> Iterator[Finding]:
             sentence=f"The samples of the split {name} in {span(held.steps, mask)} repeat those of the "
             "evaluation before.",
             evidence=(f"{percent(float(share[mask].mean()))} of them are equal in prompt and response.",),
-            advice="Check whether the evaluation loads the newest weights, or reads answers of an earlier one.",
+            advice="Check whether the evaluation loads the newest weights, or reads earlier answers.",
             steps=tuple(held.steps[mask].tolist()),
             ongoing=bool(mask[-1]),
             worst=int(held.steps[mask][0]),
