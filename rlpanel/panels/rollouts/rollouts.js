@@ -52,7 +52,8 @@ class Rollouts {
   show() {
     const { data } = this.model
     const floats = new Float32Array(data.values ?? new ArrayBuffer(0))
-    this.metric = this.model.metrics[data.metric] ?? {}
+    this.metric = this.#declaration(data.metric)
+    this.metric.categories = this.metric.categories?.length ? readCategories(this.metric.categories) : null
     let start = 0
     this.rows = (data.rows ?? []).map((row, at) => {
       const values = floats.subarray(start, start + data.sizes[at])
@@ -62,7 +63,8 @@ class Rollouts {
     const longest = Math.max(0, ...this.rows.map(({ values }) => values.length))
     if (longest !== this.longest) this.range = [0, longest]
     this.longest = longest
-    this.mean = this.#line(meanOf(this.rows, longest), { uid: "", text: "", tokens: longest })
+    const mean = this.metric.categories ? new Float32Array(0) : meanOf(this.rows, longest)
+    this.mean = this.#line(mean, { uid: "", text: "", tokens: longest })
     this.words.textContent = data.words ?? ""
     this.words.hidden = !data.words
     this.note.textContent = data.note ?? ""
@@ -71,7 +73,7 @@ class Rollouts {
     if (!longest) this.zoomed.hidden = true
     this.#rank()
     const chips = (data.logged ?? []).map((name) => ({
-      ...this.model.metrics[name],
+      ...this.#declaration(name),
       name,
       short: "",
       note: "",
@@ -145,6 +147,12 @@ class Rollouts {
     this.resizing.disconnect()
   }
 
+  /** The declaration of a metric, or of a list that the trainer logs under this name. */
+  #declaration(name) {
+    const { lists } = this.model.data
+    return { ...(lists && Object.hasOwn(lists, name) ? lists[name] : this.model.metrics[name]) }
+  }
+
   #line(values, row) {
     const around = this.metric.scale === "diverging" && this.model.data.metric === "ratio" ? 1 : 0
     const line = { ...row, ...this.metric, caption: row.label, values, around, short: "", digits: 4 }
@@ -203,7 +211,7 @@ class Rollouts {
     })
     const mean = element("div", "label mean")
     mean.append(
-      element("span", "name", t("mean")),
+      element("span", "name", this.metric.categories ? "" : t("mean")),
       element("i"),
       element("b"),
       element("span", "count", t("tokens")),

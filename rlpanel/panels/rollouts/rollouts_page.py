@@ -21,20 +21,26 @@ from rlpanel.board_url import SCALES
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.compute import token_values
+from rlpanel.metrics.logged_arrays import array_names
 from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.session.threads import BackgroundTask
-from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
-from rlpanel.panels.tokens.token_view import SEPARATOR, metric_declarations, token_theme
+from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS, logged_row
+from rlpanel.panels.tokens.token_view import (
+    SEPARATOR,
+    list_declaration,
+    metric_declarations,
+    token_theme,
+)
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_record, sample_keys
 from rlpanel.store.query.step_groups import groups_of
 from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.store.snapshot.token_scales import token_scales
+from rlpanel.store.snapshot.token_scales import ROW, token_scales
 from rlpanel.texts.display_text import decode
 from rlpanel.texts.shorten import plot_text
 
@@ -54,7 +60,7 @@ _Key = tuple[str, int]  # uid, and hash of the line
 
 @dataclass(frozen=True)
 class TokenLine:
-    """First tokens of one response, their metrics by name, and the number of all its tokens."""
+    """First tokens of one response, their metrics and other lists by name, and the number of all its tokens."""
 
     tokens: Sequence[str] = ()
     values: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -69,7 +75,10 @@ def read_line(index: RunIndex, snapshot: Snapshot, row: int) -> TokenLine:
     except (RLPanelError, IndexError):  # the file changed meanwhile; the index updates shortly
         return TokenLine()
     tokens = record.tokens or ()
-    values = token_values({name: array[:MAX_TOKENS] for name, array in record.arrays.items()})
+    arrays = {name: array[:MAX_TOKENS] for name, array in record.arrays.items()}
+    values = token_values(arrays)
+    lists = arrays.keys() & {*array_names(snapshot.numbers)}
+    values |= {ROW + name: arrays[name] for name in sorted(lists)}
     length = max([len(tokens), *map(len, record.arrays.values())])
     return TokenLine(tokens[:MAX_TOKENS], values, record.texts.get("response"), length)
 
@@ -105,6 +114,13 @@ class Page:
     group: np.ndarray
     total: int
     first: int
+
+
+def _list_declaration(name: str, lines: Sequence[TokenLine]) -> dict[str, Any]:
+    """Return the declaration of an undeclared list, with the same categories for all lines."""
+    values = np.concatenate([line.values[name] for line in lines if name in line.values])
+    row = logged_row(name.removeprefix(ROW), values, None)
+    return list_declaration(row) | {"logged": True}
 
 
 class RolloutLines(Component):
@@ -341,12 +357,15 @@ class RolloutsPage(Viewer):
             for name in metric_declarations()
             if name not in hidden and any(name in line.values for line in lines)
         ]
+        lists = sorted({name for line in lines for name in line.values if name.startswith(ROW)})
+        logged += lists
         wanted = context.selection.metric
         metric = wanted if wanted in logged else next(iter(logged), "")
         values = [line.values.get(metric, np.empty(0)) for line in lines]
         return {
             "words": self._words(lines, logged),
             "logged": logged,
+            "lists": {name: _list_declaration(name, lines) for name in lists},
             "metric": metric,
             "values": np.concatenate([*values, np.empty(0)]).astype("<f4").tobytes(),
             "sizes": [len(each) for each in values],

@@ -116,7 +116,7 @@ def sample_rows(
 ) -> tuple[list[MetricRow], list[str]]:
     """Return the rows of a sample, first those of metrics and then those of other lists, and notes."""
     rows, notes = build_rows(sample.arrays(), tokens, kl_estimator)
-    logged = [_logged_row(name, values, tokens) for name, values in sample.token_arrays.items()]
+    logged = [logged_row(name, values, tokens) for name, values in sample.token_arrays.items()]
     names = {row.name for row in rows} | set(schema.BY_NAME)
     notes += [
         tr("{name} of the log has the name of a metric; tables call it logged_{name}.", name=row.label)
@@ -217,8 +217,18 @@ def _left_out(
     ]
 
 
-def _logged_row(name: str, logged: np.ndarray, tokens: int | None) -> MetricRow:
-    """Return the row of an undeclared list: categories if it holds few different whole numbers."""
+def logged_row(name: str, logged: np.ndarray, tokens: int | None) -> MetricRow:
+    """Return the row of an undeclared list: categories if it holds few different whole numbers.
+
+    Parameters
+    ----------
+    name : str
+        The list's name in the log.
+    logged : ndarray, shape (T,)
+        Its values, of one sample or of several.
+    tokens : int or None
+        Number of tokens that it should have; None if there are no token texts.
+    """
     whole = logged.dtype.kind in "bi"
     digits = 0 if whole else _digits(logged.astype(float))
     values = printable(logged.astype(float), digits)

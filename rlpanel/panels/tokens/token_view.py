@@ -278,7 +278,7 @@ def _pack_rows(rows: Sequence[MetricRow], arrays: Mapping[str, np.ndarray]) -> d
         "note": [row.note for row in rows],
     }
     if any(row.label for row in rows):
-        columns["logged"] = [_declaration(row) if row.label else None for row in rows]
+        columns["logged"] = [list_declaration(row) if row.label else None for row in rows]
     for name in ("lo", "hi", "least", "most", "center"):
         columns[name] = [float(f"{getattr(row, name):.6g}") for row in rows]
     floats = np.concatenate(blocks).astype("<f4").tobytes() if blocks else b""
@@ -288,7 +288,7 @@ def _pack_rows(rows: Sequence[MetricRow], arrays: Mapping[str, np.ndarray]) -> d
     return {"rows": columns, "values": floats, "inputs": {name: lossless(arrays[name]) for name in inputs}}
 
 
-def _declaration(row: MetricRow) -> dict[str, Any]:
+def list_declaration(row: MetricRow) -> dict[str, Any]:
     """Return what `metric_declarations` has for a metric, of an undeclared list."""
     return {
         "label": row.label,
