@@ -60,9 +60,9 @@ def open_run(
     return run
 
 
-def open_listed(info: RunInfo) -> Run:
+def open_listed(info: RunInfo, runtime: Runtime | None = None) -> Run:
     """Open a run of a list and follow it, with the settings of the folders above it up to the list's root."""
-    return _follow(info.path, info.root or info.path)
+    return _follow(info.path, info.root or info.path, runtime)
 
 
 def _follow(folder: AnyPath, root: AnyPath, runtime: Runtime | None = None) -> Run:
