@@ -58,8 +58,7 @@ def _metrics() -> dict[str, str]:
     parts = (page[found.start() : end] for found, end in zip(places, ends, strict=True))
     # The last part of a chapter is followed by the heading of the next one.
     return {
-        found[1]: part.partition("\n## ")[0].strip() + "\n"
-        for found, part in zip(places, parts, strict=True)
+        found[1]: part.partition("\n## ")[0].strip() + "\n" for found, part in zip(places, parts, strict=True)
     }
 
 
@@ -85,7 +84,7 @@ def metric_text(name: str) -> str:
     Parameters
     ----------
     name : str
-        Name of a metric, or of a column or a step's statistic of one, such as ``kl_k3_mean`` or ``reward_std``.
+        Name of a metric, or of a column or a step's statistic of one, such as ``kl_k3_mean``.
 
     Raises
     ------

@@ -22,9 +22,8 @@ explains a number.
 Answers are columnar: untrusted.columns has the names once, and each of untrusted.rows has the values in this
 order. Numbers have five significant digits (whole ones all). What has no value is left out: columns in
 untrusted.empty, keys of about and of objects. Facts in only_full and all digits come with detail=full.
-If there is next, pass it as cursor with the same arguments for the following rows (of steps: the earlier ones).
-{NOTICE}. Report to people with the addresses that
-link returns."""
+If there is next, pass it as cursor with the same arguments for the following rows (of steps: the earlier
+ones). {NOTICE}. Report to people with the addresses that link returns."""
 
 
 def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: bool) -> MCPServer:
@@ -55,7 +54,11 @@ def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: boo
     from rlpanel.mcp_server.tool_server import WRITING, LinkTool, NoteTools, ToolServer, tool_of
 
     server = ToolServer(
-        "rlpanel", version=rlpanel.__version__, instructions=INSTRUCTIONS, log_level="WARNING"
+        "rlpanel",
+        version=rlpanel.__version__,
+        instructions=INSTRUCTIONS,
+        log_level="WARNING",
+        subscriptions=False,  # what the server offers does not change
     )
     for question in QUESTIONS.values():
         if question.has_tool:

@@ -74,8 +74,8 @@ MOST_STEPS = 20
     ),
     has_relation=False,
     example="rlpanel news runs/exp1 60",
-    agents="Say what is new since a step: new, ended and ongoing findings, errors, events, and new steps with "
-    "their main numbers. One call instead of findings, errors and steps.",
+    agents="Say what is new since a step: new, ended and ongoing findings, errors, events, and new steps "
+    "with their main numbers. One call instead of findings, errors and steps.",
 )
 def news(run: RunData, since: Since) -> Table:
     """Return what is new in a run since a step, the findings first and the newest steps last.
