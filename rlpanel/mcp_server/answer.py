@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlpanel.mcp_server.answer_rows import columnar, is_empty, short
+from rlpanel.mcp_server.answer_rows import columnar, is_empty, lean, short
 from rlpanel.mcp_server.page_cursor import PageCursor
 from rlpanel.queries.table import Table
 from rlpanel.texts.shorten import shorten
@@ -131,16 +131,21 @@ def _text(
     if cut_to is not None:
         facts["cut"] = f"texts are cut to {cut_to} characters: ask for less, or for parts of a sample's texts"
     about = table.about if about is None else about
-    found = columnar(rows, full=page.full)
     if page.full:
+        found = columnar(rows, full=True)
         untrusted: dict[str, Any] = {"about": about, "columns": found.columns, "rows": found.rows}
     else:
         long = [fact.name for fact in table.spec.about if fact.full and not is_empty(about.get(fact.name))]
-        if long:
-            facts["only_full"] = [f"about.{name}" for name in long]
-        about = {name: short(value) for name, value in about.items() if name not in long}
-        about = {name: value for name, value in about.items() if not is_empty(value)}
-        untrusted = {"about": about, "columns": found.columns, "rows": found.rows}
+        left = [column.name for column in table.columns if column.full]
+        if long or left:
+            facts["only_full"] = [*(f"about.{name}" for name in long), *left]
+        most = {column.name: column.most for column in table.columns if column.most is not None}
+        if cut_lists := [name for name in most if any(len(row[name] or ()) > most[name] for row in rows)]:
+            facts["lists_cut"] = {name: most[name] for name in cut_lists}
+        found = columnar([lean(row, left, most) for row in rows] if left or most else rows, full=False)
+        kept = {name: short(value) for name, value in about.items() if name not in long}
+        kept = {name: value for name, value in kept.items() if not is_empty(value)}
+        untrusted = {"about": kept, "columns": found.columns, "rows": found.rows}
         untrusted |= {"empty": found.empty} if found.empty else {}
     return safe_json({**facts, "notice": NOTICE, "untrusted": untrusted})
 

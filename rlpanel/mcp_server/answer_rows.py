@@ -46,6 +46,15 @@ def columnar(rows: Sequence[Mapping[str, Any]], *, full: bool) -> Columnar:
     return Columnar(kept, [[short(row[name]) for name in kept] for row in rows], empty)
 
 
+def lean(row: Mapping[str, Any], left: Sequence[str], most: Mapping[str, int]) -> dict[str, Any]:
+    """Return a row without the columns ``left``, and with at most so many items of a list."""
+    return {
+        name: value[: most[name]] if name in most and value is not None else value
+        for name, value in row.items()
+        if name not in left
+    }
+
+
 def short(value: Any) -> Any:
     """Return a value of JSON with few digits, and without what is empty in its objects."""
     if isinstance(value, float):

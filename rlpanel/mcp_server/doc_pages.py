@@ -19,6 +19,10 @@ PAGES = {
 #: Address of the part on one metric.
 METRIC_URI = "docs://metrics/{name}"
 METRIC_ABOUT = "One number: formula, average, needs, unit and source; a column such as kl_k3_mean, too."
+_AS_TOOLS = (
+    "Each command on this page is a tool of the same name, with _ for -. Its options are arguments; --json is not "
+    "needed."
+)
 _HEADING = re.compile(r"^### .*`([^`]+)`$", re.MULTILINE)
 _COLUMNS = re.compile(r"^- \*\*Columns:\*\* (.*)$", re.MULTILINE)
 #: Statistics of a step's samples, which follow the name of a column.
@@ -41,8 +45,13 @@ def read_page(file: str) -> str:
 
 
 def page_text(name: str) -> str:
-    """Return a page of `PAGES`; that on metrics without its parts, which would exceed an answer's limits."""
+    """Return a page of `PAGES`, without what an agent that is asking the server does not need.
+
+    The parts on metrics have addresses of their own; together they would exceed the limits of an answer.
+    """
     page = read_page(PAGES[name][0])
+    if name == "agents":
+        return f"{_AS_TOOLS}\n\n{page.partition('\n## As a server')[0]}\n"
     if name != "metrics":
         return page
     head = page[: page.index("\n## Logged and counted")]

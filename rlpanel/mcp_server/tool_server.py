@@ -89,7 +89,7 @@ def tool_of(question: Question[...], pool: RunPool, limits: AnswerLimits) -> Cal
             given["summaries"] = pool.runtime.summaries  # those of the runs that `pool` opened, too
         table = _page(question, about, given, at.skip)
         page = AnswerPage(at, lambda cursor: written(cursor, digest), question.newest_last, full)
-        return answer(table if full else _shortened(table), limits, page)
+        return answer(table, limits, page)
 
     def value(parameter: Parameter, given: Any) -> Any:
         if parameter.type is RunData:
@@ -159,20 +159,6 @@ def _page(question: Question[...], about: Any, given: dict[str, Any], skip: int)
     rows = table.rows[kept]
     values = {column.name: [row[column.name] for row in rows] for column in table.columns}
     return replace(table, values=values, size=len(rows))
-
-
-def _shortened(table: Table) -> Table:
-    """Return a table without the items of lists that would fill an answer."""
-    most = {column.name: column.most for column in table.columns if column.most is not None}
-    if not most:
-        return table
-    return replace(
-        table,
-        values={
-            name: [items[: most[name]] for items in values] if name in most else values
-            for name, values in table.values.items()
-        },
-    )
 
 
 class LinkTool:

@@ -40,7 +40,7 @@ class TableColumn:
     most : int, optional
         Most items of a list that a tool returns, since a long one would fill its answer.
     full : bool
-        A fact that a tool returns only in a full answer, since it is long and repeats.
+        A fact or column that a tool returns only in a full answer, since it is long, or repeats another one.
     """
 
     name: str
