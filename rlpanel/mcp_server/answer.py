@@ -126,7 +126,9 @@ def _text(
     end = page.at.skip + len(rows)
     if end < table.total and len(rows):
         facts["next"] = page.written(PageCursor(end, page.at.total or table.total))
-    if page.at.total and page.at.total != table.total:
+    # A search that has found enough stops, so its total is not that of all samples.
+    whole = table.about.get("searched") == table.about.get("samples")
+    if whole and page.at.total and page.at.total != table.total:
         facts["changed"] = f"total was {page.at.total} on the first page: rows may be missing or repeated"
     if cut_to is not None:
         facts["cut"] = f"texts are cut to {cut_to} characters: ask for less, or for parts of a sample's texts"

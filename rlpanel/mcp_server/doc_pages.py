@@ -20,8 +20,8 @@ PAGES = {
 METRIC_URI = "docs://metrics/{name}"
 METRIC_ABOUT = "One number: formula, average, needs, unit and source; a column such as kl_k3_mean, too."
 _AS_TOOLS = (
-    "Each command on this page is a tool of the same name, with _ for -. Its options are arguments; --json is not "
-    "needed."
+    "Each command on this page is a tool of the same name, with _ for -. Its options are arguments; --json "
+    "is not needed."
 )
 _HEADING = re.compile(r"^### .*`([^`]+)`$", re.MULTILINE)
 _COLUMNS = re.compile(r"^- \*\*Columns:\*\* (.*)$", re.MULTILINE)
@@ -51,7 +51,8 @@ def page_text(name: str) -> str:
     """
     page = read_page(PAGES[name][0])
     if name == "agents":
-        return f"{_AS_TOOLS}\n\n{page.partition('\n## As a server')[0]}\n"
+        guide, _, _ = page.partition("\n## As a server")
+        return f"{_AS_TOOLS}\n\n{guide}\n"
     if name != "metrics":
         return page
     head = page[: page.index("\n## Logged and counted")]

@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal, get_args
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from mcp.types import Tool as MCPTool
-from mcp.types import ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from rlpanel.board_url import board_link
 from rlpanel.errors import (
@@ -281,8 +281,10 @@ class ToolServer(MCPServer):
             raise ToolError(_unknown_argument(name, known, unknown))
         try:
             result = await super().call_tool(name, arguments, context)
-            [text] = result.content
-            return result.model_copy(update={"structured_content": json.loads(text.text)})
+            if isinstance(result, CallToolResult) and isinstance(result.content[0], TextContent):
+                document = json.loads(result.content[0].text)
+                return result.model_copy(update={"structured_content": document})
+            return result
         except ToolError as error:
             cause = error.__cause__
             if isinstance(cause, RLPanelError):
@@ -291,8 +293,10 @@ class ToolServer(MCPServer):
                 raise ToolError(refusal(sentence, str(cause))) from error
             if isinstance(error, UnexpectedToolError):  # its message is without the text of its cause
                 raise
-            sentence = "there is no such tool, or an argument has no valid value"
-            raise ToolError(refusal(sentence, str(error))) from error
+            if isinstance(cause, ValidationError):
+                wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in cause.errors()]
+                raise ToolError(refusal("an argument has no valid value", "; ".join(wrong))) from error
+            raise ToolError(refusal("there is no such tool", str(error))) from error
 
 
 def _unknown_argument(tool: str, known: tuple[str, ...], unknown: list[str]) -> str:

@@ -44,7 +44,7 @@ CASES = (
 )  # fmt: skip
 #: Findings that the script looks at, one after the other.
 LOOKED_AT = 3
-#: Name of an answer → tool and arguments, on the second run; a run and a uid are filled in.
+#: Name of an answer → tool and arguments, on the third run; a run and a uid are filled in.
 USUAL: dict[str, tuple[str, dict[str, Any]]] = {
     "runs": ("runs", {}),
     "findings": ("findings", {}),
@@ -172,7 +172,7 @@ async def searches(data: Path) -> tuple[list[Search], Figures]:
             steps = truth.pop("logged")
             told = Truth(**truth | {"rules": tuple(truth["rules"]), "ranks": tuple(truth["ranks"])})
             found.append(await search(client, name, told, steps))
-        first = sorted(truths)[1]
+        first = sorted(truths)[min(2, len(truths) - 1)]
         for label, (tool, asked) in USUAL.items():
             talk = Talk(client)
             if "uid" in asked:

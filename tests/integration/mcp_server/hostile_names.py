@@ -55,6 +55,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("prompts", {"run": ORDER, "kind": ORDER}),
     ("scalars", {"run": ORDER, "columns": [f"{ORDER}!"]}),
     ("errors", {"run": "nosuch"}),
+    ("notes", {"run": "nosuch"}),
     ("prompt_costs", {"run": ORDER, "classes": ["nosuch"]}),
     ("runs", {ORDER: 1}),
     (ORDER, {}),
