@@ -104,7 +104,7 @@ def ask_http(port: int, token: str, script: Script) -> None:
 
     async def run() -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        async with httpx2.AsyncClient(headers=headers) as http:
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
             transport = streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=http)
             async with Client(transport) as client:
                 await script(Answers(client))
