@@ -11,7 +11,7 @@ DIGITS = 5
 _WHOLE = 10**DIGITS
 
 
-class AnswerColumns(NamedTuple):
+class ArrayRows(NamedTuple):
     """Rows as arrays.
 
     Attributes
@@ -28,7 +28,7 @@ class AnswerColumns(NamedTuple):
     empty: list[str]
 
 
-def columnar(rows: Sequence[Mapping[str, Any]], *, full: bool) -> AnswerColumns:
+def columnar(rows: Sequence[Mapping[str, Any]], *, full: bool) -> ArrayRows:
     """Return rows as arrays.
 
     Parameters
@@ -40,10 +40,10 @@ def columnar(rows: Sequence[Mapping[str, Any]], *, full: bool) -> AnswerColumns:
     """
     names = list(rows[0]) if rows else []
     if full:
-        return AnswerColumns(names, [list(row.values()) for row in rows], [])
+        return ArrayRows(names, [list(row.values()) for row in rows], [])
     kept = [name for name in names if any(not is_empty(row[name]) for row in rows)]
     empty = [name for name in names if name not in set(kept)]
-    return AnswerColumns(kept, [[short(row[name]) for name in kept] for row in rows], empty)
+    return ArrayRows(kept, [[short(row[name]) for name in kept] for row in rows], empty)
 
 
 def lean(row: Mapping[str, Any], left: Sequence[str], most: Mapping[str, int]) -> dict[str, Any]:
