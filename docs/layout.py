@@ -217,7 +217,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "app/page": ("sources/*", "panel_fixes", "panels/*", "runtime", "app/board", "app/security"),
     "app/server": (
         *("sources/*", "store/*", "panel_fixes", "panels/language", "panels/session", "runtime"),
-        *("app", "app/alerts", "app/page", "app/security"),
+        *("app", "app/alerts", "app/page", "app/security", "mcp_server"),
     ),
     "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "runtime", "api"),
     "cli": (

@@ -60,14 +60,14 @@ def open_run(
     return run
 
 
-def open_listed(info: RunInfo) -> Run:
+def open_listed(info: RunInfo, runtime: Runtime | None = None) -> Run:
     """Open a run of a list and follow it, with the settings of the folders above it up to the list's root."""
-    return _follow(info.path, info.root or info.path)
+    return _follow(info.path, info.root or info.path, runtime, info.name)
 
 
-def _follow(folder: AnyPath, root: AnyPath, runtime: Runtime | None = None) -> Run:
+def _follow(folder: AnyPath, root: AnyPath, runtime: Runtime | None = None, name: str = "") -> Run:
     service = (runtime or default_runtime()).reader
-    return Run(service.open(folder, root=root), service)
+    return Run(service.open(folder, name, root), service)
 
 
 def _run_folder(path: AnyPath, name: str) -> AnyPath:

@@ -167,6 +167,11 @@ def serve_board(root: AnyPath | None, at: Access, token: str | None = None, *, a
             "reaches this port can read every prompt and response. An ssh tunnel (ssh -L) is safer.",
             typer.colors.RED,
         )
+    from rlpanel.app.server.mcp_endpoint import PATH, is_installed
+
+    if is_installed():
+        how = "Model Context Protocol, with the same token" if token else "Model Context Protocol"
+        typer.echo(f"rlpanel: agents ask at {at.url}{PATH} ({how})")
     ready = f"rlpanel: ready at {at.url}/ (Ctrl-C stops it)"
     from rlpanel.app.server.server import serve  # imports Panel, which takes two seconds
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from rlpanel.api.open_run import open_listed
 from rlpanel.api.run import Run
 from rlpanel.errors import NotYetRead, RunNotFound
+from rlpanel.runtime import Runtime, default_runtime
 from rlpanel.sources.discovery.directory import RunInfo, discover
 from rlpanel.sources.files.file_access import AnyPath
 
@@ -28,13 +29,22 @@ class RunPool:
     Parameters
     ----------
     root : path
+    runtime : Runtime, optional
+        Its reader follows the runs. A run that a page of the same runtime shows is not read again. By default
+        that of the process.
     """
 
-    def __init__(self, root: AnyPath) -> None:
+    def __init__(self, root: AnyPath, runtime: Runtime | None = None) -> None:
         self.root = root
+        self._runtime = runtime
         self._lock = threading.Lock()
         self._open: OrderedDict[str, Run] = OrderedDict()
         self._answers = 0
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime of the opened runs."""
+        return self._runtime or default_runtime()
 
     def infos(self) -> list[RunInfo]:
         """Return the runs below the root, the newest first."""
@@ -63,7 +73,7 @@ class RunPool:
             names = ", ".join(repr(info.name) for info in infos[:20]) or "none"
             raise RunNotFound(f"no run {name[:120]!r}; the runs are: {names}. The tool runs lists all.")
         with self._lock:
-            run = self._open.pop(found.name, None) or open_listed(found)
+            run = self._open.pop(found.name, None) or open_listed(found, self.runtime)
             self._open[found.name] = run
             self._close_others()
         with suppress(NotYetRead):  # the answer is about what was read

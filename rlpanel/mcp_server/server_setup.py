@@ -1,30 +1,30 @@
-"""Creates the server with its tools and resources."""
+"""Creates the server with its tools, resources and prompts."""
 
 from __future__ import annotations
 
 import json
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import rlpanel
 from rlpanel.errors import SettingError
 from rlpanel.mcp_server.answer import NOTICE, AnswerLimits
+from rlpanel.mcp_server.doc_pages import METRIC_ABOUT, METRIC_URI, PAGES, metric_text, page_text
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.queries.catalogue import QUESTIONS, row_schema
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-#: Resource → file below the package and what it is.
-PAGES = {
-    "agents": ("agents-cli.md", "How to watch a run, what to look at first, and how to report."),
-    "sql": ("sql.md", "The tables and columns of the tool sql."),
-    "findings": ("findings.md", "The rules behind the findings, with their thresholds."),
-    "metrics": ("metrics.md", "Every number: its formula and how to read it."),
-}
 INSTRUCTIONS = f"""rlpanel reads logs of reinforcement learning of language models, one run per folder.
-Call runs first, then findings of a run, then steps. To find the cause, look at samples, sample_tokens, groups
-and contrast. docs://agents tells more. {NOTICE} Report to people with the addresses that link returns."""
+Call runs first, then findings of a run, then steps; news says what is new since a step. To find the cause,
+look at samples, sample_tokens, groups, explain and contrast. docs://agents says more, docs://metrics/NAME
+explains a number.
+Answers are columnar: untrusted.columns has the names once, and each of untrusted.rows has the values in this
+order. Numbers have five significant digits (whole ones all). What has no value is left out: columns in
+untrusted.empty, keys of about and of objects. What only_full names, whole lists of lists_cut and all digits
+come with detail=full.
+If there is next, pass it as cursor with the same arguments for the following rows (of steps: the earlier
+ones). {NOTICE}. Report to people with the addresses that link returns."""
 
 
 def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: bool) -> MCPServer:
@@ -49,10 +49,17 @@ def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: boo
         import mcp.server.mcpserver  # noqa: F401
     except ImportError as error:
         raise SettingError('the server needs the package mcp: pip install "rlpanel[mcp]"') from error
+    from mcp.server.mcpserver.prompts import Prompt
+
+    from rlpanel.mcp_server.agent_prompts import PROMPTS
     from rlpanel.mcp_server.tool_server import WRITING, LinkTool, NoteTools, ToolServer, tool_of
 
     server = ToolServer(
-        "rlpanel", version=rlpanel.__version__, instructions=INSTRUCTIONS, log_level="WARNING"
+        "rlpanel",
+        version=rlpanel.__version__,
+        instructions=INSTRUCTIONS,
+        log_level="WARNING",
+        subscriptions=False,  # what the server offers does not change
     )
     for question in QUESTIONS.values():
         if question.has_tool:
@@ -62,11 +69,14 @@ def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: boo
     for name in WRITING if notes else ():
         server.add(getattr(writing, name), reads=False)
     _add_resources(server)
+    for prompt in PROMPTS:
+        server.add_prompt(Prompt.from_function(prompt))
     return server
 
 
 def _add_resources(server: MCPServer) -> None:
-    """Add the pages of the documentation and the schemas of the tables."""
+    """Add the pages of the documentation, the parts on metrics, and the schemas of the tables."""
+    from mcp.server.mcpserver.exceptions import ResourceError
     from mcp.server.mcpserver.resources import TextResource
 
     found = [
@@ -75,9 +85,9 @@ def _add_resources(server: MCPServer) -> None:
             name=name,
             description=about,
             mime_type="text/markdown",
-            text=read_page(file),
+            text=page_text(name),
         )
-        for name, (file, about) in PAGES.items()
+        for name, (_, about) in PAGES.items()
     ]
     found += [
         TextResource(
@@ -92,17 +102,10 @@ def _add_resources(server: MCPServer) -> None:
     for resource in found:
         server.add_resource(resource)
 
+    def metric(name: str) -> str:
+        try:
+            return metric_text(name)
+        except SettingError as error:
+            raise ResourceError(str(error)) from error
 
-def read_page(file: str) -> str:
-    """Return a page of the documentation, which the wheel carries.
-
-    Parameters
-    ----------
-    file : str
-        Its name below ``docs``.
-    """
-    carried = resources.files("rlpanel") / "docs" / file
-    if carried.is_file():
-        return carried.read_text(encoding="utf-8")
-    # In a clone the pages lie beside the package.
-    return (resources.files("rlpanel") / ".." / "docs" / file).read_text(encoding="utf-8")
+    server.resource(METRIC_URI, name="metric", description=METRIC_ABOUT, mime_type="text/markdown")(metric)

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from operator import attrgetter
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
-from mcp.types import ToolAnnotations
-from pydantic import Field
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from mcp.types import Tool as MCPTool
+from pydantic import Field, ValidationError
 
 from rlpanel.board_url import board_link
 from rlpanel.errors import (
@@ -26,7 +28,9 @@ from rlpanel.errors import (
     SampleNotFound,
     SettingError,
 )
-from rlpanel.mcp_server.answer import AnswerLimits, answer, refusal, safe_json
+from rlpanel.mcp_server.answer import AnswerLimits, AnswerPage, answer, refusal, safe_json
+from rlpanel.mcp_server.answer_schema import ANSWER_SCHEMA, LINK_SCHEMA, brief_schema
+from rlpanel.mcp_server.page_cursor import MAX_CHARS, question_digest, read, written
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.queries import question_options
 from rlpanel.queries.notes import annotate
@@ -34,7 +38,6 @@ from rlpanel.queries.question import Parameter, Question
 from rlpanel.queries.question_options import Option, option_of
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import Table
-from rlpanel.runtime import default_runtime
 
 
 def _field(option: Option, **bounds: Any) -> Any:
@@ -44,12 +47,16 @@ def _field(option: Option, **bounds: Any) -> Any:
     return Field(description=description, **{name: it for name, it in given.items() if it is not None})
 
 
-Name = Annotated[str, Field(max_length=1000, description="Name of the run, as the tool runs lists it.")]
-Split = Annotated[str, Field(max_length=200, description="Split; by default training.")]
+Name = Annotated[str, Field(max_length=1000, description="Name, as runs lists it.")]
+Split = Annotated[str, Field(max_length=200, description="By default training.")]
 Step = Annotated[int | None, _field(option_of(question_options.Step))]
 Filter = Annotated[str, _field(option_of(question_options.FilterBy))]
 Sort = Annotated[str, _field(option_of(question_options.Sort))]
 Uid = Annotated[str, _field(option_of(question_options.Uid))]
+#: How much an answer has, see the server's instructions.
+SHORT = "short"
+Detail = Literal["short", "full"]
+Cursor = Annotated[str, Field(max_length=MAX_CHARS)]
 
 #: Names of the tools that write.
 WRITING = ("tag", "note")
@@ -71,13 +78,18 @@ def tool_of(question: Question[...], pool: RunPool, limits: AnswerLimits) -> Cal
             return asked(arguments)
 
     def asked(arguments: dict[str, Any]) -> str:
+        digest = question_digest(question.name, arguments)
+        at = read(arguments.pop("cursor", ""), digest)
+        full = arguments.pop("detail", SHORT) != SHORT
         about: Any = pool.root
         if not question.of_root:
             about = pool.run(arguments.pop("run"), arguments.pop("split", "")).data
         given = question.arguments(arguments, attrgetter("tool_default"), value)
         if question.of_root:
-            given["summaries"] = default_runtime().summaries  # those of the runs that `pool` opened, too
-        return answer(_shortened(question(about, **given)), limits, newest_last=question.newest_last)
+            given["summaries"] = pool.runtime.summaries  # those of the runs that `pool` opened, too
+        table = _page(question, about, given, at.skip)
+        page = AnswerPage(at, lambda cursor: written(cursor, digest), question.newest_last, full)
+        return answer(table, limits, page)
 
     def value(parameter: Parameter, given: Any) -> Any:
         if parameter.type is RunData:
@@ -89,9 +101,14 @@ def tool_of(question: Question[...], pool: RunPool, limits: AnswerLimits) -> Cal
         return given
 
     parameters = [] if question.of_root else [_parameter("run", Name)]
-    parameters += [_tool_parameter(parameter) for parameter in question.parameters if parameter.option.tool]
+    parameters += [
+        _tool_parameter(parameter)
+        for parameter in question.parameters
+        if parameter.option.tool and parameter.name != "offset"
+    ]
     if question.has_split and not question.of_root:
         parameters.append(_parameter("split", Split, ""))
+    parameters += [_parameter("detail", Detail, SHORT), _parameter("cursor", Cursor, "")]
     tool.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     tool.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {
         "return": str
@@ -127,18 +144,21 @@ def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empt
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
-def _shortened(table: Table) -> Table:
-    """Return a table without the items of lists that would fill an answer."""
-    most = {column.name: column.most for column in table.columns if column.most is not None}
-    if not most:
+def _page(question: Question[...], about: Any, given: dict[str, Any], skip: int) -> Table:
+    """Ask a question, and return the rows after the first ``skip``; of steps, those before the last ones."""
+    names = {parameter.name for parameter in question.parameters}
+    if "offset" in names:
+        return question(about, **given | {"offset": skip})
+    most = "last" if question.newest_last else "limit"
+    if given.get(most) is not None:
+        given[most] += skip
+    table = question(about, **given)
+    if not skip:
         return table
-    return replace(
-        table,
-        values={
-            name: [items[: most[name]] for items in values] if name in most else values
-            for name, values in table.values.items()
-        },
-    )
+    kept = slice(0, max(0, table.size - skip)) if question.newest_last else slice(skip, None)
+    rows = table.rows[kept]
+    values = {column.name: [row[column.name] for row in rows] for column in table.columns}
+    return replace(table, values=values, size=len(rows))
 
 
 class LinkTool:
@@ -236,6 +256,18 @@ class ToolServer(MCPServer):
         self.add_tool(tool, annotations=hints, structured_output=False)
         self._arguments[tool.__name__] = tuple(inspect.signature(tool).parameters)
 
+    async def list_tools(self) -> list[MCPTool]:
+        """Return all tools; their schemas are short."""
+        return [
+            tool.model_copy(
+                update={
+                    "input_schema": brief_schema(tool.input_schema),
+                    "output_schema": LINK_SCHEMA if tool.name == "link" else ANSWER_SCHEMA,
+                }
+            )
+            for tool in await super().list_tools()
+        ]
+
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         """Call a tool.
 
@@ -248,7 +280,11 @@ class ToolServer(MCPServer):
         if unknown := [argument for argument in arguments if argument not in known]:
             raise ToolError(_unknown_argument(name, known, unknown))
         try:
-            return await super().call_tool(name, arguments, context)
+            result = await super().call_tool(name, arguments, context)
+            if isinstance(result, CallToolResult) and isinstance(result.content[0], TextContent):
+                document = json.loads(result.content[0].text)
+                return result.model_copy(update={"structured_content": document})
+            return result
         except ToolError as error:
             cause = error.__cause__
             if isinstance(cause, RLPanelError):
@@ -257,8 +293,10 @@ class ToolServer(MCPServer):
                 raise ToolError(refusal(sentence, str(cause))) from error
             if isinstance(error, UnexpectedToolError):  # its message is without the text of its cause
                 raise
-            sentence = "there is no such tool, or an argument has no valid value"
-            raise ToolError(refusal(sentence, str(error))) from error
+            if isinstance(cause, ValidationError):
+                wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in cause.errors()]
+                raise ToolError(refusal("an argument has no valid value", "; ".join(wrong))) from error
+            raise ToolError(refusal("there is no such tool", str(error))) from error
 
 
 def _unknown_argument(tool: str, known: tuple[str, ...], unknown: list[str]) -> str:

@@ -46,7 +46,7 @@ Number = Annotated[
         TableColumn("count", "integer", "Samples that carry it, in the steps right after the change."),
         TableColumn("metric", "text", "Its column; empty if it has none."),
         TableColumn("filter", "text", "Filter expression for its place or values; may be empty."),
-        TableColumn("uids", "texts", "Samples that carry it.", most=20),
+        TableColumn("uids", "texts", "Samples that carry it.", most=3),
     ),
     about=(
         RUN,
@@ -59,7 +59,7 @@ Number = Annotated[
         TableColumn(
             "removal_filter", "text", "Filter for them in these steps; empty if only uids name them."
         ),
-        TableColumn("removal_uids", "texts", "The most extreme of them.", most=20),
+        TableColumn("removal_uids", "texts", "The most extreme of them.", most=3),
         TableColumn("unknown", "texts", "What the data cannot show."),
         TableColumn("tests", "integer", "Number of series that were tested."),
         TableColumn("steps", "integer", "Number of steps that were looked at."),

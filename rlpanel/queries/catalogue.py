@@ -17,7 +17,7 @@ __all__ = ["QUESTIONS", "question_of"]
 
 #: The modules of questions.
 _MODULES = (
-    *("runs", "steps", "samples", "sample", "groups", "prompt_list", "tokens", "findings", "lint"),
+    *("runs", "steps", "samples", "sample", "groups", "prompt_list", "tokens", "findings", "news", "lint"),
     *("differences", "across_runs.compare", "explain", "bisect", "drift", "search", "notes", "events"),
     *("bad_lines", "tree", "in_flight", "learning.prompt_economics", "learning.update", "learning.rewards"),
     *("learning.token_courses", "learning.trends", "across_runs.diverge", "across_runs.gate"),

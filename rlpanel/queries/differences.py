@@ -29,8 +29,8 @@ if TYPE_CHECKING:
         TableColumn("size_a", "integer", "Samples of the first set that were compared."),
         TableColumn("size_b", "integer", "Samples of the second set that were compared."),
         TableColumn("filter", "text", "Filter expression for such samples; empty if there is none."),
-        TableColumn("uids_a", "texts", "Such samples of the first set, at most 200.", most=3),
-        TableColumn("uids_b", "texts", "Such samples of the second set, at most 200.", most=3),
+        TableColumn("uids_a", "texts", "Such samples of the first set, at most 200.", most=1),
+        TableColumn("uids_b", "texts", "Such samples of the second set, at most 200.", most=1),
     ),
     about=(
         TableColumn("a", "text", "The first set."),

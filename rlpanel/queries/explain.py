@@ -48,7 +48,7 @@ _NUMBERS = ("kind", "name", "share", "contribution", "count", "count_before", "v
         TableColumn("before", "number", "The same in the steps before."),
         TableColumn("without", "number", "The value of the steps without the element."),
         TableColumn("filter", "text", "Filter expression for its samples; empty if there is none."),
-        TableColumn("uids", "texts", "Its samples.", most=20),
+        TableColumn("uids", "texts", "Its samples.", most=3),
     ),
     about=(
         RUN,
@@ -133,7 +133,7 @@ def explain(
         TableColumn("reward", "number", "Mean reward.", "reward"),
         TableColumn("example", "text", "Beginning of the most frequent response."),
         TableColumn("uid", "text", "A sample with it."),
-        TableColumn("uids", "texts", "The samples.", most=20),
+        TableColumn("uids", "texts", "The samples.", most=3),
     ),
     about=(RUN, SPLIT),
     relation=("size", "first", "last", "prompts", "texts", "reward", "example", "uid"),

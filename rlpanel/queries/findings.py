@@ -40,7 +40,7 @@ from rlpanel.queries.table import REMARKS, RUN, SPLIT, Table, TableColumn
     ),
     about=(
         RUN,
-        TableColumn("path", "text", "The run's folder."),
+        TableColumn("path", "text", "The run's folder.", full=True),
         SPLIT,
         TableColumn("steps", "integer", "Number of complete steps that were checked."),
         TableColumn("unread", "objects", "Files that were not read, with reasons."),

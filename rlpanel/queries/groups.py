@@ -49,7 +49,7 @@ def _columns() -> tuple[TableColumn, ...]:
         *map(metric, _METRICS),
         TableColumn("signal", "text", "signal if rewards differ, all low or all high if all are equal."),
         TableColumn("filter", "text", "Filter expression for the group's samples within the step."),
-        TableColumn("uids", "texts", "Identifiers of the samples."),
+        TableColumn("uids", "texts", "Identifiers of the samples.", most=2),
         PROMPT,
     )
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     ),
     frame=("uid", "tag=logged_tag", "note=logged_note", "time=seconds"),
     relation=("uid", "tag", "note", "time"),
-    has_tool=False,
+    agents="List the tags and notes that people wrote about samples and steps, the newest first.",
     example="rlpanel notes runs/exp1",
 )
 def notes(run: RunData, *, limit: Limit = None, offset: Offset = 0, newest_first: bool = True) -> Table:

@@ -190,6 +190,15 @@ Sort = Annotated[
         "Number column; a leading - sorts descending.", chars=200, complete="sort_orders",
     ),
 ]  # fmt: skip
+TokenSort = Annotated[
+    str,
+    replace(
+        option_of(Sort),
+        help="Token metric to sort by; a leading - sorts descending.",
+        agents="Token metric; a leading - sorts descending; empty: the order of the response.",
+        complete="",
+    ),
+]
 SearchSort = Annotated[str, replace(option_of(Sort), tool=False)]
 Columns = Annotated[Sequence[str] | None, _COLUMNS]
 StepColumns = Annotated[Sequence[str] | None, replace(_COLUMNS, complete="step_columns")]

@@ -25,7 +25,7 @@ _READ = "when the run was last read; null if a large run was never read"
     description="The runs below a folder, the newest first.",
     columns=(
         TableColumn("run", "text", "Path of the run below the folder; a dot for the folder itself."),
-        TableColumn("path", "text", "The run's folder, which the other commands take."),
+        TableColumn("path", "text", "The run's folder, which the other commands take.", full=True),
         TableColumn("files", "integer", "Number of rollout files."),
         TableColumn("bytes", "integer", "Size of these files.", "bytes"),
         TableColumn(
@@ -48,12 +48,14 @@ _READ = "when the run was last read; null if a large run was never read"
             "(attempts); empty if nothing says so.",
         ),
         TableColumn("reward", "number", f"Mean reward of that step {_READ}.", "reward"),
-        TableColumn("trend", "numbers", f"Mean rewards of at most 24 parts of the run {_READ}.", "reward"),
+        TableColumn(
+            "trend", "numbers", f"Mean rewards of at most 24 parts of the run {_READ}.", "reward", full=True
+        ),
     ),
     about=(TableColumn("root", "text", "The folder."),),
     has_split=False,
     example="rlpanel runs runs",
-    agents="List the runs, the newest first: samples, newest step, its reward and the reward's trend.",
+    agents="List the runs, the newest first: samples, newest step and its reward; full: the reward's trend.",
 )
 def runs(root: Root, *, limit: Limit = None, offset: Offset = 0, summaries: Any = None) -> Table:
     """Return the runs below a folder, the newest first, with their last reward and its trend.

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlpanel.queries.question import question
-from rlpanel.queries.question_options import Columns, Offset, SampleChars, Start, TokenLimit, Uid
+from rlpanel.queries.question_options import Columns, Offset, SampleChars, Start, TokenLimit, TokenSort, Uid
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import LINE, LOGGED, PLACE, RUN, STEP, TAG, Table, TableColumn, page
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from rlpanel.schema import Sample
     from rlpanel.texts.shorten import TextLimit
+
+#: Token metrics that follow from others; a short answer of a tool leaves them out unless they are asked for.
+_DERIVED = ("kl_k2", "kl_rllb", "prob", "ref_prob")
 
 
 def _columns() -> tuple[TableColumn, ...]:
@@ -111,10 +117,17 @@ def sample(run: RunData, uid: Uid, *, chars: SampleChars = None, start: Start = 
     ),
     frame=("position", "token=logged", "token_id", "loss_mask"),
     has_split=False,
-    agents="List the response tokens of one sample with metrics such as kl_k3, value and surprisal.",
+    agents="List the response tokens of one sample with metrics such as kl_k3, value and surprisal; "
+    "sort=-kl_k3 lists the worst first.",
 )
 def sample_tokens(
-    run: RunData, uid: Uid, *, metrics: Columns = None, limit: TokenLimit = None, offset: Offset = 0
+    run: RunData,
+    uid: Uid,
+    *,
+    metrics: Columns = None,
+    sort: TokenSort = "",
+    limit: TokenLimit = None,
+    offset: Offset = 0,
 ) -> Table:
     """Return the response tokens of one sample with token metrics.
 
@@ -124,6 +137,8 @@ def sample_tokens(
     uid : str
     metrics : sequence of str, optional
         Token metrics; all by default.
+    sort : str
+        Token metric, with ``-`` in front for descending order; by default the order of the response.
     limit : int, optional
         Maximum number of tokens; all by default.
     offset : int
@@ -148,28 +163,42 @@ def sample_tokens(
     values = token_values(found.arrays()) | {
         name: found.token_arrays[key] for name, key in query_names(found.token_arrays).items()
     }
-    names = chosen(metrics, values, values, f"sample {found.uid}")
+    source = f"sample {found.uid}"
+    names = chosen(metrics, values, values, source)
+    [ordered_by] = chosen([sort.removeprefix("-")], values, (), source) if sort else [""]
     logged = {
         "logged": found.response_tokens, "token_id": found.response_token_ids, "loss_mask": found.loss_mask
     }  # fmt: skip
     arrays = {name: array for name, array in logged.items() if array is not None}
     arrays |= {name: values[name] for name in names}
     count = max(map(len, arrays.values()), default=0)
+    order = np.arange(count)
+    if ordered_by:  # numpy sorts missing numbers to the end
+        numbers = np.asarray(_padded(values[ordered_by], count), float)
+        order = np.argsort(-numbers if sort.startswith("-") else numbers, kind="stable")
+    shown = page(order, offset, limit)
     rows: dict[str, Any] = {
-        name: page(_padded(array, count), offset, limit)
+        name: _at(_padded(array, count), shown)
         for name, array in {"position": np.arange(count), **arrays}.items()
     }
     if found.response_tokens:
-        rows["token"] = lambda: page(_padded(_decoded(found), count), offset, limit)
+        rows["token"] = lambda: _at(_padded(_decoded(found), count), shown)
     about = {"run": run.name, "uid": found.uid, "step": found.step, "available": list(values)}
     return sample_tokens.table(
         rows,
-        others=[number_column(name) for name in names],
+        others=[replace(number_column(name), full=metrics is None and name in _DERIVED) for name in names],
         total=count,
         offset=offset,
         about=about,
         attrs={"uid": found.uid, "step": found.step},
     )
+
+
+def _at(values: Any, order: np.ndarray) -> Any:
+    """Return the values of some tokens."""
+    import numpy as np
+
+    return values[order] if isinstance(values, np.ndarray) else [values[at] for at in order.tolist()]
 
 
 def _padded(values: Any, count: int) -> Any:

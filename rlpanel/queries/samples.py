@@ -43,7 +43,10 @@ def text_columns() -> tuple[TableColumn, ...]:
     columns=(*PLACE, *TAG),
     others="Further columns are numbers and short texts of the log and metrics.",
     optional=text_columns,
-    about=(*ABOUT_SAMPLES, TableColumn("available", "texts", "Names of all columns of numbers and labels.")),
+    about=(
+        *ABOUT_SAMPLES,
+        TableColumn("available", "texts", "Names of all columns of numbers and labels.", full=True),
+    ),
     example='rlpanel samples runs/exp1 --filter "reward < 1" --step 20 --sort=-kl_k3_mean --limit 5',
     agents="List samples that pass a filter, sorted, with numbers, labels and optionally texts.",
 )

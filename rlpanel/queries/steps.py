@@ -41,8 +41,8 @@ USUAL = (
         RUN,
         SPLIT,
         BY,
-        TableColumn("trend", "object", "Means of at most 32 parts of the run, by column."),
-        TableColumn("available", "texts", "Names of all further columns that this run has."),
+        TableColumn("trend", "object", "Means of at most 32 parts of the run, by column.", full=True),
+        TableColumn("available", "texts", "Names of all further columns that this run has.", full=True),
         REMARKS,
     ),
     relation=("step", "samples"),
@@ -50,7 +50,7 @@ USUAL = (
     counts=True,
     newest_last=True,
     example="rlpanel steps runs/exp1 --columns reward_mean,kl_k3_mean --last 5",
-    agents="List the steps of a run with means and step metrics; about.available names all columns.",
+    agents="List the newest steps of a run with means and step metrics; detail=full names all columns.",
 )
 def steps(
     run: RunData,
@@ -159,7 +159,7 @@ def _scalar(name: str) -> TableColumn:
     about=(
         RUN,
         TableColumn("files", "texts", "Files that they were read from, relative to the run."),
-        TableColumn("available", "texts", "Names of all scalars."),
+        TableColumn("available", "texts", "Names of all scalars.", full=True),
     ),
     relation=("step",),
     has_split=False,

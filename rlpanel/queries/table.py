@@ -39,6 +39,8 @@ class TableColumn:
         Such as ``nats`` or ``seconds``; empty if it has none.
     most : int, optional
         Most items of a list that a tool returns, since a long one would fill its answer.
+    full : bool
+        A fact or column that a tool returns only in a full answer, since it is long, or repeats another one.
     """
 
     name: str
@@ -46,6 +48,7 @@ class TableColumn:
     description: str
     unit: str = ""
     most: int | None = None
+    full: bool = False
 
 
 #: Facts that most tables state.

@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -527,7 +528,9 @@ def test_a_served_folder_is_described_before_the_board_is_ready(tmp_path: Path) 
         address = f"http://127.0.0.1:{server.port}/"
         wait_until(lambda: any("Ctrl-C" in line for line in server.output), message="the address")
         said = list(server.output)
-    found, starting, ready = said
+    found, starting, *agents, ready = said
     assert re.fullmatch(r"rlpanel: 2 runs, 2 files, [\d.]+ kB in .*/runs", found)
     assert starting == f"rlpanel: starting the board at {address}"
     assert ready == f"rlpanel: ready at {address} (Ctrl-C stops it)"
+    with_mcp = [f"rlpanel: agents ask at {address}mcp (Model Context Protocol)"]
+    assert agents == (with_mcp if find_spec("mcp") else [])

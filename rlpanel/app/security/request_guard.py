@@ -51,6 +51,10 @@ ROUTES: dict[str, tuple[RouteAccess, str]] = {
         RouteAccess.LOGIN,
         "Audio and video that an open page shows; the address is a random token of that page.",
     ),
+    "/mcp$": (
+        RouteAccess.LOGIN,
+        "Tools of agents (Model Context Protocol), which only read; it answers 501 without the extra mcp.",
+    ),
     "/metrics$": (RouteAccess.LOGIN, "Numbers for Prometheus."),
     "/health$": (
         RouteAccess.OPEN,

@@ -33,6 +33,7 @@ from rlpanel.app.server.background_service import SIGNALS, Service, forced_end, 
 from rlpanel.app.server.compressed_files import compress_routes
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
 from rlpanel.app.server.health_endpoint import Observed, health_routes
+from rlpanel.app.server.mcp_endpoint import mcp_routes
 from rlpanel.app.server.media_endpoint import media_routes
 from rlpanel.app.server.page_handlers import MAX_MESSAGE, PageSocket, own_routes
 from rlpanel.panel_fixes.server_pages import begun_pages, tornado_application
@@ -127,6 +128,7 @@ def start(
     routes = [
         *health_routes(observed),
         *media_routes(runtime),
+        *mcp_routes(runtime, (resolve_root(session_root) or Path(DEFAULT_ROOT)).resolve(), at.url),
         *(login.routes(auth, sessions.end) if auth else []),
     ]
     with bounded_servers():

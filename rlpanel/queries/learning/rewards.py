@@ -142,7 +142,7 @@ def reward_parts(run: RunData, *, steps: Steps = None, by: By = "run") -> Table:
         TableColumn("held_out_gap", "number", "The same of the held-out score; null without one."),
         TableColumn("filter", "text", "Filter expression for its samples; empty if there is none."),
         TableColumn(
-            "uids", "texts", "Its samples, the highest reward beyond the held-out score first.", most=20
+            "uids", "texts", "Its samples, the highest reward beyond the held-out score first.", most=3
         ),
         TableColumn("link", "text", "Address of its samples on a board at the usual port."),
     ),

@@ -106,7 +106,7 @@ _ABOUT = (
         TableColumn("effective", "number", "Effective number of samples: (Σ weight)² ÷ Σ weight² (Kish)."),
         TableColumn("weighted", "integer", "Number of samples with a weight above 0."),
         TableColumn("half", "integer", "Number of samples that carry half of the weight."),
-        TableColumn("half_samples", "texts", "Uids of the samples that carry half of it.", most=50),
+        TableColumn("half_samples", "texts", "Uids of the samples that carry half of it.", most=5),
         TableColumn("clipped", "number", "Share of the tokens in the loss that clipping takes out or caps."),
         TableColumn("masked", "number", "Share of the tokens that are not in the loss."),
         TableColumn("flat", "number", "Share of the samples in groups of equal rewards."),

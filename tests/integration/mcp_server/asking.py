@@ -24,6 +24,12 @@ CHECKOUT = Path(__file__).parents[3]
 COMMAND = ("-m", "rlpanel", "mcp")
 
 
+def rows_of(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of an answer by the names of the columns."""
+    found = document["untrusted"]
+    return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
+
+
 class Answers:
     """Calls tools and returns what they answer."""
 
@@ -42,8 +48,8 @@ class Answers:
         return dict(json.loads(await self.text(tool, **arguments)))
 
     async def rows(self, tool: str, **arguments: Any) -> list[dict[str, Any]]:
-        """Return the rows of an answer."""
-        return list((await self.document(tool, **arguments))["untrusted"]["rows"])
+        """Return the rows of a full answer by the names of the columns."""
+        return rows_of(await self.document(tool, **{"detail": "full"} | arguments))
 
     async def error(self, tool: str, **arguments: Any) -> str:
         """Return the message of a tool that fails."""
@@ -91,14 +97,14 @@ def http_server(root: Path, *options: str) -> Iterator[tuple[int, str]]:
 
 
 def ask_http(port: int, token: str, script: Script) -> None:
-    """Run a script against a server over HTTP."""
+    """Run a script against a server over HTTP; an empty token is not sent."""
     import httpx2
     from mcp import Client
     from mcp.client.streamable_http import streamable_http_client
 
     async def run() -> None:
-        headers = {"Authorization": f"Bearer {token}"}
-        async with httpx2.AsyncClient(headers=headers) as http:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
             transport = streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=http)
             async with Client(transport) as client:
                 await script(Answers(client))

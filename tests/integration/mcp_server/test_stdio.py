@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 
 from rlpanel.mcp_server.answer import NOTICE, estimated_tokens
 from rlpanel.mcp_server.tool_server import WRITING
 from tests.factories import append, line, write_run
-from tests.integration.mcp_server.asking import Answers, ask
+from tests.integration.mcp_server.asking import Answers, ask, rows_of
 from tests.integration.mcp_server.hostile_names import CALLS, ORDER, check_refusal, write_hostile
 from tests.mcp_tools import READING
 
@@ -63,7 +66,7 @@ def test_every_answer_carries_the_notice(root: Path) -> None:
         for tool, arguments in (("runs", {}), ("steps", {"run": "exp"}), ("samples", {"run": "exp"})):
             found = await answers.document(tool, **arguments)
             assert found["notice"] == NOTICE
-            assert "rows" in found["untrusted"]
+            assert found["untrusted"]["rows"]
 
     ask(root, script)
 
@@ -150,8 +153,8 @@ def test_notes_cannot_be_written_by_default(root: Path) -> None:
 def test_notes_can_be_written_if_allowed(root: Path) -> None:
     async def script(answers: Answers) -> None:
         [sample] = await answers.rows("samples", run="exp", limit=1)
-        await answers.rows("tag", run="exp", uid=sample["uid"], tag="odd")
-        await answers.rows("note", run="exp", uid=sample["uid"], note="look")
+        await answers.document("tag", run="exp", uid=sample["uid"], tag="odd")
+        await answers.document("note", run="exp", uid=sample["uid"], note="look")
         [noted] = await answers.rows("samples", run="exp", filter="tag == 'odd'")
         assert (noted["uid"], noted["note"]) == (sample["uid"], "look")
 
@@ -160,17 +163,129 @@ def test_notes_can_be_written_if_allowed(root: Path) -> None:
 
 def test_an_answer_keeps_its_limits_and_pages(root: Path) -> None:
     async def script(answers: Answers) -> None:
-        offset, seen = 0, []
-        while offset is not None:
-            text = await answers.text("samples", run="exp", limit=500, offset=offset, columns=["reward"])
-            assert len(text.encode()) <= 4000
-            assert estimated_tokens(text) <= 1500
+        cursor, pages, seen = "", 0, []
+        while True:
+            pages += 1
+            asked = {"run": "exp", "limit": 500, "columns": ["reward"]}
+            text = await answers.text("samples", **asked, cursor=cursor)
+            assert len(text.encode()) <= 2000
+            assert estimated_tokens(text) <= 700
             found = json.loads(text)
-            seen += [row["uid"] for row in found["untrusted"]["rows"]]
-            offset = found["next_offset"]
+            seen += [row["uid"] for row in rows_of(found)]
+            if "next" not in found:
+                break
+            cursor = found["next"]
+            assert "another question" in await answers.error("groups", run="exp", cursor=cursor)
+        assert pages > 1
         assert len(seen) == len(set(seen)) == 48
 
-    ask(root, script, "--max-bytes", "4000", "--max-tokens", "1500")
+    ask(root, script, "--max-bytes", "2000", "--max-tokens", "700")
+
+
+def test_earlier_steps_follow_the_newest_ones(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "exp", steps=7)
+
+    async def script(answers: Answers) -> None:
+        cursor, seen = "", []
+        while True:
+            found = await answers.document("steps", run="exp", last=3, cursor=cursor)
+            seen.append([row["step"] for row in rows_of(found)])
+            if "next" not in found:
+                break
+            cursor = found["next"]
+        assert seen == [[5, 6, 7], [2, 3, 4], [1]]
+
+    ask(tmp_path / "runs", script)
+
+
+#: Tool and arguments of questions whose rows are more than fit on a page.
+PAGED: dict[str, dict[str, Any]] = {
+    "samples": {}, "groups": {"step": 2}, "search": {"text": "a"}, "prompts": {"kind": "variable"},
+    "tokens": {"step": 1, "least": 1}, "contrast": {"a": "reward > 0.5"}, "events": {}, "prompt_costs": {},
+}  # fmt: skip
+
+
+def test_every_list_is_paged_without_loss(root: Path) -> None:
+    async def script(answers: Answers) -> None:
+        tools = {tool.name: tool for tool in (await answers.client.list_tools()).tools}
+        del tools["link"]
+        assert all("cursor" in tool.input_schema["properties"] for tool in tools.values())
+        for name, asked in PAGED.items():
+            whole = await answers.rows(name, run="exp", **asked, limit=500)
+            cursor, seen = "", []
+            while True:
+                arguments = {"run": "exp", **asked, "limit": 3, "detail": "full", "cursor": cursor}
+                found = await answers.document(name, **arguments)
+                seen += rows_of(found)
+                if "next" not in found:
+                    break
+                cursor = found["next"]
+            assert seen == whole, name
+
+    ask(root, script)
+
+
+def test_structured_content_is_the_text_and_fits_the_schema(root: Path) -> None:
+    async def script(answers: Answers) -> None:
+        tools = {tool.name: tool for tool in (await answers.client.list_tools()).tools}
+        calls: dict[str, dict[str, Any]] = {
+            "steps": {},
+            "samples": {"detail": "full"},
+            "findings": {},
+            "link": {},
+        }
+        for name, asked in calls.items():
+            result = await answers.client.call_tool(name, {"run": "exp", **asked})
+            assert result.structured_content == json.loads(result.content[0].text)  # type: ignore[union-attr]
+            jsonschema.validate(result.structured_content, tools[name].output_schema)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({"error": "x"}, tools["steps"].output_schema)
+
+    ask(root, script)
+
+
+def test_a_schema_of_arguments_has_no_ballast_and_refuses_as_before(root: Path) -> None:
+    async def script(answers: Answers) -> None:
+        [samples] = [tool for tool in (await answers.client.list_tools()).tools if tool.name == "samples"]
+        assert samples.input_schema["required"] == ["run"]
+        assert "title" not in json.dumps(samples.input_schema)
+        assert samples.input_schema["properties"]["columns"]["type"] == "array"
+        assert "4000" in await answers.error("samples", run="exp", filter="x" * 4001)
+
+    ask(root, script)
+
+
+def test_prompts_name_tools_that_exist_and_quote_the_run(root: Path) -> None:
+    async def script(answers: Answers) -> None:
+        tools = {tool.name for tool in (await answers.client.list_tools()).tools}
+        prompts = (await answers.client.list_prompts()).prompts
+        assert [prompt.name for prompt in prompts] == [
+            "why_did_the_reward_fall", "is_this_run_healthy", "find_reward_hacking", "compare_two_runs",
+        ]  # fmt: skip
+        for prompt in prompts:
+            given = {each.name: "exp" for each in prompt.arguments or [] if each.required}
+            [message] = (await answers.client.get_prompt(prompt.name, given)).messages
+            text = message.content.text  # type: ignore[union-attr]
+            assert "'exp'" in text
+            named = set(re.findall(r"^\d\. (\w+)", text, re.MULTILINE))  # each line begins with a tool
+            assert named <= tools, named - tools
+
+    ask(root, script)
+
+
+def test_a_metric_has_a_resource(root: Path) -> None:
+    async def script(answers: Answers) -> None:
+        from mcp.shared.exceptions import MCPError
+
+        [template] = (await answers.client.list_resource_templates()).resource_templates
+        assert template.uri_template == "docs://metrics/{name}"
+        [content] = (await answers.client.read_resource("docs://metrics/kl_k3_mean")).contents
+        assert content.text.startswith("### KL k3")  # type: ignore[union-attr]
+        assert len(content.text) < 2000  # type: ignore[union-attr]
+        with pytest.raises(MCPError, match="similar: kl_k3"):
+            await answers.client.read_resource("docs://metrics/kl_k33")
+
+    ask(root, script)
 
 
 def test_a_new_line_is_seen(root: Path) -> None:
@@ -225,7 +340,7 @@ def test_hostile_texts_stay_data(tmp_path: Path) -> None:
         for row, text in zip(uids, HOSTILE, strict=True):
             written = await answers.text("sample", run="exp", uid=row["uid"], chars=50_000)
             _check(written)
-            [sample] = json.loads(written)["untrusted"]["rows"]
+            [sample] = rows_of(json.loads(written))
             assert text.startswith(sample["response"].removesuffix("…"))
 
     ask(tmp_path / "runs", script)

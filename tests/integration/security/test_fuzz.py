@@ -36,7 +36,8 @@ from rlpanel.cli import main
 main()
 """
 STEMS = [
-    "/", "/ws", "/health", "/metrics", "/login", "/favicon.ico", "/liveness", "/metadata", "/autoload.js",
+    "/", "/ws", "/health", "/metrics", "/mcp", "/login", "/favicon.ico", "/liveness", "/metadata",
+    "/autoload.js",
     "/static/", "/static/js/bokeh.min.js", "/static/extensions/", "/static/extensions/panel/",
     "/static/extensions/panel-material-ui/", "/components/", "/components/panel.widgets/Tabulator/",
     "/components/unittest.__main__/x/_css/", "/rest/session_info", "/media/x", "/admin", "/logout", "/../",
@@ -123,9 +124,11 @@ def test_random_requests_end_nothing_and_import_nothing(root: Path, tmp_path: Pa
         # A normal visit comes first, so that its imports do not count: a page, a script, each open route.
         for path in ("/", "/health", "/metrics", "/favicon.ico", "/static/js/bokeh.min.js"):
             assert ask(server.url, path, headers=bearer).status == 200
+        assert send(server.port, "POST", "/mcp", bearer, b"{}") >= 400  # it imports the SDK
         before = imported(server, modules)
         choose = random.Random(20261125)
-        statuses: Counter[int] = Counter()
+        # Few random requests are those of a visitor without the token, who is led to the login.
+        statuses = Counter([send(server.port, "GET", "/", {}, None)])
         failed = []
         for number in range(REQUESTS):
             method, path, headers, body = a_request(choose, server.port, well_formed=number % 2 == 0)

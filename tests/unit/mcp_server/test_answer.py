@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from rlpanel.mcp_server.answer import NOTICE, AnswerLimits, answer, estimated_tokens
+from rlpanel.mcp_server.answer import NOTICE, AnswerLimits, AnswerPage, answer, estimated_tokens
+from rlpanel.mcp_server.answer_rows import rounded
+from rlpanel.mcp_server.page_cursor import PageCursor
 from rlpanel.queries.table import Table, TableColumn, TableSpec
 
 SPEC = TableSpec(
@@ -25,9 +27,11 @@ def table(*texts: str, total: int | None = None, offset: int = 0) -> Table:
 
 def test_what_was_logged_is_marked_as_untrusted() -> None:
     found = json.loads(answer(table("a", "b"), WIDE))
-    assert found["untrusted"]["rows"] == [{"text": "a", "items": []}, {"text": "b", "items": []}]
+    assert found["untrusted"] == {
+        "about": {"run": "r"}, "columns": ["text"], "rows": [["a"], ["b"]], "empty": ["items"],
+    }  # fmt: skip
     assert found["notice"] == NOTICE
-    assert set(found) - {"untrusted"} == {"table", "total", "rows", "offset", "next_offset", "notice"}
+    assert set(found) - {"untrusted"} == {"table", "total", "notice"}
 
 
 @pytest.mark.parametrize(
@@ -45,31 +49,81 @@ def test_what_was_logged_is_marked_as_untrusted() -> None:
 )
 def test_a_hostile_text_stays_a_text(text: str) -> None:
     written = answer(table(text), WIDE)
-    assert json.loads(written)["untrusted"]["rows"][0]["text"] == text
+    assert json.loads(written)["untrusted"]["rows"][0][0] == text
     assert json.loads(written)["notice"] == NOTICE
     assert written.isprintable()
     written.encode()
 
 
-def test_rows_that_do_not_fit_are_left_out_and_paged() -> None:
-    limits = AnswerLimits(2000, 2000)
-    texts = [f"{number:04d}" * 20 for number in range(100)]
-    seen: list[str] = []
-    offset: int | None = 0
-    while offset is not None:
-        written = answer(table(*texts[offset:], total=100, offset=offset), limits)
-        found = json.loads(written)
+def paged(texts: list[str], *, newest_last: bool = False) -> list[str]:
+    """Return the texts of all pages in the order in which they come, checking the limits of each."""
+    limits, at, seen = AnswerLimits(2000, 2000), PageCursor(), []
+    while True:
+        part = texts[: len(texts) - at.skip] if newest_last else texts[at.skip :]
+        page = AnswerPage(at, lambda cursor: str(cursor.skip), newest_last)
+        written = answer(table(*part, total=len(texts), offset=at.skip), limits, page)
         assert limits.allow(written)
-        seen += [row["text"] for row in found["untrusted"]["rows"]]
-        offset = found["next_offset"]
-    assert seen == texts
+        found = json.loads(written)
+        rows = [text for [text] in found["untrusted"]["rows"]]
+        seen += rows[::-1] if newest_last else rows
+        if "next" not in found:
+            return seen
+        at = PageCursor(int(found["next"]), len(texts))
 
 
-def test_the_newest_rows_of_steps_are_kept() -> None:
+def test_rows_that_do_not_fit_are_left_out_and_paged() -> None:
     texts = [f"{number:04d}" * 20 for number in range(100)]
-    found = json.loads(answer(table(*texts), AnswerLimits(2000, 2000), newest_last=True))
-    assert found["untrusted"]["rows"][-1]["text"] == texts[-1]
-    assert found["left_out"] == 100 - len(found["untrusted"]["rows"]) > 0
+    assert paged(texts) == texts
+    assert paged(texts, newest_last=True) == texts[::-1]
+
+
+def test_a_run_that_grew_between_two_pages_is_said() -> None:
+    page = AnswerPage(PageCursor(2, 5), str)
+    assert "total was 5" in json.loads(answer(table("c", total=7), WIDE, page))["changed"]
+    assert "changed" not in json.loads(answer(table("c", total=5), WIDE, page))
+
+
+MIXED = TableSpec(
+    "mixed",
+    "Mixed.",
+    (TableColumn("n", "number", "N."), TableColumn("o", "object", "O."), TableColumn("t", "text", "T.")),
+    about=(TableColumn("long", "texts", "Long.", full=True), TableColumn("none", "text", "None.")),
+)
+
+
+def test_a_short_answer_has_five_digits_and_names_what_is_empty() -> None:
+    rows: list[dict[str, object]] = [{"n": 0.123456789, "o": {"a": 1 / 3, "b": None, "c": []}, "t": ""}]
+    made = MIXED.table(
+        [*rows, {"n": 1732779123.25, "o": None, "t": None}], about={"long": ["x"], "none": None}
+    )
+    found = json.loads(answer(made, WIDE))
+    assert found["untrusted"] == {
+        "about": {}, "columns": ["n", "o"], "empty": ["t"],
+        "rows": [[0.12346, {"a": 0.33333}], [1732779123, None]],
+    }  # fmt: skip
+    assert found["only_full"] == ["about.long"]
+
+
+def test_a_full_answer_has_everything() -> None:
+    rows = [{"n": 0.123456789, "o": {"a": 1 / 3, "b": None}, "t": ""}]
+    found = json.loads(answer(MIXED.table(rows, about={"long": ["x"]}), WIDE, AnswerPage(full=True)))
+    assert found["untrusted"] == {
+        "about": {"long": ["x"], "none": None}, "columns": ["n", "o", "t"],
+        "rows": [[0.123456789, {"a": 1 / 3, "b": None}, ""]],
+    }  # fmt: skip
+    assert "only_full" not in found
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0, 0), (-0.0, 0), (64.0, 64), (123456.7, 123457), (99999.9, 100000), (12345.678, 12346),
+        (0.000012345678, 1.2346e-05), (-2.5, -2.5), (1e300, int(1e300)), (1 / 3, 0.33333),
+    ],
+)  # fmt: skip
+def test_numbers_keep_five_digits_and_all_whole_ones(value: float, shown: float) -> None:
+    assert rounded(value) == shown
+    assert rounded(value) == pytest.approx(value, rel=5.1e-5)
 
 
 @pytest.mark.parametrize("letter", ["x", "語", "\x00", '"'])
@@ -79,7 +133,7 @@ def test_a_row_that_is_too_large_is_cut(letter: str) -> None:
     found = json.loads(written)
     assert limits.allow(written)
     assert found["cut"].startswith("texts are cut")
-    assert found["untrusted"]["rows"][0]["text"].startswith(letter)
+    assert found["untrusted"]["rows"][0][0].startswith(letter)
 
 
 def test_a_row_with_very_many_texts_is_cut() -> None:

@@ -11,9 +11,11 @@ import pytest
 
 from rlpanel.api.run import Run
 from rlpanel.errors import SettingError
+from rlpanel.mcp_server.agent_prompts import PROMPTS
 from rlpanel.mcp_server.answer import AnswerLimits
+from rlpanel.mcp_server.doc_pages import PAGES, metric_names, metric_text, page_text, read_page
 from rlpanel.mcp_server.run_pool import RunPool
-from rlpanel.mcp_server.server_setup import PAGES, create_server, read_page
+from rlpanel.mcp_server.server_setup import create_server
 from rlpanel.mcp_server.tool_server import WRITING
 from tests.mcp_tools import READING
 
@@ -34,7 +36,31 @@ def test_the_page_names_all_tools_and_resources() -> None:
     section = page[page.index("## As a server") :]
     named = set(re.findall(r"`([a-z_]+)`", section))
     assert {*READING, *WRITING} <= named
-    assert all(f"docs://{name}" in section for name in PAGES)
+    assert all(f"docs://{name}" in section for name in (*PAGES, "metrics/NAME"))
+    assert all(f"`{prompt.__name__}`" in section for prompt in PROMPTS)
+
+
+def test_no_page_exceeds_an_answer_and_each_metric_has_its_own() -> None:
+    assert max(len(page_text(name).encode()) for name in PAGES) <= AnswerLimits().bytes
+    assert all(f"{name}" in page_text("metrics") for name in metric_names())
+    whole = read_page("metrics.md")
+    assert len(metric_names()) == len(re.findall(r"^### ", whole, re.MULTILINE))
+    assert all(
+        metric_text(name).startswith("### ") and metric_text(name).strip() in whole for name in metric_names()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [("kl_k3", "kl_k3"), ("kl_k3_mean", "kl_k3"), ("reward_std", "reward"), ("kl_k3_mean_max", "kl_k3")],
+)
+def test_a_column_leads_to_its_metric(name: str, metric: str) -> None:
+    assert f"`{metric}`" in metric_text(name).splitlines()[0]
+
+
+def test_an_unknown_metric_is_refused_with_similar_ones() -> None:
+    with pytest.raises(SettingError, match="'kl_k33'; similar: kl_k3"):
+        metric_text("kl_k33")
 
 
 def test_without_the_package_the_error_names_the_extra(

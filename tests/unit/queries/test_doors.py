@@ -88,7 +88,8 @@ def test_a_new_question_is_found_in_all_doors(tmp_path: Path, ranks: Question[..
     pool = RunPool(tmp_path)
     try:
         tool = tool_of(ranks, pool, AnswerLimits())
-        assert json.loads(tool(run="run"))["untrusted"]["rows"] == rows
+        found = json.loads(tool(run="run", detail="full"))["untrusted"]
+        assert [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]] == rows
         assert tool.__doc__ == "Return the number of samples of each rank."
     finally:
         pool.close()

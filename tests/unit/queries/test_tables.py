@@ -32,6 +32,7 @@ from rlpanel.queries.learning.token_courses import changed_tokens, token_trend
 from rlpanel.queries.learning.trends import learned, trend
 from rlpanel.queries.learning.update import update, what_if
 from rlpanel.queries.lint import lint
+from rlpanel.queries.news import news
 from rlpanel.queries.notes import annotate, notes
 from rlpanel.queries.prompt_list import prompts
 from rlpanel.queries.question_options import selection_of
@@ -107,6 +108,8 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run, sett
     yield prompt_costs(grpo.data, classes=["never"], least_steps=1, text=True, limit=2)
     yield tokens(ppo.data, 10)
     yield findings(grpo.data)
+    yield news(grpo.data, 5)
+    yield news(noted.data, 0)
     yield lint(grpo.data, 2)
     yield gate(grpo.data, [grpo.data, ppo.data])
     yield contrast(grpo.data, 10, 1)
