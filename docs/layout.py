@@ -111,6 +111,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "queries/across_runs": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "gate", "divergence", "queries"),
     ),
+    "investigations": ("sources/files", "sources/discovery", "store/*", "findings", "findings/engine", "queries"),
+    "queries/reports": ("sources/files", "store/*", "investigations", "queries"),
     "checks": ("sources/discovery", "store/*", "findings", "findings/engine", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),
     "plotting": (
