@@ -111,7 +111,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "queries/across_runs": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "gate", "divergence", "queries"),
     ),
-    "investigations": ("sources/files", "sources/discovery", "store/*", "findings", "findings/engine", "queries"),
+    "investigations": (
+        "sources/files",
+        "sources/discovery",
+        "store/*",
+        "findings",
+        "findings/engine",
+        "queries",
+    ),
     "queries/reports": ("sources/files", "store/*", "investigations", "queries"),
     "checks": ("sources/discovery", "store/*", "findings", "findings/engine", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),
@@ -184,6 +191,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/update": ("update", "metrics/*", "store/*", *_PARTS, "panels/explain", "panels/prompts"),
     "panels/in_flight": ("sources/live", "store/*", "queries", *_PARTS),
     "panels/tree": ("store/*", "analysis", *_PARTS),
+    "panels/investigations": (
+        *("metrics/*", "store/*", "texts", "investigations", "queries", "queries/reports", *_PARTS),
+        "panels/conversation",
+    ),
     "panels/drift": ("drift", "metrics/*", "store/*", *_PARTS, "panels/explain"),
     "panels/sample": (
         "sources/records",
@@ -221,7 +232,15 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/*", "store/*", "panel_fixes", "panels/language", "panels/session", "runtime"),
         *("app", "app/alerts", "app/page", "app/security"),
     ),
-    "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "runtime", "api"),
+    "mcp_server": (
+        "sources/discovery",
+        "sources/files",
+        "texts",
+        "queries",
+        "queries/reports",
+        "runtime",
+        "api",
+    ),
     "cli": (
         *(
             "sources/*",
@@ -231,6 +250,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "findings/*",
             "lint",
             "gate",
+            "investigations",
             "queries",
             "queries/*",
             "api",

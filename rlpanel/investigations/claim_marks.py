@@ -88,7 +88,7 @@ def evaluate(
             marked.append(mark_of(source, entry))
             done += 1
             yield EvaluationProgress(done, total)
-    counts = {mark: sum(each.mark == mark for each in marked) for mark in MARKS}
+    counts: dict[str, int] = {mark: sum(each.mark == mark for each in marked) for mark in MARKS}
     yield EvaluationProgress(done, total, tuple(marked), True, counts)
 
 
@@ -154,7 +154,7 @@ def expected_text(entry: ReportEntry) -> str:
 def about_text(entry: ReportEntry) -> str:
     """Return what a claim is about, on one line."""
     claim = entry.claim
-    run = f" of {entry.run}" if entry.run else ""
+    run = f" of {entry.other_run}" if entry.other_run else ""
     if entry.kind == "quotation":
         return f"{claim['field']} of {claim['uid']}{run}"
     if entry.kind == "finding":

@@ -98,8 +98,8 @@ class ClaimSource:
 
     def name_of(self, entry: ReportEntry) -> str:
         """Return the name of a claim's run, as the board's address has it."""
-        if entry.run:
-            return entry.run
+        if entry.other_run:
+            return entry.other_run
         path, root = self.run.path, self.root
         if isinstance(path, RemotePath) or isinstance(root, RemotePath):
             return self.run.name
@@ -109,7 +109,7 @@ class ClaimSource:
     # -- runs --------------------------------------------------------------------------------------
 
     def _data(self, entry: ReportEntry) -> RunData:
-        key = entry.run, entry.split
+        key = entry.other_run, entry.split
         if key not in self._runs:
             try:
                 self._runs[key] = self._opened(entry)
@@ -127,11 +127,11 @@ class ClaimSource:
             if view.snapshot.split != entry.split:
                 raise ClaimBroken(f"the split {entry.split[:80]!r} is gone")
             return replace(whole, view=view)
-        if not entry.run:
+        if not entry.other_run:
             return self.run
         if len({run for run, _ in self._runs if run}) >= MAX_OTHER_RUNS:
             raise ClaimBroken(f"a report is evaluated with at most {MAX_OTHER_RUNS} other runs")
-        return _read_run(self.root, entry.run)
+        return _read_run(self.root, entry.other_run)
 
     # -- kinds -------------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class ClaimSource:
 
         rule, subject = str(entry.claim["rule"]), str(entry.claim.get("subject", ""))
         run = self._data(entry)
-        key = entry.run, entry.split
+        key = entry.other_run, entry.split
         if key not in self._findings:
             settings, split = FindingSettings.from_environment(), run.snapshot.split
             self._findings[key] = cached_findings(run.index, settings, time.time(), split)
@@ -226,7 +226,9 @@ class ClaimSource:
             "page": "samples",
             "tab": "conversation",
         }
-        return ClaimValue({"start": at}, f"characters {at:,} to {end:,}", place, (("quote", before + quote + after),))
+        return ClaimValue(
+            {"start": at}, f"characters {at:,} to {end:,}", place, (("quote", before + quote + after),)
+        )
 
     # -- parts -------------------------------------------------------------------------------------
 
@@ -240,19 +242,19 @@ class ClaimSource:
     def _steps(self, entry: ReportEntry, metric: str, run: RunData) -> Table:
         from rlpanel.queries.steps import steps
 
-        key = entry.run, entry.split, metric
+        key = entry.other_run, entry.split, metric
         if key not in self._tables:
             self._tables[key] = steps(run, columns=[metric])
         return self._tables[key]
 
     def _table(self, entry: ReportEntry, question: str, options: dict[str, Any], run: RunData) -> Table:
-        key = entry.run, entry.split, question, repr(sorted(options.items()))
+        key = entry.other_run, entry.split, question, repr(sorted(options.items()))
         if key not in self._tables:
             self._tables[key] = asked_table(run, question, options)
         return self._tables[key]
 
     def _sample(self, entry: ReportEntry) -> Sample:
-        key = f"{entry.run}\n{entry.split}", str(entry.claim["uid"])
+        key = f"{entry.other_run}\n{entry.split}", str(entry.claim["uid"])
         if key not in self._samples:
             try:
                 self._samples[key] = self._data(entry).sample(key[1])

@@ -61,7 +61,7 @@ class ReportEntry:
         Markdown; of a claim, the sentence that it supports.
     claim : mapping
         What is claimed, and the value that it had; empty for a passage.
-    run : str
+    other_run : str
         Name of another run, below the root; empty for the run in whose folder the report is.
     split : str
         Split of that run; empty for the usual one.
@@ -76,7 +76,7 @@ class ReportEntry:
     kind: str
     text: str = ""
     claim: Mapping[str, Any] = field(default_factory=dict)
-    run: str = ""
+    other_run: str = ""
     split: str = ""
     author: str = ""
     time: float = 0.0
@@ -116,7 +116,7 @@ def check_entry(entry: ReportEntry) -> ReportEntry:
         raise SettingError("the name of a report has one printable character or more")
     _check_length("a report's name", entry.report, MAX_NAME)
     _check_length("a passage", entry.text, MAX_TEXT)
-    for name in ("run", "split", "author"):
+    for name in ("other_run", "split", "author"):
         _check_length(f"the key {name}", getattr(entry, name), MAX_PART)
     if not math.isfinite(entry.time):
         raise SettingError("the time of an entry is a number")
@@ -173,7 +173,10 @@ def parse_entry(line: bytes) -> ReportEntry:
         raise SettingError("it is no JSON") from error
     if not isinstance(values, dict):
         raise SettingError("it is no JSON object")
-    texts = {name: values.get(name, "") for name in ("id", "report", "kind", "text", "run", "split", "author")}
+    texts = {
+        name: values.get(name, "")
+        for name in ("id", "report", "kind", "text", "other_run", "split", "author")
+    }
     for name, value in texts.items():
         if not isinstance(value, str):
             raise SettingError(f"{name} is a text")

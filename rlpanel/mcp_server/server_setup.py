@@ -15,6 +15,8 @@ from rlpanel.queries.catalogue import QUESTIONS, row_schema
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
+    from rlpanel.mcp_server.report_tools import Shower
+
 #: Resource → file below the package and what it is.
 PAGES = {
     "agents": ("agents-cli.md", "How to watch a run, what to look at first, and how to report."),
@@ -27,7 +29,9 @@ Call runs first, then findings of a run, then steps. To find the cause, look at 
 and contrast. docs://agents tells more. {NOTICE} Report to people with the addresses that link returns."""
 
 
-def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: bool) -> MCPServer:
+def create_server(
+    pool: RunPool, limits: AnswerLimits, *, board: str, notes: bool, shower: Shower | None = None
+) -> MCPServer:
     """Return the server.
 
     Parameters
@@ -38,7 +42,9 @@ def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: boo
     board : str
         Address of the board, for links.
     notes : bool
-        Whether there are tools that write tags and notes.
+        Whether there are tools that write tags, notes and claims.
+    shower : Shower, optional
+        What moves an open page; by default a client of ``board`` without a token.
 
     Raises
     ------
@@ -49,7 +55,9 @@ def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: boo
         import mcp.server.mcpserver  # noqa: F401
     except ImportError as error:
         raise SettingError('the server needs the package mcp: pip install "rlpanel[mcp]"') from error
-    from rlpanel.mcp_server.tool_server import WRITING, LinkTool, NoteTools, ToolServer, tool_of
+    from rlpanel.mcp_server.board_client import BoardClient
+    from rlpanel.mcp_server.report_tools import ReportTools, ShowTool
+    from rlpanel.mcp_server.tool_server import LinkTool, NoteTools, ToolServer, tool_of
 
     server = ToolServer(
         "rlpanel", version=rlpanel.__version__, instructions=INSTRUCTIONS, log_level="WARNING"
@@ -58,9 +66,10 @@ def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: boo
         if question.has_tool:
             server.add(tool_of(question, pool, limits), reads=True)
     server.add(LinkTool(pool, board).link, reads=True)
-    writing = NoteTools(pool, limits)
-    for name in WRITING if notes else ():
-        server.add(getattr(writing, name), reads=False)
+    server.add(ShowTool(shower or BoardClient(board)).show, reads=True)
+    writing, reports = NoteTools(pool, limits), ReportTools(pool, limits)
+    for tool in (writing.tag, writing.note, reports.claim) if notes else ():
+        server.add(tool, reads=False)
     _add_resources(server)
     return server
 

@@ -52,7 +52,7 @@ Sort = Annotated[str, _field(option_of(question_options.Sort))]
 Uid = Annotated[str, _field(option_of(question_options.Uid))]
 
 #: Names of the tools that write.
-WRITING = ("tag", "note")
+WRITING = ("tag", "note", "claim")
 
 
 def tool_of(question: Question[...], pool: RunPool, limits: AnswerLimits) -> Callable[..., str]:

@@ -51,6 +51,10 @@ ROUTES: dict[str, tuple[RouteAccess, str]] = {
         RouteAccess.LOGIN,
         "Audio and video that an open page shows; the address is a random token of that page.",
     ),
+    "/show$": (
+        RouteAccess.LOGIN,
+        "Moves an open page by the code that its viewer gave away; it takes JSON only, and writes nothing.",
+    ),
     "/metrics$": (RouteAccess.LOGIN, "Numbers for Prometheus."),
     "/health$": (
         RouteAccess.OPEN,

@@ -35,6 +35,7 @@ from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_obj
 from rlpanel.app.server.health_endpoint import Observed, health_routes
 from rlpanel.app.server.media_endpoint import media_routes
 from rlpanel.app.server.page_handlers import MAX_MESSAGE, PageSocket, own_routes
+from rlpanel.app.server.show_endpoint import show_routes
 from rlpanel.panel_fixes.server_pages import begun_pages, tornado_application
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE
 from rlpanel.runtime import Runtime, default_runtime
@@ -127,6 +128,7 @@ def start(
     routes = [
         *health_routes(observed),
         *media_routes(runtime),
+        *show_routes(runtime),
         *(login.routes(auth, sessions.end) if auth else []),
     ]
     with bounded_servers():

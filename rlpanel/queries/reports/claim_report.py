@@ -26,7 +26,9 @@ Name = Annotated[str, Option("Only the report of this name.", chars=80)]
         TableColumn("kind", "text", "text, query, number, finding or quotation."),
         TableColumn("mark", "text", "holds, changed, broken, or not evaluated; null for a passage of text."),
         TableColumn("text", "text", "Markdown of the passage, or the sentence that the claim supports."),
-        TableColumn("about", "text", "The number, question, rule or text that is claimed; null for a passage."),
+        TableColumn(
+            "about", "text", "The number, question, rule or text that is claimed; null for a passage."
+        ),
         TableColumn("expected", "text", "The claimed value."),
         TableColumn("found", "text", "The value that the run has now; null if the claim is broken."),
         TableColumn("reason", "text", "What is different, or why it cannot be evaluated."),
@@ -138,8 +140,8 @@ def add_entry(run: RunData, kind: str, **parts: Any) -> Table:
     kind : str
         ``text``, ``query``, ``number``, ``finding`` or ``quotation``.
     **parts
-        As `rlpanel.investigations.report_file.new_entry`: report, text, claim, run, split, author, and the
-        identifier of the entry to replace. A claim without a value gets that of the run.
+        As `rlpanel.investigations.report_file.new_entry`: report, text, claim, other_run, split, author, and
+        the identifier of the entry to replace. A claim without a value gets that of the run.
 
     Raises
     ------

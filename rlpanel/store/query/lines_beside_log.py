@@ -140,7 +140,7 @@ class LinesBesideLog:
             return read_in(folder, name, self._most, end=True)
 
     def _writable_folders(self) -> Iterator[tuple[Callable[[], SafeFolder], str]]:
-        """Yield functions that open the folders to write to, preferred one first, each with the file's name."""
+        """Yield functions that open the folders to write to, preferred one first, and the file's name."""
         if isinstance(self.run, Path):  # folders on other machines are only read
             yield partial(_open_own, self.run), self._name
         for cache in cache_folders():
