@@ -3,6 +3,7 @@
 function evidenceOf(entry) {
   if (!entry.evidence.length) return []
   const box = element("details", "evidence")
+  box.open = entry.evidence.some(([kind]) => kind === "quote")
   box.append(element("summary", "", t("Evidence")))
   for (const [kind, text] of entry.evidence)
     box.append(element(kind === "note" ? "p" : "pre", kind, kind === "note" ? shownText(text) : text))
@@ -16,7 +17,15 @@ function valuesOf(entry) {
   return [line, ...(entry.reason ? [element("p", "reason", shownText(entry.reason))] : [])]
 }
 
+function footOf(model, entry) {
+  const foot = element("footer", "", shownText(entry.written))
+  if (model.state.writes)
+    foot.append(button("remove", "✕", t("Remove from the report"), () => model.send_msg(["remove", entry.id])))
+  return foot
+}
+
 function entryOf(model, entry) {
+  const foot = footOf(model, entry)
   const box = element("article", entry.mark ? `claim ${entry.mark.replace(" ", "-")}` : "passage")
   if (entry.mark) {
     const head = element("header")
@@ -25,6 +34,7 @@ function entryOf(model, entry) {
     )
     head.append(element("span", "mark", entry.label), element("span", "kind", entry.kind), open)
     box.append(head)
+    head.append(foot)
   }
   if (entry.html) {
     const text = element("div", "text")
@@ -32,10 +42,7 @@ function entryOf(model, entry) {
     box.append(text)
   }
   if (entry.mark) box.append(...valuesOf(entry), ...evidenceOf(entry))
-  const foot = element("footer", "", shownText(entry.written))
-  if (model.state.writes)
-    foot.append(button("remove", "✕", t("Remove from the report"), () => model.send_msg(["remove", entry.id])))
-  box.append(foot)
+  if (!entry.mark) box.append(foot)
   return box
 }
 
@@ -56,7 +63,7 @@ function codeBox(model) {
 
 export function render({ model }) {
   const root = element("div", "investigations")
-  const head = element("div", "head")
+  const head = element("div", "top")
   const reports = element("div", "reports")
   const form = claimForm(
     () => model.state,
