@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.queries.question import Parameter, Question
@@ -74,12 +75,30 @@ def _value(parameter: Parameter, given: Any) -> Any:
     if option.most_rows is not None:
         is_count = isinstance(given, int) and not isinstance(given, bool) and given > 0
         return min(given, MAX_ROWS) if is_count else MAX_ROWS
+    if not _fits(parameter.type, given):
+        raise SettingError(f"{parameter.name} has no valid value")
     is_number = isinstance(given, int | float)
     if is_number and not (option.min is None or given >= option.min):
         raise SettingError(f"{parameter.name} is at least {option.min}")
     if is_number and not (option.max is None or given <= option.max):
         raise SettingError(f"{parameter.name} is at most {option.max}")
     return given
+
+
+def _fits(kind: Any, given: Any) -> bool:
+    """Return whether a value of JSON has the type of a parameter."""
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        return any(_fits(part, given) for part in get_args(kind))
+    if origin is Literal:
+        return given in get_args(kind)
+    if origin is Sequence or kind is Sequence:
+        return isinstance(given, list) and all(isinstance(item, str) for item in given)
+    if kind in (None, type(None)):
+        return given is None
+    if kind in (int, float):
+        return not isinstance(given, bool) and isinstance(given, int | kind)
+    return kind not in (bool, str) or isinstance(given, kind)
 
 
 def digest(table: Table) -> str:
