@@ -134,7 +134,24 @@ function claimForm(getState, send) {
   const submit = button("primary", t("Claim this"), "", () => {})
   submit.type = "submit"
   form.append(line, special, labelled(t("Words"), text), submit, wrong)
-  const draw = () => special.replaceChildren(...fieldsOf(kind.value, getState()))
+  /** Draw the fields of the kind; those that stay keep what the viewer wrote. */
+  const draw = () => {
+    const written = [...special.querySelectorAll("[name]")].map((field) => [field.name, field.value])
+    special.replaceChildren(...fieldsOf(kind.value, getState()))
+    for (const [name, value] of written) {
+      const field = special.querySelector(`[name=${name}]`)
+      if (field && value) field.value = value
+    }
+  }
+  let offered = ""
+  /** Draw the fields again if the lists that they offer have changed. */
+  box.refresh = () => {
+    const { metrics, rules, questions } = getState()
+    const now = JSON.stringify([metrics, rules, questions])
+    if (now === offered) return
+    offered = now
+    if (box.open) draw()
+  }
   kind.addEventListener("change", draw)
   box.addEventListener("toggle", () => {
     if (!box.open) return

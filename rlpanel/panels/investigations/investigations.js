@@ -85,6 +85,7 @@ export function render({ model }) {
     const remarks = (problems ?? []).map((problem) => element("p", "problem", shownText(problem)))
     head.replaceChildren(line, ...remarks, ...(said ? [element("p", "said", shownText(said))] : []))
     form.hidden = !writes
+    form.refresh()
   }
   const drawReports = () => {
     const groups = model.reports.map((report) => {

@@ -53,10 +53,16 @@ def test_two_writers_at_once_lose_nothing(tmp_path: Path) -> None:
         (b"{", "no JSON"),
         (b"[1]", "no JSON object"),
         (b'{"id": "A/..", "report": "R", "kind": "text"}', "no name of an entry"),
-        (b'{"id": "a", "report": "R", "kind": "number", "claim": {"metric": "m", "expected": NaN}}', "finite"),
+        (
+            b'{"id": "a", "report": "R", "kind": "number", "claim": {"metric": "m", "expected": NaN}}',
+            "finite",
+        ),
         (b'{"id": "a", "report": "R", "kind": "number", "claim": {"metrics": "m"}}', "no key 'metrics'"),
         (b'{"id": "a", "report": "R", "kind": "quotation", "claim": {"uid": "u"}}', "needs field"),
-        (b'{"id": "a", "report": "R", "kind": "finding", "claim": {"rule": "r", "onset": 1e3}}', "whole number"),
+        (
+            b'{"id": "a", "report": "R", "kind": "finding", "claim": {"rule": "r", "onset": 1e3}}',
+            "whole number",
+        ),
         (b'{"id": "a", "report": "\\u0000", "kind": "text"}', "printable"),
         (b'{"id": "a", "report": "R", "kind": "script"}', "one of query"),
         (b'"' + b"x" * MAX_LINE + b'"', "bytes"),
