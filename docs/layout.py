@@ -99,6 +99,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "gate": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "divergence": ("sources/config", "metrics/*", "store/*", "analysis", "findings/engine"),
+    "investigations": ("sources/files", "store/*"),
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),
     "queries": (
@@ -108,18 +109,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "queries/learning": (
         *("texts", "metrics/*", "store/*", "analysis", "update", "findings/engine", "queries"),
     ),
+    "queries/reports": (
+        *("sources/files", "sources/discovery", "store/*", "findings", "findings/engine", "investigations"),
+        "queries",
+    ),
     "queries/across_runs": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "gate", "divergence", "queries"),
     ),
-    "investigations": (
-        "sources/files",
-        "sources/discovery",
-        "store/*",
-        "findings",
-        "findings/engine",
-        "queries",
-    ),
-    "queries/reports": ("sources/files", "store/*", "investigations", "queries"),
     "checks": ("sources/discovery", "store/*", "findings", "findings/engine", "queries"),
     "runtime": ("store/*", "checks", "panels/session"),
     "plotting": (

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from rlpanel.board_url import write_query
 from rlpanel.errors import SettingError
-from rlpanel.investigations.claim_values import ClaimBroken, ClaimSource, ClaimValue
+from rlpanel.investigations.claim_value import ClaimBroken, ClaimValue, ClaimValues
 from rlpanel.investigations.report_entry import ReportEntry
 
 Mark = Literal["holds", "changed", "broken", "not evaluated", ""]
@@ -61,13 +61,13 @@ class EvaluationProgress:
 
 
 def evaluate(
-    source: ClaimSource, entries: Sequence[ReportEntry], *, seconds: float = MAX_SECONDS
+    source: ClaimValues, entries: Sequence[ReportEntry], *, seconds: float = MAX_SECONDS
 ) -> Iterator[EvaluationProgress]:
     """Evaluate the claims of some entries, and yield the progress; the last one has the marks.
 
     Parameters
     ----------
-    source : ClaimSource
+    source : ClaimValues
     entries : sequence of ReportEntry
     seconds : float
         Seconds after which no further claim is begun.
@@ -92,7 +92,7 @@ def evaluate(
     yield EvaluationProgress(done, total, tuple(marked), True, counts)
 
 
-def mark_of(source: ClaimSource, entry: ReportEntry) -> MarkedEntry:
+def mark_of(source: ClaimValues, entry: ReportEntry) -> MarkedEntry:
     """Return a claim with its mark."""
     link = write_query({"run": source.name_of(entry), "split": entry.split})
     expected = expected_text(entry)
@@ -106,7 +106,7 @@ def mark_of(source: ClaimSource, entry: ReportEntry) -> MarkedEntry:
     return MarkedEntry(entry, mark, expected, value.shown, reason, link, value.evidence)
 
 
-def _skipped(source: ClaimSource, entry: ReportEntry, reason: str) -> MarkedEntry:
+def _skipped(source: ClaimValues, entry: ReportEntry, reason: str) -> MarkedEntry:
     link = write_query({"run": source.name_of(entry), "split": entry.split})
     return MarkedEntry(entry, "not evaluated", expected_text(entry), "", reason, link)
 
@@ -168,7 +168,7 @@ def about_text(entry: ReportEntry) -> str:
     return ""
 
 
-def settle(source: ClaimSource, entry: ReportEntry) -> ReportEntry:
+def settle(source: ClaimValues, entry: ReportEntry) -> ReportEntry:
     """Return a new claim with the value of the run, where none was given; a false one is refused.
 
     Raises

@@ -13,9 +13,7 @@ from panel.viewable import Viewer
 
 from rlpanel.board_url import read_query
 from rlpanel.errors import RLPanelError
-from rlpanel.investigations.asked_table import askable
 from rlpanel.investigations.claim_marks import EvaluationProgress, evaluate
-from rlpanel.investigations.claim_values import ClaimSource
 from rlpanel.investigations.report_entry import USUAL_REPORT
 from rlpanel.investigations.report_file import ReportFile
 from rlpanel.number_text import utc_text
@@ -29,7 +27,9 @@ from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.queries.findings import findings
+from rlpanel.queries.reports.asked_table import askable
 from rlpanel.queries.reports.claim_report import add_entry, remove_entry
+from rlpanel.queries.reports.claim_source import ClaimSource
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.steps import step_curves, trainer_scalars
 from rlpanel.texts.display_text import escape_invisible

@@ -93,8 +93,8 @@ def evaluated(run: RunData, name: str = "", root: AnyPath | None = None) -> Iter
     """
     from rlpanel.errors import SettingError
     from rlpanel.investigations.claim_marks import evaluate
-    from rlpanel.investigations.claim_values import ClaimSource
     from rlpanel.investigations.report_file import ReportFile
+    from rlpanel.queries.reports.claim_source import ClaimSource
     from rlpanel.queries.run_columns import similar
 
     entries = ReportFile(run.path).entries()
@@ -149,8 +149,8 @@ def add_entry(run: RunData, kind: str, **parts: Any) -> Table:
         If a part is not valid, the claim does not hold, or no folder is writable.
     """
     from rlpanel.investigations.claim_marks import evaluate, settle
-    from rlpanel.investigations.claim_values import ClaimSource
     from rlpanel.investigations.report_file import ReportFile, new_entry
+    from rlpanel.queries.reports.claim_source import ClaimSource
 
     source = ClaimSource(run)
     entry = settle(source, new_entry(kind, **parts))

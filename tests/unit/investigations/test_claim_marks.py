@@ -13,10 +13,10 @@ import pytest
 import rlpanel
 from rlpanel.errors import SettingError
 from rlpanel.investigations.claim_marks import MAX_CLAIMS, MarkedEntry, evaluate
-from rlpanel.investigations.claim_values import ClaimSource
 from rlpanel.investigations.report_entry import ReportEntry
 from rlpanel.investigations.report_file import FILE, ReportFile
 from rlpanel.queries.reports.claim_report import add_entry
+from rlpanel.queries.reports.claim_source import ClaimSource
 from rlpanel.queries.run_data import RunData
 from tests.factories import line, write_run
 

@@ -1,18 +1,19 @@
-"""The value of a claim as the run has it now, or the reason why there is none."""
+"""Where claims get their values: questions, findings and samples of a run, or of others below its root."""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rlpanel.errors import RLPanelError, RunNotFound, SampleNotFound, SettingError, describe_error
-from rlpanel.investigations.asked_table import asked_table, digest, excerpt
+from rlpanel.investigations.claim_value import ClaimBroken, ClaimValue
 from rlpanel.investigations.report_entry import ReportEntry
+from rlpanel.queries.reports.asked_table import asked_table, digest, excerpt
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.step_ranges import closed_span_of
 from rlpanel.schema import TEXTS
@@ -27,32 +28,6 @@ if TYPE_CHECKING:
 MAX_OTHER_RUNS, _SAMPLES = 8, 32
 #: Characters that are shown before and after a quotation.
 _AROUND = 60
-
-
-class ClaimBroken(Exception):
-    """A claim that cannot be evaluated any more; the message says why."""
-
-
-@dataclass(frozen=True)
-class ClaimValue:
-    """What a claim is about, as the run has it.
-
-    Attributes
-    ----------
-    value : mapping
-        Keys of the claim that hold its value, such as ``expected`` or ``digest``.
-    shown : str
-        The value as text.
-    place : mapping
-        Parameters of the board's address that lead there.
-    evidence : tuple of (str, str)
-        Kind (``note``, ``quote`` or ``rows``) and text of what supports it.
-    """
-
-    value: Mapping[str, Any]
-    shown: str
-    place: Mapping[str, Any] = field(default_factory=dict)
-    evidence: tuple[tuple[str, str], ...] = ()
 
 
 class ClaimSource:
