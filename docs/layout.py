@@ -99,6 +99,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "gate": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "divergence": ("sources/config", "metrics/*", "store/*", "analysis", "findings/engine"),
+    "investigations": ("sources/files", "store/*"),
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),
     "queries": (
@@ -107,6 +108,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "queries/learning": (
         *("texts", "metrics/*", "store/*", "analysis", "update", "findings/engine", "queries"),
+    ),
+    "queries/reports": (
+        *("sources/files", "sources/discovery", "store/*", "findings", "findings/engine", "investigations"),
+        "queries",
     ),
     "queries/across_runs": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "gate", "divergence", "queries"),
@@ -182,6 +187,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/update": ("update", "metrics/*", "store/*", *_PARTS, "panels/explain", "panels/prompts"),
     "panels/in_flight": ("sources/live", "store/*", "queries", *_PARTS),
     "panels/tree": ("store/*", "analysis", *_PARTS),
+    "panels/investigations": (
+        *("metrics/*", "store/*", "texts", "investigations", "queries", "queries/reports", *_PARTS),
+        "panels/conversation",
+    ),
     "panels/drift": ("drift", "metrics/*", "store/*", *_PARTS, "panels/explain"),
     "panels/sample": (
         "sources/records",
@@ -219,7 +228,15 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/*", "store/*", "panel_fixes", "panels/language", "panels/session", "runtime"),
         *("app", "app/alerts", "app/page", "app/security", "mcp_server"),
     ),
-    "mcp_server": ("sources/discovery", "sources/files", "texts", "queries", "runtime", "api"),
+    "mcp_server": (
+        "sources/discovery",
+        "sources/files",
+        "texts",
+        "queries",
+        "queries/reports",
+        "runtime",
+        "api",
+    ),
     "cli": (
         *(
             "sources/*",
@@ -229,6 +246,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "findings/*",
             "lint",
             "gate",
+            "investigations",
             "queries",
             "queries/*",
             "api",

@@ -30,6 +30,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "prompts",
         "agents",
         "agents-cli",
+        "investigations",
         "python",
         "notebook",
     ),

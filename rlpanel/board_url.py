@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from rlpanel.errors import SettingError
 from rlpanel.url_values import (
     ANY_TEXT,
     FLAG,
@@ -65,6 +66,7 @@ PAGES = (
     "ranking",
     "drift",
     "flight",
+    "investigations",
 )
 #: How the conversation shows texts.
 MODES = ("text", "raw", "tokens")
@@ -247,6 +249,39 @@ def read_query(query: str) -> tuple[dict[str, Any], list[LinkProblem]]:
     if values.get("compared_run"):
         values.setdefault("page", "compare")
     return values, problems
+
+
+def shown_view(address: str) -> dict[str, Any]:
+    """Return the selection of an address that somebody else chose; unlike a link's, nothing of it is ignored.
+
+    Parameters
+    ----------
+    address : str
+        The part of the board's address behind the host, such as ``?step=12&page=samples``.
+
+    Raises
+    ------
+    SettingError
+        If it names a host or a path, or has a key or a value that the board does not know.
+    """
+    query = address.strip().removeprefix("/")
+    if query and not query.startswith("?"):
+        raise SettingError("give the part of the board's address behind the host: ?run=exp1&step=12")
+    try:
+        pairs = parse_qsl(query[1:], keep_blank_values=True, strict_parsing=True) if query[1:] else []
+    except ValueError as error:
+        raise SettingError("the address has a part without a value") from error
+    for name, _ in pairs:
+        if name not in KEYS or name == "theme":
+            raise SettingError(f"the board's address has no key {name[:40]!r}; it has {', '.join(KEYS)}")
+    values, problems = read_query(query)
+    if problems:
+        wrong = problems[0]
+        said = (
+            f"{wrong.key} has no valid value" if wrong.key else f"it has more than {MAX_QUERY:,} characters"
+        )
+        raise SettingError(f"the address cannot be shown: {said}")
+    return values
 
 
 def write_query(values: Mapping[str, Any]) -> str:

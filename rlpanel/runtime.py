@@ -13,6 +13,7 @@ from rlpanel.settings import DEFAULT_LIMITS, Limits, Reading
 if TYPE_CHECKING:
     from rlpanel.checks.run_checks import RunChecks
     from rlpanel.panels.session.media_addresses import MediaAddresses
+    from rlpanel.panels.session.page_codes import PageCodes
     from rlpanel.panels.session.session_hub import SessionHub
     from rlpanel.panels.session.threads import Threads
     from rlpanel.store.index.reader import Reader
@@ -39,6 +40,7 @@ class Runtime:
         self._hub: SessionHub | None = None
         self._threads: Threads | None = None
         self._media: MediaAddresses | None = None
+        self._codes: PageCodes | None = None
         self._checks: RunChecks | None = None
         self._closed = False
 
@@ -95,6 +97,16 @@ class Runtime:
             if self._media is None:
                 self._media = MediaAddresses()
             return self._media
+
+    @property
+    def codes(self) -> PageCodes:
+        """The codes by which agents may move open pages."""
+        from rlpanel.panels.session.page_codes import PageCodes
+
+        with self._lock:
+            if self._codes is None:
+                self._codes = PageCodes()
+            return self._codes
 
     @property
     def checks(self) -> RunChecks:

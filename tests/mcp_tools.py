@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from rlpanel.queries.catalogue import QUESTIONS
 
-READING = [*(question.name for question in QUESTIONS.values() if question.has_tool), "link"]
+READING = [*(question.name for question in QUESTIONS.values() if question.has_tool), "link", "show"]

@@ -28,8 +28,16 @@ def mcp(
         str,
         typer.Option(envvar="RLPANEL_MCP_TOKEN", help="Token of HTTP clients.", show_default="a random one"),
     ] = "",
-    notes: Annotated[bool, typer.Option("--notes", help="Let agents write tags and notes.")] = False,
-    board: Annotated[str, typer.Option(help="Address of the board, for links.")] = USUAL_ADDRESS,
+    notes: Annotated[bool, typer.Option("--notes", help="Let agents write tags, notes and claims.")] = False,
+    board: Annotated[
+        str, typer.Option(help="Address of the board, for links and the tool show.")
+    ] = USUAL_ADDRESS,
+    board_token: Annotated[
+        str,
+        typer.Option(
+            envvar="RLPANEL_TOKEN", help="Token of the board, for the tool show.", show_default="none"
+        ),
+    ] = "",
     max_bytes: Annotated[int, typer.Option(min=2000, help="Most bytes of an answer.")] = 60_000,
     max_tokens: Annotated[int, typer.Option(min=700, help="Most tokens of an answer, estimated.")] = 15_000,
     keys: Map = None,
@@ -40,6 +48,7 @@ def mcp(
     set_reader_environment(keys, None, follow_links, default_step)
     from rlpanel.app.security.login import check_length, new_token
     from rlpanel.mcp_server.answer import AnswerLimits
+    from rlpanel.mcp_server.board_client import BoardClient
     from rlpanel.mcp_server.http_server import PATH, check_loopback, serve_http
     from rlpanel.mcp_server.run_pool import RunPool
     from rlpanel.mcp_server.server_setup import create_server
@@ -49,7 +58,8 @@ def mcp(
     check_length(token)
     pool = RunPool(path_of(root).resolve())
     pool.infos()  # raises if the folder does not exist
-    server = create_server(pool, AnswerLimits(max_bytes, max_tokens), board=board, notes=notes)
+    limits, shower = AnswerLimits(max_bytes, max_tokens), BoardClient(board, board_token)
+    server = create_server(pool, limits, board=board, notes=notes, shower=shower)
     if http is None:
         server.run("stdio")
         return

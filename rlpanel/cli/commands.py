@@ -26,6 +26,7 @@ from rlpanel.cli import (
     halt_command,
     lint_command,
     map_command,
+    report_command,
     serve_commands,
 )
 from rlpanel.cli.table_command import command_of
@@ -80,7 +81,7 @@ def _joined_option(value: str) -> str:
 #: of its use. Other commands are made of questions.
 _MODULES = {
     "Board": (serve_commands,),
-    "Ask a run": (ask_commands, lint_command, gate_command, halt_command, curriculum_command),
+    "Ask a run": (ask_commands, lint_command, gate_command, halt_command, curriculum_command, report_command),
     "Agents": (agent_commands,),
     "Files": (map_command, file_commands),
 }

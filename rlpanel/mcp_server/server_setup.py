@@ -15,6 +15,9 @@ from rlpanel.queries.catalogue import QUESTIONS, row_schema
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
+
+    from rlpanel.mcp_server.report_tools import Shower
+
 INSTRUCTIONS = f"""rlpanel reads logs of reinforcement learning of language models, one run per folder.
 Call runs first, then findings of a run, then steps; news says what is new since a step. To find the cause,
 look at samples, sample_tokens, groups, explain and contrast. docs://agents says more, docs://metrics/NAME
@@ -27,7 +30,9 @@ If there is next, pass it as cursor with the same arguments for the following ro
 ones). {NOTICE}. Report to people with the addresses that link returns."""
 
 
-def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: bool) -> MCPServer:
+def create_server(
+    pool: RunPool, limits: AnswerLimits, *, board: str, notes: bool, shower: Shower | None = None
+) -> MCPServer:
     """Return the server.
 
     Parameters
@@ -38,7 +43,9 @@ def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: boo
     board : str
         Address of the board, for links.
     notes : bool
-        Whether there are tools that write tags and notes.
+        Whether there are tools that write tags, notes and claims.
+    shower : Shower, optional
+        What moves an open page; by default a client of ``board`` without a token.
 
     Raises
     ------
@@ -52,7 +59,9 @@ def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: boo
     from mcp.server.mcpserver.prompts import Prompt
 
     from rlpanel.mcp_server.agent_prompts import PROMPTS
-    from rlpanel.mcp_server.tool_server import WRITING, LinkTool, NoteTools, ToolServer, tool_of
+    from rlpanel.mcp_server.board_client import BoardClient
+    from rlpanel.mcp_server.report_tools import ReportTools, ShowTool
+    from rlpanel.mcp_server.tool_server import LinkTool, NoteTools, ToolServer, tool_of
 
     server = ToolServer(
         "rlpanel",
@@ -65,9 +74,10 @@ def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: boo
         if question.has_tool:
             server.add(tool_of(question, pool, limits), reads=True)
     server.add(LinkTool(pool, board).link, reads=True)
-    writing = NoteTools(pool, limits)
-    for name in WRITING if notes else ():
-        server.add(getattr(writing, name), reads=False)
+    server.add(ShowTool(shower or BoardClient(board)).show, reads=True)
+    writing, reports = NoteTools(pool, limits), ReportTools(pool, limits)
+    for tool in (writing.tag, writing.note, reports.claim) if notes else ():
+        server.add(tool, reads=False)
     _add_resources(server)
     for prompt in PROMPTS:
         server.add_prompt(Prompt.from_function(prompt))

@@ -59,7 +59,7 @@ Detail = Literal["short", "full"]
 Cursor = Annotated[str, Field(max_length=MAX_CHARS)]
 
 #: Names of the tools that write.
-WRITING = ("tag", "note")
+WRITING = ("tag", "note", "claim")
 
 
 def tool_of(question: Question[...], pool: RunPool, limits: AnswerLimits) -> Callable[..., str]:

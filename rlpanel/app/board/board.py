@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -217,6 +218,9 @@ class Board:
         if loop.is_served:
             if self._runtime.media.served:
                 self.context.media_address = self._media.address
+                codes = self._runtime.codes
+                self.context.new_code = partial(codes.give, self, self._show_view)
+                self.context.end_code = partial(codes.end, self)
             loop.on_gone(self.close)
             # Panel may call it on a thread without the document's lock.
             pn.state.onload(lambda: loop.call_soon(self._start_updates))
@@ -239,6 +243,7 @@ class Board:
             return
         self._closed = True
         self._media.close()
+        self._runtime.codes.end(self)
         if self._session is not None:
             self._hub.leave(self._session)
         if self.context.index is not None:
@@ -345,21 +350,36 @@ class Board:
             owner.param.watch(write, [name for name in owner.param if name != "name"])
         window.on_navigate = read
 
+    def _show_view(self, values: Mapping[str, Any]) -> None:
+        """Show what an agent chose whom the viewer gave the page's code. Thread-safe."""
+        self.call_soon(partial(self._take_view, dict(values)))
+
+    def _take_view(self, values: dict[str, Any]) -> None:
+        selection = self.context.selection
+        kept = {name: value for name, value in _DEFAULTS.items() if name in selection.param}
+        defaults = {name: value for name, value in kept.items() if name not in _KEPT}
+        self._set_values({"run": selection.run, **defaults, **values})
+        notify(tr("An agent moved this page, by the code that you gave it"))
+
     def _apply(self, query: str, defaults: dict[str, Any], *, foreign: bool = False) -> None:
         values, problems = read_query(query)
-        selection, display = self.context.selection, self.context.display
+        selection = self.context.selection
         waits = foreign and not values.keys().isdisjoint(_COSTLY)
         held = {name: values.pop(name) for name in (*_COSTLY, *_COMPANIONS) if waits and name in values}
         # The run first, since watchers are called in this order: no view draws the new step of the old run.
-        changes = {"run": selection.run, **defaults, **values}
-        selection.param.update(**{name: changes[name] for name in changes if name in selection.param})
-        settings = changes.keys() - {*selection.param}
-        display.param.update(**{name: changes[name] for name in settings})
+        self._set_values({"run": selection.run, **defaults, **values})
         self.context.waiting_values = held
-        self._correct_step()
         if problems:
             # Show one notification: Bokeh fails when several notifications are closed one after another.
             notify("; ".join(map(problem_text, problems)))
+
+    def _set_values(self, changes: Mapping[str, Any]) -> None:
+        """Set parameters of the selection and the display settings, in this order."""
+        selection, display = self.context.selection, self.context.display
+        selection.param.update(**{name: changes[name] for name in changes if name in selection.param})
+        settings = changes.keys() - {*selection.param}
+        display.param.update(**{name: changes[name] for name in settings})
+        self._correct_step()
 
 
 def problem_text(problem: LinkProblem) -> str:

@@ -21,6 +21,7 @@ from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.in_flight.in_flight_page import InFlightPage, has_live
 from rlpanel.panels.inputs.lazy_view import ActiveView, LazyView
 from rlpanel.panels.inputs.tab_bar import Tab, TabBar
+from rlpanel.panels.investigations.investigations_page import InvestigationsPage
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.lint.lint_page import LintPage
 from rlpanel.panels.prompts.prompts_page import PromptsPage
@@ -63,6 +64,7 @@ PAGES: tuple[Tab, ...] = (
     Tab("explain", marked("Explain"), ExplainTab, of_step=True),
     Tab("drift", marked("Drift"), DriftPage, has_both_logprobs),
     Tab("lint", marked("Lint"), LintPage),
+    Tab("investigations", marked("Investigations"), InvestigationsPage),
 )
 
 

@@ -55,6 +55,10 @@ ROUTES: dict[str, tuple[RouteAccess, str]] = {
         RouteAccess.LOGIN,
         "Tools of agents (Model Context Protocol), which only read; it answers 501 without the extra mcp.",
     ),
+    "/show$": (
+        RouteAccess.LOGIN,
+        "Moves an open page by the code that its viewer gave away; it takes JSON only, and writes nothing.",
+    ),
     "/metrics$": (RouteAccess.LOGIN, "Numbers for Prometheus."),
     "/health$": (
         RouteAccess.OPEN,

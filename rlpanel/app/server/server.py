@@ -36,6 +36,7 @@ from rlpanel.app.server.health_endpoint import Observed, health_routes
 from rlpanel.app.server.mcp_endpoint import mcp_routes
 from rlpanel.app.server.media_endpoint import media_routes
 from rlpanel.app.server.page_handlers import MAX_MESSAGE, PageSocket, own_routes
+from rlpanel.app.server.show_endpoint import show_routes
 from rlpanel.panel_fixes.server_pages import begun_pages, tornado_application
 from rlpanel.panels.language.preference import LANGUAGE_COOKIE
 from rlpanel.runtime import Runtime, default_runtime
@@ -129,6 +130,7 @@ def start(
         *health_routes(observed),
         *media_routes(runtime),
         *mcp_routes(runtime, (resolve_root(session_root) or Path(DEFAULT_ROOT)).resolve(), at.url),
+        *show_routes(runtime),
         *(login.routes(auth, sessions.end) if auth else []),
     ]
     with bounded_servers():

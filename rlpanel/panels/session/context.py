@@ -217,6 +217,9 @@ class Context(param.Parameterized):
     )
     #: Returns the address of a medium for its key, set where a server of ours sends it; None elsewhere.
     media_address: Callable[[Hashable, PlayableMedium], str] | None = None
+    #: Returns a code by which an agent may move the page, and ends it; None if this process serves no page.
+    new_code: Callable[[], str] | None = None
+    end_code: Callable[[], object] | None = None
     selection = param.ClassSelector(class_=Selection, default=Selection(), doc="What is selected.")
     waiting_values = param.Dict(
         default={},

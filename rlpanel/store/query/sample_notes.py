@@ -1,41 +1,26 @@
 """Tags and notes that viewers add to samples: a JSONL file beside the log; a sample's newest line applies.
 
-The file is append-only, with one write per line, so that concurrent viewers lose nothing. It is hidden, so
-that it is not taken for a log of rollouts. If the run's folder is not writable or belongs to another user,
-the file is in the user's cache folder. Symbolic links are not followed, neither for reading nor for writing.
+`LinesBesideLog` says where the file is, and how it is read and written.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import math
-import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
-import xxhash
 
-from rlpanel.errors import SettingError, UnsafePath
-from rlpanel.safe_files import SafeFolder
-from rlpanel.sources.files.file_access import (
-    AnyPath,
-    SmallFile,
-    Stamp,
-    read_in,
-    read_remote_end,
-    reason_of,
-    stamp_of,
-)
-from rlpanel.store.cache.cache_folder import cache_folders, log_rights, open_cache, warn_once
+from rlpanel.errors import SettingError
+from rlpanel.sources.files.file_access import AnyPath, Stamp
+from rlpanel.store.cache.cache_folder import warn_once
 from rlpanel.store.columns.run_table import DEAD
 from rlpanel.store.query.filter import Labels
+from rlpanel.store.query.lines_beside_log import LinesBesideLog
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 FILE = ".rlpanel-notes.jsonl"
@@ -82,7 +67,7 @@ class Notes:
         self._lock = threading.Lock()
         self._stamps: tuple[Stamp | None, ...] = ()
         self._notes: dict[str, Note] = {}
-        self._cached = f"{xxhash.xxh3_64_hexdigest(os.fsencode(run.resolve()))}.jsonl"
+        self._file = LinesBesideLog(run, FILE, _FOLDER, MAX_BYTES)
         self._tags: tuple[int, list[str]] = (0, [])  # of which version
         self.version = 0
         self.problems: tuple[str, ...] = ()
@@ -91,15 +76,14 @@ class Notes:
     def refresh(self) -> bool:
         """Read the files again if they changed; return whether they did."""
         with self._lock:
-            files = list(self._files())
-            stamps = tuple(_stamp(path) for path, _ in files)  # before reading: later changes are noticed
+            stamps = self._file.stamps()  # before reading: later changes are noticed
             if stamps == self._stamps:
                 return False
             self._stamps = stamps
-            read_files = [_read_notes(path, read) for path, read in files]
-            notes = [note for found, _ in read_files for note in found]
+            lines, unread = self._file.read()
+            notes, bad = _parse_notes(lines)
             self._notes = {note.uid: note for note in sorted(notes, key=lambda note: note.time)}
-            self.problems = tuple(problem for _, problems in read_files for problem in problems)
+            self.problems = (*unread, *bad)
             for problem in self.problems:
                 warn_once(f"{self.run}: {problem}")
             self.version += 1
@@ -135,19 +119,9 @@ class Notes:
                 raise SettingError(
                     f"a {kind} has at most {most:,} characters, and this one has {len(text):,}"
                 )
-        line = json.dumps(asdict(written), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        failure = OSError(errno.EACCES, "no folder for notes is writable")
-        for open_folder, name in self._writable_folders():
-            try:
-                with open_folder() as folder:
-                    folder.append(name, line)
-            except OSError as error:
-                _warn(error)
-                failure = error
-                continue
-            self.refresh()
-            return folder.path / name
-        raise failure
+        path = self._file.append(json.dumps(asdict(written), ensure_ascii=False).encode("utf-8", "replace"))
+        self.refresh()
+        return path
 
     def tags(self) -> list[str]:
         """Return the tags in use, most frequent first."""
@@ -185,26 +159,6 @@ class Notes:
         ]
         return np.array([row for row, _ in pairs], int), [note for _, note in pairs]
 
-    def _files(self) -> Iterator[tuple[AnyPath, Callable[[], SmallFile]]]:
-        """Yield every file for notes, beside the log and in the user's cache, with a function to read it."""
-        beside = self.run / FILE
-        if isinstance(beside, Path):
-            yield beside, partial(_read_file, partial(SafeFolder.open, self.run), FILE)
-        else:
-            yield beside, partial(read_remote_end, beside, MAX_BYTES)
-        for cache in cache_folders():
-            yield (
-                cache / _FOLDER / self._cached,
-                partial(_read_file, partial(_open_cache_folder, cache), self._cached),
-            )
-
-    def _writable_folders(self) -> Iterator[tuple[Callable[[], SafeFolder], str]]:
-        """Yield functions that open the folders for notes, preferred one first, each with the file's name."""
-        if isinstance(self.run, Path):  # folders on other machines are only read
-            yield partial(_open_own, self.run), FILE
-        for cache in cache_folders():
-            yield partial(_open_cache_folder, cache, create=True), self._cached
-
 
 def _column(rows: int, noted: np.ndarray, texts: list[str]) -> Labels:
     """Return a label column with the texts at the noted rows."""
@@ -219,79 +173,24 @@ def _offset(uid: str) -> int:
     return int(uid.rpartition(":")[2].partition("/")[0] or -1)
 
 
-def _open_own(run: Path) -> SafeFolder:
-    """Open a run's folder; PermissionError if another user owns it, which is common and gives no warning."""
-    folder = SafeFolder.open(run)
-    folder.rights = log_rights(run)
-    try:
-        return _require_own(folder)
-    except UnsafePath as error:
-        raise PermissionError(error.errno, error.strerror, error.filename) from error
-
-
-def _require_own(folder: SafeFolder) -> SafeFolder:
-    """Return the folder; close it and raise UnsafePath if another user owns it."""
-    try:
-        folder.require_own()
-    except UnsafePath:
-        folder.close()
-        raise
-    return folder
-
-
-def _open_cache_folder(cache: Path, *, create: bool = False) -> SafeFolder:
-    with open_cache(cache, create=create) as opened:
-        folder = opened.subfolder(_FOLDER, create=create, mode=0o700)
-    return _require_own(folder)
-
-
-def _read_file(open_folder: Callable[[], SafeFolder], name: str) -> SmallFile:
-    with open_folder() as folder:
-        return read_in(folder, name, MAX_BYTES, end=True)
-
-
-def _warn(error: OSError) -> None:
-    if isinstance(error, UnsafePath):
-        warn_once(f"{error}: notes are not written there")
-
-
-def _stamp(path: AnyPath) -> Stamp | None:
-    try:
-        return stamp_of(path)
-    except OSError:
-        return None
-
-
-def _read_notes(path: AnyPath, read: Callable[[], SmallFile]) -> tuple[list[Note], list[str]]:
-    """Return the notes of a file, and what of it was not read: without a file, neither."""
-    try:
-        file = read()
-    except (FileNotFoundError, NotADirectoryError):
-        return [], []
-    except OSError as error:
-        # The user's cache folder may be another user's; only an existing file is reported.
-        return [], [] if _stamp(path) is None else [f"{path.name} is ignored: {reason_of(error)}"]
-    lines, problems = file.data.splitlines(), []
-    if file.size > len(file.data):
-        lines = lines[1:]  # its beginning may be missing
-        problems = [f"{path.name} has {file.size:,} bytes: only the last {MAX_BYTES >> 20} MB are read"]
-    notes, bad = [], []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+def _parse_notes(lines: list[tuple[str, int, bytes]]) -> tuple[list[Note], list[str]]:
+    """Return the notes of the lines, and a sentence for each file with lines that hold none."""
+    notes: list[Note] = []
+    bad: dict[str, list[int]] = {}
+    for file, number, line in lines:
         if (note := _parse_note(line)) is not None:
             notes.append(note)
         else:
-            bad.append(number)
-    if bad:
-        first = f", the first is line {bad[0]:,}" if not problems else ""
-        count = (
-            "1 line holds no valid note and is"
-            if len(bad) == 1
-            else f"{len(bad):,} lines hold no valid note and are"
+            bad.setdefault(file, []).append(number)
+    return notes, [
+        (
+            f"{file}: 1 line holds no valid note and is skipped"
+            if len(numbers) == 1
+            else f"{file}: {len(numbers):,} lines hold no valid note and are skipped"
         )
-        problems.append(f"{path.name}: {count} skipped{first}")
-    return notes, problems
+        + (f", the first is line {numbers[0]:,}" if numbers[0] else "")
+        for file, numbers in bad.items()
+    ]
 
 
 def _parse_note(line: bytes) -> Note | None:

@@ -36,6 +36,7 @@ from rlpanel.queries.news import news
 from rlpanel.queries.notes import annotate, notes
 from rlpanel.queries.prompt_list import prompts
 from rlpanel.queries.question_options import selection_of
+from rlpanel.queries.reports.claim_report import add_entry, remove_entry, report
 from rlpanel.queries.runs import runs
 from rlpanel.queries.sample import sample, sample_tokens
 from rlpanel.queries.samples import samples
@@ -123,6 +124,11 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run, sett
     yield noted.ask("errors")
     yield notes(grpo.data)
     yield notes(noted.data)
+    yield report(grpo.data)
+    yield add_entry(noted.data, "text", text="The run is *short*.", identifier="a1")
+    yield add_entry(noted.data, "number", claim={"metric": "reward_mean", "steps": "1"})
+    yield noted.ask("report")
+    yield remove_entry(noted.data, "a1")
     yield events(noted.data)
     yield in_flight(flying.data)
     yield drift(drifting.data)

@@ -1,0 +1,1 @@
+"""Investigations: reports of claims about a run, kept in its folder and evaluated again at each load."""

@@ -1,0 +1,111 @@
+// Reports of a run: passages and claims with their marks. Texts of logs are set as text; passages are sanitized.
+
+function evidenceOf(entry) {
+  if (!entry.evidence.length) return []
+  const box = element("details", "evidence")
+  box.open = entry.evidence.some(([kind]) => kind === "quote")
+  box.append(element("summary", "", t("Evidence")))
+  for (const [kind, text] of entry.evidence)
+    box.append(element(kind === "note" ? "p" : "pre", kind, kind === "note" ? shownText(text) : text))
+  return [box]
+}
+
+function valuesOf(entry) {
+  const line = element("p", "values")
+  line.append(`${t("claimed")} `, element("b", "", entry.expected))
+  if (entry.mark === "changed") line.append(` · ${t("now")} `, element("b", "", entry.found))
+  return [line, ...(entry.reason ? [element("p", "reason", shownText(entry.reason))] : [])]
+}
+
+function footOf(model, entry) {
+  const foot = element("footer", "", shownText(entry.written))
+  if (model.state.writes)
+    foot.append(button("remove", "✕", t("Remove from the report"), () => model.send_msg(["remove", entry.id])))
+  return foot
+}
+
+function entryOf(model, entry) {
+  const foot = footOf(model, entry)
+  const box = element("article", entry.mark ? `claim ${entry.mark.replace(" ", "-")}` : "passage")
+  if (entry.mark) {
+    const head = element("header")
+    const open = button("about", shownText(entry.about), t("Open on the board"), () =>
+      model.send_msg(["open", entry.id]),
+    )
+    head.append(element("span", "mark", entry.label), element("span", "kind", entry.kind), open)
+    box.append(head)
+    head.append(foot)
+  }
+  if (entry.html) {
+    const text = element("div", "text")
+    text.innerHTML = entry.html // sanitized by safe_markdown.py
+    box.append(text)
+  }
+  if (entry.mark) box.append(...valuesOf(entry), ...evidenceOf(entry))
+  if (!entry.mark) box.append(foot)
+  return box
+}
+
+function codeBox(model) {
+  const { code, gives } = model.state
+  const box = element("div", "code")
+  if (!gives) return box
+  if (!code) {
+    const title = t("Shows a code that you give to an agent; with it, the agent moves this page")
+    box.append(button("", t("Let an agent move this page"), title, () => model.send_msg(["code", true])))
+    return box
+  }
+  const words = element("span", "", t("Code for your agent, until this page closes, at most an hour:"))
+  const end = button("", t("End"), t("The code is no longer valid"), () => model.send_msg(["code", false]))
+  box.append(words, element("strong", "", code), end)
+  return box
+}
+
+export function render({ model }) {
+  const root = element("div", "investigations")
+  const head = element("div", "top")
+  const reports = element("div", "reports")
+  const form = claimForm(
+    () => model.state,
+    (claim) => model.send_msg(["add", claim]),
+  )
+  const drawHead = () => {
+    const { counts, problems, reading, said, writes } = model.state
+    const line = element("div", "line")
+    const words = element("strong", "", reading || counts || "")
+    words.setAttribute("role", "status")
+    line.append(words)
+    if (reading) line.append(button("stop", t("Stop"), "", () => model.send_msg(["stop", null])))
+    else line.append(button("again", t("Evaluate again"), "", () => model.send_msg(["again", null])))
+    const save = button("export", t("Export as HTML"), t("One file with claims, marks and evidence"), () =>
+      model.send_msg(["export", null]),
+    )
+    save.disabled = !model.reports.length
+    line.append(save, codeBox(model))
+    const remarks = (problems ?? []).map((problem) => element("p", "problem", shownText(problem)))
+    head.replaceChildren(line, ...remarks, ...(said ? [element("p", "said", shownText(said))] : []))
+    form.hidden = !writes
+    form.refresh()
+  }
+  const drawReports = () => {
+    const groups = model.reports.map((report) => {
+      const section = element("section")
+      section.append(element("h3", "", shownText(report.name)))
+      section.append(...report.entries.map((entry) => entryOf(model, entry)))
+      return section
+    })
+    const empty = element(
+      "p",
+      "quiet",
+      t("A report holds claims: numbers, findings, quotations, queries. Each is evaluated at every load."),
+    )
+    reports.replaceChildren(...(groups.length ? groups : [empty]))
+    drawHead()
+  }
+  model.on("state", drawHead)
+  model.on("reports", drawReports)
+  model.on("msg:custom", (message) => save([message.html], message.file, "text/html"))
+  root.append(head, form, reports)
+  drawReports()
+  return root
+}

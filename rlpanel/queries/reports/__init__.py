@@ -1,0 +1,1 @@
+"""The question about the reports of a run, whose claims are evaluated when it is asked."""
