@@ -97,6 +97,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/records", "sources/readers", "texts", "metrics/*", "store/*", "analysis"),
         *("findings/engine", "findings/rules"),
     ),
+    "outcomes": ("sources/records", "texts", "metrics/*", "store/*"),
     "gate": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "divergence": ("sources/config", "metrics/*", "store/*", "analysis", "findings/engine"),
     # Questions, and the Python interface on top of them.
@@ -108,6 +109,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "queries/learning": (
         *("texts", "metrics/*", "store/*", "analysis", "update", "findings/engine", "queries"),
     ),
+    "queries/endings": ("store/*", "outcomes", "queries"),
     "queries/across_runs": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "gate", "divergence", "queries"),
     ),

@@ -19,7 +19,8 @@ __all__ = ["QUESTIONS", "question_of"]
 _MODULES = (
     *("runs", "steps", "samples", "sample", "groups", "prompt_list", "tokens", "findings", "lint"),
     *("differences", "across_runs.compare", "explain", "bisect", "drift", "search", "notes", "events"),
-    *("bad_lines", "tree", "in_flight", "learning.prompt_economics", "learning.update", "learning.rewards"),
+    *("bad_lines", "tree", "in_flight", "endings.judges", "endings.failures", "learning.prompt_economics"),
+    *("learning.update", "learning.rewards"),
     *("learning.token_courses", "learning.trends", "across_runs.diverge", "across_runs.gate"),
     *("across_runs.settings_list", "sql"),
 )
