@@ -184,6 +184,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/update": ("update", "metrics/*", "store/*", *_PARTS, "panels/explain", "panels/prompts"),
     "panels/in_flight": ("sources/live", "store/*", "queries", *_PARTS),
     "panels/tree": ("store/*", "analysis", *_PARTS),
+    "panels/endings": ("store/*", "outcomes", *_PARTS, "panels/explain"),
     "panels/drift": ("drift", "metrics/*", "store/*", *_PARTS, "panels/explain"),
     "panels/sample": (
         "sources/records",
@@ -200,6 +201,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "panels/explain",
         "panels/report",
         "panels/tree",
+        "panels/endings",
         "analysis",
     ),
     "panels/first_view": (

@@ -67,7 +67,7 @@ class Ending:
     status, reason, finish : str
     truncated, reward : float
     least : float
-        Reward from which on a sample passes.
+        Reward from which on a sample passes; NaN if rewards are graded.
     """
 
     status: str = ""
@@ -82,7 +82,7 @@ class Ending:
         """True if a status says so, or the reward is below that of a sample that passes."""
         if self.status in ("timeout", "environment_error", "tool_error"):
             return True
-        if math.isfinite(self.reward):
+        if math.isfinite(self.reward) and math.isfinite(self.least):
             return self.reward < self.least
         return self.is_cut
 

@@ -90,7 +90,7 @@ class FailureStudy:
     steps, of_step : ndarray of int, shape (S,)
         Steps, and the number of samples of each.
     least : float
-        Reward from which on a sample passes.
+        Reward from which on a sample passes; NaN if rewards are graded, or not logged.
     classes : tuple of FailureClass
         Those that occur.
     """
@@ -131,7 +131,9 @@ class FailureReader:
         """
         snapshot = view.snapshot
         rows = _rows(snapshot)
-        least = pass_rule(snapshot).reward if snapshot.has_number("reward") else np.nan
+        rule = pass_rule(snapshot) if snapshot.has_number("reward") else None
+        # A share of the best reward is no verdict: rewards are graded, and a lower one is no failure.
+        least = np.nan if rule is None or rule.origin == "range" else rule.reward
         ends = _endings(snapshot, rows, least)
         failed = [at for at, end in enumerate(ends) if end.failed or _lacks_verdict(snapshot, rows, at, end)]
         found: dict[int, Failure] = {}

@@ -36,7 +36,7 @@ def weighted_kappa(one: np.ndarray, other: np.ndarray) -> float:
     if not len(a):
         return float("nan")
     chance = a.var() + b.var() + (a.mean() - b.mean()) ** 2
-    return float(1 - np.mean((a - b) ** 2) / chance) if chance > 0 else float("nan")
+    return round(float(1 - np.mean((a - b) ** 2) / chance), 12) if chance > 0 else float("nan")
 
 
 def krippendorff_alpha(scores: np.ndarray) -> float:

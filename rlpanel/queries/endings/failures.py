@@ -49,7 +49,7 @@ FailuresPerStep = Annotated[
         TableColumn("unjudged", "integer", "Samples with neither a reward nor a status."),
         TableColumn("read", "integer", "Samples whose texts were read."),
         TableColumn("unread", "integer", "Samples whose line cannot be read any more."),
-        TableColumn("pass_reward", "number", "Reward from which on a sample passes."),
+        TableColumn("pass_reward", "number", "Reward of a sample that passes; null if rewards are graded."),
         TableColumn("note", "text", "What to log if nothing can be said; else empty."),
     ),
     frame=("failure", "kind", "count", "share", "share_of_failed", "inferred", "first_step", "examples"),
@@ -96,7 +96,11 @@ def failures(run: RunData, per_step: FailuresPerStep = None) -> Table:
         }
         for each in last.classes
     ]
-    unknown = last.samples > 0 and last.unjudged == last.samples
+    note = ""
+    if last.samples and last.unjudged == last.samples:
+        note = "neither rewards nor statuses are logged: log reward and status"
+    elif last.least != last.least:
+        note = "low rewards are no failures, because rewards are graded: set pass_reward in run.json"
     about = {
         "run": run.name,
         "split": run.snapshot.split,
@@ -106,6 +110,6 @@ def failures(run: RunData, per_step: FailuresPerStep = None) -> Table:
         "read": last.read,
         "unread": last.unread,
         "pass_reward": last.least,
-        "note": "neither rewards nor statuses are logged: log reward and status" if unknown else "",
+        "note": note,
     }
     return failures.table(rows, about=about)
