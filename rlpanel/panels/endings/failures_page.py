@@ -34,6 +34,8 @@ from rlpanel.texts.display_text import escape_invisible
 PER_STEP, MOST_JUDGED = 16, 2000
 #: Seconds between two readings of a run that grows, and most bars of a class.
 EVERY, BARS = 10.0, 100
+#: Samples at which judges disagree that are listed.
+SHOWN = 8
 
 #: Label of each class, and of each kind.
 CLASS_LABELS = {
@@ -291,7 +293,7 @@ def judges_payload(study: JudgeStudy | None) -> dict[str, Any]:
                     f"{escape_invisible(name)} {number(score)}" for name, score in [*each.scores.items()][:8]
                 ),
             }
-            for each in study.disagreements
+            for each in study.disagreements[:SHOWN]
         ],
     }
 

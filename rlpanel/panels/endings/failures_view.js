@@ -30,7 +30,7 @@ function sampleLine(model, kind, sample) {
 }
 
 function classOf(model, row, most) {
-  const box = element("li", `class ${row.kind}`)
+  const box = element("li", `class of-${row.kind}`)
   const head = element("button", "head")
   Object.assign(head, { type: "button", title: t("Show these samples in the grid") })
   head.addEventListener("click", () => model.send_msg(["class", row.name]))
@@ -40,14 +40,16 @@ function classOf(model, row, most) {
   counts.append(element("b", "", row.count.toLocaleString("en-US")), element("span", "", row.share))
   head.append(name, counts, barsOf(row, most))
   const facts = [row.first, row.inferred, row.limit, ...row.environments.map(([env, count]) => `${shownText(env)} ${count}`)]
-  box.append(head, element("p", "facts", facts.filter(Boolean).join(" · ")))
+  box.append(head)
   const told = row.examples.filter((each) => each.words)
+  const words = facts.filter(Boolean).join(" · ")
   if (told.length) {
     const fold = element("details")
-    fold.append(element("summary", "", t("Evidence of {count} samples", { count: told.length })))
-    fold.append(...told.map((each) => sampleLine(model, "sample", each)))
+    const title = element("summary", "", `${words} · `)
+    title.append(element("u", "", t("evidence of {count} samples", { count: told.length })))
+    fold.append(title, ...told.map((each) => sampleLine(model, "sample", each)))
     box.append(fold)
-  }
+  } else box.append(element("p", "facts", words))
   return box
 }
 

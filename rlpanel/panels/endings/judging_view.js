@@ -31,9 +31,9 @@ function fill(body, message) {
 }
 
 function cardOf(card, at, ask) {
-  const box = element("article", `card ${card.state}`)
+  const box = element("article", `card is-${card.state}`)
   const head = element("div", "head")
-  head.append(element("b", "number", `${at + 1}`), element("strong", "", shownText(card.name)))
+  head.append(element("b", "place", `${at + 1}`), element("strong", "", shownText(card.name)))
   if (card.model) head.append(element("span", "model", shownText(card.model)))
   const verdict = element("span", "verdict", shownText(card.verdict))
   head.append(verdict)
