@@ -28,6 +28,8 @@ Kind = Literal[
     "texts",
     "media",
     "alternatives",
+    "judge_calls",
+    "outputs",
 ]
 
 
@@ -316,7 +318,7 @@ class JudgeCall:
     verdict : str
         As logged: a text, a number, or JSON; empty if it is missing or null.
     score : float
-        Number of the verdict: 1 for yes, correct, pass and true, 0 for their opposites; NaN for other verdicts.
+        Number of the verdict: 1 for yes, correct, pass and true, 0 for their opposites; NaN for others.
     prompt_tokens, answer_tokens, cost, seconds : float
         NaN if not logged; ``cost`` is in dollars.
     error : str

@@ -10,7 +10,7 @@ from rlpanel.recording.writer.writer import RolloutWriter
 #: Steps of the run, and samples of each.
 STEPS, SAMPLES = 12, 16
 #: A verdict that a page must not run.
-HOSTILE = '<img src=x onerror="document.title=\'ran\'">'
+HOSTILE = "<img src=x onerror=\"document.title='ran'\">"
 
 
 def call(name: str, score: float | None, **fields: Any) -> dict[str, Any]:
@@ -27,7 +27,11 @@ def tool_talk(result: str, answer: str = "It is 391.", arguments: str = '{"a": 1
     """Return a conversation with one call of a tool."""
     return [
         {"role": "user", "content": "What is 17 * 23?"},
-        {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "name": "add", "arguments": arguments}]},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": "c", "name": "add", "arguments": arguments}],
+        },
         {"role": "tool", "tool_call_id": "c", "content": result},
         {"role": "assistant", "content": answer},
     ]
@@ -39,7 +43,7 @@ def plain_talk(answer: str) -> list[dict[str, Any]]:
 
 
 def endings() -> list[dict[str, Any]]:
-    """Return one sample of each class of failure, in the order of `failure_words.CLASSES`, and one that passed."""
+    """Return a sample of each class of failure, in the order of `failure_words.CLASSES`, and one that passed."""
     return [
         {"messages": plain_talk(""), "status": "timeout", "status_reason": "no answer within 600 s"},
         {"messages": plain_talk(""), "status": "environment_error", "status_reason": "SandboxError: died"},

@@ -1,4 +1,4 @@
-"""Decides the class of one failure: from what is logged, else from texts, always with the words that say so."""
+"""Decides the class of one failure: from what is logged, else from texts, always with quoted words."""
 
 from __future__ import annotations
 
@@ -29,11 +29,17 @@ from rlpanel.texts.written_call import is_unreadable
 
 #: Class of each status that says that a rollout failed.
 _OF_STATUS = {"timeout": TIMEOUT, "environment_error": ENVIRONMENT, "tool_error": TOOL, "truncated": CUT_OFF}
+#: Classes that the reason of a status may name; a rollout that failed may name all of them.
+_TOLD = {"ok": {TIMEOUT, CONTEXT}, "discarded": {TIMEOUT, CONTEXT}, "truncated": {TIMEOUT, CONTEXT}}
+_TOLD |= {"": {TIMEOUT, CONTEXT, GRADER, REFUSAL}}
+_ALL_TOLD = frozenset({TIMEOUT, ENVIRONMENT, GRADER, CONTEXT, CALL, REFUSAL})
 #: Reasons of engines and environments for an end at a limit of tokens or turns, and for a regular one.
 _LIMITS = frozenset({"length", "max_tokens", "max_turns", "max_steps", "max_output_tokens"})
 _ENDED = frozenset({"stop", "eos", "eos_token", "end_turn", "completed", "agent_completed", "submitted"})
 #: Roles of messages that hold what tools and environments returned.
 _RESULTS = frozenset({"tool", "environment"})
+#: A longer result that is no error may be a text about errors, such as a file that was read.
+_LONGEST_RESULT = 2000
 
 
 @dataclass(frozen=True)
@@ -97,10 +103,8 @@ def logged_failure(end: Ending) -> Failure | None:
     known = _OF_STATUS.get(end.status)
     for place, text in (("status_reason", end.reason), ("finish_reason", end.finish)):
         said = said_class(text.replace("_", " ")) or said_class(text) if text else None
-        if said and (known or said[0] in (TIMEOUT, CONTEXT, GRADER, REFUSAL)):
-            # A rollout that was cut off may name a limit of its context, and nothing else.
-            if known != CUT_OFF or said[0] in (CONTEXT, TIMEOUT):
-                return Failure(said[0], False, text[:200], place)
+        if said and said[0] in _TOLD.get(end.status, _ALL_TOLD):
+            return Failure(said[0], False, text[:200], place)
     if known:
         return Failure(known, False, f"{end.status}: {end.reason}" if end.reason else end.status, "status")
     if end.is_cut:
@@ -122,8 +126,8 @@ def inferred_failure(end: Ending, record: Record, answer: Mapping[str, str]) -> 
 
     Notes
     -----
-    A crash of the environment is inferred only if no status is logged, because "ok" rules it out. Only the last
-    result of a tool counts: the policy went on after the others.
+    A crash of the environment is inferred only if no status is logged, because "ok" rules it out. Only the
+    last result of a tool counts: the policy went on after the others.
     """
     steps = (_of_grader, _of_messages, _of_words)
     found = (step(end, record) for step in steps)
@@ -162,9 +166,9 @@ def _of_messages(end: Ending, record: Record) -> Failure | None:
         at = results[-1]
         message = messages[at]
         said = said_class(message["content"], of_tool=True)
-        if said and (message.get("is_error") or len(message["content"]) <= 2000):
-            if said[0] == CALL or not end.status:
-                return Failure(said[0], True, said[1], f"message {at + 1} ({message['role']})")
+        is_short = message.get("is_error") or len(message["content"]) <= _LONGEST_RESULT
+        if said and is_short and (said[0] == CALL or not end.status):
+            return Failure(said[0], True, said[1], f"message {at + 1} ({message['role']})")
         if message.get("is_error") and at == len(messages) - 1:
             words = " ".join(message["content"].split())[:200]
             return Failure(TOOL, bool(message.get("error_inferred")), words, f"message {at + 1} (tool)")

@@ -1,4 +1,4 @@
-"""Counts the failures of a run by class, step and environment; lines are read only where the log names no class."""
+"""Counts failures by class, step and environment; lines are read only where the log names no class."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class FailureStudy:
     read, total : int
         Lines that were read, and that are to be read.
     samples, failed, unjudged : int
-        Samples of the split with those discarded from it; those that failed; those with neither a reward nor a
-        status that says how they ended.
+        Samples of the split with those discarded from it; those that failed; those with neither a reward nor
+        a status that says how they ended.
     unread : int
         Failed samples whose line cannot be read any more.
     steps, of_step : ndarray of int, shape (S,)
@@ -259,25 +259,40 @@ def _result(
     for name in CLASSES:
         if name not in members:
             continue
-        at = np.array(members[name])
+        own = np.array(members[name])
         counts: dict[str, int] = {}
-        for each in at.tolist() if has_env else ():
+        for each in own.tolist() if has_env else ():
             key = environments[each] or ""
             counts[key] = counts.get(key, 0) + 1
-        newest = at[np.argsort(-step[at], kind="stable")]
+        newest = own[np.argsort(-step[own], kind="stable")]
         examples = tuple(
-            FailureExample(uid, int(step[each]), found[each].inferred, found[each].evidence, found[each].place)
-            for each, uid in zip(newest[:EXAMPLES].tolist(), snapshot.uids(rows[newest[:EXAMPLES]]), strict=True)
-        )
-        where, shown = _filter(snapshot, rows[newest])
-        by_step = np.bincount(np.searchsorted(steps, step[at]), minlength=len(steps))
-        inferred = sum(found[each].inferred for each in at.tolist())
-        classes.append(
-            FailureClass(
-                name, KINDS[name], len(at), inferred, int(step[at].min()), by_step, counts, examples, where, shown
+            FailureExample(
+                uid, int(step[each]), found[each].inferred, found[each].evidence, found[each].place
+            )
+            for each, uid in zip(
+                newest[:EXAMPLES].tolist(), snapshot.uids(rows[newest[:EXAMPLES]]), strict=True
             )
         )
-    unjudged = sum(not np.isfinite(end.reward) and not end.status and at not in found for at, end in enumerate(ends))
+        where, shown = _filter(snapshot, rows[newest])
+        by_step = np.bincount(np.searchsorted(steps, step[own]), minlength=len(steps))
+        inferred = sum(found[each].inferred for each in own.tolist())
+        classes.append(
+            FailureClass(
+                name,
+                KINDS[name],
+                len(own),
+                inferred,
+                int(step[own].min()),
+                by_step,
+                counts,
+                examples,
+                where,
+                shown,
+            )
+        )
+    unjudged = sum(
+        not np.isfinite(end.reward) and not end.status and at not in found for at, end in enumerate(ends)
+    )
     return FailureStudy(
         read, read, len(rows), len(found), unjudged, unread, least, steps, of_step, tuple(classes)
     )

@@ -1,7 +1,7 @@
 """Words by which texts name a class of failure, and the words that were found, as evidence.
 
-The patterns are those of messages that programs write: Python's and Docker's errors, HTTP's statuses, names of
-the exceptions of Harbor (0.26.0) and verifiers (0.4.0), and of inference servers such as vLLM.
+The patterns are those of messages that programs write: Python's and Docker's errors, HTTP's statuses, names
+of the exceptions of Harbor (0.26.0) and verifiers (0.4.0), and of inference servers such as vLLM.
 """
 
 from __future__ import annotations
@@ -31,16 +31,26 @@ def _words(*parts: str) -> re.Pattern[str]:
 
 _TIMEOUT = _words(r"tim(?:e|ed)[ _-]?out", r"TimeoutExpired", r"deadline[ _]exceeded", r"exit code:? 124\b")
 _ENVIRONMENT = _words(
-    *(r"connection (?:refused|reset|aborted|closed)", r"broken pipe", r"name resolution", r"network is unreachable"),
+    *(r"connection (?:refused|reset|aborted|closed)", r"broken pipe", r"network is unreachable"),
     *(r"(?:sandbox|container|pod|runtime|environment)\b.{0,40}\b(?:died|crash\w*|killed|exited|stopped|lost)",
-      r"(?:sandbox|container|pod|environment)\b.{0,30}\b(?:not (?:found|running)|unavailable|does not exist|is gone)"),
-    *(r"cannot connect to the docker daemon", r"OOM[- ]?killed", r"out of memory", r"no space left on device"),
+      r"(?:sandbox|container|pod|environment)\b.{0,30}\b(?:not (?:found|running)|unavailable|is gone)"),
+    *(r"cannot connect to the docker daemon", r"OOM[- ]?killed", r"out of memory", r"no space left"),
+    *(r"name resolution",),
     *(r"segmentation fault", r"SandboxError", r"\b50[0234] (?:bad gateway|service|internal|gateway)"),
     *(r"internal server error", r"service unavailable", r"too many requests|rate.?limit"),
 )  # fmt: skip
 _GRADER = _words(
-    *(r"\b(?:grader|verifier|judge|scorer|scoring|reward (?:function|model|file)|test harness)\b", r"RewardFile\w*"),
-    *(r"Verifier\w*Error", r"AddTestsDirError", r"DownloadVerifierDirError", r"RewardModel\w*Error", r"JudgeError"),
+    *(
+        r"\b(?:grader|verifier|judge|scorer|scoring|reward (?:function|model|file)|test harness)\b",
+        r"RewardFile\w*",
+    ),
+    *(
+        r"Verifier\w*Error",
+        r"AddTestsDirError",
+        r"DownloadVerifierDirError",
+        r"RewardModel\w*Error",
+        r"JudgeError",
+    ),
 )
 _CONTEXT = _words(
     *(r"context[ _-]?(?:length|window|limit|size)?[ _-]?(?:exceeded|overflow|full)", r"Context\w*Exceeded"),
@@ -51,13 +61,14 @@ _CALL = _words(
     *(r"(?:malformed|invalid|unparsable|could not parse|failed to parse|error parsing|cannot parse)\b"
       r".{0,40}\b(?:tool|function|call|arguments?|action|json)",
       r"JSONDecodeError", r"(?:unknown|no such|unexpected|unrecognized) (?:tool|function|argument)"),
-    *(r"\bformat error", r"missing \d+ required (?:positional|keyword)", r"tool .{1,60} (?:not found|does not exist)"),
+    *(r"\bformat error", r"missing \d+ required (?:positional|keyword)"),
+    *(r"tool .{1,60} (?:not found|does not exist)",),
 )  # fmt: skip
 _REFUSAL = re.compile(
     r"\s*(?:I(?:'|’)?m (?:really |very )?sorry,? but|I am sorry,? but|Sorry,? but|I apologi[sz]e,? but)?\s*"
     r"(?:I|we) (?:can(?:'|’)t|cannot|can not|won(?:'|’)t|will not|am (?:not able|unable) to|"
-    r"(?:must|have to) (?:decline|refuse))\b(?: to)? ?(?:help|assist|provide|comply|do that|continue|fulfil|answer|"
-    r"support|engage|with|create|write|discuss|share)?",
+    r"(?:must|have to) (?:decline|refuse))\b(?: to)? ?(?:help|assist|provide|comply|do that|continue|fulfil|"
+    r"answer|support|engage|with|create|write|discuss|share)",
     re.IGNORECASE,
 )
 _REFUSED = _words(r"refus(?:al|ed)", r"content[ _]filter", r"safety")
@@ -70,8 +81,14 @@ _HARNESS = _words(
 _FAILED_TEST = _words(r"^✗ .*$", r"^(?:FAILED|E  ).*$", r"\d+ failed", r"AssertionError.*$")
 _FAILED_TEST = re.compile(_FAILED_TEST.pattern, re.IGNORECASE | re.MULTILINE)
 
-#: Patterns of what programs say, the most particular one first: a verifier's time-out is a failure of the grader.
-_SAID = ((GRADER, _GRADER), (CONTEXT, _CONTEXT), (TIMEOUT, _TIMEOUT), (CALL, _CALL), (ENVIRONMENT, _ENVIRONMENT))
+#: Patterns of what programs say, the most particular one first: a verifier's time-out is the grader's failure.
+_SAID = (
+    (GRADER, _GRADER),
+    (CONTEXT, _CONTEXT),
+    (TIMEOUT, _TIMEOUT),
+    (CALL, _CALL),
+    (ENVIRONMENT, _ENVIRONMENT),
+)
 #: Characters of a text's ends that are searched, around found words, and of a refusal's message.
 _ENDS, _AROUND, _SHORT = 4000, 60, 1200
 

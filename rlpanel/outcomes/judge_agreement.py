@@ -28,8 +28,8 @@ def weighted_kappa(one: np.ndarray, other: np.ndarray) -> float:
 
     References
     ----------
-    Cohen, "Weighted kappa", Psychological Bulletin 70 (1968). For numbers it equals the concordance coefficient
-    of Lin, Biometrics 45 (1989), with variances divided by n.
+    Cohen, "Weighted kappa", Psychological Bulletin 70 (1968). For numbers it equals the concordance
+    coefficient of Lin, Biometrics 45 (1989), with variances divided by n.
     """
     both = np.isfinite(one) & np.isfinite(other)
     a, b = one[both], other[both]
@@ -49,8 +49,8 @@ def krippendorff_alpha(scores: np.ndarray) -> float:
     Parameters
     ----------
     scores : ndarray of float64, shape (N, J)
-        One row per sample, one column per judge, NaN without a score. Rows with fewer than two scores are left
-        out; n is the number of the other scores.
+        One row per sample, one column per judge, NaN without a score. Rows with fewer than two scores are
+        left out; n is the number of the other scores.
 
     Returns
     -------

@@ -17,7 +17,7 @@ from rlpanel.store.query.fetch_sample import fetch_record, file_order
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Column that counts a sample's calls; samples between two reports of progress; judges with a row of their own.
+#: Column that counts a sample's calls; samples between two reports of progress; most judges with a row.
 CALLS, _PULSE, MAX_JUDGES = "judge_calls", 64, 100
 #: Samples at which judges disagree most, that are named.
 DISAGREEMENTS = 20
@@ -38,8 +38,8 @@ class JudgeRow:
     samples : int
         Samples with a score.
     mean, kappa, equal, alpha_without, kappa_reward : float
-        Mean score; weighted kappa with, and share of equal scores of, the other judges: means over their common
-        samples; alpha of the other judges alone; kappa with the reward. NaN where nothing is known.
+        Mean score; weighted kappa with, and share of equal scores of, the other judges: means over their
+        common samples; alpha of the other judges alone; kappa with the reward. NaN where nothing is known.
     seconds, prompt_tokens, answer_tokens, cost : float
         Sums over the calls that log them; NaN if none does.
     timed : int
@@ -81,7 +81,7 @@ class JudgeRow:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A sample at which judges disagree: the difference of the largest and the smallest score, and all scores."""
+    """A sample at which judges disagree: the largest minus the smallest score, and all scores."""
 
     uid: str
     step: int

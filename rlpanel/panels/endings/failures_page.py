@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -121,7 +122,13 @@ class FailuresPage(Viewer):
         self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-failures-stop"])
         self.view = FailuresView(self._pick)
         bar = pn.FlexBox(
-            self._note, self._all, self._stop, margin=(8, 8, 0, 8), gap="4px", min_height=34, align_items="center"
+            self._note,
+            self._all,
+            self._stop,
+            margin=(8, 8, 0, 8),
+            gap="4px",
+            min_height=34,
+            align_items="center",
         )
         self._column = pn.Column(
             bar, self.view, sizing_mode="stretch_both", scroll="y-auto", margin=0, css_classes=["rl-failures"]
@@ -216,7 +223,10 @@ def study_words(study: FailureStudy, snapshot: Snapshot) -> str:
         parts.append(tr("A sample passes with a reward of {reward}.", reward=number(study.least)))
     elif snapshot.has_number("reward"):
         parts.append(
-            tr("Rewards are graded, so a low one is no failure; pass_reward in run.json sets when a sample passes.")
+            tr(
+                "Rewards are graded, so a low one is no failure; "
+                "pass_reward in run.json sets when a sample passes."
+            )
         )
     if study.unjudged:
         parts.append(
@@ -237,7 +247,7 @@ def class_row(found: FailureClass, study: FailureStudy) -> dict[str, Any]:
             int(samples[a:b].sum()),
             f"{steps[a]:,}" if b - a == 1 else f"{steps[a]:,}–{steps[b - 1]:,}",
         ]
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
+        for a, b in pairwise(edges)
     ]
     environments = sorted(found.by_environment.items(), key=lambda each: -each[1])[:8]
     return {

@@ -103,7 +103,9 @@ def payload(sample: Sample | None) -> dict[str, Any]:
 def card_of(call: JudgeCall) -> dict[str, Any]:
     """Return the head of a card as plain texts."""
     tokens = [value for value in (call.prompt_tokens, call.answer_tokens) if math.isfinite(value)]
-    usage = tr("{read} → {written} tokens", read=_count(call.prompt_tokens), written=_count(call.answer_tokens))
+    usage = tr(
+        "{read} → {written} tokens", read=_count(call.prompt_tokens), written=_count(call.answer_tokens)
+    )
     facts = [usage] if tokens else []
     facts += [f"{call.seconds:,.3g} s"] if math.isfinite(call.seconds) else []
     facts += [f"${call.cost:,.3g}"] if math.isfinite(call.cost) else []

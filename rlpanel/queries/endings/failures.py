@@ -35,7 +35,9 @@ FailuresPerStep = Annotated[
         TableColumn("count", "integer", "Number of samples."),
         TableColumn("share", "number", "Share of all samples."),
         TableColumn("share_of_failed", "number", "Share of the failed samples."),
-        TableColumn("inferred", "integer", "Samples whose class was inferred from texts; the log names the others."),
+        TableColumn(
+            "inferred", "integer", "Samples whose class was inferred from texts; the log names the others."
+        ),
         TableColumn("first_step", "integer", "First step with such a sample."),
         TableColumn("steps", "objects", "Number at each step with such a sample: step, count, samples."),
         TableColumn("environments", "object", "Number by the label env; empty without one."),
@@ -55,8 +57,8 @@ FailuresPerStep = Annotated[
     frame=("failure", "kind", "count", "share", "share_of_failed", "inferred", "first_step", "examples"),
     has_relation=False,
     example="rlpanel failures runs/exp1",
-    agents="Count failed samples by class (time-out, crash of environment or grader, context full, malformed call, "
-    "refusal, wrong answer), by step and environment, each with quoted evidence.",
+    agents="Count failed samples by class (time-out, crash of environment or grader, context full, malformed "
+    "call, refusal, wrong answer), by step and environment, each with quoted evidence.",
 )
 def failures(run: RunData, per_step: FailuresPerStep = None) -> Table:
     """Return the failed samples by class, each with the words that place it there.

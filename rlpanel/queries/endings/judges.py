@@ -42,10 +42,16 @@ MostSamples = Annotated[
         TableColumn("other_verdicts", "integer", "Calls whose verdict stands for no number."),
         TableColumn("samples", "integer", "Samples with a score of this judge."),
         TableColumn("mean", "number", "Mean of its scores."),
-        TableColumn("kappa", "number", "Cohen's quadratically weighted kappa with the others, mean over them."),
-        TableColumn("equal", "number", "Share of the common samples with the same score, mean over the others."),
+        TableColumn(
+            "kappa", "number", "Cohen's quadratically weighted kappa with the others, mean over them."
+        ),
+        TableColumn(
+            "equal", "number", "Share of the common samples with the same score, mean over the others."
+        ),
         TableColumn("alpha_without", "number", "Krippendorff's alpha of the other judges without this one."),
-        TableColumn("kappa_reward", "number", "Weighted kappa with the column that judges are compared with."),
+        TableColumn(
+            "kappa_reward", "number", "Weighted kappa with the column that judges are compared with."
+        ),
         TableColumn("seconds", "number", "Sum of the times of its calls that log one.", "seconds"),
         TableColumn("timed", "integer", "Calls that log their time."),
         TableColumn("prompt_tokens", "number", "Tokens that it read.", "tokens"),
@@ -72,8 +78,8 @@ MostSamples = Annotated[
     ),
     has_relation=False,
     example="rlpanel judges runs/exp1",
-    agents="Compare the judges of a run: means, agreement (kappa, alpha), missing verdicts, time, tokens, and "
-    "the samples at which they disagree most.",
+    agents="Compare the judges of a run: means, agreement (kappa, alpha), missing verdicts, time, tokens, "
+    "and the samples at which they disagree most.",
 )
 def judges(run: RunData, against: Against = "valid_reward", most: MostSamples = None) -> Table:
     """Return what each judge said, and whether judges agree with each other and with a reward.

@@ -294,7 +294,13 @@ def _timing(result: Result) -> Fields:
 
 def _verifier(folder: str, *, full: bool) -> Fields:
     """Yield the output of the verifier; only its names if the sample is not read in full."""
-    found = verifier_outputs(folder) if full and folder else dict.fromkeys(output_names(folder), "") if folder else {}
+    found = (
+        verifier_outputs(folder)
+        if full and folder
+        else dict.fromkeys(output_names(folder), "")
+        if folder
+        else {}
+    )
     if found:
         yield "verifier", found
 

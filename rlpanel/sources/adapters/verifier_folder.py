@@ -25,7 +25,7 @@ _MARKS = {"passed": "✓", "failed": "✗", "skipped": "–", "pending": "–"}
 
 
 def output_names(trial: str) -> list[str]:
-    """Return the names of the verifier's files below a trial's folder, in the order in which they are shown."""
+    """Return the names of the verifier's files below a trial's folder, in the order of the screen."""
     try:
         found = [
             entry.name
@@ -78,7 +78,9 @@ def _report(data: bytes) -> str:
 def _lines(results: Mapping[str, Any]) -> Iterator[str]:
     summary = results.get("summary")
     if isinstance(summary, Mapping):
-        counts = (f"{summary[key]} {key}" for key in ("passed", "failed", "skipped", "pending") if summary.get(key))
+        counts = (
+            f"{summary[key]} {key}" for key in ("passed", "failed", "skipped", "pending") if summary.get(key)
+        )
         yield f"{summary.get('tests', '?')} tests: {', '.join(counts) or 'none ran'}"
     tests = [each for each in results.get("tests") or () if isinstance(each, Mapping)]
     for test in sorted(tests, key=lambda each: each.get("status") != "failed"):

@@ -26,8 +26,8 @@ from rlpanel.sources.records.embedded_media import (
     read_medium,
     without_embedded,
 )
-from rlpanel.sources.records.judge_calls import judge_columns, judge_calls
 from rlpanel.sources.records.json_parser import LISTS, to_float, to_float_array, to_python
+from rlpanel.sources.records.judge_calls import judge_calls, judge_columns
 from rlpanel.sources.records.tool_calls import plain_text
 
 #: In remarks on values of another shape that were read: they are not faults.

@@ -53,7 +53,9 @@ def judge_calls(value: Any) -> tuple[JudgeCall, ...]:
         if any(key in value for key in (*_VERDICTS, *_SCORES, *_REQUESTS, "answer", "response")):
             return (_call(value, ""),)
         named = ((str(name), item) for name, item in value.items())
-        pairs = ((name, each) for name, item in named for each in (item if isinstance(item, list) else [item]))
+        pairs = (
+            (name, each) for name, item in named for each in (item if isinstance(item, list) else [item])
+        )
         return tuple(_call(item, name) for name, item in pairs)
     if not isinstance(value, list):
         raise ValueError("is neither a list nor an object")
@@ -62,7 +64,10 @@ def judge_calls(value: Any) -> tuple[JudgeCall, ...]:
 
 def judge_columns(calls: Sequence[JudgeCall]) -> dict[str, float]:
     """Return the sample columns that calls of judges give; sums only of what all calls log."""
-    columns = {"judge_calls": float(len(calls)), "judge_missing": float(sum(each.is_missing for each in calls))}
+    columns = {
+        "judge_calls": float(len(calls)),
+        "judge_missing": float(sum(each.is_missing for each in calls)),
+    }
     tokens = sum(each.prompt_tokens + each.answer_tokens for each in calls)
     seconds = sum(each.seconds for each in calls)
     scores = list(score_by_judge(calls).values())

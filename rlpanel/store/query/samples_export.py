@@ -52,7 +52,9 @@ def sample_line(sample: Sample, note: Note) -> bytes:
 
 
 #: Fields that are left out if they are empty.
-_OPTIONAL = frozenset({"messages", "policy_version", "timing", "judge", "judge_calls", "verifier", *schema.MEDIA})
+_OPTIONAL = frozenset(
+    {"messages", "policy_version", "timing", "judge", "judge_calls", "verifier", *schema.MEDIA}
+)
 
 
 def _filled(call: dict[str, Any]) -> dict[str, Any]:

@@ -99,7 +99,9 @@ def test_a_status_ok_rules_out_a_crash_of_the_environment_but_no_malformed_call(
 
 
 def test_a_word_in_the_policys_own_answer_is_no_evidence() -> None:
-    assert infer(FAILED, messages=plain_talk("The server timed out, so the answer is 4.")).name == "unclassified"
+    assert (
+        infer(FAILED, messages=plain_talk("The server timed out, so the answer is 4.")).name == "unclassified"
+    )
     assert infer(FAILED, response="Connection refused means that no one listens.").name == "unclassified"
 
 

@@ -1,4 +1,4 @@
-"""Agreement of judges against contingency tables, pairs that are counted one by one, and a published example."""
+"""Agreement of judges against contingency tables, sums over all pairs, and a published example."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def random_scores(seed: int, categories: int) -> np.ndarray:
 def test_kappa_of_verdicts_is_cohens(seed: int) -> None:
     scores = random_scores(seed, 2)
     for a, b in itertools.combinations(range(4), 2):
-        assert weighted_kappa(scores[:, a], scores[:, b]) == pytest.approx(table_kappa(scores[:, a], scores[:, b]))
+        assert weighted_kappa(scores[:, a], scores[:, b]) == pytest.approx(
+            table_kappa(scores[:, a], scores[:, b])
+        )
 
 
 def test_kappa_of_numbers_weighs_by_the_square() -> None:

@@ -21,9 +21,9 @@ from rlpanel.queries.bisect import bisect
 from rlpanel.queries.catalogue import QUESTIONS, document_schema, question_of, row_schema
 from rlpanel.queries.differences import contrast
 from rlpanel.queries.drift import corrections, drift
-from rlpanel.queries.events import events
 from rlpanel.queries.endings.failures import failures
 from rlpanel.queries.endings.judges import judges
+from rlpanel.queries.events import events
 from rlpanel.queries.explain import clusters, explain
 from rlpanel.queries.findings import findings
 from rlpanel.queries.groups import groups
@@ -49,7 +49,6 @@ from rlpanel.queries.tree import tree
 from rlpanel.texts.shorten import TextLimit
 from tests.factories import append, write_run
 from tests.unit.drift import bigrams
-
 
 UPSTREAM = Path(__file__).parents[2] / "data" / "upstream"
 

@@ -158,7 +158,7 @@ def _judged(address: str, number: int) -> dict[str, Any]:
 
 @contextmanager
 def _judging_server() -> Iterator[str]:
-    """Serve OpenAI's chat completions on this machine; the verdict follows from judge and number in the request."""
+    """Serve OpenAI's chat completions; the verdict follows from judge and number in the request."""
     os.environ["JUDGE_KEY"] = "none"
 
     class Answer(BaseHTTPRequestHandler):

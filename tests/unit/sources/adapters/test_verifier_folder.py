@@ -1,4 +1,4 @@
-"""What Harbor's verifier wrote beside the trajectory; the files are at the places that Harbor's own paths name."""
+"""Output of Harbor's verifier beside the trajectory; the files are at the places that Harbor's paths name."""
 
 from __future__ import annotations
 

@@ -73,7 +73,9 @@ def test_a_list_an_object_by_name_and_single_values_are_calls() -> None:
     assert [each.name for each in by_name] == ["style", "facts", "facts", "form"]
     assert [each.verdict for each in by_name] == ["yes", "0.25", "", ""]
     assert by_name[3].answer == "Looks fine to me."
-    assert only({"request": "Grade.", "response": {"choices": [{"message": {"content": "no"}}]}}).answer == "no"
+    assert (
+        only({"request": "Grade.", "response": {"choices": [{"message": {"content": "no"}}]}}).answer == "no"
+    )
     assert only({"prompt": "Grade.", "verdict": "no"}).request == (("", "Grade."),)
     for wrong in (3, "text"):
         with pytest.raises(ValueError, match="neither a list nor an object"):
