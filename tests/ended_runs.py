@@ -43,7 +43,7 @@ def plain_talk(answer: str) -> list[dict[str, Any]]:
 
 
 def endings() -> list[dict[str, Any]]:
-    """Return a sample of each class of failure, in the order of `failure_words.CLASSES`, and one that passed."""
+    """Return a sample of each class, in the order of `failure_words.CLASSES`, and one that passed."""
     return [
         {"messages": plain_talk(""), "status": "timeout", "status_reason": "no answer within 600 s"},
         {"messages": plain_talk(""), "status": "environment_error", "status_reason": "SandboxError: died"},

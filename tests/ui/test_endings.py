@@ -31,7 +31,7 @@ def runs(root: Path) -> None:
             "judge_calls": [{"name": HOSTILE, "model": HOSTILE, "verdict": HOSTILE, "answer": HOSTILE}],
             "verifier": {HOSTILE: HOSTILE},
         },
-        {"messages": plain_talk("391"), "reward": 0.0, "status": "ok"},
+        {"messages": plain_talk("391"), "status": "timeout", "status_reason": HOSTILE, "env": HOSTILE},
     ]
     (root / "many").mkdir()
     (root / "many" / LOG).write_text("".join(json.dumps({"step": 1, **line}) + "\n" for line in lines))
@@ -82,11 +82,16 @@ def test_hostile_texts_of_judges_and_verifiers_stay_texts(board: BoardPage) -> N
     board.go(run="many", step=1, page="samples", tab="judging").settled()
     board.rows.nth(1).click()
     tab = board.page.locator(".rl-judging")
+    expect(tab.locator(".card")).to_have_count(1)
     expect(tab.locator(".verdict")).to_have_text(HOSTILE)
     expect(tab.locator(".output pre")).to_have_text(HOSTILE)
     expect(tab.locator("img")).to_have_count(0)
     board.go(run="many", page="failures").settled()
-    expect(board.page.locator(".rl-failures-view .judges td").filter(has_text="<img")).to_have_count(0)
+    failures = board.page.locator(".rl-failures-view")
+    expect(failures.locator("summary")).to_contain_text(f"{HOSTILE} 1")
+    expect(failures.locator("q").first).to_contain_text(HOSTILE)
+    expect(failures.locator(".judges td").first).to_have_text("judge 0")
+    expect(failures.locator("img")).to_have_count(0)
     expect(board.page).not_to_have_title("ran")
 
 
