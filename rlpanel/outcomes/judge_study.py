@@ -106,6 +106,8 @@ class JudgeStudy:
         Judges beyond `MAX_JUDGES`, which have no row.
     disagreements : tuple of Disagreement
         The largest first.
+    is_done : bool
+        False while samples are read.
     """
 
     read: int
@@ -116,6 +118,7 @@ class JudgeStudy:
     alpha: float = np.nan
     other_judges: int = 0
     disagreements: tuple[Disagreement, ...] = ()
+    is_done: bool = False
 
 
 def has_judges(snapshot: Snapshot) -> bool:
@@ -177,6 +180,7 @@ def study_judges(
         krippendorff_alpha(matrix),
         len(names) - len(judges),
         tuple(_disagreements(snapshot, known, scores)),
+        is_done=True,
     )
 
 

@@ -208,8 +208,8 @@ def _study(index: RunIndex, view: RunView, per_step: int | None) -> Iterator[_Fo
     for last in failures_of(index).study(view, per_step):
         yield _Found(last)
     if has_judges(view.snapshot):
-        *_, judges = study_judges(index, view, most=MOST_JUDGED)
-        yield _Found(last, judges)
+        for judges in study_judges(index, view, most=MOST_JUDGED):
+            yield _Found(last, judges if judges.is_done else None)
 
 
 def study_words(study: FailureStudy, snapshot: Snapshot) -> str:

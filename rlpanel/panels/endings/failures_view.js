@@ -29,7 +29,7 @@ function sampleLine(model, kind, sample) {
   return line
 }
 
-function classOf(model, row, most) {
+function classOf(model, row, most, opened) {
   const box = element("li", `class of-${row.kind}`)
   const head = element("button", "head")
   Object.assign(head, { type: "button", title: t("Show these samples in the grid") })
@@ -39,7 +39,12 @@ function classOf(model, row, most) {
   const counts = element("span", "counts")
   counts.append(element("b", "", row.count.toLocaleString("en-US")), element("span", "", row.share))
   head.append(name, counts, barsOf(row, most))
-  const facts = [row.first, row.inferred, row.limit, ...row.environments.map(([env, count]) => `${shownText(env)} ${count}`)]
+  const facts = [
+    row.first,
+    row.inferred,
+    row.limit,
+    ...row.environments.map(([env, count]) => `${shownText(env)} ${count}`),
+  ]
   box.append(head)
   const told = row.examples.filter((each) => each.words)
   const words = facts.filter(Boolean).join(" · ")
@@ -48,6 +53,8 @@ function classOf(model, row, most) {
     const title = element("summary", "", `${words} · `)
     title.append(element("u", "", t("evidence of {count} samples", { count: told.length })))
     fold.append(title, ...told.map((each) => sampleLine(model, "sample", each)))
+    fold.open = opened.has(row.name)
+    fold.addEventListener("toggle", () => (fold.open ? opened.add(row.name) : opened.delete(row.name)))
     box.append(fold)
   } else box.append(element("p", "facts", words))
   return box
@@ -79,11 +86,14 @@ function judgesOf(model, judges) {
 
 export function render({ model }) {
   const root = element("div", "failures")
+  const opened = new Set() // a run that grows is drawn again, and what a reader opened stays open
   const draw = () => {
-    const shares = model.classes.flatMap((row) => row.bars.map(([count, samples]) => (samples ? count / samples : 0)))
+    const shares = model.classes.flatMap((row) =>
+      row.bars.map(([count, samples]) => (samples ? count / samples : 0)),
+    )
     const most = Math.max(...shares, 0.001)
     const list = element("ul")
-    list.append(...model.classes.map((row) => classOf(model, row, most)))
+    list.append(...model.classes.map((row) => classOf(model, row, most, opened)))
     const parts = model.classes.length ? [list] : []
     if (model.judges.words) parts.push(judgesOf(model, model.judges))
     root.replaceChildren(...parts)
