@@ -127,8 +127,8 @@ def test_the_failures_and_judges_of_the_docs(
     board.go(run="ended", page="failures", theme=theme).settled()
     failures = board.page.locator(".rl-failures-view")
     expect(failures.locator(".class")).to_have_count(10)
-    failures.locator("details summary").nth(2).click()
     expect(failures.locator(".judges tr")).to_have_count(4)
+    failures.locator("details summary").nth(2).click()
     expect(failures.locator("details[open]")).to_have_count(1)
     board.page.mouse.move(5, 500)
     assert len(picture(board, f"failures-{theme}.png", tmp_path)) > 50_000

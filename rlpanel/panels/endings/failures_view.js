@@ -54,7 +54,7 @@ function classOf(model, row, most, opened) {
     title.append(element("u", "", t("evidence of {count} samples", { count: told.length })))
     fold.append(title, ...told.map((each) => sampleLine(model, "sample", each)))
     fold.open = opened.has(row.name)
-    fold.addEventListener("toggle", () => (fold.open ? opened.add(row.name) : opened.delete(row.name)))
+    fold.dataset.name = row.name
     box.append(fold)
   } else box.append(element("p", "facts", words))
   return box
@@ -86,12 +86,13 @@ function judgesOf(model, judges) {
 
 export function render({ model }) {
   const root = element("div", "failures")
-  const opened = new Set() // a run that grows is drawn again, and what a reader opened stays open
   const draw = () => {
     const shares = model.classes.flatMap((row) =>
       row.bars.map(([count, samples]) => (samples ? count / samples : 0)),
     )
     const most = Math.max(...shares, 0.001)
+    // A run that grows is drawn again, and what a reader opened stays open.
+    const opened = new Set([...root.querySelectorAll("details[open]")].map((fold) => fold.dataset.name))
     const list = element("ul")
     list.append(...model.classes.map((row) => classOf(model, row, most, opened)))
     const parts = model.classes.length ? [list] : []
