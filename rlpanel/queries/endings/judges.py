@@ -91,11 +91,19 @@ def judges(run: RunData, against: Against = "valid_reward", most: MostSamples = 
         Number column that the judges are compared with.
     most : int, optional
         Largest number of samples that are read; all by default.
+
+    Raises
+    ------
+    SettingError
+        If the run lacks a column that was asked for; without ``valid_reward`` the comparison is left out.
     """
     from dataclasses import asdict
 
     from rlpanel.outcomes.judge_study import study_judges
+    from rlpanel.queries.run_columns import chosen
 
+    if against != "valid_reward":
+        chosen([against], run.view.number_names, (), "number column")
     *_, last = study_judges(run.index, run.view, against, most)
     rows = []
     for each in last.judges:

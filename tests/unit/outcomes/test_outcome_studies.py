@@ -11,6 +11,7 @@ import pytest
 
 import rlpanel
 from rlpanel.api.run import Run
+from rlpanel.errors import SettingError
 from rlpanel.outcomes.failure_study import FailureStudy, failures_of
 from rlpanel.outcomes.failure_words import CLASSES, NOT_READ
 from rlpanel.outcomes.judge_study import study_judges
@@ -120,6 +121,11 @@ def test_no_judge_null_verdicts_other_shapes_and_a_thousand_calls(tmp_path: Path
         table = run.ask("judges")
         assert run.snapshot.number("judge_calls").tolist() == [1000.0]
     assert (len(table.rows), table.about["other_judges"]) == (100, 30)
+
+
+def test_a_column_that_the_run_lacks_is_an_error_with_similar_names(ended: Run) -> None:
+    with pytest.raises(SettingError, match="valid_reward"):
+        ended.ask("judges", against="valid_rewards")
 
 
 def test_rows_of_one_trace_count_its_judges_once(tmp_path: Path) -> None:
