@@ -81,7 +81,7 @@ _HARNESS = _words(
 _FAILED_TEST = _words(r"^✗ .*$", r"^(?:FAILED|E  ).*$", r"\d+ failed", r"AssertionError.*$")
 _FAILED_TEST = re.compile(_FAILED_TEST.pattern, re.IGNORECASE | re.MULTILINE)
 
-#: Patterns of what programs say, the most particular one first: a verifier's time-out is the grader's failure.
+#: Patterns of what programs say, the most particular first: a verifier's time-out is the grader's failure.
 _SAID = (
     (GRADER, _GRADER),
     (CONTEXT, _CONTEXT),
