@@ -122,6 +122,8 @@ _KINDS = {
     "texts": "object of text",
     "media": "list of text",
     "alternatives": "list of lists or objects, T",
+    "judge_calls": "list of objects",
+    "outputs": "text, or object of text",
 }
 
 

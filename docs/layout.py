@@ -97,6 +97,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/records", "sources/readers", "texts", "metrics/*", "store/*", "analysis"),
         *("findings/engine", "findings/rules"),
     ),
+    "outcomes": ("sources/records", "texts", "metrics/*", "store/*"),
     "gate": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "divergence": ("sources/config", "metrics/*", "store/*", "analysis", "findings/engine"),
     "investigations": ("sources/files", "store/*"),
@@ -113,6 +114,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/files", "sources/discovery", "store/*", "findings", "findings/engine", "investigations"),
         "queries",
     ),
+    "queries/endings": ("store/*", "outcomes", "queries"),
     "queries/across_runs": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "gate", "divergence", "queries"),
     ),
@@ -191,6 +193,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("metrics/*", "store/*", "texts", "investigations", "queries", "queries/reports", *_PARTS),
         "panels/conversation",
     ),
+    "panels/endings": ("store/*", "outcomes", *_PARTS, "panels/explain"),
     "panels/drift": ("drift", "metrics/*", "store/*", *_PARTS, "panels/explain"),
     "panels/sample": (
         "sources/records",
@@ -207,6 +210,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "panels/explain",
         "panels/report",
         "panels/tree",
+        "panels/endings",
         "analysis",
     ),
     "panels/first_view": (

@@ -46,7 +46,7 @@ STEP, SAMPLES, TIME = "step", "samples", "time"
 #: best step (see `rlpanel.store.snapshot.prompt_pairs`). ``12`` chooses a step, and ``10..20`` several.
 NEWEST, FIRST, BEST = "newest", "first", "best"
 #: Tabs of the sample; none in the address: the sample chooses.
-TABS = ("conversation", "tokens", "reference", "diff", "group", "prompt", "tree")
+TABS = ("conversation", "tokens", "reference", "diff", "group", "prompt", "tree", "judging")
 #: Page that the address names only where a link would open another one: beside a comparison of runs.
 OVERVIEW = "overview"
 #: The table of all runs, which is about no single one.
@@ -67,6 +67,7 @@ PAGES = (
     "drift",
     "flight",
     "investigations",
+    "failures",
 )
 #: How the conversation shows texts.
 MODES = ("text", "raw", "tokens")

@@ -28,6 +28,8 @@ Kind = Literal[
     "texts",
     "media",
     "alternatives",
+    "judge_calls",
+    "outputs",
 ]
 
 
@@ -255,6 +257,13 @@ FIELDS: tuple[Field, ...] = (
         "seconds",
     ),
     Field("judge", "texts", "judge", "Texts of judges beside their scores, by name."),
+    Field(
+        "judge_calls",
+        "judge_calls",
+        "judge calls",
+        "Calls of judges: name, model, request, answer, verdict, score, usage, seconds and error of each.",
+    ),
+    Field("verifier", "outputs", "verifier", "Output of the verifier, such as its test log, by name."),
     Field("images", "media", "images", "Images beside the messages: paths below the run, or data URLs."),
     Field("audios", "media", "audio", "Audio beside the messages, as images are."),
     Field("videos", "media", "videos", "Videos beside the messages, as images are."),
@@ -295,6 +304,46 @@ class Alternative(NamedTuple):
 
 
 @dataclass(frozen=True)
+class JudgeCall:
+    """One call of a judge for one sample.
+
+    Attributes
+    ----------
+    name, model : str
+        ``judge`` without a name; the model is empty if it is not logged.
+    request : tuple of (role, text)
+        Messages that the judge got; empty if they are not logged.
+    answer : str
+        Text of the judge; empty if it is not logged.
+    verdict : str
+        As logged: a text, a number, or JSON; empty if it is missing or null.
+    score : float
+        Number of the verdict: 1 for yes, correct, pass and true, 0 for their opposites; NaN for others.
+    prompt_tokens, answer_tokens, cost, seconds : float
+        NaN if not logged; ``cost`` is in dollars.
+    error : str
+        Why the call failed; empty if it did not.
+    """
+
+    name: str = "judge"
+    model: str = ""
+    request: tuple[tuple[str, str], ...] = ()
+    answer: str = ""
+    verdict: str = ""
+    score: float = float("nan")
+    prompt_tokens: float = float("nan")
+    answer_tokens: float = float("nan")
+    cost: float = float("nan")
+    seconds: float = float("nan")
+    error: str = ""
+
+    @property
+    def is_missing(self) -> bool:
+        """True if the call gave no verdict, or failed."""
+        return bool(self.error) or not self.verdict
+
+
+@dataclass(frozen=True)
 class Sample:
     """A sample with all of its texts and token arrays, read from its line.
 
@@ -327,6 +376,10 @@ class Sample:
         In seconds since the rollout's start; empty if not logged.
     judge : dict of str to str
         Texts of judges by name.
+    judge_calls : tuple of JudgeCall
+        Empty if none is logged.
+    verifier : dict of str to str
+        Output of the verifier by name, such as its test log.
     images : tuple of dict
         Images logged beside the messages, in the shape of `rlpanel.sources.records.embedded_media.Image`.
     media : tuple of dict
@@ -399,6 +452,8 @@ class Sample:
     timing: dict[str, float] = field(default_factory=dict)
     spans: tuple[tuple[str, float, float], ...] = ()
     judge: dict[str, str] = field(default_factory=dict)
+    judge_calls: tuple[JudgeCall, ...] = ()
+    verifier: dict[str, str] = field(default_factory=dict)
     images: tuple[Mapping[str, Any], ...] = ()
     media: tuple[Mapping[str, Any], ...] = ()
     derived: dict[str, np.ndarray] = field(default_factory=dict)

@@ -15,7 +15,6 @@ from rlpanel.queries.catalogue import QUESTIONS, row_schema
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-
     from rlpanel.mcp_server.report_tools import Shower
 
 INSTRUCTIONS = f"""rlpanel reads logs of reinforcement learning of language models, one run per folder.

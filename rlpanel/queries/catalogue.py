@@ -19,10 +19,9 @@ __all__ = ["QUESTIONS", "question_of"]
 _MODULES = (
     *("runs", "steps", "samples", "sample", "groups", "prompt_list", "tokens", "findings", "news", "lint"),
     *("differences", "across_runs.compare", "explain", "bisect", "drift", "search", "notes", "events"),
-    *("reports.claim_report",),
     *("bad_lines", "tree", "in_flight", "learning.prompt_economics", "learning.update", "learning.rewards"),
     *("learning.token_courses", "learning.trends", "across_runs.diverge", "across_runs.gate"),
-    *("across_runs.settings_list", "sql"),
+    *("across_runs.settings_list", "reports.claim_report", "endings.judges", "endings.failures", "sql"),
 )
 for _name in _MODULES:
     _module = import_module(f"rlpanel.queries.{_name}")

@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import expect
 
 from rlpanel.app.demo import write_recording
+from tests.ended_runs import write_ended_run
 from tests.factories import append, line, write_run
 from tests.ui.board import BoardPage, Served
 from tests.ui.conftest import OpenBoard
@@ -115,6 +116,30 @@ def test_the_lint_of_the_docs(board: BoardPage, root: Path, tmp_path: Path) -> N
     expect(board.page.locator(".rl-dark").first).to_be_attached()
     board.page.mouse.move(5, 500)
     assert len(picture(board, "lint-dark.png", tmp_path)) > 50_000
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_the_failures_and_judges_of_the_docs(
+    board: BoardPage, root: Path, tmp_path: Path, theme: str
+) -> None:
+    if not (root / "ended").exists():
+        write_ended_run(root / "ended")
+    board.go(run="ended", page="failures", theme=theme).settled()
+    failures = board.page.locator(".rl-failures-view")
+    expect(failures.locator(".class")).to_have_count(10)
+    expect(failures.locator(".judges tr")).to_have_count(4)
+    failures.locator("details summary").nth(2).click()
+    expect(failures.locator("details[open]")).to_have_count(1)
+    board.page.mouse.move(5, 500)
+    assert len(picture(board, f"failures-{theme}.png", tmp_path)) > 50_000
+    board.go(run="ended", step=12, page="samples", tab="judging", theme=theme).settled()
+    board.rows.nth(13).click()
+    tab = board.page.locator(".rl-judging")
+    expect(tab.locator(".is-missing")).to_have_count(1)
+    tab.locator(".card summary").nth(1).click()
+    expect(tab.locator(".card pre").first).to_have_text("Grade.")
+    board.page.mouse.move(5, 500)
+    assert len(picture(board, f"judging-{theme}.png", tmp_path)) > 50_000
 
 
 def test_the_prompts_of_the_docs(board: BoardPage, root: Path, tmp_path: Path) -> None:

@@ -50,6 +50,20 @@ def test_the_line_is_read_back_whole(tmp_path: Path) -> None:
     assert "is_error" not in sample.messages[5]
 
 
+def test_the_line_with_judges_is_read_back_whole(tmp_path: Path) -> None:
+    text = PAGE.split("<!-- begin: judges -->")[1].split("```json")[1].split("```")[0]
+    (tmp_path / "rank_0.jsonl").write_text(json.dumps(json.loads(text)) + "\n")
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        (row,) = run.samples().to_dict("records")
+        sample = run.sample(row["uid"])
+    assert (sample.notes, sample.extra) == ((), {})
+    style, facts = sample.judge_calls
+    assert (style.verdict, style.score, style.cost, style.seconds) == ("yes", 1.0, 0.0002, 1.4)
+    assert (facts.model, facts.error, facts.is_missing) == ("judge-70b", "HTTP 503", True)
+    assert sample.verifier == {"test log": "2 passed in 0.03s"}
+    assert (row["judge_calls"], row["judge_missing"], row["verifier_outputs"]) == (2, 1, 1)
+
+
 def test_the_page_names_every_column_of_agents() -> None:
     from rlpanel.metrics.engine.definition import AGENT_COLUMNS
 

@@ -17,6 +17,7 @@ from rlpanel.app.board.board import notify
 from rlpanel.board_url import RUNS_PAGE
 from rlpanel.panels.diverge.diverge_card import compare_page
 from rlpanel.panels.drift.drift_page import DriftPage, has_both_logprobs
+from rlpanel.panels.endings.failures_page import FailuresPage, has_failures
 from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.in_flight.in_flight_page import InFlightPage, has_live
 from rlpanel.panels.inputs.lazy_view import ActiveView, LazyView
@@ -58,6 +59,7 @@ PAGES: tuple[Tab, ...] = (
         has_token_metrics,
         of_step=True,
     ),
+    Tab("failures", marked("Failures"), FailuresPage, has_failures),
     Tab("flight", marked("In flight"), InFlightPage, has_live),
     Tab("prompts", marked("Prompts"), PromptsPage, lambda snapshot: snapshot.has_number("reward")),
     Tab("compare", marked("Compare"), compare_page),

@@ -36,6 +36,7 @@ class AgentColumn:
 
 _CONVERSATION = "a sample whose response was not logged as messages"
 _TIMING = "a sample without these seconds"
+_JUDGES = "a sample that logs none of them"
 _VERSION = "a sample without `policy_version`"
 
 AGENT_COLUMNS = (
@@ -81,6 +82,27 @@ AGENT_COLUMNS = (
     AgentColumn("environment_seconds", "environment time", "seconds", "Time in the environment.", _TIMING),
     AgentColumn("queue_seconds", "queue time", "seconds", "Time in which the rollout waited.", _TIMING),
     AgentColumn("score_seconds", "scoring time", "seconds", "Time of the reward functions.", _TIMING),
+    AgentColumn("judge_calls", "judge calls", "calls", "Number of calls of judges.", _JUDGES),
+    AgentColumn(
+        "judge_missing",
+        "missing verdicts",
+        "calls",
+        "Number of calls of judges that failed or gave no verdict.",
+        _JUDGES,
+        "down",
+    ),
+    AgentColumn("judge_tokens", "tokens of judges", "tokens", "Tokens that judges read and wrote.", _JUDGES),
+    AgentColumn("judge_seconds", "time of judges", "seconds", "Sum of the times of judges.", _JUDGES),
+    AgentColumn(
+        "judge_disagreement",
+        "disagreement of judges",
+        "",
+        "Largest minus smallest score of the sample's judges; a judge's score is the mean of its calls.",
+        "a sample with scores of fewer than two judges",
+    ),
+    AgentColumn(
+        "verifier_outputs", "outputs of the verifier", "texts", "Number of texts of the verifier.", _JUDGES
+    ),
     AgentColumn("start_time", "start", "Unix seconds", "When the rollout began.", _TIMING),
 )
 

@@ -21,6 +21,7 @@ from rlpanel.panels.compare.response_diff import ResponseDiff
 from rlpanel.panels.conversation.conversation_payload import has_turns
 from rlpanel.panels.conversation.conversation_view import ConversationView, unplayed
 from rlpanel.panels.conversation.image_strip import ImageStrip, find_image
+from rlpanel.panels.endings.judging_tab import JudgingTab, has_judging
 from rlpanel.panels.groups.groups_tab import GroupsTab
 from rlpanel.panels.inputs.tab_bar import Tab
 from rlpanel.panels.language.labels import marked, tr
@@ -295,6 +296,7 @@ TABS: tuple[Tab, ...] = (
     Tab("group", marked("Group"), GroupsTab),
     Tab("prompt", marked("History"), PromptsTab),
     Tab("tree", marked("Tree"), TreeTab, has_trees),
+    Tab("judging", marked("Judging"), JudgingTab, has_judging),
 )
 
 #: Tab that is open by default, and the one for a sample with several turns or without tokens.

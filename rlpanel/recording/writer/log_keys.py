@@ -25,6 +25,7 @@ KNOWN_KEYS = frozenset(
         "is_filter_drop",
         "is_masked",
         "judge",
+        "judge_calls",
         "logprobs",
         "loss_mask",
         "messages",
@@ -66,6 +67,7 @@ KNOWN_KEYS = frozenset(
         "turn_rewards",
         "valid_reward",
         "values",
+        "verifier",
         "videos",
     ]
 )

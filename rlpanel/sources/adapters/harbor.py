@@ -19,6 +19,7 @@ from typing import Any
 from rlpanel.errors import LineError
 from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.adapters.atif import Atif, Call, Fields, trajectory_records
+from rlpanel.sources.adapters.verifier_folder import output_names, verifier_outputs
 from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import AnyPath, path_of, read_small, scan
 from rlpanel.sources.records.field_values import unix_seconds
@@ -67,12 +68,15 @@ class HarborTrial:
         Its modification time, which identifies its version.
     trial, step : str
         Names of the trial, and of its step if it has several.
+    folder : str
+        Path of the trial, or of its step, whose verifier's output is read.
     """
 
     result: str
     stamp: int
     trial: str
     step: str
+    folder: str = ""
     looks = Atif.looks
     document_name = Atif.document_name
     lacks_steps = True
@@ -101,7 +105,12 @@ class HarborTrial:
             0,
             path,
             full=full,
-            outcome=[*_task(result, self.step, trajectory), *_rewards(part, result), *_timing(part)]
+            outcome=[
+                *_task(result, self.step, trajectory),
+                *_rewards(part, result),
+                *_timing(part),
+                *_verifier(self.folder, full=full),
+            ]
             if is_main
             else (),
             calls=_calls(part) if is_main else (),
@@ -137,12 +146,13 @@ def join_result(run_folder: AnyPath, name: str) -> Adapter:
         return Atif()
     folder = run_folder / place["trial"] if place["trial"] else run_folder
     step = place["step"] or ""
+    place_of_step = str(folder / "steps" / step if step else folder)
     for result in (folder / name for name in _RESULTS):
         try:
-            return HarborTrial(str(result), result.stat().st_mtime_ns, folder.name, step)
+            return HarborTrial(str(result), result.stat().st_mtime_ns, folder.name, step, place_of_step)
         except OSError:
             continue
-    return HarborTrial("", 0, folder.name, step)
+    return HarborTrial("", 0, folder.name, step, place_of_step)
 
 
 def repeated_results(names: Set[str], trajectories: Set[str]) -> set[str]:
@@ -280,6 +290,19 @@ def _timing(result: Result) -> Fields:
         seconds |= {"start": begin, "total": end - begin}
     if seconds:
         yield "timing", seconds
+
+
+def _verifier(folder: str, *, full: bool) -> Fields:
+    """Yield the output of the verifier; only its names if the sample is not read in full."""
+    found = (
+        verifier_outputs(folder)
+        if full and folder
+        else dict.fromkeys(output_names(folder), "")
+        if folder
+        else {}
+    )
+    if found:
+        yield "verifier", found
 
 
 def _calls(result: Result) -> list[Call]:

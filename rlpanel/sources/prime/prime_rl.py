@@ -372,6 +372,9 @@ def episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: s
     versions = [policy[border] for border in ("start", "end") if policy.get(border) is not None]
     if versions:
         yield "policy_version", versions
+    calls = (trace.get("info") or {}).get("judge_calls")
+    if calls:
+        yield "judge_calls", _judge_calls(calls, trace.get("rewards") or {})
     for name, value in (trace.get("metrics") or {}).items():
         yield f"metrics/{name}", value
     data = (episode.get("task") or {}).get("data") or {}
@@ -440,6 +443,21 @@ def _reward_fields(rewards: Mapping[str, Any]) -> Iterator[Field]:
     yield "rewards", {name: reward["score"] for name, reward in scored.items()}
     if scored:
         yield "reward", sum(reward["score"] * reward["weight"] for reward in scored.values())
+
+
+def _judge_calls(calls: Any, rewards: Mapping[str, Any]) -> Any:
+    """Return the calls of judges; the only call of a judge gets the score of the reward of its name.
+
+    verifiers records a rubric's verdicts as an object, and only the reward has the number.
+    """
+    if not isinstance(calls, list) or not all(isinstance(call, Mapping) for call in calls):
+        return calls
+    names = [call.get("name") for call in calls]
+    scored = {name: reward.get("score") for name, reward in rewards.items() if isinstance(reward, Mapping)}
+    return [
+        {"score": scored[name], **call} if name in scored and names.count(name) == 1 else call
+        for name, call in zip(names, calls, strict=True)
+    ]
 
 
 def _texts(nodes: list[Node]) -> Iterator[Field]:

@@ -27,6 +27,7 @@ from rlpanel.sources.records.embedded_media import (
     without_embedded,
 )
 from rlpanel.sources.records.json_parser import LISTS, to_float, to_float_array, to_python
+from rlpanel.sources.records.judge_calls import judge_calls, judge_columns
 from rlpanel.sources.records.tool_calls import plain_text
 
 #: In remarks on values of another shape that were read: they are not faults.
@@ -170,6 +171,8 @@ class AgentFields:
     timing: dict[str, float] = field(default_factory=dict)
     spans: tuple[Span, ...] = ()
     judge: dict[str, str] = field(default_factory=dict)
+    judge_calls: tuple[schema.JudgeCall, ...] = ()
+    verifier: dict[str, str] = field(default_factory=dict)
     images: list[Image] = field(default_factory=list)
     media: list[Medium] = field(default_factory=list)
 
@@ -187,6 +190,10 @@ class AgentFields:
             numbers |= {"start_time": self.timing["start"]} if "start" in self.timing else {}
             seconds = total_seconds(self.timing, self.spans)
             numbers |= {"seconds": seconds} if math.isfinite(seconds) else {}
+        if self.judge_calls:
+            numbers |= judge_columns(self.judge_calls)
+        if self.verifier:
+            numbers["verifier_outputs"] = float(len(self.verifier))
         return numbers | count_media(self.images, self.media)
 
 
@@ -248,11 +255,23 @@ def read_timing(fields: AgentFields, value: Any) -> None:
 
 def read_judge(fields: AgentFields, value: Any) -> None:
     """Store the texts of judges by name; a single text is that of ``judge``."""
+    fields.judge = _named_texts(value, "judge")
+
+
+def read_judge_calls(fields: AgentFields, value: Any) -> None:
+    """Store the calls of judges, see `judge_calls.judge_calls`."""
+    fields.judge_calls = judge_calls(to_python(value))
+
+
+def read_verifier(fields: AgentFields, value: Any) -> None:
+    """Store the output of the verifier by name; a single text is that of ``verifier``."""
+    fields.verifier = _named_texts(value, "verifier")
+
+
+def _named_texts(value: Any, only: str) -> dict[str, str]:
     value = to_python(value)
-    texts = value if isinstance(value, Mapping) else {"judge": value}
-    fields.judge = {
-        str(name): without_embedded(plain_text(text)) for name, text in texts.items() if text is not None
-    }
+    texts = value if isinstance(value, Mapping) else {only: value}
+    return {str(name): without_embedded(plain_text(text)) for name, text in texts.items() if text is not None}
 
 
 def read_images(fields: AgentFields, value: Any) -> None:

@@ -442,6 +442,8 @@ _AGENT_FIELDS: dict[str, Callable[[field_values.AgentFields, Any], None]] = {
     "policy_version": field_values.read_versions,
     "timing": field_values.read_timing,
     "judge": field_values.read_judge,
+    "judge_calls": field_values.read_judge_calls,
+    "verifier": field_values.read_verifier,
     "images": field_values.read_images,
     "audios": partial(field_values.read_media, kind="audio"),
     "videos": partial(field_values.read_media, kind="video"),

@@ -9,6 +9,7 @@ import importlib.util
 import io
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -41,6 +42,7 @@ def sample_line(sample: Sample, note: Note) -> bytes:
         content["prompt_messages"] = sample.prompt_messages
     for kind in PLAYED:
         content[f"{kind}s"] = [medium for medium in sample.media if medium["kind"] == kind]
+    content["judge_calls"] = [_filled(asdict(call)) for call in sample.judge_calls]
     content |= {"policy_version": sample.policy_versions, "timing": {**sample.timing, "spans": sample.spans}}
     content = {key: value for key, value in content.items() if key not in _OPTIONAL or _holds(value)}
     content |= {"columns": sample.columns, "extra": sample.extra, "notes": sample.notes}
@@ -50,7 +52,16 @@ def sample_line(sample: Sample, note: Note) -> bytes:
 
 
 #: Fields that are left out if they are empty.
-_OPTIONAL = frozenset({"messages", "policy_version", "timing", "judge", *schema.MEDIA})
+_OPTIONAL = frozenset(
+    {"messages", "policy_version", "timing", "judge", "judge_calls", "verifier", *schema.MEDIA}
+)
+
+
+def _filled(call: dict[str, Any]) -> dict[str, Any]:
+    """Return a judge's call as it is logged, without what is not known."""
+    request = [{"role": role, "content": text} for role, text in call["request"]]
+    call |= {"request": request}
+    return {key: value for key, value in call.items() if not _is_missing(value) and value not in ("", [])}
 
 
 def _holds(value: Any) -> bool:

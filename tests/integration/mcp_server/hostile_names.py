@@ -44,6 +44,8 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("sample_tokens", {"run": ORDER, "uid": f"{ORDER}.jsonl:1"}),
     ("tree", {"run": ORDER, "uid": f"{ORDER}.jsonl:1"}),
     ("in_flight", {"run": "nosuch"}),
+    ("judges", {"run": ORDER, "against": f"{ORDER}!"}),
+    ("failures", {"run": ORDER, "split": "nosuch"}),
     ("note", {"run": ORDER, "uid": f"{ORDER}.jsonl:1", "note": "x"}),
     ("explain", {"run": ORDER, "metric": ORDER}),
     ("bisect", {"run": ORDER, "number": ORDER}),

@@ -21,6 +21,8 @@ from rlpanel.queries.bisect import bisect
 from rlpanel.queries.catalogue import QUESTIONS, document_schema, question_of, row_schema
 from rlpanel.queries.differences import contrast
 from rlpanel.queries.drift import corrections, drift
+from rlpanel.queries.endings.failures import failures
+from rlpanel.queries.endings.judges import judges
 from rlpanel.queries.events import events
 from rlpanel.queries.explain import clusters, explain
 from rlpanel.queries.findings import findings
@@ -49,6 +51,8 @@ from rlpanel.queries.tree import tree
 from rlpanel.texts.shorten import TextLimit
 from tests.factories import append, write_run
 from tests.unit.drift import bigrams
+
+UPSTREAM = Path(__file__).parents[2] / "data" / "upstream"
 
 
 @pytest.fixture
@@ -131,6 +135,10 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run, sett
     yield remove_entry(noted.data, "a1")
     yield events(noted.data)
     yield in_flight(flying.data)
+    yield failures(grpo.data, 2)
+    with rlpanel.open_run(UPSTREAM / "verifiers-0.4.0" / "judges", follow=False) as judged:
+        yield judges(judged.data, against="reward")
+        yield failures(judged.data)
     yield drift(drifting.data)
     yield corrections(drifting.data)
     yield corrections(grpo.data)

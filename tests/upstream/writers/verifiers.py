@@ -5,9 +5,15 @@ The package is imported, with its dependencies: its records are declared by pyda
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from tests.upstream.sources import INSTALLED, MissingWriter
@@ -15,6 +21,7 @@ from tests.upstream.sources import INSTALLED, MissingWriter
 sys.path.append(str(INSTALLED))
 try:
     from verifiers.v1.episode import WireEpisode
+    from verifiers.v1.judges import ReferenceJudge, ReferenceJudgeConfig
     from verifiers.v1.trace import Trace
     from verifiers.v1.utils.trace_store import write_episode
 except ImportError as reason:
@@ -113,3 +120,74 @@ def _compaction() -> list[dict[str, Any]]:
         _node(None, "user", "SUMMARY. Go on."),
         _node(5, "assistant", "done", 2, semantic_parents=[{"node": 4, "type": "compaction"}]),
     ]  # fmt: skip
+
+
+def judged(folder: Path) -> None:
+    """Write two steps of training that two of verifiers' own judges scored, which ask a local server.
+
+    The strict judge says "maybe" once: verifiers records the call, and the reward of the judge is missing.
+    """
+    with _judging_server() as address:
+        for step in (1, 2):
+            episodes = [_episode(number, [_judged(address, number)]) for number in range(4)]
+            _lines(folder / f"rollouts/step_{step}/train/all", episodes)
+
+
+#: Answers of the policy, and the verdicts of the two judges: they agree twice.
+_ANSWERS = ("4", "5", "four", "22")
+_VERDICTS = {"lenient": ("yes", "no", "yes", "yes"), "strict": ("yes", "no", "no", "maybe")}
+
+
+def _judged(address: str, number: int) -> dict[str, Any]:
+    """Return a trace on which the judges recorded their calls."""
+    nodes = [_node(None, "user", "2 + 2?"), _node(0, "assistant", _ANSWERS[number], 3)]
+    trace = Trace.model_validate(_trace(nodes, None))
+    rewards: dict[str, Any] = {}
+    for name in _VERDICTS:
+        config = ReferenceJudgeConfig(
+            name=name, model=f"judge-{name}", base_url=address, api_key_var="JUDGE_KEY"
+        )
+        fields = {"question": "2 + 2?", "answer": "4", "response": f"{name} {number}: {_ANSWERS[number]}"}
+        call = ReferenceJudge(config).evaluate(trace=trace, positive="yes", negative="no", **fields)
+        try:
+            rewards[name] = {"score": asyncio.run(call).parsed, "weight": 0.5}
+        except ValueError:
+            rewards[name] = None
+    return trace.to_record() | {"rewards": rewards}
+
+
+@contextmanager
+def _judging_server() -> Iterator[str]:
+    """Serve OpenAI's chat completions; the verdict follows from judge and number in the request."""
+    os.environ["JUDGE_KEY"] = "none"
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            text = asked["messages"][0]["content"]
+            name = next(name for name in _VERDICTS if f"{name} " in text)
+            verdict = _VERDICTS[name][int(text.partition(f"{name} ")[2][0])]
+            message = {"role": "assistant", "content": verdict}
+            body = json.dumps(
+                {
+                    "id": "c", "object": "chat.completion", "created": 0, "model": asked["model"],
+                    "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                    "usage": {"prompt_tokens": 90, "completion_tokens": 1, "total_tokens": 91},
+                }
+            ).encode()  # fmt: skip
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,1 @@
+"""How rollouts ended: agreement of judges, and failures by class with their evidence."""

@@ -1,0 +1,211 @@
+"""Reads the judge calls of a run's samples, and compares the judges with each other and with a reward."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rlpanel.errors import RLPanelError
+from rlpanel.outcomes.judge_agreement import equal_share, krippendorff_alpha, weighted_kappa
+from rlpanel.schema import JudgeCall
+from rlpanel.sources.records.judge_calls import score_by_judge
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.fetch_sample import fetch_record, file_order
+from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+#: Column that counts a sample's calls; samples between two reports of progress; most judges with a row.
+CALLS, _PULSE, MAX_JUDGES = "judge_calls", 64, 100
+#: Samples at which judges disagree most, that are named.
+DISAGREEMENTS = 20
+
+
+@dataclass
+class JudgeRow:
+    """What one judge said about the samples that were read.
+
+    Attributes
+    ----------
+    name : str
+    models : list of str
+    calls, missing, failed : int
+        Calls; those without a verdict, or that failed; those of them that failed.
+    other_verdicts : int
+        Calls whose verdict is not a number and stands for none.
+    samples : int
+        Samples with a score.
+    mean, kappa, equal, alpha_without, kappa_reward : float
+        Mean score; weighted kappa with, and share of equal scores of, the other judges: means over their
+        common samples; alpha of the other judges alone; kappa with the reward. NaN where nothing is known.
+    seconds, prompt_tokens, answer_tokens, cost : float
+        Sums over the calls that log them; NaN if none does.
+    timed : int
+        Calls that log their seconds.
+    """
+
+    name: str
+    models: list[str] = field(default_factory=list)
+    calls: int = 0
+    missing: int = 0
+    failed: int = 0
+    other_verdicts: int = 0
+    samples: int = 0
+    mean: float = np.nan
+    kappa: float = np.nan
+    equal: float = np.nan
+    alpha_without: float = np.nan
+    kappa_reward: float = np.nan
+    seconds: float = np.nan
+    timed: int = 0
+    prompt_tokens: float = np.nan
+    answer_tokens: float = np.nan
+    cost: float = np.nan
+
+    def add(self, call: JudgeCall) -> None:
+        """Count a call."""
+        self.calls += 1
+        self.missing += call.is_missing
+        self.failed += bool(call.error)
+        self.other_verdicts += not call.is_missing and not np.isfinite(call.score)
+        self.timed += bool(np.isfinite(call.seconds))
+        if call.model and call.model not in self.models:
+            self.models.append(call.model)
+        for name in ("seconds", "prompt_tokens", "answer_tokens", "cost"):
+            value, before = getattr(call, name), getattr(self, name)
+            if np.isfinite(value):
+                setattr(self, name, value + (before if np.isfinite(before) else 0.0))
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A sample at which judges disagree: the largest minus the smallest score, and all scores."""
+
+    uid: str
+    step: int
+    spread: float
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True)
+class JudgeStudy:
+    """Results so far; ``judges`` is empty while samples are read.
+
+    Attributes
+    ----------
+    read, total, unread : int
+        Samples that were read, samples with judge calls, and those whose line cannot be read any more.
+    left_out : int
+        Samples with judge calls beyond the limit, which were not read.
+    judges : tuple of JudgeRow
+        Those with most calls first.
+    alpha : float
+    other_judges : int
+        Judges beyond `MAX_JUDGES`, which have no row.
+    disagreements : tuple of Disagreement
+        The largest first.
+    is_done : bool
+        False while samples are read.
+    """
+
+    read: int
+    total: int
+    unread: int = 0
+    left_out: int = 0
+    judges: tuple[JudgeRow, ...] = ()
+    alpha: float = np.nan
+    other_judges: int = 0
+    disagreements: tuple[Disagreement, ...] = ()
+    is_done: bool = False
+
+
+def has_judges(snapshot: Snapshot) -> bool:
+    """Return whether samples of the run log calls of judges."""
+    return bool(snapshot.has_number(CALLS))
+
+
+def study_judges(
+    index: RunIndex, view: RunView, against: str = "valid_reward", most: int | None = None
+) -> Iterator[JudgeStudy]:
+    """Yield progress, and last the comparison of the judges.
+
+    Several rows of one episode that share their outcome count once, by its last row.
+
+    Parameters
+    ----------
+    index : RunIndex
+    view : RunView
+    against : str
+        Column that the judges are compared with.
+    most : int, optional
+        Largest number of samples that are read, spread over the run; all by default.
+    """
+    snapshot = view.snapshot
+    rows = snapshot.alive_rows
+    rows = rows[np.nan_to_num(snapshot.number(CALLS)[rows]) > 0] if has_judges(snapshot) else rows[:0]
+    rows = snapshot.with_outcome(rows)
+    total = len(rows)
+    if most is not None and total > most:
+        rows = rows[np.unique(np.linspace(0, total - 1, most).astype(int))]
+    found: dict[str, JudgeRow] = {}
+    scores: list[dict[str, float]] = []
+    read: list[int] = []
+    for row in rows[file_order(snapshot, rows)].tolist():
+        try:
+            agent = fetch_record(index, snapshot, row).agent
+        except (RLPanelError, IndexError):  # the file changed meanwhile; the index updates shortly
+            continue
+        calls = agent.judge_calls if agent is not None else ()
+        for call in calls:
+            found.setdefault(call.name, JudgeRow(call.name)).add(call)
+        scores.append(score_by_judge(calls))
+        read.append(row)
+        if len(read) % _PULSE == 0:
+            yield JudgeStudy(len(read), len(rows))
+    names = [name for name, _ in Counter({each.name: each.calls for each in found.values()}).most_common()]
+    known = np.array(read, np.int64)
+    reward = view.values(against, known) if view.has(against) else np.full(len(known), np.nan)
+    matrix = np.array([[each.get(name, np.nan) for name in names[:MAX_JUDGES]] for each in scores])
+    matrix = matrix.reshape(len(scores), min(len(names), MAX_JUDGES))
+    judges = [found[name] for name in names[:MAX_JUDGES]]
+    _compare(judges, matrix, reward)
+    yield JudgeStudy(
+        len(read),
+        total,
+        len(rows) - len(read),
+        total - len(rows),
+        tuple(judges),
+        krippendorff_alpha(matrix),
+        len(names) - len(judges),
+        tuple(_disagreements(snapshot, known, scores)),
+        is_done=True,
+    )
+
+
+def _compare(judges: Sequence[JudgeRow], scores: np.ndarray, reward: np.ndarray) -> None:
+    """Set what follows from the scores, shape (samples, judges)."""
+    for at, judge in enumerate(judges):
+        own = scores[:, at]
+        judge.samples = int(np.isfinite(own).sum())
+        judge.mean = float(np.nanmean(own)) if judge.samples else np.nan
+        judge.kappa_reward = weighted_kappa(own, reward)
+        others = np.delete(scores, at, axis=1)
+        common = (np.isfinite(own)[:, None] & np.isfinite(others)).sum(axis=0)
+        for name, compare in (("kappa", weighted_kappa), ("equal", equal_share)):
+            values = np.array([compare(own, others[:, other]) for other in range(others.shape[1])])
+            known = np.isfinite(values)
+            if known.any():
+                setattr(judge, name, float(np.average(values[known], weights=common[known])))
+        judge.alpha_without = krippendorff_alpha(others) if others.shape[1] > 1 else np.nan
+
+
+def _disagreements(
+    snapshot: Snapshot, rows: np.ndarray, scores: Sequence[dict[str, float]]
+) -> Iterator[Disagreement]:
+    spread = np.array([max(each.values()) - min(each.values()) if len(each) > 1 else 0.0 for each in scores])
+    order = np.argsort(-spread, kind="stable")[:DISAGREEMENTS]
+    steps, uids = snapshot.metadata("step")[rows], snapshot.uids(rows)
+    for at in order[spread[order] > 0].tolist():
+        yield Disagreement(uids[at], int(steps[at]), float(spread[at]), scores[at])
