@@ -140,7 +140,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/rollouts": ("metrics/*", "store/*", *_PARTS, "panels/tokens"),
     "panels/samples": ("sources/records", "metrics/*", "store/*", *_PARTS),
     "panels/timeline": ("sources/records", "metrics/*", "store/*", *_PARTS),
-    "panels/conversation": ("sources/records", "texts", "metrics/*", "store/*", *_PARTS, "panels/tokens"),
+    "panels/replay": ("analysis", *_PARTS),
+    "panels/conversation": (
+        *("sources/records", "texts", "metrics/*", "store/*", "analysis", *_PARTS),
+        *("panels/tokens", "panels/replay"),
+    ),
     "panels/findings": (
         *("store/*", "findings/*", *_PARTS),
         *("panels/curves", "panels/tokens", "panels/conversation"),
@@ -181,7 +185,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "panels/update": ("update", "metrics/*", "store/*", *_PARTS, "panels/explain", "panels/prompts"),
     "panels/in_flight": ("sources/live", "store/*", "queries", *_PARTS),
-    "panels/tree": ("store/*", "analysis", *_PARTS),
+    "panels/tree": ("store/*", "analysis", *_PARTS, "panels/replay"),
     "panels/drift": ("drift", "metrics/*", "store/*", *_PARTS, "panels/explain"),
     "panels/sample": (
         "sources/records",
@@ -199,6 +203,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "panels/report",
         "panels/tree",
         "analysis",
+        "update",
     ),
     "panels/first_view": (
         *("metrics/*", "store/*", "findings", "findings/engine", *_PARTS),
