@@ -38,6 +38,7 @@ OPEN = """async ([query, turns]) => {
   }
   for (;;) {
     await new Promise((resolve) => requestAnimationFrame(resolve))
+    if (performance.now() - began > 60_000) return -1
     const head = deep(document, ".rl-conversation .outline-head b")
     const body = deep(document, '.rl-conversation section.message[aria-label="assistant 1"] .body')
     if (head?.textContent === `Turns ${turns}` && body?.childElementCount && body.offsetHeight) break
@@ -78,7 +79,7 @@ SCROLL = """async () => {
 def prepare(task: Task) -> None:
     """Write a run with a long rollout, and one with a short one."""
     turns = task.pick(20, 200, 1000)
-    write_agent_run(task.data / "long", long_episode(turns, 5000), episode())
+    write_agent_run(task.data / "long", episode(), long_episode(turns, 5000))
 
 
 def measure(task: Task) -> Figures:
@@ -88,7 +89,8 @@ def measure(task: Task) -> Figures:
     with served(task.data, RLPANEL_CACHE=cache) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
         page = browser.new_context(viewport=VIEWPORT).new_page()
-        long, short = (_address(at) for at in (0, 1))
+        lines = (task.data / "long" / "rollout_data_rank_0.jsonl").read_bytes()
+        short, long = (_address(at) for at in (0, lines.index(b"\n") + 1))
         page.goto(server.url + "/" + short)
         page.wait_for_function("() => window.rlpanel?.settled().then(() => true)", polling=50)
         opened = []
@@ -116,12 +118,14 @@ def measure(task: Task) -> Figures:
     }
 
 
-def _address(line: int) -> str:
-    return f"?run=long&step=1&sample=rollout_data_rank_0.jsonl%3A{line}&page=samples&tab=conversation"
+def _address(offset: int) -> str:
+    return f"?run=long&step=1&sample=rollout_data_rank_0.jsonl%3A{offset}&page=samples&tab=conversation"
 
 
 def _opened(page: Page, address: str, turns: int) -> float:
     taken = float(page.evaluate(OPEN, [address, turns]))
+    if taken < 0:
+        raise TimeoutError(address)
     page.wait_for_function("() => window.rlpanel?.settled().then(() => true)", polling=50)
     return taken
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from rlpanel.panels.conversation.text_turns import UNREADABLE, Conversation
@@ -61,8 +62,6 @@ class ToolCallBlock:
     name : str
     text : str
         The call as a person writes it: ``add(a=5, b=1)``.
-    arguments : str
-        As logged; indented if they are JSON.
     logged : str
         The arguments as they were logged.
     unreadable : bool
@@ -71,11 +70,15 @@ class ToolCallBlock:
 
     name: str
     text: str
-    arguments: str
     logged: str = ""
     unreadable: bool = False
     identifier: str = ""
     result: ToolResult | None = None
+
+    @cached_property
+    def arguments(self) -> str:
+        """The arguments as they were logged; indented if they are JSON."""
+        return _text(self.logged, json_too=True)
 
 
 @dataclass
@@ -206,7 +209,6 @@ def _call(call: Mapping[str, Any]) -> ToolCallBlock:
     return ToolCallBlock(
         name=escape_invisible(name),
         text=escape_invisible(arguments if unreadable else written_call(name, arguments)),
-        arguments=_text(arguments, json_too=True),
         logged=arguments,
         unreadable=unreadable,
         identifier=call.get("id", ""),

@@ -128,7 +128,7 @@ class TurnStops {
       const position = stops.indexOf(this.last)
       const { name } = STOPS[kind]
       const total = stops.length.toLocaleString("en")
-      group.hidden = !stops.length
+      group.hidden = stops.length < (kind === "tool" && !this.tools.value ? 2 : 1)
       count.textContent =
         position < 0
           ? t("{name} {count}", { name, count: total })

@@ -44,9 +44,9 @@ class Transport {
     this.notes = element("p", "replay-notes")
     const bar = element("div", "replay-bar")
     bar.append(
-      button("step", "⏮", t("One event back (←)"), () => this.#act(() => this.playhead.step(-1))),
+      button("step", "‹", t("One event back (←)"), () => this.#act(() => this.playhead.step(-1))),
       this.play,
-      button("step", "⏭", t("One event on (→)"), () => this.#act(() => this.playhead.step(1))),
+      button("step", "›", t("One event on (→)"), () => this.#act(() => this.playhead.step(1))),
       this.slider,
       this.time,
       this.speed,
