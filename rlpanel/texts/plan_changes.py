@@ -18,7 +18,9 @@ _MARKERS = (
     r"|(?:a different|another) approach\b|(?:that|this|it) (?:did not|didn't|does not|doesn't) work\b"
     r"|等等|等一下|不对|换(?:一种|一个|个)|重新"
 )
-_NEW_PLAN = re.compile(rf"(?:^|[.!?:\n。！？]\s*)(?:hmm,?\s+|but\s+|so\s+|okay,?\s+|no,\s+)?({_MARKERS})", re.IGNORECASE)
+_NEW_PLAN = re.compile(
+    rf"(?:^|[.!?:\n。！？]\s*)(?:hmm,?\s+|but\s+|so\s+|okay,?\s+|no,\s+)?({_MARKERS})", re.IGNORECASE
+)
 
 
 class PlanChange(NamedTuple):

@@ -88,12 +88,16 @@ def sample_turns(index: RunIndex, view: RunView, uid: str) -> Iterator[SampleTur
             yield SampleTurns(uid, why=f"{name} needs {needs}", algorithm=name)
             return
         if own.algorithm.advantage in _OF_STEP:
-            yield SampleTurns(uid, why=f"the advantages of {name} need all samples of the step", algorithm=name)
+            yield SampleTurns(
+                uid, why=f"the advantages of {name} need all samples of the step", algorithm=name
+            )
             return
         turns = TurnWeights()
         (totals,) = loss_totals(batch, [PreparedLoss(batch, own.algorithm)], turns.add)
         weight = float(totals.weight[at[0]])
         if not weight:
-            yield SampleTurns(uid, why="its gradient is zero: advantage 0 or no token in the loss", algorithm=name)
+            yield SampleTurns(
+                uid, why="its gradient is zero: advantage 0 or no token in the loss", algorithm=name
+            )
             return
         yield SampleTurns(uid, turns.shares(at, weight)[int(at[0])], algorithm=name)

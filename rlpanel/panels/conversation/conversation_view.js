@@ -217,14 +217,20 @@ class ConversationView {
       this.stops.words.textContent = t("There is no turn {turn} here.", { turn })
       return
     }
-    if (!isGiven) this.#choose()
+    if (!isGiven) {
+      this.#choose()
+      this.#reveal(message)
+    }
     this.#settle(message, () => message.node, 0)
   }
 
   /** Show a hit, an error or a reward. */
   #goStop(stop) {
-    if (stop.isAsked) this.#choose()
     const message = this.messages[stop.message]
+    if (stop.isAsked) {
+      this.#choose()
+      this.#reveal(message)
+    }
     if (stop.kind === "hit") {
       message.open(stop.hit)
       for (const mark of this.content.querySelectorAll("mark.current")) mark.classList.remove("current")
@@ -243,9 +249,6 @@ class ConversationView {
 
   /** Scroll the list so that a target stands at a share of its height, until all around is drawn. */
   #settle(message, find, share) {
-    const { events = [], shown = [] } = this.model.data.score ?? {}
-    const last = events.findLastIndex(([index]) => index === message.index)
-    if (last >= 0) this.transport.reveal(shown[last]) // a jump goes on in the replay as well
     if (!message.drawn) message.draw()
     this.pinned = message.index
     const isAsked = this.chosen // the page scrolls too
@@ -272,8 +275,10 @@ class ConversationView {
     this.#follow()
   }
 
-  /** The message in sight: the one that was gone to, else the one at the top. */
+  /** The message in sight: the one at the playhead of a replay, or that was gone to, else the one at the top. */
   get #inSight() {
+    const event = this.model.data.score?.events[this.#shown - 1]
+    if (event) return event[0]
     if (this.pinned >= 0) return this.pinned
     const { scrollTop } = this.list
     let [low, high] = [0, this.messages.length - 1]
@@ -314,6 +319,13 @@ class ConversationView {
     const { events, shown } = this.model.data.score
     const at = this.#start()
     return at < 0 ? 0 : shown[Math.max(0, events.findIndex(([index]) => index === at))]
+  }
+
+  /** Let a replay go on to the end of a message that the reader went to. */
+  #reveal(message) {
+    const { events = [], shown = [] } = this.model.data.score ?? {}
+    const last = events.findLastIndex(([index]) => index === message.index)
+    if (last >= 0) this.transport.reveal(shown[last])
   }
 
   /** Whether a replay has not come to a message yet, or to the result of one of its calls. */
@@ -619,6 +631,7 @@ class ConversationView {
   #step(by) {
     const message = this.messages[Math.max(0, this.#start()) + by]
     this.untouched = false
+    if (message) this.#reveal(message)
     if (message) this.#settle(message, () => message.node, 0)
   }
 }

@@ -135,7 +135,8 @@ class ConversationView(pn.viewable.Viewer):
         default=False, doc="Whether the reader went to that turn, and did not just scroll."
     )
     weights = param.Dict(
-        default={}, doc="``uid``, and ``shares``: of each turn, share and push in the gradient; or ``why`` not."
+        default={},
+        doc="``uid``, and ``shares``: of each turn, share and push in the gradient; or ``why`` not.",
     )
     traces = param.List(default=[], doc="Uid and name of each trace of the sample's episode.")
     trace = param.String(default="", doc="Uid of the trace that was clicked.")

@@ -203,7 +203,9 @@ class ConversationTab(Viewer):
         self.context = context
         selection = context.selection
         self._view = ConversationView(context.threads.views, dark=selection.dark, metric=selection.metric)
-        self._weighing: BackgroundTask[SampleTurns] = BackgroundTask(self._show_weights, context.threads.queries)
+        self._weighing: BackgroundTask[SampleTurns] = BackgroundTask(
+            self._show_weights, context.threads.queries
+        )
         self._weighed: tuple[object, ...] = ()
         self._view.find_image = self._find_image
         self._view.find_medium = self._find_medium

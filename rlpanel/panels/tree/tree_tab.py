@@ -52,11 +52,16 @@ class TreeView(Component):
 
     nodes = param.List(default=[], doc="Nodes as made by `node_row`, each behind its parent.")
     head = param.Dict(default={}, doc="Summary, remarks and labels of the kinds.")
-    score = param.Dict(default={}, doc="When rows begin and end; see `tree_score`. Empty while nothing is read.")
+    score = param.Dict(
+        default={}, doc="When rows begin and end; see `tree_score`. Empty while nothing is read."
+    )
     chosen = param.String(default="", doc="Uid of the sample on screen.")
 
     _esm = read_assets(
-        "panels/ui/dom.js", "panels/replay/playhead.js", "panels/replay/transport.js", "panels/tree/tree_view.js"
+        "panels/ui/dom.js",
+        "panels/replay/playhead.js",
+        "panels/replay/transport.js",
+        "panels/tree/tree_view.js",
     )
     _stylesheets: ClassVar[list[str]] = [
         theme.CSS,

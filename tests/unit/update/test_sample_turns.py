@@ -15,7 +15,9 @@ from tests.unit.update.test_read_batch import grpo, lines, opened
 def shares(folder: Path, at: int = 4, facts: dict[str, Any] | None = None, **changes: Any) -> SampleTurns:
     """Return the turns of the sample in line ``at``: of 3 + ``at`` tokens, the third is not in the loss."""
     mask = {"loss_mask": lambda _, n: [1, 1, 0, *[1] * (n - 3)]}
-    with opened(folder / "run", lines(**(mask | changes)), {"algo": "grpo"} if facts is None else facts) as run:
+    with opened(
+        folder / "run", lines(**(mask | changes)), {"algo": "grpo"} if facts is None else facts
+    ) as run:
         (found,) = sample_turns(run.data.index, run.view, run.snapshot.uid(at))
     return found
 

@@ -20,7 +20,15 @@ def episode(*times: tuple[float, float] | None) -> EpisodeTree:
             fields |= {"timing": {"start": pair[0]}, "columns": {"seconds": pair[1]}}
         message = {"role": "assistant", "content": f"row {at}"}
         samples.append(
-            Sample(uid=f"a:{at}", step=1, episode="e", branch=f"n{at}", messages=[message], prompt_messages=0, **fields)
+            Sample(
+                uid=f"a:{at}",
+                step=1,
+                episode="e",
+                branch=f"n{at}",
+                messages=[message],
+                prompt_messages=0,
+                **fields,
+            )
         )
     return tree_of(samples, "e")
 
