@@ -361,6 +361,7 @@ class ConversationView {
   #keepInSight(message) {
     if (!message) return
     this.untouched = false
+    this.chosen = true // the board keeps the sample
     this.pinned = message.index
     if (!message.drawn) message.draw()
     const turn = {}
