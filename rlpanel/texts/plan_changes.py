@@ -1,4 +1,4 @@
-"""Turns in which an agent begins a new plan, by its words or by its tools; an estimate, not a label of the log."""
+"""Turns in which an agent begins a new plan, by its words or by its tools: an estimate."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def conversation_score(sample: Sample, blocks: Sequence[MessageBlock]) -> dict[s
 def moments_of(
     sample: Sample, blocks: Sequence[MessageBlock], events: Sequence[TurnEvent]
 ) -> tuple[str, list[float | None]]:
-    """Return a sentence about where times are from, and the time of each event in seconds, None if unknown."""
+    """Return a sentence about where times are from, and each event's time in seconds, None if unknown."""
     stamps = [_part(blocks, event).stamp for event in events]
     if sum(stamp is not None for stamp in stamps) > 1:
         return tr("Played by the times of the messages."), stamps

@@ -54,8 +54,10 @@ def clock_notes(clock: ReplayClock, source: str) -> list[str]:
     notes = [source] if source else []
     if clock.pauses:
         said = trn(
-            "{count:,} stretch of more than {most:g} s without an event is shortened; {left:,.0f} s are left out.",
-            "{count:,} stretches of more than {most:g} s without an event are shortened; {left:,.0f} s are left out.",
+            "{count:,} stretch of more than {most:g} s without an event is shortened; "
+            "{left:,.0f} s are left out.",
+            "{count:,} stretches of more than {most:g} s without an event are shortened; "
+            "{left:,.0f} s are left out.",
             clock.pauses,
             most=LONGEST_PAUSE,
             left=clock.left_out,

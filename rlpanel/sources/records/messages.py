@@ -49,8 +49,8 @@ class Message(TypedDict):
     """One chat message; keys other than role and content exist only if they were logged.
 
     ``is_error`` marks a tool's failure. If it was not logged, but its text is one of an error,
-    ``error_inferred`` is True as well. ``timestamp`` is in Unix seconds; the log may have it in milliseconds or
-    in ISO 8601.
+    ``error_inferred`` is True as well. ``timestamp`` is in Unix seconds; the log may have it in
+    milliseconds or in ISO 8601.
     """
 
     role: str
