@@ -41,9 +41,9 @@ class PlanChange(NamedTuple):
 def plan_changes(turns: Sequence[tuple[str, Sequence[str]]]) -> list[PlanChange | None]:
     """Return for each turn of the policy why it begins a new plan; None where it does not.
 
-    A turn begins a new plan if a sentence of it begins with a marker, such as *Wait*, *Actually* or *Let me try
-    another*; or if it calls tools, and none of the tools that the three turns with calls before it called. The
-    first turn has nothing before it.
+    A turn begins a new plan if a sentence of it begins with a marker, such as *Wait*, *Actually* or *Let me
+    try another*; or if it calls tools, and none of the tools that the three turns with calls before it called.
+    The first turn has nothing before it.
 
     Parameters
     ----------

@@ -59,7 +59,8 @@ SCROLL = """async () => {
   }
   const list = deep(document, ".rl-conversation .list")
   const tasks = []
-  const observer = new PerformanceObserver((found) => tasks.push(...found.getEntries().map((each) => each.duration)))
+  const note = (found) => tasks.push(...found.getEntries().map((each) => each.duration))
+  const observer = new PerformanceObserver(note)
   observer.observe({ type: "longtask" })
   const frames = []
   let before = performance.now()

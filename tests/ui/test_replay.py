@@ -182,7 +182,10 @@ def test_playing_asks_the_server_for_nothing_until_it_rests(board: BoardPage) ->
         """() => {
             window.sentFrames = 0
             const send = WebSocket.prototype.send
-            WebSocket.prototype.send = function (...given) { window.sentFrames += 1; return send.apply(this, given) }
+            WebSocket.prototype.send = function (...given) {
+                window.sentFrames += 1
+                return send.apply(this, given)
+            }
         }"""
     )
     replay.root.locator(".speed").select_option("8")

@@ -1,4 +1,4 @@
-"""The times of turns: from real files' timestamps, from spans, from seconds; and sentences about broken ones."""
+"""The times of turns: from timestamps of real files, spans, or seconds; and sentences about broken ones."""
 
 from __future__ import annotations
 
