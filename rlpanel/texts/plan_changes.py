@@ -42,7 +42,7 @@ def plan_changes(turns: Sequence[tuple[str, Sequence[str]]]) -> list[PlanChange 
     """Return for each turn of the policy why it begins a new plan; None where it does not.
 
     A turn begins a new plan if a sentence of it begins with a marker, such as *Wait*, *Actually* or *Let me
-    try another*; or if it calls tools, and none of the tools that the three turns with calls before it called.
+    try another*; or if it calls tools, and none of those that the three turns with calls before it called.
     The first turn has nothing before it.
 
     Parameters
