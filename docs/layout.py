@@ -147,7 +147,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/rollouts": ("metrics/*", "store/*", *_PARTS, "panels/tokens"),
     "panels/samples": ("sources/records", "metrics/*", "store/*", *_PARTS),
     "panels/timeline": ("sources/records", "metrics/*", "store/*", *_PARTS),
-    "panels/conversation": ("sources/records", "texts", "metrics/*", "store/*", *_PARTS, "panels/tokens"),
+    "panels/replay": ("analysis", *_PARTS),
+    "panels/conversation": (
+        *("sources/records", "texts", "metrics/*", "store/*", "analysis", *_PARTS),
+        *("panels/tokens", "panels/replay"),
+    ),
     "panels/findings": (
         *("store/*", "findings/*", *_PARTS),
         *("panels/curves", "panels/tokens", "panels/conversation"),
@@ -194,6 +198,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "panels/conversation",
     ),
     "panels/endings": ("store/*", "outcomes", *_PARTS, "panels/explain"),
+    "panels/tree": ("store/*", "analysis", *_PARTS, "panels/replay"),
     "panels/drift": ("drift", "metrics/*", "store/*", *_PARTS, "panels/explain"),
     "panels/sample": (
         "sources/records",
@@ -212,6 +217,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "panels/tree",
         "panels/endings",
         "analysis",
+        "update",
     ),
     "panels/first_view": (
         *("metrics/*", "store/*", "findings", "findings/engine", *_PARTS),

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from rlpanel.panels.conversation.text_turns import UNREADABLE, Conversation
@@ -38,6 +39,8 @@ class ToolResult:
         First token and the one after the last.
     images : list of (int, int)
         Positions of its images: of the message, and in it.
+    stamp : float or None
+        When it was written, in Unix seconds.
     """
 
     text: str
@@ -47,6 +50,7 @@ class ToolResult:
     logged: str = ""
     tokens: Span | None = None
     images: list[tuple[int, int]] = field(default_factory=list)
+    stamp: float | None = None
 
 
 @dataclass
@@ -58,8 +62,6 @@ class ToolCallBlock:
     name : str
     text : str
         The call as a person writes it: ``add(a=5, b=1)``.
-    arguments : str
-        As logged; indented if they are JSON.
     logged : str
         The arguments as they were logged.
     unreadable : bool
@@ -68,11 +70,15 @@ class ToolCallBlock:
 
     name: str
     text: str
-    arguments: str
     logged: str = ""
     unreadable: bool = False
     identifier: str = ""
     result: ToolResult | None = None
+
+    @cached_property
+    def arguments(self) -> str:
+        """The arguments as they were logged; indented if they are JSON."""
+        return _text(self.logged, json_too=True)
 
 
 @dataclass
@@ -103,6 +109,8 @@ class MessageBlock:
         Positions of its images: of the message, and in it.
     media : list of (int, int, str)
         Positions of its audio and video, and their kind.
+    stamp : float or None
+        When the message was written, in Unix seconds.
     """
 
     role: str
@@ -120,6 +128,7 @@ class MessageBlock:
     error: bool = False
     images: list[tuple[int, int]] = field(default_factory=list)
     media: list[tuple[int, int, str]] = field(default_factory=list)
+    stamp: float | None = None
 
 
 def blocks_of(sample: Sample, conversation: Conversation, tokens: TurnTokens) -> list[MessageBlock]:
@@ -131,6 +140,7 @@ def blocks_of(sample: Sample, conversation: Conversation, tokens: TurnTokens) ->
     blocks: list[MessageBlock] = []
     asking = MessageBlock("")  # the policy's last message, whose calls wait for results
     rewards = iter(_turn_rewards(sample))
+    turns = 0
     for position, message in enumerate(conversation.messages):
         place = position - conversation.prompt_messages
         span = tokens.spans[place] if 0 <= place < len(tokens.spans) else None
@@ -148,7 +158,8 @@ def blocks_of(sample: Sample, conversation: Conversation, tokens: TurnTokens) ->
             if place == 0:
                 block.begun = escape_invisible(conversation.begun)
             if place >= 0:
-                block.turn = 1 + sum(earlier.turn > 0 for earlier in blocks)
+                turns += 1
+                block.turn = turns
                 block.reward = next(rewards, block.reward)
                 block.versions = _versions(sample.policy_versions, span)
         blocks.append(block)
@@ -186,6 +197,7 @@ def _block(message: Mapping[str, Any], position: int, *, given: bool, span: Span
         error=bool(message.get("is_error")),
         images=_images(message, position),
         media=_media(message, position),
+        stamp=message.get("timestamp"),
     )
 
 
@@ -197,7 +209,6 @@ def _call(call: Mapping[str, Any]) -> ToolCallBlock:
     return ToolCallBlock(
         name=escape_invisible(name),
         text=escape_invisible(arguments if unreadable else written_call(name, arguments)),
-        arguments=_text(arguments, json_too=True),
         logged=arguments,
         unreadable=unreadable,
         identifier=call.get("id", ""),
@@ -222,6 +233,7 @@ def _result(message: Mapping[str, Any], position: int, span: Span | None) -> Too
         logged=message["content"],
         tokens=span,
         images=_images(message, position),
+        stamp=message.get("timestamp"),
     )
 
 

@@ -7,6 +7,7 @@ takes little time, and for the others when they come into view.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from rlpanel.number_text import number
 from rlpanel.panels.conversation.blocks import MessageBlock, ToolCallBlock, blocks_of
 from rlpanel.panels.conversation.safe_markdown import formatted_html
 from rlpanel.panels.conversation.text_turns import Conversation, conversation_of
+from rlpanel.panels.conversation.turn_times import conversation_score
 from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.tokens.token_view import decoded_tokens, pack_sample
@@ -25,6 +27,7 @@ from rlpanel.sources.records.embedded_media import Image, Medium
 from rlpanel.sources.records.messages import TOOL_ROLES, Message
 from rlpanel.store.snapshot.snapshot_cache import cached_on
 from rlpanel.texts.display_text import escape_invisible
+from rlpanel.texts.plan_changes import PlanChange, plan_changes
 
 #: Characters of a text that are sent at first, and of all texts together.
 CUT, BUDGET = 20_000, 400_000
@@ -66,20 +69,23 @@ def pack_conversation(
     -------
     PackedConversation
         The payload has ``uid``, ``blocks`` (see `_Packer.pack`), ``tokens`` (see
-        `rlpanel.panels.tokens.token_view.pack_sample`), ``status``, ``judge`` and ``notes``.
+        `rlpanel.panels.tokens.token_view.pack_sample`; None without texts of tokens), ``status``, ``judge``,
+        ``notes`` and ``score`` (see `rlpanel.panels.conversation.turn_times.conversation_score`).
     """
     conversation = _turns_of(sample, pad_token)
     texts = decoded_tokens(sample, pad_token).texts
     tokens = turn_tokens(conversation.response, texts, sample.loss_mask)
     blocks = blocks_of(sample, conversation, tokens)
-    packer = _Packer()
+    packer = _Packer(_plans(blocks))
     payload = {
         "uid": sample.uid,
         "blocks": [packer.pack(block) for block in blocks],
-        "tokens": pack_sample(sample, pad_token=pad_token, kl_estimator=kl_estimator),
+        # Without texts of tokens, no turn can be drawn in tokens, and the response would be sent twice.
+        "tokens": pack_sample(sample, pad_token=pad_token, kl_estimator=kl_estimator) if texts else None,
         "status": _status(sample),
         "judge": [[escape_invisible(name), escape_invisible(text)] for name, text in sample.judge.items()],
         "notes": _notes(conversation, tokens.note),
+        "score": conversation_score(sample, blocks),
     }
     images = [list(message.get("images", ())) for message in conversation.messages]
     media = [list(message.get("media", ())) for message in conversation.messages]
@@ -114,11 +120,21 @@ def part_text(blocks: list[MessageBlock], block: int, part: str) -> str:
     raise LookupError(part)
 
 
+def _plans(blocks: list[MessageBlock]) -> dict[int, PlanChange]:
+    """Return why turns begin a new plan, by their number."""
+    turns = [block for block in blocks if block.turn]
+    words = [
+        ("\n".join((block.reasoning, block.text)), [call.name for call in block.calls]) for block in turns
+    ]
+    found = zip(turns, plan_changes(words), strict=True)
+    return {block.turn: change for block, change in found if change is not None}
+
+
 class _Packer:
     """Packs blocks within the limits of characters."""
 
-    def __init__(self) -> None:
-        self._left = BUDGET
+    def __init__(self, plans: Mapping[int, PlanChange]) -> None:
+        self._left, self._plans = BUDGET, plans
         self._rendered_left, self._seconds_left = _RENDERED, _SECONDS
 
     def pack(self, block: MessageBlock) -> dict[str, Any]:
@@ -137,6 +153,7 @@ class _Packer:
             "seconds": _seconds(block.seconds),
             "took": _known(block.seconds),
             "version": _version(block.versions),
+            "plan": [*self._plans.get(block.turn, ())],
         }
         packed |= {name: value for name, value in known.items() if value}
         markdown = block.role in _MARKDOWN_ROLES

@@ -15,6 +15,9 @@ const RESTING = 400
 const UNREAD = 80
 
 class ConversationView {
+  /** Messages and results that a replay shows; all without one. */
+  #shown = Number.POSITIVE_INFINITY
+
   constructor(model) {
     this.model = model
     this.messages = []
@@ -34,7 +37,20 @@ class ConversationView {
     this.outline = new TurnOutline({ go: (turn) => this.#goTurn(turn) })
     this.stops = new TurnStops({ go: (stop) => this.#goStop(stop), current: () => this.#start() })
     this.finder = this.#finder()
-    tools.append(this.outline.toggle, this.modes, this.folds, this.finder, this.stops.root, bar)
+    this.transport = new Transport({
+      begin: () => this.#begin(),
+      moved: (place) => this.#play(place),
+      isInSight: () => this.list.clientHeight > 0,
+    })
+    tools.append(
+      this.outline.toggle,
+      this.modes,
+      this.folds,
+      this.finder,
+      this.stops.root,
+      this.transport.toggle,
+      bar,
+    )
     this.banner = element("div", "banner")
     this.traces = element("div", "traces")
     this.list = element("div", "list")
@@ -50,7 +66,7 @@ class ConversationView {
     const columns = element("div", "columns")
     columns.append(this.outline.root, this.list, this.map.root)
     this.notes = element("div", "rl-notes quiet")
-    this.root.append(tools, this.banner, this.traces, columns, this.map.legend, this.notes)
+    this.root.append(tools, this.transport.root, this.banner, this.traces, columns, this.map.legend, this.notes)
     this.tip = new Tip(this.root)
     this.images = new MessageImages(this.root, (what) => this.ask(what))
     this.observer = new IntersectionObserver((entries) => this.#onVisible(entries), {
@@ -110,7 +126,10 @@ class ConversationView {
     this.sent = new Set() // turns that the server learnt from here, until it answers
     this.reported = this.model.turn
     this.listTraces()
+    this.#shown = Number.POSITIVE_INFINITY
+    this.content.classList.remove("playing")
     this.showHits()
+    this.transport.show(data.score ?? null)
     for (const message of this.messages) this.observer.observe(message.node)
   }
 
@@ -136,9 +155,16 @@ class ConversationView {
     }
     this.stops.show(this.messages, this.hits, known ? words : "")
     this.outline.show(this.messages, this.hits)
-    this.map.show(this.messages, this.hits)
+    this.drawWeights()
     this.color()
     this.#land()
+  }
+
+  /** Draw the map with the weights of the turns in the gradient, as far as they are known. */
+  drawWeights() {
+    const { uid, shares = [], why = "" } = this.model.weights
+    const isOwn = uid && uid === this.model.data.uid
+    this.map.show(this.messages, this.hits, isOwn ? shares : [], isOwn ? why : "")
   }
 
   /** Hits in a part of a message: start, end and number. */
@@ -191,21 +217,27 @@ class ConversationView {
       this.stops.words.textContent = t("There is no turn {turn} here.", { turn })
       return
     }
-    if (!isGiven) this.#choose()
+    if (!isGiven) {
+      this.#choose()
+      this.#reveal(message)
+    }
     this.#settle(message, () => message.node, 0)
   }
 
   /** Show a hit, an error or a reward. */
   #goStop(stop) {
-    if (stop.isAsked) this.#choose()
     const message = this.messages[stop.message]
+    if (stop.isAsked) {
+      this.#choose()
+      this.#reveal(message)
+    }
     if (stop.kind === "hit") {
       message.open(stop.hit)
       for (const mark of this.content.querySelectorAll("mark.current")) mark.classList.remove("current")
     }
     const find = () => {
       const calls = message.node.querySelectorAll(".call")
-      if (stop.kind === "error" && message.node.offsetHeight > 0.8 * this.list.clientHeight)
+      if (["error", "tool"].includes(stop.kind) && message.node.offsetHeight > 0.8 * this.list.clientHeight)
         return calls[stop.call] ?? message.node
       if (stop.kind !== "hit") return message.node
       const mark = message.node.querySelector(`mark[data-hit="${stop.number}"]`)
@@ -243,8 +275,10 @@ class ConversationView {
     this.#follow()
   }
 
-  /** The message in sight: the one that was gone to, else the one at the top. */
+  /** The message in sight: the one at the playhead of a replay, or that was gone to, else the one at the top. */
   get #inSight() {
+    const event = this.model.data.score?.events[this.#shown - 1]
+    if (event) return event[0]
     if (this.pinned >= 0) return this.pinned
     const { scrollTop } = this.list
     let [low, high] = [0, this.messages.length - 1]
@@ -270,7 +304,7 @@ class ConversationView {
     const turn = this.messages.slice(0, at + 1).findLast(({ block }) => block.turn)?.block.turn ?? 0
     this.outline.select(turn)
     clearTimeout(this.resting)
-    if (this.untouched || this.list.clientHeight === 0) return
+    if (this.untouched || this.list.clientHeight === 0 || this.transport.playhead.isPlaying) return
     this.resting = setTimeout(() => {
       if (turn === this.reported) return
       this.reported = turn
@@ -278,6 +312,73 @@ class ConversationView {
       this.ask({ want: "turn", turn, chosen: this.chosen })
       this.chosen = false
     }, RESTING)
+  }
+
+  /** Where a replay begins: at the message in sight. */
+  #begin() {
+    const { events, shown } = this.model.data.score
+    const at = this.#start()
+    return at < 0 ? 0 : shown[Math.max(0, events.findIndex(([index]) => index === at))]
+  }
+
+  /** Let a replay go on to the end of a message that the reader went to. */
+  #reveal(message) {
+    const { events = [], shown = [] } = this.model.data.score ?? {}
+    const last = events.findLastIndex(([index]) => index === message.index)
+    if (last >= 0) this.transport.reveal(shown[last])
+  }
+
+  /** Whether a replay has not come to a message yet, or to the result of one of its calls. */
+  isAhead(index, call = -1) {
+    if (this.#shown === Number.POSITIVE_INFINITY) return false
+    const { events } = this.model.data.score
+    const [block, result] = events[this.#shown - 1] ?? [-1, -1]
+    return index > block || (index === block && call > result)
+  }
+
+  /** Show the events up to a place of the replay, the last of them in sight; all of them if it is null. */
+  #play(place) {
+    const { events = [], shown = [], turns = [] } = this.model.data.score ?? {}
+    const count = place === null ? Number.POSITIVE_INFINITY : countUpTo(shown, place + 1e-6)
+    if (count === this.#shown) {
+      if (place !== null && !this.transport.playhead.isPlaying) this.#follow() // it was paused
+      return
+    }
+    const before = this.#shown
+    this.#shown = count
+    const block = (number) => events[Math.min(number, events.length) - 1]?.[0] ?? 0
+    const [first, last] = [block(before), block(count)].sort((a, b) => a - b)
+    for (const message of this.messages.slice(Math.max(0, first), last + 1)) message.veil()
+    const isPlaying = place !== null && count < events.length
+    this.content.classList.toggle("playing", isPlaying)
+    const at = block(count)
+    this.outline.veil(place === null ? Number.POSITIVE_INFINITY : (turns[count - 1] ?? 0))
+    this.map.veil(place === null ? -1 : at)
+    if (place !== null && this.list.clientHeight) this.#keepInSight(this.messages[at])
+  }
+
+  /** Scroll the newest words of the replay into sight. */
+  #keepInSight(message) {
+    if (!message) return
+    this.untouched = false
+    this.chosen = true // the board keeps the sample
+    this.pinned = message.index
+    if (!message.drawn) message.draw()
+    const turn = {}
+    this.settling = turn
+    const step = (frames) => {
+      if (this.settling !== turn) return
+      const answers = [...message.node.querySelectorAll(".answer:not(.ahead)")]
+      const target = (answers.at(-1) ?? message.node).getBoundingClientRect()
+      const box = this.list.getBoundingClientRect()
+      const below = target.bottom + 16 - box.bottom
+      if (below > 0) this.list.scrollTop += below
+      else if (target.top < box.top) this.list.scrollTop += Math.max(target.top - box.top - 8, box.top - box.bottom)
+      if (frames) requestAnimationFrame(() => step(frames - 1))
+      else this.settling = null
+    }
+    step(2)
+    this.#follow()
   }
 
   /** A field that finds words in this conversation alone. */
@@ -420,6 +521,7 @@ class ConversationView {
   destroy() {
     this.observer.disconnect()
     this.resizing.disconnect()
+    this.transport.destroy()
     this.#stopPlayers()
     document.removeEventListener("keydown", this.onKey)
     clearTimeout(this.resting)
@@ -508,6 +610,8 @@ class ConversationView {
         },
         { passive: true },
       )
+    for (const name of ["wheel", "touchmove"])
+      this.list.addEventListener(name, () => this.transport.playhead.pause(), { passive: true })
     // Keys of the page while the conversation is in sight.
     this.onKey = (event) => {
       const [kind] = Object.entries(STOPS).find(([, { key }]) => key === event.key.toLowerCase()) ?? []
@@ -528,6 +632,7 @@ class ConversationView {
   #step(by) {
     const message = this.messages[Math.max(0, this.#start()) + by]
     this.untouched = false
+    if (message) this.#reveal(message)
     if (message) this.#settle(message, () => message.node, 0)
   }
 }
@@ -540,6 +645,7 @@ export function render({ model }) {
     hits: () => view.model.hits === view.drawnHits || view.seekHit(),
     turn: () => view.showTurn(),
     traces: () => view.listTraces(),
+    weights: () => view.drawWeights(),
     mode: () => {
       view.color()
       view.showPin()

@@ -46,6 +46,8 @@ _SCRIPTS = (
     "panels/tokens/running_text.js",
     "panels/tokens/tooltip.js",
     "panels/tokens/toolbar.js",
+    "panels/replay/playhead.js",
+    "panels/replay/transport.js",
     "panels/conversation/turn_tokens.js",
     "panels/conversation/media_player.js",
     "panels/conversation/message_images.js",
@@ -83,12 +85,17 @@ class ConversationComponent(Component):
     scales = param.Dict(default={}, doc="Ends of the scales as `sample_scales` returns them.")
     turn = param.Integer(default=0, doc="Turn to show, from 1; 0 for the beginning, or the first hit.")
     find = param.String(default="", doc="What the reader looks for in this conversation.")
+    weights = param.Dict(default={}, doc="Shares of the turns in the gradient, as of `ConversationView`.")
     hits = param.Dict(default={}, doc="Uid of the conversation, its `hits`, and `words`: why there are none.")
 
     _esm = read_assets(*_SCRIPTS)
     _stylesheets: ClassVar[list[str]] = [
         token_theme(),
-        read_assets("panels/tokens/token_view.css", "panels/conversation/conversation_view.css"),
+        read_assets(
+            "panels/tokens/token_view.css",
+            "panels/conversation/conversation_view.css",
+            "panels/replay/replay.css",
+        ),
     ]
 
 
@@ -127,6 +134,10 @@ class ConversationView(pn.viewable.Viewer):
     chosen = param.Boolean(
         default=False, doc="Whether the reader went to that turn, and did not just scroll."
     )
+    weights = param.Dict(
+        default={},
+        doc="``uid``, and ``shares``: of each turn, share and push in the gradient; or ``why`` not.",
+    )
     traces = param.List(default=[], doc="Uid and name of each trace of the sample's episode.")
     trace = param.String(default="", doc="Uid of the trace that was clicked.")
     opened = param.Integer(default=0, doc="Counter of the requests to show a turn in the token view.")
@@ -162,7 +173,8 @@ class ConversationView(pn.viewable.Viewer):
             self, bidirectional=True, metric="metric", token="token", mode="mode", find="find", scale="scale"
         )
         self._component.on_message(self._on_message)
-        self.param.watch(lambda event: setattr(self._component, "traces", event.new), "traces")
+        for name in ("traces", "weights"):
+            self.param.watch(lambda event: setattr(self._component, event.name, event.new), name)
         self.param.watch(
             self._update_component,
             ["sample", "pad_token", "kl_estimator", "dark", "scales", "tests", "find", "turn"],
@@ -170,6 +182,11 @@ class ConversationView(pn.viewable.Viewer):
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._component
+
+    @property
+    def turns(self) -> int:
+        """Number of turns of the policy in the shown conversation."""
+        return sum(block.turn > 0 for block in self._packed.blocks)
 
     def _pack(self) -> PackedConversation:
         sample, options = self.sample, {"pad_token": self.pad_token, "kl_estimator": self.kl_estimator}

@@ -50,9 +50,7 @@ class MessageBlock {
     this.node.dataset.role = block.role
     this.node.dataset.index = index
     this.node.setAttribute("aria-label", this.title)
-    this.gutter = this.#gutter()
     this.body = element("div", "body")
-    this.node.append(this.gutter, this.body)
     this.node.style.containIntrinsicSize = `auto ${this.#height}px`
   }
 
@@ -121,6 +119,10 @@ class MessageBlock {
   }
 
   draw() {
+    if (!this.drawn) {
+      this.gutter = this.#gutter()
+      this.node.append(this.gutter, this.body)
+    }
     this.drawn = true
     this.body.replaceChildren()
     const inTokens = this.view.mode === "tokens" && this.hasTokens
@@ -130,10 +132,21 @@ class MessageBlock {
     this.#drawCalls()
     const { media = [] } = this.block
     if (inTokens) this.#strip(this.body, this.block.images)
-    if (!media.length) return
-    const players = element("div", "players")
-    players.append(...media.map(([message, position, kind]) => this.view.playerOf(message, position, kind)))
-    this.body.append(players)
+    if (media.length) {
+      const players = element("div", "players")
+      players.append(...media.map(([message, position, kind]) => this.view.playerOf(message, position, kind)))
+      this.body.append(players)
+    }
+    this.veil()
+  }
+
+  /** Hide what a replay has not come to. It keeps its place, so that the scroll bar stays. */
+  veil() {
+    this.node.classList.toggle("ahead", this.view.isAhead(this.index))
+    if (!this.drawn) return
+    const calls = this.body.querySelectorAll(":scope > .call")
+    for (const [k, call] of calls.entries())
+      call.querySelector(".answer")?.classList.toggle("ahead", this.view.isAhead(this.index, k))
   }
 
   /** Take a part that the server sent. */
@@ -169,8 +182,14 @@ class MessageBlock {
   #gutter() {
     const gutter = element("header", "gutter")
     gutter.append(element("b", "", this.title))
-    this.numbered = element("span", "wrong")
-    gutter.append(this.numbered)
+    gutter.append(element("span", "wrong", this.numbering ?? ""))
+    if (this.block.plan) {
+      const [kind, evidence] = this.block.plan
+      const plan = element("span", "plan", t("new plan"))
+      plan.title =
+        kind === "words" ? t("A sentence begins with “{evidence}”", { evidence }) : t("The first call of {evidence} after three turns with other tools", { evidence })
+      gutter.append(plan)
+    }
     const { tokens, version, reward, worth = 0, seconds, turn } = this.block
     if (seconds) gutter.append(element("span", "", seconds))
     if (reward) {
@@ -199,7 +218,7 @@ class MessageBlock {
 
   /** Say which of the conversation's errors the message has. */
   number(first, total) {
-    this.numbered.textContent = total > 1 ? t("error {first} of {total}", { first, total }) : t("error")
+    this.numbering = total > 1 ? t("error {first} of {total}", { first, total }) : t("error")
   }
 
   #drawTexts() {

@@ -1,5 +1,5 @@
 // Map of a conversation beside its scroll bar: each message stands where it is in the whole length, with its results,
-// hits, and reward. It is left out if everything is in sight.
+// hits, reward and weight in the gradient. It is left out if everything is in sight.
 
 function makeBar(role, size, failed) {
   const bar = element("i", failed ? "failed" : "")
@@ -28,6 +28,8 @@ class TurnMap {
     this.root = element("div", "map")
     this.root.setAttribute("aria-hidden", "true") // the outline can be reached by keyboard
     this.frame = element("div", "frame")
+    this.cover = element("div", "cover")
+    this.cover.hidden = true
     this.legend = element("div", "map-legend")
     this.list = list
     this.go = go
@@ -36,8 +38,10 @@ class TurnMap {
   }
 
   /** Draw the bars: of each message, and below it one for each result of a tool. */
-  show(messages, hits) {
+  show(messages, hits, shares = [], why = "") {
     this.messages = messages
+    const largest = Math.max(...shares.map(([share]) => share), 0)
+    this.root.classList.toggle("weighted", largest > 0)
     const most = Math.max(...messages.map(({ block }) => Math.abs(block.worth ?? 0)), 0)
     const found = new Set(hits.map(([message]) => message))
     this.groups = messages.map((message) => {
@@ -51,10 +55,18 @@ class TurnMap {
       if (found.has(message.index)) group.append(element("s"))
       const { worth } = message.block
       if (worth) group.append(rewardBar(worth, most))
+      const [share, push] = shares[message.block.turn - 1] ?? []
+      if (share) {
+        const bar = element("b", push < 0 ? "weight down" : "weight")
+        bar.style.width = `${(14 * share) / largest}px`
+        group.append(bar)
+        const words = push < 0 ? t("pushed down") : t("pushed up")
+        group.title += `\n${t("{share} % of the rollout's gradient", { share: (100 * share).toFixed(1) })} · ${words}`
+      }
       return group
     })
-    this.root.replaceChildren(...this.groups, this.frame)
-    this.#explain(most > 0, found.size > 0)
+    this.root.replaceChildren(...this.groups, this.cover, this.frame)
+    this.#explain(most > 0, found.size > 0, largest > 0, why)
     this.place()
   }
 
@@ -70,6 +82,7 @@ class TurnMap {
       this.groups[k].style.top = `${top * share}%`
       this.groups[k].style.height = `${height * share}%`
     }
+    this.veil(this.reached ?? -1)
     this.follow()
   }
 
@@ -80,7 +93,15 @@ class TurnMap {
     this.frame.style.height = `${(100 * clientHeight) / scrollHeight}%`
   }
 
-  #explain(hasRewards, hasHits) {
+  /** Cover what a replay has not come to: all behind a message; nothing for -1. */
+  veil(message) {
+    this.reached = message
+    const node = this.messages[message]?.node
+    this.cover.hidden = !node
+    if (node) this.cover.style.top = `${(100 * (node.offsetTop + node.offsetHeight)) / this.list.scrollHeight}%`
+  }
+
+  #explain(hasRewards, hasHits, hasWeights, why) {
     const roles = new Set(this.messages.map(({ role }) => role))
     const failed = this.messages.some((message) => message.failed)
     const entries = [
@@ -91,6 +112,8 @@ class TurnMap {
       [hasHits, "hit", t("hit")],
       [hasRewards, "plus", t("reward above 0")],
       [hasRewards, "minus", t("below 0")],
+      [hasWeights, "weight", t("share of the gradient, pushed up")],
+      [hasWeights, "weight down", t("pushed down")],
     ]
     this.legend.replaceChildren(
       ...entries
@@ -102,6 +125,7 @@ class TurnMap {
           entry.append(sign, words)
           return entry
         }),
+      ...(why ? [element("span", "why", t("Gradient by turn is not drawn: {why}.", { why }))] : []),
     )
   }
 

@@ -109,6 +109,12 @@ class TurnOutline {
     this.#mark()
   }
 
+  /** Dim the turns that a replay has not come to. */
+  veil(turn) {
+    this.reached = turn
+    for (const { turns, node } of this.rows ?? []) node.classList.toggle("ahead", turns[0].turn > turn)
+  }
+
   get #counts() {
     const sum = (key) => this.turns.reduce((total, turn) => total + (key(turn) || 0), 0)
     return {
@@ -168,6 +174,7 @@ class TurnOutline {
     this.root.classList.toggle("rewarded", most > 0)
     this.rows = shown.map((turns) => ({ turns, node: this.#row(turns, most) }))
     this.list.replaceChildren(...this.rows.map(({ node }) => node))
+    this.veil(this.reached ?? Number.POSITIVE_INFINITY)
     this.#mark()
   }
 

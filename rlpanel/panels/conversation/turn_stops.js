@@ -1,4 +1,4 @@
-// Hits of a search, errors, and rewards that are not zero: buttons and keys lead from one to the next.
+// Hits of a search, errors, rewards that are not zero, calls of tools and new plans: buttons and keys lead from one to the next.
 
 const STOPS = {
   hit: { key: "n", next: t("Next hit (n)"), before: t("Previous hit (N)"), name: t("hit") },
@@ -9,6 +9,15 @@ const STOPS = {
     before: t("Previous turn whose reward is not zero (R)"),
     name: t("reward"),
   },
+  tool: { key: "t", next: t("Next call of the tool (t)"), before: t("Previous call of the tool (T)"), name: t("call") },
+  plan: {
+    key: "p",
+    next: t(
+      "Next new plan (p): a turn of which a sentence begins with words such as Wait, Actually or Let me try another, or which calls none of the tools of the three turns before",
+    ),
+    before: t("Previous new plan (P)"),
+    name: t("new plan"),
+  },
 }
 
 class TurnStops {
@@ -18,7 +27,16 @@ class TurnStops {
     this.go = go
     this.current = current
     this.words = element("span", "quiet")
-    this.lists = { hit: [], error: [], reward: [] }
+    this.lists = { hit: [], error: [], reward: [], tool: [], plan: [] }
+    this.tools = element("select", "tool-choice")
+    this.tools.title = t("Tool whose calls are gone through")
+    this.tools.setAttribute("aria-label", this.tools.title)
+    this.tools.addEventListener("change", () => {
+      this.#chooseTool()
+      this.last = null
+      this.#draw()
+    })
+    this.calls = []
     this.last = null // the stop that was shown last
     this.groups = Object.entries(STOPS).map(([kind, { next, before }]) => {
       const count = element("span", "count")
@@ -28,6 +46,7 @@ class TurnStops {
         count,
         button("step", "›", next, () => this.walk(kind, 1)),
       )
+      if (kind === "tool") group.insertBefore(this.tools, count)
       return [kind, group, count]
     })
     this.root.append(...this.groups.map(([, group]) => group), this.words)
@@ -42,6 +61,13 @@ class TurnStops {
     this.lists.reward = messages
       .filter(({ block }) => block.worth)
       .map(({ index }) => ({ kind: "reward", message: index }))
+    this.lists.plan = messages
+      .filter(({ block }) => block.plan)
+      .map(({ index }) => ({ kind: "plan", message: index }))
+    this.calls = messages.flatMap(({ block, index }) =>
+      (block.calls ?? []).map(({ name }, call) => ({ kind: "tool", message: index, call, name })),
+    )
+    this.#listTools()
     this.last = null
     this.words.textContent = words
     this.#draw()
@@ -76,13 +102,33 @@ class TurnStops {
     this.#draw()
   }
 
+  #listTools() {
+    const counts = new Map()
+    for (const { name } of this.calls) counts.set(name, (counts.get(name) ?? 0) + 1)
+    const chosen = this.tools.value
+    const option = (value, words) => Object.assign(element("option", "", words), { value })
+    const names = [...counts].sort((a, b) => b[1] - a[1])
+    this.tools.replaceChildren(
+      option("", t("any tool")),
+      ...names.map(([name, count]) => option(name, `${shownText(name).slice(0, 40)} ×${count.toLocaleString("en")}`)),
+    )
+    this.tools.value = counts.has(chosen) ? chosen : ""
+    this.tools.hidden = counts.size < 2
+    this.#chooseTool()
+  }
+
+  #chooseTool() {
+    const name = this.tools.value
+    this.lists.tool = name ? this.calls.filter((call) => call.name === name) : this.calls
+  }
+
   #draw() {
     for (const [kind, group, count] of this.groups) {
       const stops = this.lists[kind]
       const position = stops.indexOf(this.last)
       const { name } = STOPS[kind]
       const total = stops.length.toLocaleString("en")
-      group.hidden = !stops.length
+      group.hidden = stops.length < (kind === "tool" && !this.tools.value ? 2 : 1)
       count.textContent =
         position < 0
           ? t("{name} {count}", { name, count: total })

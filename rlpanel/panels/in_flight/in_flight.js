@@ -63,7 +63,7 @@ function rolloutRow(rollout, slowest) {
 export function render({ model }) {
   const root = element("div", "flight")
   const draw = () => {
-    const { counts, phases, batches, idle, remarks, empty, rollouts, slowest } = model.flight
+    const { counts, phases, batches, idle, remarks, replay, empty, rollouts, slowest } = model.flight
     if (counts === undefined) return root.replaceChildren(element("p", "quiet", t("Reading …")))
     const head = element("div", "head")
     head.append(element("strong", "", counts), phaseBar(phases))
@@ -79,6 +79,7 @@ export function render({ model }) {
       head.append(line)
     }
     for (const remark of remarks) head.append(element("p", "remark", shownText(remark)))
+    if (replay) head.append(element("p", "quiet", replay))
     const list = element("ol")
     list.append(...rollouts.map((rollout) => rolloutRow(rollout, slowest)))
     root.replaceChildren(head, ...(empty ? [element("p", "quiet", empty)] : []), list)

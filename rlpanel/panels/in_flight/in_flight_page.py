@@ -107,6 +107,7 @@ def flight_payload(found: Flight, now: float) -> dict[str, Any]:
         "batches": [_batch_text(batch) for batch in found.batches],
         "idle": [[escape_invisible(name), number(value)] for name, value in found.idle.items()],
         "remarks": [escape_invisible(remark) for remark in found.remarks],
+        "replay": tr("A rollout can be replayed once its line is in the log.") if shown else "",
         "empty": tr("No rollout is in flight.") if not found.rollouts and not found.total else "",
         "rollouts": [_row(rollout, now) for rollout in shown],
         "slowest": max((each.seconds(now) or 0.0 for each in shown), default=0.0),

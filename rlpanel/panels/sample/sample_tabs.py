@@ -41,6 +41,7 @@ from rlpanel.store.query.text_predicate import PlaceFinder, TextPredicate
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.display_text import escape_invisible
 from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.update.sample_turns import SampleTurns, sample_turns
 
 
 def _follow_selection(view: TokenView | ConversationView, selection: Selection) -> None:
@@ -203,6 +204,10 @@ class ConversationTab(Viewer):
         self.context = context
         selection = context.selection
         self._view = ConversationView(context.threads.views, dark=selection.dark, metric=selection.metric)
+        self._weighing: BackgroundTask[SampleTurns] = BackgroundTask(
+            self._show_weights, context.threads.queries
+        )
+        self._weighed: tuple[object, ...] = ()
         self._view.find_image = self._find_image
         self._view.find_medium = self._find_medium
         # Panel draws a component again that was hidden itself, so that its players would go on.
@@ -226,6 +231,8 @@ class ConversationTab(Viewer):
 
     def _draw(self, *_: Any) -> None:
         if not self.active:
+            self._weighing.stop()
+            self._weighed = ()
             return
         context = self.context
         sample, snapshot = context.sample, context.snapshot
@@ -241,6 +248,29 @@ class ConversationTab(Viewer):
                 scales=sample_scales(snapshot, sample),
                 **settings,
             )
+        self._weigh(sample)
+
+    def _weigh(self, sample: Sample | None) -> None:
+        """Compute the weights of the turns in the gradient, on a thread; nothing for a single turn."""
+        index = self.context.index
+        key = (index, sample and sample.uid)
+        if key == self._weighed:
+            return
+        self._weighed = key
+        self._weighing.stop()
+        if sample is not None and index is not None and self._view.turns > 1:
+            self._weighing.start(sample_turns(index, self.context.view, sample.uid))
+
+    def _show_weights(self, found: SampleTurns) -> None:
+        turns, stretches, why = self._view.turns, len(found.shares), found.why
+        if found.shares and stretches != turns:
+            why = tr(
+                "its tokens in the loss are {stretches:,} stretches, and it has {turns:,} turns",
+                stretches=stretches,
+                turns=turns,
+            )
+        shares = [] if why else [list(pair) for pair in found.shares]
+        self._view.weights = {"uid": found.uid, "shares": shares, "why": escape_invisible(why)}
 
     def _scale(self, *_: Any) -> None:
         """Send the colour scales again if a new step changed them."""

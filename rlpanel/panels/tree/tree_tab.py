@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -11,10 +12,12 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.analysis.episode_tree import EpisodeTree, RolloutNode, read_episode
+from rlpanel.analysis.replay_clock import replay_clock
 from rlpanel.analysis.rollout_tree import BRANCH, COMPACTION, KINDS, RETRY, ROOT, SUB_AGENT, TURN
 from rlpanel.number_text import number
 from rlpanel.panel_fixes.component import Component
-from rlpanel.panels.language.labels import marked, tr
+from rlpanel.panels.language.labels import marked, tr, trn
+from rlpanel.panels.replay.replay_score import replay_score
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
@@ -49,10 +52,21 @@ class TreeView(Component):
 
     nodes = param.List(default=[], doc="Nodes as made by `node_row`, each behind its parent.")
     head = param.Dict(default={}, doc="Summary, remarks and labels of the kinds.")
+    score = param.Dict(
+        default={}, doc="When rows begin and end; see `tree_score`. Empty while nothing is read."
+    )
     chosen = param.String(default="", doc="Uid of the sample on screen.")
 
-    _esm = read_assets("panels/ui/dom.js", "panels/tree/tree_view.js")
-    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/tree/tree_view.css")]
+    _esm = read_assets(
+        "panels/ui/dom.js",
+        "panels/replay/playhead.js",
+        "panels/replay/transport.js",
+        "panels/tree/tree_view.js",
+    )
+    _stylesheets: ClassVar[list[str]] = [
+        theme.CSS,
+        read_assets("panels/tree/tree_view.css", "panels/replay/replay.css"),
+    ]
 
     def __init__(self, pick: Callable[[str, int], None]) -> None:
         super().__init__(sizing_mode="stretch_both", margin=(4, 8), css_classes=["rl-tree"])
@@ -96,7 +110,7 @@ class TreeTab(Viewer):
             return
         if sample is None or context.index is None:
             self._key = ()
-            self._view.param.update(nodes=[], head={}, chosen="")
+            self._view.param.update(nodes=[], head={}, score={}, chosen="")
             return
         if sample.uid in {each["uid"] for each in self._view.nodes}:
             self._view.chosen = sample.uid
@@ -127,6 +141,7 @@ class TreeTab(Viewer):
                 "remarks": [escape_invisible(each) for each in found.remarks],
                 "kinds": {kind: tr(label) for kind, label in KIND_LABELS.items()},
             },
+            score=tree_score(found),
             chosen=sample.uid if sample is not None else "",
         )
 
@@ -158,11 +173,46 @@ def node_row(node: RolloutNode) -> dict[str, Any]:
         "reward": "" if node.reward is None else number(node.reward),
         "advantage": "" if node.advantage is None else number(node.advantage, sign=True),
         "seconds": "" if node.seconds is None else f"{node.seconds:,.1f}",
+        "start": node.start,
+        "took": node.seconds,
+        "asked": next((link.turn for link in node.messages if link.uid == node.parent and link.turn), None),
         "status": escape_invisible(node.status if node.status not in ("", "ok") else ""),
         "reason": escape_invisible(node.status_reason),
         "links": [escape_invisible(each) for each in words],
         "inferred": not node.logged and node.kind != ROOT,
     }
+
+
+def tree_score(found: EpisodeTree) -> dict[str, Any]:
+    """Return the score of an episode: `replay_score` of the moments at which its rows begin and end.
+
+    Rows without a start have no moment; without any two moments the score is empty, and the tree follows the
+    replay of one row's turns.
+    """
+    times = [(node.start, node.start + max(node.seconds or 0.0, 0.0)) for node in found.nodes if node.start]
+    moments = sorted({moment for pair in times for moment in pair})
+    clock = replay_clock(moments)
+    if not clock.is_timed:
+        return {}
+    notes = []
+    untimed = len(found.nodes) - len(times)
+    if untimed:
+        said = trn(
+            "{count:,} row has no start in the log; it is always shown.",
+            "{count:,} rows have no start in the log; they are always shown.",
+            untimed,
+        )
+        notes.append(said)
+    most = _most_at_once(times)
+    if most > 1:
+        notes.append(tr("Up to {most:,} rows run at the same time; each is marked while it runs.", most=most))
+    return replay_score("", found.episode, clock, tr("Played by the logged times of the rows."), notes)
+
+
+def _most_at_once(times: list[tuple[float, float]]) -> int:
+    """Return how many rows run at the same time at most; a row that ends makes room for one that begins."""
+    changes = sorted([*((begin, 1) for begin, _ in times), *((end, -1) for _, end in times)])
+    return max(itertools.accumulate(change for _, change in changes), default=0)
 
 
 def summary(nodes: list[RolloutNode]) -> str:

@@ -103,6 +103,31 @@ function rowOf(node, place, kinds, most) {
   return row
 }
 
+/**
+ * Return for each row whether it is `ahead` of the playhead, runs `now`, or is `past`; an empty text for a row without
+ * times, and nothing without a replay of this episode. Without times of the rows, the row whose turns are replayed is
+ * `now`, and what it asks for in later turns is `ahead`.
+ */
+function statesOf(nodes, score, playhead) {
+  const { moment } = playhead
+  if (score.shown && placeIn(score, playhead) !== null && moment !== null)
+    return nodes.map(({ start, took }) => {
+      if (!start) return ""
+      if (moment < start - 1e-3) return "ahead"
+      return moment <= start + (took ?? 0) + 1e-3 ? "now" : "past"
+    })
+  const played = playhead.score?.turns ? nodes.findIndex(({ uid }) => uid === playhead.score.uid) : -1
+  if (played < 0) return []
+  const turn = playhead.score.turns[playhead.count - 1] ?? 0
+  const states = new Map()
+  for (const { uid, parent, asked } of nodes) {
+    const isLater = parent === nodes[played].uid && asked > turn
+    states.set(uid, isLater || states.get(parent) === "ahead" ? "ahead" : "")
+  }
+  states.set(nodes[played].uid, "now")
+  return nodes.map(({ uid }) => states.get(uid))
+}
+
 function headOf() {
   const row = element("div", "heads")
   const names = [t("Row"), t("turns"), t("trained / tokens"), t("reward"), t("advantage"), "s"]
@@ -116,8 +141,29 @@ export function render({ model }) {
   const head = element("div", "head")
   const list = element("nav", "list")
   list.setAttribute("aria-label", t("Tree of the rollout"))
-  root.append(head, list)
   let rows = []
+  const said = element("p", "remark replay-said")
+
+  /** Mark the rows that run at the playhead, and dim those that have not begun. */
+  const stand = () => {
+    const states = statesOf(model.nodes, model.score, pagePlayhead())
+    for (const [at, row] of rows.entries()) {
+      if (states[at]) row.dataset.replay = states[at]
+      else delete row.dataset.replay
+    }
+    const isPlain = !model.score.shown && model.nodes.length > 0
+    said.hidden = !(isPlain && model.nodes.length > 1)
+    said.textContent = states.length
+      ? t("The replay of the open row is followed by turn: the log has no times of the rows.")
+      : t("Replay: open the conversation of a row. The log has no times of the rows, so the tree follows its turns.")
+  }
+
+  const transport = new Transport({
+    begin: () => 0,
+    moved: () => stand(),
+    isInSight: () => root.offsetHeight > 0,
+  })
+  root.append(head, transport.toggle, transport.root, said, list)
 
   const mark = () => {
     for (const row of rows) {
@@ -137,6 +183,7 @@ export function render({ model }) {
     rows = model.nodes.map((node, at) => rowOf(node, places[at], kinds, most))
     list.replaceChildren(...(rows.length ? [headOf(), ...rows] : []))
     mark()
+    stand()
   }
 
   list.addEventListener("click", (event) => {
@@ -164,6 +211,9 @@ export function render({ model }) {
   model.on("nodes", draw)
   model.on("head", draw)
   model.on("chosen", mark)
+  model.on("score", () => transport.show(model.score))
+  model.on("remove", () => transport.destroy())
   draw()
+  transport.show(model.score)
   return root
 }

@@ -236,7 +236,8 @@ def _messages(step: Mapping[str, Any], folder: str) -> Iterator[dict[str, Any]]:
         "content": _content(step.get("message"), folder),
         "reasoning_content": step.get("reasoning_content"),
     }
-    yield message | ({"tool_calls": calls} if calls else {})
+    stamp = {"timestamp": step["timestamp"]} if step.get("timestamp") is not None else {}
+    yield message | ({"tool_calls": calls} if calls else {}) | stamp
     observation = step.get("observation")
     for result in (observation.get("results") or ()) if isinstance(observation, Mapping) else ():
         if isinstance(result, Mapping):

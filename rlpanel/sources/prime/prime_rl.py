@@ -460,10 +460,17 @@ def _judge_calls(calls: Any, rewards: Mapping[str, Any]) -> Any:
     ]
 
 
+def _message(node: Node) -> dict[str, Any]:
+    """Return a node's message with the node's time."""
+    message = node.get("message") or {}
+    stamp = node.get("timestamp")
+    return message if stamp is None else {"timestamp": stamp, **message}
+
+
 def _texts(nodes: list[Node]) -> Iterator[Field]:
     """Yield the messages before the policy's first one as the prompt, and the others as the response."""
     first = next((index for index, node in enumerate(nodes) if node.get("sampled")), len(nodes))
-    messages = [node.get("message") or {} for node in nodes]
+    messages = [_message(node) for node in nodes]
     if messages[:first]:
         yield "prompt", messages[:first]
     if messages[first:]:

@@ -156,6 +156,8 @@ PHASES = ("generation", "tool", "environment", "queue", "score")
 _MOST = 100_000
 #: Times from here on are Unix seconds, smaller ones count from the rollout's start.
 _UNIX = 1e8
+#: A larger number is a time in milliseconds: in seconds, it is in the year 5138.
+_MILLISECONDS = 1e11
 
 Span = tuple[str, float, float]
 #: Version of the policy, and the number of tokens that it sampled; -1 if unknown.
@@ -330,3 +332,11 @@ def unix_seconds(text: Any) -> float | None:
         return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
     except (AttributeError, ValueError, OverflowError, OSError):
         return None
+
+
+def unix_time(value: Any) -> float | None:
+    """Return a time as Unix seconds: a number of seconds or milliseconds, or ISO 8601; None for others."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return unix_seconds(value)
+    seconds = value / 1000 if abs(value) > _MILLISECONDS else float(value)
+    return seconds if math.isfinite(seconds) else None

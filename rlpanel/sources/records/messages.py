@@ -13,6 +13,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from rlpanel.sources.records.chat_shapes import chat_items
 from rlpanel.sources.records.content_parts import MessageContent, read_content, reasoning_text
 from rlpanel.sources.records.embedded_media import Image, Medium, without_embedded
+from rlpanel.sources.records.field_values import unix_time
 from rlpanel.sources.records.message_spellings import ROLE_OF, ROLES, names_of, role_of
 from rlpanel.sources.records.tool_calls import (
     NO_NAME,
@@ -48,7 +49,8 @@ class Message(TypedDict):
     """One chat message; keys other than role and content exist only if they were logged.
 
     ``is_error`` marks a tool's failure. If it was not logged, but its text is one of an error,
-    ``error_inferred`` is True as well.
+    ``error_inferred`` is True as well. ``timestamp`` is in Unix seconds; the log may have it in
+    milliseconds or in ISO 8601.
     """
 
     role: str
@@ -62,6 +64,7 @@ class Message(TypedDict):
     is_error: NotRequired[bool]
     error_inferred: NotRequired[bool]
     seconds: NotRequired[float]
+    timestamp: NotRequired[float]
     reward: NotRequired[float]
 
 
@@ -156,6 +159,9 @@ def _add(messages: list[Message], item: Any) -> None:
     message = {"role": role, "content": read.text}
     _complete(message, item, read)
     results = read_items(read.results) if read.results else []
+    if "timestamp" in message:
+        for result in results:
+            result.setdefault("timestamp", message["timestamp"])
     if role == "assistant" or not results:
         messages += [message, *results]
     else:  # the results come first, and often alone
@@ -172,6 +178,8 @@ def _complete(message: Message, item: Mapping[str, Any], read: MessageContent) -
         message["tool_calls"] = calls
     if (identifier := first_of(item, _IDS)) is not None:
         message["tool_call_id"] = str(identifier)
+    if "timestamp" in item and (stamp := unix_time(item["timestamp"])) is not None:
+        message["timestamp"] = stamp
     if item.get("name") is not None:
         message["name"] = str(item["name"])
     if read.images:

@@ -158,7 +158,7 @@ def _claude_messages(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
     """Yield the messages; the parts of one answer, each an event, are one message."""
     open_turn: dict[str, Any] | None = None
     for event in events:
-        message = dict(_message(event))
+        message = {"timestamp": event.get("timestamp"), **_message(event)}
         if not _is_policy(event):
             if open_turn is not None:
                 yield open_turn
@@ -166,6 +166,7 @@ def _claude_messages(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
             yield message | ({"role": "environment"} if message["role"] == "assistant" else {})
         elif open_turn is not None and message.get("id") is not None and message["id"] == open_turn["id"]:
             open_turn["content"] = [*_parts(open_turn), *_parts(message)]
+            open_turn["timestamp"] = message["timestamp"]  # of the last part, when the turn was complete
         else:
             if open_turn is not None:
                 yield open_turn
