@@ -321,7 +321,7 @@ class UpdatePage(Viewer):
             self._show_losses()
 
     def _choose_loss(self, key: str) -> None:
-        self.context.selection.loss = key if key in ALGORITHMS else ""
+        self.controls.choose(key if key in ALGORITHMS else "")
 
     def _show_losses(self, *_: Any) -> None:
         study = self._study
