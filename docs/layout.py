@@ -179,7 +179,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         ),
         *("panels/samples", "panels/findings", "panels/groups"),
     ),
-    "panels/update": ("update", "metrics/*", "store/*", *_PARTS, "panels/explain", "panels/prompts"),
+    "panels/update": (
+        *("texts", "analysis", "update", "metrics/*", "store/*", *_PARTS),
+        *("panels/explain", "panels/prompts"),
+    ),
     "panels/in_flight": ("sources/live", "store/*", "queries", *_PARTS),
     "panels/tree": ("store/*", "analysis", *_PARTS),
     "panels/drift": ("drift", "metrics/*", "store/*", *_PARTS, "panels/explain"),
