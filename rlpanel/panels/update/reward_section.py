@@ -82,7 +82,8 @@ class RewardSection(Viewer):
         )
         self._head = CardHead(context, self._export, css_classes=["rl-reward-head"])
         self._head.margin = (18, 8, 0, 16)
-        self._head.head = f'<span class="caption">{safe_text(tr("What the reward is made of"))}</span>'
+        title = tr("What the reward is made of")
+        self._head.head = f'<span class="caption">{safe_text(title)}</span>'
         self._legend = _html("rl-reward-legend")
         self.rows = LinkRows(self._open_part, "rl-reward-parts")
         self._plot = RowsPlot(self.rows, "rl-reward-plot", self._element)
@@ -288,8 +289,9 @@ class RewardSection(Viewer):
                     score=number(score) if score == score else tr("without a score"),
                 )  # fmt: skip
                 lines.append(f'<p class="judge"><b>{safe_text(head)}</b> {safe_text(text)}</p>')
-        title = f"<h4>{safe_text(tr('What the judges wrote'))}</h4>" if lines else ""
-        self._judges.html = title + "".join(lines)
+        title = tr("What the judges wrote")
+        head = f"<h4>{safe_text(title)}</h4>" if lines else ""
+        self._judges.html = head + "".join(lines)
 
 
 def _part_row(part: RewardPart, others: Sequence[str]) -> dict[str, Any]:
