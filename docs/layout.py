@@ -190,9 +190,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
         ),
         *("panels/samples", "panels/findings", "panels/groups"),
     ),
-    "panels/update": ("update", "metrics/*", "store/*", *_PARTS, "panels/explain", "panels/prompts"),
+    "panels/update": (
+        *("texts", "analysis", "update", "metrics/*", "store/*", *_PARTS),
+        *("panels/explain", "panels/prompts"),
+    ),
     "panels/in_flight": ("sources/live", "store/*", "queries", *_PARTS),
-    "panels/tree": ("store/*", "analysis", *_PARTS),
     "panels/investigations": (
         *("metrics/*", "store/*", "texts", "investigations", "queries", "queries/reports", *_PARTS),
         "panels/conversation",

@@ -283,7 +283,7 @@ class _Split:
         mean = float(values[known].mean()) if known.any() else None
         if mean is None:
             reasons["mean"] = "no sample has a finite value"
-        filled = np.nan_to_num(self.values[name])
+        filled = self._filled_part(name)
         contribution = share = None
         deviation = self._deviation[where]
         total = float((deviation**2).sum())
@@ -338,6 +338,13 @@ class _Split:
         if name not in self._known:
             self._known[name] = self.grouped.centred(values)
         return self._known[name]
+
+    def _filled_part(self, name: str) -> np.ndarray:
+        """Return a part with 0 for missing values, each one's once: steps are many."""
+        key = f"\0{name}"
+        if key not in self._known:
+            self._known[key] = np.nan_to_num(self.values[name])
+        return self._known[key]
 
     _known: dict[str, np.ndarray] = field(default_factory=dict)
 

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rlpanel.divergence.read_texts import content_streams
 from rlpanel.divergence.step_pairs import StepPairs, mean_of_pairs, steps_of_pairs
+from rlpanel.findings.engine.group_signals import evaluation_prompts
 from rlpanel.findings.engine.places import VARIANCE
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.signal import column_signal
@@ -108,8 +110,16 @@ def paired_streams(
     ignored : set of str
         Columns that mean different things in the two runs.
     """
+    held = np.concatenate([evaluation_prompts(run.snapshot) for run in (here, there)])
     # Two columns may have one label, such as lengths in tokens and in characters.
-    mine, theirs = ({(each.name, each.column): each for each in streams_of(run)} for run in (here, there))
+    mine, theirs = (
+        {
+            (each.name, each.column): each
+            for streams in (streams_of(replace(run, texts=None)), content_streams(run, held))
+            for each in streams
+        }
+        for run in (here, there)
+    )
     cells = prompt_cells(here, there, pairs)
     for key in dict.fromkeys((*mine, *theirs)):
         name, a, b = key[0], mine.get(key), theirs.get(key)

@@ -19,6 +19,7 @@ from rlpanel.divergence.divergence_caveats import (
 from rlpanel.divergence.paired_streams import PairedStream, paired_streams
 from rlpanel.divergence.parting import Parting, detectable, find_partings, limits_of
 from rlpanel.divergence.parting_samples import SamplePair, samples_of
+from rlpanel.divergence.read_texts import with_texts
 from rlpanel.divergence.step_pairs import Align, StepPairs, pair_steps
 from rlpanel.findings.engine.rule import RuleContext
 from rlpanel.findings.engine.window_scan import MIN_STEPS
@@ -129,6 +130,16 @@ def find_divergence(here: ComparedSide, there: ComparedSide, align: Align = "ste
     streams: list[PairedStream] = []
     only_one: list[str] = []
     if len(pairs) >= MIN_STEPS:
+        for of_mine in with_texts(here.index, mine, pairs.first_here, pairs):
+            if isinstance(of_mine, int):
+                yield Divergence(0)
+            else:
+                mine = of_mine
+        for of_theirs in with_texts(there.index, theirs, pairs.first_there, pairs):
+            if isinstance(of_theirs, int):
+                yield Divergence(0)
+            else:
+                theirs = of_theirs
         for each in paired_streams(mine, theirs, pairs, ignored):
             if isinstance(each, str):
                 only_one.append(each)

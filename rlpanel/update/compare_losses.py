@@ -227,6 +227,10 @@ def approximations(batch: UpdateBatch, algorithm: UpdateAlgorithm) -> tuple[str,
         found.append(f"The ratio of {reading.unscored:,} logprobs that are not finite is 1.")
     if reading.read < reading.total:
         found.append(f"{reading.read:,} of {reading.total:,} samples are read, in whole groups.")
+    unweighted = [name for name in batch.parts if name not in batch.part_weights]
+    if len(batch.parts) > 1 and unweighted:
+        shown = ", ".join(unweighted)[:200]
+        found.append(f"These parts of the reward count with the weight 1: {shown}. Log reward_weights.")
     late = int((~np.isfinite(batch.reward)).sum())
     if late and algorithm.advantage != "logged":
         found.append(f"{late:,} samples without a finite reward have no weight.")

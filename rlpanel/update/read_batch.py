@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -224,6 +224,7 @@ def _batch(
         ranks=snapshot.metadata("rank")[rows],
         prompts=np.unique(snapshot.prompts(rows), return_inverse=True)[1],
         parts=parts,
+        part_weights=declared_weights(snapshot, list(parts)),
         labels=labels,
         reading=BatchReading(
             read=read,
@@ -242,6 +243,14 @@ def _batch(
         advantages=flat.get("advantages"),
         **number,
     )
+
+
+def declared_weights(snapshot: Snapshot, parts: Sequence[str]) -> dict[str, float]:
+    """Return the weights that the run logs for parts of the reward, by part."""
+    declared = snapshot.constants.get("reward_weights")
+    if not isinstance(declared, Mapping):
+        return {}
+    return {name: float(declared[name]) for name in parts if name in declared}
 
 
 def _number(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:

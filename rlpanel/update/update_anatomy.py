@@ -1,4 +1,4 @@
-"""Anatomy of an update: the weight of its tokens by turn, token, position, sample, group, label and length.
+"""Anatomy of an update: its tokens' weight by turn, token, phrase, position, sample, group, label, length.
 
 A *share* is the sum of the absolute pushes of some tokens, divided by that of all tokens; a *push* is the sum
 of the signed ones, divided by the same.
@@ -18,6 +18,7 @@ import numpy as np
 
 from rlpanel.texts.display_text import is_special
 from rlpanel.update.loss_algorithms import UpdateAlgorithm
+from rlpanel.update.phrase_weights import phrase_weights
 from rlpanel.update.token_gradient import LossTotals, PreparedLoss, loss_totals
 from rlpanel.update.update_batch import TokenBlock, UpdateBatch, group_moments
 
@@ -27,6 +28,8 @@ _EDGES = np.array([0, 16, 64, 256, 1024, 4096, 16384, 65536, 262144])
 _MAX_TURNS = 64
 #: Tokens that are counted at a time.
 _CHUNK = 1 << 18
+#: Most phrases if there is no other limit.
+_MOST_PHRASES = 50
 #: Marks of spaces in tokens of usual tokenizers.
 _SPACES = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n", "ĉ": "\t", "č": "\r"})
 
@@ -82,6 +85,8 @@ class UpdateAnatomy:
         Share of the weight that is cancelled; NaN without tokens.
     alone, without_advantage : int
         Samples that are alone in their group, and samples without an advantage.
+    phrase_samples : int
+        Samples that were searched for phrases: the heaviest ones.
     """
 
     algorithm: UpdateAlgorithm
@@ -95,6 +100,7 @@ class UpdateAnatomy:
     cancelled: float
     alone: int
     without_advantage: int
+    phrase_samples: int = 0
 
 
 @dataclass
@@ -174,6 +180,7 @@ def anatomy(
     rows = turns.rows("turn", turn_names, total) + positions.rows("position", range_names(), total)
     rows += _of_samples(batch, totals, total, limit)
     of_tokens, cancelled = _of_tokens(batch, pushes, total, limit)
+    phrases, searched = _of_phrases(batch, pushes, totals, total, limit)
     order = np.argsort(-totals.weight, kind="stable")
     half = int(np.searchsorted(np.cumsum(totals.weight[order]), 0.5 * totals.weight.sum() * (1 - 1e-9))) + 1
     trained = float(batch.trained.sum())
@@ -185,7 +192,8 @@ def anatomy(
         algorithm=loss.algorithm,
         totals=totals,
         advantage=advantage,
-        rows=rows + of_tokens,
+        rows=rows + of_tokens + phrases,
+        phrase_samples=searched,
         half=order[:half] if totals.weight.any() else order[:0],
         clipped=totals.clipped / trained if trained else float("nan"),
         masked=1 - trained / batch.size if batch.size else float("nan"),
@@ -270,13 +278,17 @@ def _coded(
 def _of_parts(batch: UpdateBatch, totals: LossTotals, total: float) -> list[WeightRow]:
     """Return the weight of each part of the reward: of each sample, in proportion to its distance.
 
-    The distance is that of the part from its mean in the group, divided by the sum of those of all parts, all
-    with a weight of 1. It is an estimate for losses whose advantage is not linear in the reward.
+    The distance is that of the part from its mean in the group, times its weight in the reward (1 if the run
+    logs none), divided by the sum of those of all parts. It is an estimate for losses whose advantage is not
+    linear in the reward.
     """
     if not batch.parts:
         return []
     distance = np.stack(
-        [np.nan_to_num(group_moments(batch, each).deviation) for each in batch.parts.values()]
+        [
+            batch.part_weights.get(name, 1.0) * np.nan_to_num(group_moments(batch, each).deviation)
+            for name, each in batch.parts.items()
+        ]
     )
     size = np.abs(distance).sum(axis=0)
     share = np.abs(distance) * np.where(size > 0, totals.weight / np.where(size > 0, size, 1), 0.0)
@@ -335,6 +347,20 @@ def _of_tokens(
     # Tokens without a text cannot be matched.
     left += float(weight[0])
     return rows, max(1 - left / all_weight, 0.0) if all_weight else float("nan")
+
+
+def _of_phrases(
+    batch: UpdateBatch, pushes: np.ndarray, totals: LossTotals, total: float, limit: int | None
+) -> tuple[list[WeightRow], int]:
+    """Return the rows of phrases, and the number of samples that were searched."""
+    found, searched = phrase_weights(batch, pushes, totals.weight, limit or _MOST_PHRASES)
+    rows = [
+        WeightRow(
+            "phrase", each.text, each.weight / total, each.net / total, each.tokens, each.samples, each.change
+        )
+        for each in found
+    ]
+    return rows, searched
 
 
 def _codes(batch: UpdateBatch, part: slice) -> np.ndarray:

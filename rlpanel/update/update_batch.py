@@ -81,6 +81,8 @@ class UpdateBatch:
         Key of the prompt.
     parts : dict of str to ndarray, shape (N,)
         Parts of the reward by their names, without ``rewards/``.
+    part_weights : dict of str to float
+        Weights of parts in the reward, where the run logs them.
     labels : dict of str to list
         Labels with a few values.
     reading : BatchReading
@@ -106,6 +108,7 @@ class UpdateBatch:
     ranks: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     prompts: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     parts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    part_weights: Mapping[str, float] = field(default_factory=dict)
     labels: Mapping[str, list[str | None]] = field(default_factory=dict)
     reading: BatchReading = field(default_factory=BatchReading)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import re
 from pathlib import Path
@@ -13,6 +14,7 @@ from rlpanel.app.demo import write_recording
 from tests.factories import append, line, write_run
 from tests.ui.board import BoardPage
 
+HACK = Path(__file__).parents[1] / "data" / "hacks" / "phrase"
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 ATTACK = "<img src=x onerror=alert(1)>"
 
@@ -27,6 +29,24 @@ def runs(root: Path) -> None:
     ]
     append(hostile / "rollout_data_rank_0.jsonl", *rows)
     (hostile / "run.json").write_text('{"algo": "dr_grpo"}')
+    (root / "hack").mkdir()
+    for path in HACK.iterdir():
+        content = path.read_bytes()
+        packed = path.suffix == ".xz"
+        (root / "hack" / (path.stem if packed else path.name)).write_bytes(
+            lzma.decompress(content) if packed else content
+        )
+    judged = [
+        line(
+            step, index=index, group=f"{step}-{index // 4}", reward=float(index % 2), ground_truth="x",
+            rewards={ATTACK: float(index % 2), "penalty": -0.25 * (index % 3)},
+            judge={ATTACK: f"because {ATTACK}"}, response="Surely so" if index % 2 else "No",
+        )
+        for step in (1, 2)
+        for index in range(80)
+    ]  # fmt: skip
+    append(write_run(root / "judged", steps=0) / "rollout_data_rank_0.jsonl", *judged)
+    (root / "judged" / "run.json").write_text('{"algo": "grpo"}')
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -77,3 +97,60 @@ def test_names_of_a_log_stay_text(board: BoardPage) -> None:
     page.locator(".rl-update-bar").get_by_role("tab", name="group", exact=True).click()
     expect(page.locator(".rl-update-rows button").first).to_contain_text(ATTACK)
     assert page.locator("img[src=x]").count() == 0
+
+
+def test_two_clicks_show_the_samples_of_a_reward_hack(board: BoardPage) -> None:
+    """The parts of the reward, what it pays for by mistake, and the samples with that phrase."""
+    board.go(run="hack", page="update", step=20)
+    page = board.page
+    parts = page.locator(".rl-reward-parts button")
+    expect(parts).to_have_count(2)
+    expect(parts.first).to_contain_text("judge")
+    expect(parts.first).to_contain_text("100.0%")
+    expect(page.locator(".rl-reward-plot canvas").first).to_be_visible()
+    page.locator(".rl-reward-find button").click()
+    feature = page.locator(".rl-reward-features button").first
+    expect(feature).to_contain_text("Let me count")
+    expect(page.locator(".rl-reward-said")).to_contain_text("Candidates of a reward hack")
+    feature.click()
+    expect(page).to_have_url(re.compile(r"filter=response\+contains.*Let\+me\+count"))
+
+
+def test_phrases_are_a_dimension_and_link_to_their_samples(board: BoardPage) -> None:
+    board.go(run="tools", page="update", step=22)
+    page = board.page
+    page.locator(".rl-update-bar").get_by_role("tab", name="phrase").click()
+    expect(page.locator(".rl-update-rows .titles")).to_contain_text("phrase")
+    page.locator(".rl-update-rows button").first.click()
+    expect(page).to_have_url(re.compile("filter=response"))
+    expect(page.locator(".rl-samples .tabulator-row, .rl-grid .tabulator-row").first).to_be_visible()
+
+
+def test_what_judges_wrote_stands_beside_their_score_as_text(board: BoardPage) -> None:
+    board.go(run="judged", page="update", step=1)
+    page = board.page
+    expect(page.locator(".rl-reward-legend")).to_contain_text(ATTACK)
+    page.locator(".rl-reward-find button").click()
+    page.locator(".rl-reward-features button").first.click()
+    expect(page.locator(".rl-reward-judges p.judge").first).to_contain_text(f"because {ATTACK}")
+    expect(page.locator(".rl-reward-judges p.judge").first).to_contain_text(f"{ATTACK} 1")
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_other_reward_weights_and_groups_are_in_the_address(board: BoardPage) -> None:
+    board.go(run="judged", page="update", step=1)
+    page = board.page
+    weights = page.locator(".rl-update-weights input")
+    weights.fill("penalty=0")
+    weights.press("Enter")
+    expect(page).to_have_url(re.compile("loss=reward_weights"))
+    expect(page.locator(".rl-update-losses button").nth(1)).to_contain_text("changed")
+    page.locator(".rl-update-losses button", has_text="RLOO").click()
+    expect(page).to_have_url(re.compile("loss=rloo\\+reward_weights"))
+    page.reload()
+    expect(page.locator(".rl-update-weights input")).to_have_value("penalty=0")
+    expect(page.locator(".rl-update-losses .chosen")).to_contain_text("RLOO")
+    wrong = page.locator(".rl-update-groups input")
+    wrong.fill("1..0")
+    wrong.press("Enter")
+    expect(page.locator(".rl-update-words")).to_contain_text("no range")

@@ -325,8 +325,8 @@ _TEXTS = {
 }
 
 
-def texts_streams(context: RuleContext) -> Iterator[Stream]:
-    """Yield the numbers of the texts that were read."""
+def texts_streams(context: RuleContext, *, constant: bool = False) -> Iterator[Stream]:
+    """Yield the numbers of the texts that were read; also ``constant`` ones, for a comparison of runs."""
     if context.texts is None:
         return
     unknown = (np.nan, np.nan)
@@ -338,7 +338,7 @@ def texts_streams(context: RuleContext) -> Iterator[Stream]:
         found = [unknown if each is None else each.moments.get(name, unknown) for each in read]
         mean, variance = np.array(found).T
         known = np.isfinite(mean)
-        if not known.any() or np.ptp(mean[known]) == 0:
+        if not known.any() or (not constant and np.ptp(mean[known]) == 0):
             continue
         if is_share:
             size = np.array([0 if each is None else len(each.rows) for each in read])

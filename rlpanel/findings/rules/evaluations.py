@@ -11,11 +11,11 @@ from rlpanel.findings.engine.change import Change, at_place, number, percent, si
 from rlpanel.findings.engine.change_finding import finding_of, severity_of
 from rlpanel.findings.engine.changes import PlaceTable, sustained
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.group_signals import evaluation_splits
 from rlpanel.findings.engine.places import MEAN, SAMPLES
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.signal import RowBatch, column_signal, long_stretches, signal
 from rlpanel.findings.rules.held_out import fall, spread
-from rlpanel.findings.rules.prompt_data import evaluation_splits
 from rlpanel.findings.rules.ranks import equals_step_before
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.snapshot.run_view import RunView

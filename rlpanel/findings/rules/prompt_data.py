@@ -13,11 +13,11 @@ import numpy as np
 from rlpanel.findings.engine.change import span
 from rlpanel.findings.engine.change_finding import severity_of
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.group_signals import evaluation_prompts, evaluation_splits, mixed_prompts
 from rlpanel.findings.engine.rule import RuleContext, rule
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding, share_findings
-from rlpanel.findings.engine.signal import RowBatch, mark, signal
+from rlpanel.findings.engine.signal import RowBatch, signal
 from rlpanel.store.columns.splits import TRAIN
-from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Share of the samples in groups with several prompts from which on it is more than an accident of the log.
 _MIXED = 0.05
@@ -31,22 +31,6 @@ _SHARED, _RECUR = 0.4, 0.5
 _LEAK = 0.03
 
 
-@signal("mixed_prompts", by_group=True)
-def _mixed(rows: RowBatch) -> np.ndarray:
-    """Mark the samples of groups with several prompts; a group of agents or of turns may have several."""
-    snapshot, unknown = rows.view.snapshot, np.full(len(rows), np.nan)
-    codes = snapshot.group_codes
-    if codes is None or snapshot.has_episodes or {"agent", "trajectory"} & set(snapshot.labels):
-        return unknown
-    grouped, hashes = codes[rows.rows] >= 0, rows.metadata("prompt_hash")
-    order = np.lexsort((hashes, rows.group))
-    first = np.ones(len(order), bool)
-    same_group = np.diff(rows.group[order]) == 0
-    first[1:] = ~(same_group & (np.diff(hashes[order]) == 0))
-    distinct = np.bincount(rows.group[order], first)
-    return mark(distinct[rows.group] > 1, grouped)
-
-
 @rule("Groups of different prompts", "change_z")
 def mixed_groups(context: RuleContext) -> Iterator[Finding]:
     """The share of samples in groups of different prompts rises by 5 points, or is above 5%.
@@ -56,7 +40,7 @@ def mixed_groups(context: RuleContext) -> Iterator[Finding]:
     per episode are left out. A rise is tested by two windows of steps.
     """
     mixed = ShareRule(
-        signal=_mixed,
+        signal=mixed_prompts,
         verb="are in groups whose samples have different prompts",
         noun="samples in groups of different prompts",
         of="of the samples",
@@ -77,7 +61,7 @@ def mixed_groups(context: RuleContext) -> Iterator[Finding]:
 def _recur(context: RuleContext) -> bool:
     """Return True if the prompts of mixed groups are in other groups of their step, too."""
     rows = context.all_rows
-    mixed = _mixed.values(rows) > 0
+    mixed = mixed_prompts.values(rows) > 0
     return bool(mixed.any()) and float(np.nanmean(_shared.values(rows)[mixed])) > _RECUR
 
 
@@ -198,18 +182,12 @@ def prompts_shared(context: RuleContext) -> Iterator[Finding]:
     )
 
 
-def evaluation_splits(snapshot: Snapshot) -> list[str]:
-    """Return the splits that hold evaluations of the policy, not training or discarded samples."""
-    return [name for name in snapshot.splits if name != TRAIN and not name.startswith("discarded")]
-
-
 @signal("prompt_in_evaluation")
 def _in_evaluation(rows: RowBatch) -> np.ndarray:
     snapshot = rows.view.snapshot
-    held = [snapshot.in_split(name) for name in evaluation_splits(snapshot)]
-    if not held or snapshot.split not in ("", TRAIN):
+    if not evaluation_splits(snapshot) or snapshot.split not in ("", TRAIN):
         return np.full(len(rows), np.nan)
-    hashes = np.concatenate([each.metadata("prompt_hash")[each.alive_rows] for each in held])
+    hashes = evaluation_prompts(snapshot)
     return np.isin(rows.metadata("prompt_hash"), hashes).astype(float)
 
 

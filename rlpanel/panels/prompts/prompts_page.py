@@ -16,6 +16,7 @@ from panel.viewable import Viewer
 from rlpanel.board_url import PROMPT_CLASSES
 from rlpanel.number_text import number
 from rlpanel.panels.export.card_export import file_name
+from rlpanel.panels.inputs.input_fields import button
 from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.language.labels import marked, tr, trn
 from rlpanel.panels.prompts.grid_figure import GridFigure, GridPicture, rate_colors
@@ -131,9 +132,11 @@ class PromptsPage(Viewer):
         # A browser that still builds the page's views ignores a child that is replaced: the plot stays blank.
         self._browser_ready = False
         self._weight = 0
+        self._stopped = False
         self._work: BackgroundTask[_Found] = BackgroundTask(self._show, context.threads.views)
         self._drawing: BackgroundTask[GridPicture] = BackgroundTask(self._show_picture, context.threads.views)
         self._writing: BackgroundTask[dict[str, Any]] = BackgroundTask(self._send, context.threads.queries)
+        self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-prompts-stop"])
         self.bar = TabBar(css_classes=["rl-courses"], label=tr("Classes of the prompts"), margin=(6, 8, 0, 8))
         self.bar.on_message(self._choose)
         self.note = Html(stylesheets=[theme.CSS], margin=(2, 14), css_classes=["rl-courses-note"])
@@ -166,7 +169,7 @@ class PromptsPage(Viewer):
             css_classes=["rl-prompts-table"],
         )
         self._column = pn.Column(
-            *(self.head, self.figure, self.bar, self.note, self.foot, self.table),
+            *(self.head, self.figure, self.bar, self.note, self._stop, self.foot, self.table),
             sizing_mode="stretch_both",
             scroll="y-auto",
             margin=0,
@@ -193,11 +196,12 @@ class PromptsPage(Viewer):
             is_other
             or new.constants != old.constants
             or not np.array_equal(new.steps.values, old.steps.values)
-        ):
+        ) and (is_other or not self._stopped):
             self._draw()
 
     def _draw(self, *_: Any) -> None:
         self._work.stop()
+        self._stop.visible = self._stopped = False
         if not self.active or self.context.index is None:
             return
         snapshot = self.context.snapshot
@@ -209,7 +213,18 @@ class PromptsPage(Viewer):
             for found in results:
                 self._show(found)
         else:
+            self._stop.param.update(label=tr("Stop"), visible=True)
             self._work.start(results)
+
+    def _on_stop(self, *_: Any) -> None:
+        """Stop reading, or read on from where it was stopped."""
+        if self._stopped:
+            self._draw()
+            return
+        self._work.stop()
+        self._stopped = True
+        self._stop.label = tr("Read on")
+        self.note.html = note_html(tr("Stopped. The pass rates of the samples read so far are kept."))
 
     def _compute(self, snapshot: Snapshot, builder: GridBuilder, least: int) -> Iterator[_Found]:
         for progress in builder.update(snapshot):
@@ -229,6 +244,7 @@ class PromptsPage(Viewer):
                 tr("Reading samples: {read:,} of {total:,} …", read=found.read, total=found.total)
             )
             return
+        self._stop.visible = False
         self._found = found
         self._redraw_all()
 

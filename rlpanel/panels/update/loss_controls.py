@@ -1,4 +1,4 @@
-"""Constants of the loss that the page *Update* changes, and the label by whose values weight is summed."""
+"""Fields of the page *Update*: other rewards and groups, constants of a loss, and the label of the sums."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ import panel as pn
 from panel.viewable import Viewer
 
 from rlpanel.errors import SettingError
-from rlpanel.panels.inputs.input_fields import FieldRow, select_field, slider_field
+from rlpanel.panels.explain.link_rows import caption
+from rlpanel.panels.inputs.input_fields import FieldRow, select_field, slider_field, text_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import BackgroundTask
-from rlpanel.update.compare_losses import LossOutcome, chosen_losses, compare_losses
+from rlpanel.update.compare_losses import LossOutcome
 from rlpanel.update.loss_algorithms import ALGORITHMS, AVERAGING_FORMULAS, UpdateAlgorithm
-from rlpanel.update.update_study import UpdateStudy, changed_loss, loss_text, parsed_loss
+from rlpanel.update.update_study import (
+    OF_SAMPLES,
+    UpdateStudy,
+    changed_loss,
+    loss_text,
+    other_losses,
+    parsed_loss,
+)
 
 #: Constants with a slider, and their labels.
 _SLIDERS = {
@@ -43,11 +51,13 @@ class LossControls(Viewer):
         self._study: UpdateStudy | None = None
         self._losses: Sequence[LossOutcome] = ()
         self._changed: LossOutcome | None = None
-        self._problem, self._by_key, self._updating = "", "", False
+        self._problem, self._updating = "", False
+        #: Rewards and groups with which the losses were compared last.
+        self._asked: dict[str, float | str | bool] = {}
         self._work: BackgroundTask[LossOutcome | str] = BackgroundTask(
             self._on_changed, context.threads.views
         )
-        self._sums: BackgroundTask[Sequence[LossOutcome]] = BackgroundTask(
+        self._sums: BackgroundTask[Sequence[LossOutcome] | str] = BackgroundTask(
             self._on_sums, context.threads.views
         )
         self._by = select_field("update-by", tr("Sum weight by"), 170)
@@ -71,6 +81,16 @@ class LossControls(Viewer):
             )
             for name, label in _SLIDERS.items()
         }
+        self._samples = {
+            "reward_weights": text_field(
+                "update-weights", tr("Other weights of the reward's parts"), width=220
+            ),
+            "groups": text_field(
+                "update-groups", tr("Only groups with this mean reward"), "0.1..0.9", width=110
+            ),
+        }
+        for text in self._samples.values():
+            text.param.watch(self._on_samples, "value")
         self._by.param.watch(self._on_by, "value")
         for field in (self._averaging, self._flat):
             field.param.watch(self._on_field, "value")
@@ -80,7 +100,15 @@ class LossControls(Viewer):
             *self._sliders.values(), self._averaging, self._flat, margin=(6, 12, 12, 12), visible=False
         )
         self._column = pn.Column(
-            FieldRow(self._by, margin=(6, 12, 0, 12)), self._constants_row, margin=0,
+            FieldRow(
+                self._by,
+                caption(tr("reward weights")),
+                self._samples["reward_weights"],
+                caption(tr("groups with a mean reward in")),
+                self._samples["groups"],
+                margin=(6, 12, 0, 12),
+            ),
+            self._constants_row, margin=0,
             sizing_mode="stretch_width", css_classes=["rl-update-controls"],
         )  # fmt: skip
 
@@ -104,12 +132,19 @@ class LossControls(Viewer):
         """Constants of the chosen loss that differ from its usual ones."""
         return self._parsed()[1]
 
+    @property
+    def _of_samples(self) -> dict[str, float | str | bool]:
+        """Other rewards, and groups that are left out."""
+        return {key: value for key, value in self.constants.items() if key in OF_SAMPLES}
+
     def _parsed(self) -> tuple[str, dict[str, float | str | bool]]:
         try:
             name, constants = parsed_loss(self.context.selection.loss)
         except SettingError:
             return "", {}
-        return (name, constants) if name in ALGORITHMS else ("", {})
+        if name and name not in ALGORITHMS:
+            return "", {}
+        return name, {key: value for key, value in constants.items() if name or key in OF_SAMPLES}
 
     @property
     def outcomes(self) -> list[LossOutcome]:
@@ -137,14 +172,20 @@ class LossControls(Viewer):
             "last column is the share of the weight with this {label}.",
             label=tr("length") if self.by == "length" else self.by,
         )
+        if self._of_samples:
+            note += " " + tr("Other rewards and groups hold for all losses but the first one.")
         return f"{note} {self._problem}" if self._problem else note
+
+    def choose(self, name: str) -> None:
+        """Choose a loss, with its usual constants; other rewards and groups stay."""
+        self.context.selection.loss = loss_text(name, self._of_samples)
 
     # -- changes ---------------------------------------------------------------------------------
 
     def show_study(self, study: UpdateStudy) -> None:
         """Show the fields of the chosen loss, and compute it with its constants."""
         if study is not self._study:
-            self._losses = study.losses
+            self._losses, self._asked = study.losses, {}
         self._study, self._changed, self._problem = study, None, ""
         batch, name = study.batch, self.loss
         self._updating = True
@@ -155,13 +196,21 @@ class LossControls(Viewer):
         )
         if name:
             self._show_constants(ALGORITHMS[name])
+        for key, text in self._samples.items():
+            text.value = str(self.constants.get(key, ""))
+        parts = {} if batch is None else batch.parts
+        example = ",".join(f"{part}=1" for part in list(parts)[:2])
+        self._samples["reward_weights"].param.update(placeholder=example, disabled=not parts)
         self._constants_row.visible = bool(name)
         self._updating = False
         try:
             parsed_loss(self.context.selection.loss)
         except SettingError as error:
             self._problem = str(error)
-        if name and self.constants:
+        if self._of_samples != self._asked:
+            self._asked = self._of_samples
+            self._compare()
+        elif name and self.constants:
             self._start()
 
     def _show_constants(self, usual: UpdateAlgorithm) -> None:
@@ -189,7 +238,15 @@ class LossControls(Viewer):
         }
         values |= {"averaging": str(self._averaging.value), "drop_flat": bool(self._flat.value)}
         changed = {key: value for key, value in values.items() if value != getattr(usual, key)}
-        self.context.selection.loss = loss_text(name, changed)
+        self.context.selection.loss = loss_text(name, changed | self._of_samples)
+
+    def _on_samples(self, *_: Any) -> None:
+        """Write other rewards and groups into the address; they hold for all losses."""
+        if self._updating or self._study is None:
+            return
+        given = {key: (field.value or "").strip() for key, field in self._samples.items()}
+        kept = {key: value for key, value in self.constants.items() if key not in OF_SAMPLES}
+        self.context.selection.loss = loss_text(self.loss, kept | {k: v for k, v in given.items() if v})
 
     def _start(self) -> None:
         study, text, by = self._study, self.context.selection.loss, self.by
@@ -210,18 +267,29 @@ class LossControls(Viewer):
         self._show_results()
 
     def _on_by(self, *_: Any) -> None:
-        study, by = self._study, self.by
-        if self._updating or study is None or study.batch is None or study.own is None:
-            return
-        batch, own = study.batch, study.own
+        if not self._updating:
+            self._compare()
 
-        def results() -> Iterator[Sequence[LossOutcome]]:
-            yield compare_losses(batch, own.algorithm, chosen_losses(own), label=by)
+    def _compare(self) -> None:
+        """Compare all losses again: by another label, with other rewards, or without some groups."""
+        study, by, text = self._study, self.by, loss_text("", self._of_samples)
+        if study is None or study.batch is None or study.own is None:
+            return
+
+        def results() -> Iterator[Sequence[LossOutcome] | str]:
+            try:
+                yield other_losses(study, text, by)
+            except SettingError as error:
+                yield str(error)
 
         self._sums.start(results())
 
-    def _on_sums(self, losses: Sequence[LossOutcome]) -> None:
+    def _on_sums(self, losses: Sequence[LossOutcome] | str) -> None:
+        if isinstance(losses, str):
+            self._problem = losses
+            self._show_results()
+            return
         self._losses = losses
         self._show_results()
-        if self.constants:
+        if self.loss and self.constants:
             self._start()

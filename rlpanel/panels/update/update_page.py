@@ -26,8 +26,10 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.panels.update.loss_controls import LossControls
+from rlpanel.panels.update.reward_section import RewardSection
 from rlpanel.panels.update.update_words import dimension_title, head_html, needs_text, outcome_table
 from rlpanel.store.query.filter_syntax import quote
+from rlpanel.texts.display_text import detect, read_piece
 from rlpanel.texts.shorten import marked_line
 from rlpanel.update.loss_algorithms import ALGORITHMS
 from rlpanel.update.update_anatomy import WeightRow
@@ -104,6 +106,7 @@ class UpdatePage(Viewer):
         self.losses = LinkRows(self._choose_loss, "rl-update-losses")
         self._needs = _text("rl-update-needs", (0, 16))
         self.controls = LossControls(context, self._show_losses)
+        self.reward = RewardSection(context)
         self._parts: list[Any] = [
             self.tree, self.bar, self.rows,
             self._losses_head, self._words, self.losses, self._needs, self.controls,
@@ -112,6 +115,7 @@ class UpdatePage(Viewer):
             self.head,
             FieldRow(self._own, self._stop, margin=(0, 12)),
             *self._parts,
+            self.reward,
             sizing_mode="stretch_both",
             scroll="y-auto",
             margin=0,
@@ -136,6 +140,7 @@ class UpdatePage(Viewer):
 
     def _draw(self, *_: Any) -> None:
         """Read the selected step, unless its results are shown."""
+        self.reward.active = self.active
         context, snapshot = self.context, self.context.snapshot
         if not self.active:
             if self._study is None or self._study.batch is None:
@@ -290,7 +295,9 @@ class UpdatePage(Viewer):
     def _name_of(self, row: WeightRow) -> str:
         batch = self._study.batch if self._study is not None else None
         if batch is None or row.dimension not in ("sample", "group"):
-            return repr(row.value)[1:-1] if row.dimension == "token" else row.value or tr("(none)")
+            return (
+                repr(row.value)[1:-1] if row.dimension in ("token", "phrase") else row.value or tr("(none)")
+            )
         snapshot = self.context.snapshot
         at = row.at if row.dimension == "sample" else int((batch.group == row.at).argmax())
         if row.dimension == "sample":
@@ -311,6 +318,9 @@ class UpdatePage(Viewer):
         elif dimension in study.batch.labels and value:
             show_samples(self.context, f"{dimension} == {quote(value)}", [], study.step)
         elif dimension == "token":
+            text = read_piece(value, detect(study.batch.tokens))
+            show_samples(self.context, f"response contains {quote(text)}", [], study.step)
+        elif dimension == "phrase":
             show_samples(self.context, f"response contains {quote(value)}", [], study.step)
 
     # -- other losses ----------------------------------------------------------------------------
@@ -321,7 +331,7 @@ class UpdatePage(Viewer):
             self._show_losses()
 
     def _choose_loss(self, key: str) -> None:
-        self.context.selection.loss = key if key in ALGORITHMS else ""
+        self.controls.choose(key if key in ALGORITHMS else "")
 
     def _show_losses(self, *_: Any) -> None:
         study = self._study

@@ -22,6 +22,7 @@ DIMENSIONS = (
     marked("reward part"),
     marked("token"),
     marked("token class"),
+    marked("phrase"),
 )
 
 

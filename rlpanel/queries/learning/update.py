@@ -120,6 +120,9 @@ _ABOUT = (
         TableColumn(
             "without_advantage", "integer", "Samples without an advantage, such as by a late reward."
         ),
+        TableColumn(
+            "phrase_samples", "integer", "Samples that were searched for phrases: the heaviest ones."
+        ),
         TableColumn("values", "object", "Number of values by dimension, of which the table may have fewer."),
     ),
     has_relation=False,  # it reads the lines of the run
@@ -186,7 +189,7 @@ def update(
         "up": (weight + net) / (2 * weight) if weight else None,
         "values": counts,
     }
-    names = ("clipped", "masked", "flat", "cancelled", "alone", "without_advantage")
+    names = ("clipped", "masked", "flat", "cancelled", "alone", "without_advantage", "phrase_samples")
     about |= {name: getattr(result, name) for name in names}
     about["clipped"] = result.clipped if batch.has_ratio else None
     heaviest = _Heaviest(run, batch, result.totals.weight, result.advantage)
@@ -339,16 +342,16 @@ def what_if(
         If the run does not have the steps, there is no such algorithm, or a constant is out of range.
     """
     from rlpanel.update.compare_losses import chosen_losses, compare_losses, weighted_rewards
+    from rlpanel.update.other_rewards import parsed_range, parsed_weights
 
     found = _read(run, step, own)
     if found is None:
         return what_if.table([], about=_unread(run))
     batch, own_loss, about = found
-    weights, pass_range = _weights(reward_weights), _range(groups)
+    weights, pass_range = parsed_weights(reward_weights), parsed_range(groups)
     rewards, notes = None, list(about["approximated"])
     if weights:
-        known = run.snapshot.constants.get("reward_weights")
-        rewards, apart = weighted_rewards(batch, weights, known if isinstance(known, dict) else None)
+        rewards, apart = weighted_rewards(batch, weights, batch.part_weights)
         if apart:
             notes.append(f"Parts and weights do not add up to the logged reward of {apart:,} samples.")
     constants = {
@@ -444,31 +447,3 @@ def _needs(batch: UpdateBatch, own: OwnLoss) -> str:
 
     assert own.algorithm is not None
     return needs_of(batch, own.algorithm)
-
-
-def _weights(text: str) -> dict[str, float]:
-    """Return weights by part of a text such as ``format=0.5,score=1``."""
-    found = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        name, sign, value = item.rpartition("=")
-        try:
-            found[name.strip()] = float(value)
-        except ValueError:
-            sign = ""
-        if not sign or not abs(found[name.strip()]) < float("inf"):
-            raise SettingError(f"{item[:80]!r} is no weight of a reward part: write format=0.5,score=1")
-    return found
-
-
-def _range(text: str) -> tuple[float, float] | None:
-    """Return the bounds of a text such as ``0.1..0.9``; None of an empty one."""
-    if not text.strip():
-        return None
-    low, sign, high = text.partition("..")
-    try:
-        found = float(low), float(high)
-    except ValueError:
-        sign, found = "", (0.0, 0.0)
-    if not sign or not found[0] <= found[1]:
-        raise SettingError(f"{text[:80]!r} is no range of mean rewards: write 0.1..0.9")
-    return found

@@ -27,11 +27,12 @@ from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.index.barrier import Barrier
+from rlpanel.store.index.folder_settings import AGAIN, folder_settings
 from rlpanel.store.index.older_lines import BacklogRanges, LinesAgain
 from rlpanel.store.index.run_content import RunContent
 from rlpanel.store.index.run_files import RunFile, RunFiles
 from rlpanel.store.index.run_folder import RunFolder
-from rlpanel.store.index.run_summary import RunSummaries, summarize
+from rlpanel.store.index.run_summary import RunSummaries, Setting, summarize
 from rlpanel.store.index.saved_rows import SavedRows
 from rlpanel.store.index.snapshot_builder import SnapshotBuilder
 from rlpanel.store.index.text_cache import MAX_CHARS, TextCache
@@ -86,6 +87,7 @@ class RunIndex:
         self.limits = limits or StoreLimits()
         self.texts = texts or TextCache(MAX_CHARS)
         self.summaries = summaries or RunSummaries()
+        self._settings, self._settings_due = dict[str, Setting](), -math.inf
         self._root, self._workers = path_of(root or self.path), workers
         self._training = Training.from_environment().given()
         self._former: dict[str, RunFile] = {}  # files from before the last `restart`
@@ -249,7 +251,12 @@ class RunIndex:
         self.view = RunView(self._builder.build(), self._memories, self._table.columns.release)
         self._content.commit()
         self._committed_at = time.monotonic()
-        self.summaries.note(self.path, summarize(self.snapshot, time.time()))
+        if self._committed_at >= self._settings_due:
+            self._settings, self._settings_due = (
+                folder_settings(self.path, self._root),
+                time.monotonic() + AGAIN,
+            )
+        self.summaries.note(self.path, summarize(self.snapshot, time.time()), self._settings)
         caught_up = self.snapshot.progress.caught_up and not before.progress.caught_up
         if caught_up and self.bytes_read - self._trimmed_at >= TRIM_AFTER_BYTES:
             self._trimmed_at = self.bytes_read

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -105,7 +106,7 @@ def _last_records(reader: JsonlFile, size: int) -> list[Record]:
 
 
 #: File in the cache folder of a run, and version of its content: that of another version is ignored.
-FILE, VERSION = "summary", 4
+FILE, VERSION = "summary", 5
 #: Maximum number of points of a trend, and of characters of a finding.
 TREND_POINTS, MAX_CHARACTERS = 24, 1000
 #: Minimum number of seconds between two saves for findings of the same severity.
@@ -115,7 +116,7 @@ MAX_RUNS, AGAIN = 200, 60.0
 #: Number of runs whose files are read between two updates of a list.
 _BATCH = 50
 #: Most settings of a run that are kept, and most characters of a name or value; longer ones are left out.
-MAX_SETTINGS, MAX_SETTING = 64, 64
+MAX_SETTINGS, MAX_SETTING = 256, 64
 #: Columns of the mean KL divergence and of the response length, the best first.
 _KL, _LENGTH = ("kl_k3_mean", "kl"), ("response_tokens", "response_chars")
 
@@ -176,7 +177,8 @@ class RunSummary:
     unreadable : bool
         Whether that is because nothing of it can be read.
     config : dict
-        The run's configuration: the numbers and short texts of its ``run.json``.
+        The run's configuration: the numbers and short texts of its ``run.json``, then those of other
+        configuration files and the launch command in its folder.
     best, best_error : float or None
         Highest mean reward of a step, and its standard error. It is the highest of many noisy ones.
     best_step : int or None
@@ -299,12 +301,23 @@ class RunSummaries:
         """Return what is known of a run; nothing is read for it."""
         return self._known.get(str(run), _UNKNOWN)
 
-    def note(self, run: AnyPath, summary: RunSummary) -> None:
-        """Note the summary of a run's new snapshot; its finding stays as it was."""
+    def note(self, run: AnyPath, summary: RunSummary, settings: Mapping[str, Setting] | None = None) -> None:
+        """Note the summary of a run's new snapshot; its finding stays as it was.
+
+        Parameters
+        ----------
+        run : path
+        summary : RunSummary
+        settings : mapping, optional
+            Settings of other files, which follow those of the summary.
+        """
         self._load(run)
+        both = {**summary.config, **(settings or {}), **summary.config}
+        kept: dict[str, Any] = {"config": dict(islice(both.items(), MAX_SETTINGS))}
         with self._lock:
             old = self.of(run)
-            self._known[str(run)] = replace(summary, **{name: getattr(old, name) for name in _OF_CHECKS})
+            kept |= {name: getattr(old, name) for name in _OF_CHECKS}
+            self._known[str(run)] = replace(summary, **kept)
 
     def note_finding(
         self,

@@ -202,3 +202,18 @@ def test_a_loss_that_does_not_exist_is_an_error(name: str, constants: dict[str, 
 )
 def test_classes_of_tokens(token: str, wanted: str) -> None:
     assert token_class(token) == wanted
+
+
+def test_parts_count_with_the_weights_that_the_run_logs(batch: UpdateBatch) -> None:
+    """A part with the weight 0 carries nothing; twice the weight is the same as twice the part."""
+    draw = np.random.default_rng(5)
+    parts = {"right": draw.normal(0, 1, len(batch)), "style": draw.normal(0, 1, len(batch))}
+
+    def shares(batch: UpdateBatch) -> dict[str, float]:
+        rows = anatomy(batch, PreparedLoss(batch, ALGORITHMS["grpo"])).rows
+        return {row.value: row.share for row in rows if row.dimension == "reward part"}
+
+    weighted = replace(batch, parts=parts, part_weights={"right": 1.0, "style": 0.0})
+    assert shares(weighted) == {"right": pytest.approx(1.0), "style": 0.0}
+    double = shares(replace(batch, parts=parts, part_weights={"right": 2.0, "style": 1.0}))
+    assert double == pytest.approx(shares(replace(batch, parts=parts | {"right": 2 * parts["right"]})))
