@@ -200,8 +200,9 @@ class Reading(_FromEnvironment):
     remote_interval = param.Number(
         default=15.0,
         bounds=(0.05, 3600.0),
-        doc="Seconds between two checks of a remote folder (s3://…). After a failed request, the next "
-        "one waits as long, and the wait doubles with each further failure.",
+        doc="Most seconds between two checks of a remote folder (s3://…); 3 seconds while it changes, and "
+        "later a twentieth of the time since its last change. After a failed request, the next one waits as "
+        "long, and the wait doubles with each further failure.",
     )
     rescan_interval = param.Number(
         default=2.0,
