@@ -101,6 +101,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "divergence": ("sources/config", "metrics/*", "store/*", "analysis", "findings/engine"),
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),
+    "dataset": ("sources/records", "sources/readers", "metrics/*", "store/*", "sql"),
     "queries": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "update", "findings/*", "lint"),
         *("gate", "bisect", "divergence", "sql"),
@@ -119,7 +120,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "api": (
         *("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "queries", "queries/*"),
-        *("plotting", "runtime"),
+        *("dataset", "plotting", "runtime"),
     ),
     # The screen.
     "panels": (),
@@ -226,6 +227,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "texts",
             "metrics/*",
             "store/*",
+            "dataset",
             "findings/*",
             "lint",
             "gate",
