@@ -204,6 +204,11 @@ class Reading(_FromEnvironment):
         "later a twentieth of the time since its last change. After a failed request, the next one waits as "
         "long, and the wait doubles with each further failure.",
     )
+    index = param.String(
+        default="",
+        doc="Folder or S3 URL with indexes that `rlpanel index RUN --publish` has published; a run without "
+        "an index of its own starts from there.",
+    )
     rescan_interval = param.Number(
         default=2.0,
         bounds=(0.1, 600.0),

@@ -45,6 +45,7 @@ from rlpanel.cli.shared_options import (
 )
 from rlpanel.cli.table_output import json_text, write_file_part
 from rlpanel.cli.terminal_messages import INCOMPLETE, printable
+from rlpanel.sources.files.file_access import AnyPath
 
 
 def cpu_seconds() -> float:
@@ -87,6 +88,13 @@ def index(
     bad: Annotated[
         int, typer.Option("--bad", min=0, help="Print so many bad lines, with reasons and their beginning.")
     ] = 0,
+    publish: Annotated[
+        str,
+        typer.Option(
+            help="Copy the index to this folder or S3 URL, for other machines with RLPANEL_INDEX=URL.",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
     """Read a run once and print what it contains and how much time and memory reading took.
 
@@ -94,6 +102,8 @@ def index(
     is 0 if the whole run was read, 2 after an error, and 3 if a file of it was not read.
     """
     set_reader_environment(keys, tokenizer, follow_links, default_step)
+    if publish:
+        os.environ["RLPANEL_INDEX"] = publish
     from rlpanel.store.snapshot.remarks import listed_remarks
 
     open_run = rlpanel.open_run  # import pandas before the clock starts
@@ -132,8 +142,23 @@ def index(
     say_unread(unread)
     for sentence in newer:
         typer.echo(printable(f"rlpanel: note: {sentence}; new fields may not be read"), err=True)
+    if publish:
+        _publish(opened.path, publish)
     if unread:
         raise typer.Exit(INCOMPLETE)
+
+
+def _publish(run: AnyPath, place: str) -> None:
+    """Publish the index of a run that was just read."""
+    from rlpanel.settings import Reading
+    from rlpanel.store.cache.run_cache import RunCache
+
+    def show(said: str) -> None:
+        if sys.stderr.isatty():
+            typer.echo(printable(f"publishing {said} at {place}"), err=True)
+
+    made = RunCache(run, Reading.from_environment().line_bytes, place).publish(show)
+    typer.echo(printable(f"rlpanel: published the {made.sentence()} at {place}"), err=True)
 
 
 def export(

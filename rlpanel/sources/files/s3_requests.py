@@ -138,6 +138,38 @@ class S3Requests:
         with ThreadPoolExecutor(min(AT_ONCE, len(spans)), thread_name_prefix="rlpanel-s3") as pool:
             return list(pool.map(read, spans))
 
+    def put(self, url: str, data: bytes, expected: str | None = None) -> str:
+        """Write an object if it still has the version that the caller knows; return its new version.
+
+        Parameters
+        ----------
+        url : str
+        data : bytes
+        expected : str, optional
+            Its ETag; empty if it must not exist. Without it any object is replaced.
+
+        Raises
+        ------
+        FileExistsError
+            If it has another version by now.
+        """
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        mode: Any = "create" if expected == "" else {"e_tag": expected} if expected else "overwrite"
+        try:
+            return str(self._try(lambda: obstore.put(self._store, self._key(url), data, mode=mode))["e_tag"])
+        except OSError as error:
+            if isinstance(error.__cause__, (AlreadyExistsError, PreconditionError)):
+                raise FileExistsError(url) from error
+            raise
+
+    def delete(self, url: str) -> None:
+        """Delete an object."""
+        import obstore
+
+        self._try(lambda: obstore.delete(self._store, self._key(url)))
+
     # -- inside ----------------------------------------------------------------------------------
 
     @cached_property

@@ -107,7 +107,8 @@ class RunIndex:
         self._remote = RemoteFiles(self.path, self._files, self.reading.turn_bytes)
         self._ranges = BacklogRanges(self._content, self.reading.backlog_bytes)
         self._again = LinesAgain(self._content, self.reading.turn_bytes)
-        cache = RunCache(self.path, self.reading.line_bytes) if self.reading.cache else None
+        shared = self.reading.index
+        cache = RunCache(self.path, self.reading.line_bytes, shared) if self.reading.cache else None
         self._saved = SavedRows(self._content, cache, self.limits)
         self._builder = SnapshotBuilder(self.name, self._folder, self._content, self._scalars, self._saved)
         self._run_json = RunJson(self.path)
