@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import sys
 import threading
 import time
@@ -23,7 +24,7 @@ from email.utils import formatdate
 from http.client import HTTPConnection
 from typing import Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 #: Environment of a client of the server.
 SETTINGS = {
@@ -159,6 +160,13 @@ class SmallS3:
             return _error(404, "NoSuchBucket", head=method == "HEAD")
         if is_list:
             return self._list(query)
+        if method == "POST" and "delete" in query:
+            keys = [unescape(each) for each in re.findall(r"<Key>([^<]*)</Key>", body.decode())]
+            for each in keys:
+                self.objects.pop(each, None)
+            self._keys = []
+            gone = "".join(f"<Deleted><Key>{escape(each)}</Key></Deleted>" for each in keys)
+            return _reply(200, f"<DeleteResult>{gone}</DeleteResult>".encode())
         if method == "PUT":
             return self._put(key, headers, body)
         if method == "DELETE":

@@ -6,8 +6,8 @@
     PLACE/RUN/index-HASH.zip    manifest and columns of one saved index
     PLACE/RUN/latest.json       which of them is the newest; it is replaced last, and only by its owner
 
-A reader copies the newest one into its own cache if it has none, checks its hash, and reads on where it ends: what
-was written since comes from the logs, so that an old index costs time and no rows.
+A reader copies the newest one into its own cache if it has none, checks its hash, and reads on where it
+ends: what was written since comes from the logs, so that an old index costs time and no rows.
 """
 
 from __future__ import annotations
@@ -101,15 +101,15 @@ class Lease:
         try:
             data, self._version = shelf.get(LEASE)
             held = json.loads(data)
-            left = float(held["until"]) - time.time()
-            if left > 0:
-                raise SettingError(
-                    f"{held['owner']} publishes this index; its lease ends in {left:.0f} s unless it is renewed"
-                )
+            holder, left = str(held["owner"]), float(held["until"]) - time.time()
         except FileNotFoundError:
-            pass
+            left = 0.0
         except (ValueError, KeyError, TypeError):
             log.warning("a lease that cannot be read is replaced")
+            left = 0.0
+        if left > 0:
+            ends = f"its lease ends in {left:.0f} s unless it is renewed"
+            raise SettingError(f"{holder} publishes this index; {ends}")
         self.renew()
 
     def renew(self) -> None:

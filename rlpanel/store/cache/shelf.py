@@ -25,6 +25,7 @@ from rlpanel.sources.files.storage_requests import Span
 MAX_BYTES = 8 << 30
 #: Seconds after which the lock of a folder counts as left behind by a process that was killed.
 _LEFT = 30.0
+_LOCK = ".lock"
 
 
 class Shelf(Protocol):
@@ -34,7 +35,7 @@ class Shelf(Protocol):
         """Return a file and its version; FileNotFoundError if there is none."""
 
     def put(self, name: str, data: bytes, expected: str | None = None) -> str:
-        """Write a file and return its version; FileExistsError if it has not the expected one (empty: none)."""
+        """Write a file and return its version; FileExistsError if it has not the expected one."""
 
     def remove(self, name: str) -> None:
         """Remove a file."""
@@ -96,6 +97,8 @@ class FolderShelf:
         """Replace a file; others see the former one or the new one."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with self._locked(), SafeFolder.open(self._folder.resolve()) as folder:
+            if set(folder.names()) <= {_LOCK}:
+                folder.mark()  # files are removed from marked folders only
             if expected is not None:
                 try:
                     version = xxhash.xxh3_128_hexdigest(folder.read(name, MAX_BYTES))
@@ -114,7 +117,7 @@ class FolderShelf:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold a file that only one process can create; one that is old was left behind."""
-        lock = self._folder / ".lock"
+        lock = self._folder / _LOCK
         for last in (False, True):
             try:
                 os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
