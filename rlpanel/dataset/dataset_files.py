@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rlpanel.dataset.dataset_parts import Kind, Part, Unread, token_tables, tokens_schema
+from rlpanel.dataset.dataset_parts import DatasetPart, Kind, UnreadSamples, token_tables, tokens_schema
 from rlpanel.errors import SettingError
 from rlpanel.store.backlog.dask_workers import connect
 from rlpanel.store.cache.fingerprint import reading_fingerprint
@@ -50,12 +50,12 @@ class WrittenPart:
         )
 
 
-def write_part(part: Part, folder: str, kinds: Sequence[Kind], code: str = "") -> WrittenPart:
+def write_part(part: DatasetPart, folder: str, kinds: Sequence[Kind], code: str = "") -> WrittenPart:
     """Write the files of a part, and return what they hold.
 
     Parameters
     ----------
-    part : Part
+    part : DatasetPart
     folder : str
         Folder of the dataset, which has a folder for each table.
     kinds : sequence of str
@@ -69,7 +69,7 @@ def write_part(part: Part, folder: str, kinds: Sequence[Kind], code: str = "") -
     """
     if code and code != reading_fingerprint():
         raise SettingError("a worker has another version of rlpanel: install the same one everywhere")
-    unread, size, tokens = Unread(), 0, 0
+    unread, size, tokens = UnreadSamples(), 0, 0
     for kind in kinds:
         schema = part.samples.schema if kind == "samples" else tokens_schema(list(part.arrays))
         tables = [part.samples] if kind == "samples" else token_tables(part, unread)
@@ -101,7 +101,7 @@ def _write(file: Path, schema: Any, tables: Iterable[Any]) -> int:
 
 
 def write_dataset(
-    parts: Sequence[Part],
+    parts: Sequence[DatasetPart],
     folder: Path,
     *,
     run: str,
@@ -113,7 +113,7 @@ def write_dataset(
 
     Parameters
     ----------
-    parts : sequence of Part
+    parts : sequence of DatasetPart
     folder : Path
         Workers of a cluster must see it under the same path, as the run's files.
     run : str
@@ -155,7 +155,7 @@ def write_dataset(
 
 
 def _on_cluster(
-    parts: Sequence[Part], folder: str, kinds: Sequence[Kind], scheduler: str
+    parts: Sequence[DatasetPart], folder: str, kinds: Sequence[Kind], scheduler: str
 ) -> Iterator[WrittenPart]:
     """Write parts on the workers of a cluster, a few more at a time than it has threads."""
     from distributed import as_completed

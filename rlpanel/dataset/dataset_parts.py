@@ -45,7 +45,7 @@ class SourceFile:
 
 
 @dataclass(frozen=True)
-class Part:
+class DatasetPart:
     """Samples of a range of steps.
 
     Attributes
@@ -71,14 +71,14 @@ class Part:
 
 
 @dataclass
-class Unread:
+class UnreadSamples:
     """Samples whose line could not be read, and why the first could not."""
 
     samples: int = 0
     reason: str = ""
 
 
-def parts_of(index: RunIndex, view: RunView, size: int = PART_BYTES) -> list[Part]:
+def parts_of(index: RunIndex, view: RunView, size: int = PART_BYTES) -> list[DatasetPart]:
     """Return the samples of a run that count, in parts of at most ``size`` bytes of lines, by steps.
 
     Raises
@@ -92,7 +92,7 @@ def parts_of(index: RunIndex, view: RunView, size: int = PART_BYTES) -> list[Par
     step, length = snapshot.metadata("step")[rows], snapshot.metadata("length")[rows]
     order = np.argsort(step, kind="stable")
     arrays = query_names(array_names(snapshot.numbers))
-    found: list[Part] = []
+    found: list[DatasetPart] = []
     for chosen in _ranges(step[order], length[order], size):
         inside = order[chosen]
         mine = rows[inside]
@@ -104,7 +104,7 @@ def parts_of(index: RunIndex, view: RunView, size: int = PART_BYTES) -> list[Par
         first, last = int(step[inside[0]]), int(step[inside[-1]])
         name = f"steps-{first:08d}-{last:08d}-{len(found):05d}"
         taken = table.take(inside)
-        found.append(Part(name, taken, files, places, arrays, snapshot.constants))
+        found.append(DatasetPart(name, taken, files, places, arrays, snapshot.constants))
     return found
 
 
@@ -128,7 +128,7 @@ def tokens_schema(arrays: Sequence[str]) -> Any:
     return pyarrow.schema([(name, types.get(name, pyarrow.float64())) for name in dict.fromkeys(names)])
 
 
-def token_tables(part: Part, unread: Unread) -> Iterator[Any]:
+def token_tables(part: DatasetPart, unread: UnreadSamples) -> Iterator[Any]:
     """Yield the tokens of a part as tables of some 260,000 rows; samples that cannot be read are counted."""
     import pyarrow
 
@@ -194,7 +194,7 @@ def _arguments(file: SourceFile) -> tuple[Container | None, str, str, Adapter, i
     return file.container, file.path, file.name, file.adapter, file.line_bytes
 
 
-def part_frame(part: Part, kind: Kind) -> Any:
+def part_frame(part: DatasetPart, kind: Kind) -> Any:
     """Return a part as a pandas data frame whose columns have Arrow's types, alike in all parts.
 
     Raises
@@ -207,14 +207,14 @@ def part_frame(part: Part, kind: Kind) -> Any:
 
     if kind == "samples":
         return part.samples.to_pandas(types_mapper=pd.ArrowDtype)
-    unread = Unread()
+    unread = UnreadSamples()
     tables = list(token_tables(part, unread))
     if unread.samples:
         raise QueryError(f"{unread.samples:,} samples of {part.name} cannot be read: {unread.reason}")
     return pyarrow.concat_tables(tables).to_pandas(types_mapper=pd.ArrowDtype)
 
 
-def dask_frame(parts: Sequence[Part], kind: Kind) -> Any:
+def dask_frame(parts: Sequence[DatasetPart], kind: Kind) -> Any:
     """Return parts as a dask data frame, one partition each, which workers make when they need it.
 
     Raises
