@@ -24,7 +24,7 @@ def prepare(task: Task) -> None:
     """Write a log of lines of 25 KB."""
     shape = task.pick(
         Shape(steps=4, samples=16, tokens=256),
-        Shape(steps=400, samples=128, ranks=4, tokens=256),
+        Shape(steps=100, samples=128, ranks=4, tokens=256),
         Shape(steps=2000, samples=400, ranks=8, tokens=256),
     )
     write_log(task.data / "run", shape)
