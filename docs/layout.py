@@ -103,6 +103,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "investigations": ("sources/files", "store/*"),
     # Questions, and the Python interface on top of them.
     "sql": ("sources/records", "metrics/*", "store/*"),
+    "dataset": ("sources/records", "sources/readers", "metrics/*", "store/*", "sql"),
     "queries": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "update", "findings/*", "lint"),
         *("gate", "bisect", "divergence", "sql"),
@@ -126,7 +127,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "api": (
         *("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "queries", "queries/*"),
-        *("plotting", "runtime"),
+        *("dataset", "plotting", "runtime"),
     ),
     # The screen.
     "panels": (),
@@ -255,6 +256,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "texts",
             "metrics/*",
             "store/*",
+            "dataset",
             "findings/*",
             "lint",
             "gate",

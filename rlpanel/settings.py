@@ -200,8 +200,14 @@ class Reading(_FromEnvironment):
     remote_interval = param.Number(
         default=15.0,
         bounds=(0.05, 3600.0),
-        doc="Seconds between two checks of a remote folder (s3://…). After a failed request, the next "
-        "one waits as long, and the wait doubles with each further failure.",
+        doc="Most seconds between two checks of a remote folder (s3://…); 3 seconds while it changes, and "
+        "later a twentieth of the time since its last change. After a failed request, the next one waits as "
+        "long, and the wait doubles with each further failure.",
+    )
+    index = param.String(
+        default="",
+        doc="Folder or S3 URL with indexes that `rlpanel index RUN --publish` has published; a run without "
+        "an index of its own starts from there.",
     )
     rescan_interval = param.Number(
         default=2.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rlpanel.analysis.difference import MAX_TEXTS
 from rlpanel.api.run_frames import Stats, histogram_frame, quantile_frame, stats_of
@@ -546,6 +546,26 @@ class Run:
         from rlpanel.sql.sample_relation import samples_arrow
 
         return samples_arrow(self.view, columns)
+
+    def dask(self, table: Literal["samples", "tokens"] = "samples") -> Any:
+        """Return the samples or their tokens as a dask data frame, one partition for each range of steps.
+
+        Numbers are those of `samples`. The workers of a cluster read the lines of the tokens that they need,
+        so they must see the run's files. Needs the extras ``dask`` and ``parquet``; see docs/scale.md.
+
+        Parameters
+        ----------
+        table : str
+            ``samples`` or ``tokens``.
+
+        Raises
+        ------
+        QueryError
+            If a package is not installed, or the run has no samples.
+        """
+        from rlpanel.dataset.dataset_parts import dask_frame, parts_of
+
+        return dask_frame(parts_of(self._index, self.view), table)
 
     def sample(self, uid: str) -> Sample:
         """Return one sample with all its fields.

@@ -26,6 +26,7 @@ from rlpanel.cli.shared_options import (
     RAW_HELP,
     AtifFolder,
     CsvFile,
+    DatasetFolder,
     DefaultStep,
     FilterBy,
     FollowLinks,
@@ -44,6 +45,7 @@ from rlpanel.cli.shared_options import (
 )
 from rlpanel.cli.table_output import json_text, write_file_part
 from rlpanel.cli.terminal_messages import INCOMPLETE, printable
+from rlpanel.sources.files.file_access import AnyPath
 
 
 def cpu_seconds() -> float:
@@ -86,6 +88,13 @@ def index(
     bad: Annotated[
         int, typer.Option("--bad", min=0, help="Print so many bad lines, with reasons and their beginning.")
     ] = 0,
+    publish: Annotated[
+        str,
+        typer.Option(
+            help="Copy the index to this folder or S3 URL, for other machines with RLPANEL_INDEX=URL.",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
     """Read a run once and print what it contains and how much time and memory reading took.
 
@@ -93,6 +102,8 @@ def index(
     is 0 if the whole run was read, 2 after an error, and 3 if a file of it was not read.
     """
     set_reader_environment(keys, tokenizer, follow_links, default_step)
+    if publish:
+        os.environ["RLPANEL_INDEX"] = publish
     from rlpanel.store.snapshot.remarks import listed_remarks
 
     open_run = rlpanel.open_run  # import pandas before the clock starts
@@ -131,8 +142,23 @@ def index(
     say_unread(unread)
     for sentence in newer:
         typer.echo(printable(f"rlpanel: note: {sentence}; new fields may not be read"), err=True)
+    if publish:
+        _publish(opened.path, publish)
     if unread:
         raise typer.Exit(INCOMPLETE)
+
+
+def _publish(run: AnyPath, place: str) -> None:
+    """Publish the index of a run that was just read."""
+    from rlpanel.settings import Reading
+    from rlpanel.store.cache.run_cache import RunCache
+
+    def show(said: str) -> None:
+        if sys.stderr.isatty():
+            typer.echo(printable(f"publishing {said} at {place}"), err=True)
+
+    made = RunCache(run, Reading.from_environment().line_bytes, place).publish(show)
+    typer.echo(printable(f"rlpanel: published the {made.sentence()} at {place}"), err=True)
 
 
 def export(
@@ -143,6 +169,7 @@ def export(
     parquet: ParquetFile = None,
     atif: AtifFolder = None,
     sessions: SessionsFolder = None,
+    dataset: DatasetFolder = None,
     raw: Annotated[bool, typer.Option("--raw", help=RAW_HELP)] = False,
     split: SplitOption = "",
     step: Annotated[
@@ -158,6 +185,12 @@ def export(
         typer.Option(min=1, help="Maximum number of samples.", show_default="HTML: 32; otherwise all"),
     ] = None,
     sample: Annotated[str, typer.Option(help="Export only the sample with this uid.")] = "",
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            help="Dask scheduler (tcp://HOST:8786) whose workers write a --dataset.", show_default=False
+        ),
+    ] = "",
     keys: Map = None,
     default_step: OnlyDefaultStep = None,
     tokenizer: Tokenizer = None,
@@ -165,13 +198,28 @@ def export(
 ) -> None:
     """Write the board as an HTML file that opens without a server, or the samples as rows or trajectories."""
     kind, file = _output(
-        {"HTML": html, "CSV": csv, "JSONL": jsonl, "parquet": parquet, "atif": atif, "sessions": sessions}
+        {
+            "HTML": html,
+            "CSV": csv,
+            "JSONL": jsonl,
+            "parquet": parquet,
+            "atif": atif,
+            "sessions": sessions,
+            "dataset": dataset,
+        }
     )
+    if scheduler and kind != "dataset":
+        raise typer.BadParameter("--scheduler requires --dataset; other files are written here")
+    if kind == "dataset" and (step is not None or filter or sort or samples or sample):
+        raise typer.BadParameter("--dataset holds all samples: choose them where it is opened")
     if raw and kind != "CSV":
         raise typer.BadParameter("--raw requires --csv; the other formats keep texts as they were logged")
     if kind == "HTML" and samples is not None and samples > MAX_IN_HTML:
         raise typer.BadParameter(f"--samples must be at most {MAX_IN_HTML:,} with --html")
     set_reader_environment(keys, tokenizer, follow_links, default_step)
+    if kind == "dataset":
+        _export_dataset(run, file, split, scheduler)
+        return
     from rlpanel.app.run_export import export as export_html
     from rlpanel.app.run_export import export_rows, is_stdout
     from rlpanel.panels.report.report import SAMPLES
@@ -207,12 +255,39 @@ def _export_trajectories(run: Path, folder: Path, kind: str, **query: Any) -> No
         raise typer.Exit(INCOMPLETE)
 
 
+def _export_dataset(run: Path, folder: Path, split: str, scheduler: str) -> None:
+    """Write samples and tokens as parquet files; the exit code is 3 if a sample could not be read."""
+    from rlpanel.dataset.dataset_files import WrittenPart, write_dataset
+    from rlpanel.dataset.dataset_parts import parts_of
+
+    began = time.perf_counter()
+
+    def show(done: int, total: int, written: WrittenPart) -> None:
+        if sys.stderr.isatty():
+            rate = written.bytes / 1e6 / max(time.perf_counter() - began, 1e-9)
+            text = f"{done:,} of {total:,} parts, {written.samples:,} samples, {rate:.1f} MB/s"
+            typer.echo(f"\r{text:<70}", err=True, nl=done == total)
+
+    with rlpanel.open_run(run, follow=False, scheduler=scheduler) as opened:
+        read = opened.split(split) if split else opened
+        say_left_out(read.left_out)
+        say_unread(read.snapshot.unread)
+        parts = parts_of(read.index, read.view)
+        written = write_dataset(parts, folder, run=read.name, scheduler=scheduler, progress=show)
+    said = f"{written.samples:,} samples, {written.tokens:,} tokens, {written.bytes / 1e6:.1f} MB"
+    typer.echo(printable(f"{folder}: {len(parts):,} parts, {said}"))
+    if written.unread:
+        said = f"rlpanel: the tokens of {written.unread:,} samples could not be read, the first because "
+        typer.echo(printable(said + written.reason), err=True)
+        raise typer.Exit(INCOMPLETE)
+
+
 def _output(files: dict[str, Path | None]) -> tuple[str, Path]:
     """Return the format and the path of the only output file given."""
     given = [(kind, file) for kind, file in files.items() if file is not None]
     if len(given) != 1:
         raise typer.BadParameter(
-            "give exactly one of --html, --csv, --jsonl, --parquet, --atif and --sessions"
+            "give exactly one of --html, --csv, --jsonl, --parquet, --atif, --sessions and --dataset"
         )
     return given[0]
 

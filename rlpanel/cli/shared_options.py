@@ -156,6 +156,15 @@ AtifFolder = Annotated[
     Path | None,
     typer.Option("--atif", help="Write each sample as an ATIF document to this folder.", show_default=False),
 ]
+DatasetFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--dataset",
+        help="Write samples and tokens as parquet files of ranges of steps to this folder, for dask, duckdb, "
+        "polars and Spark.",
+        show_default=False,
+    ),
+]
 SessionsFolder = Annotated[
     Path | None,
     typer.Option(

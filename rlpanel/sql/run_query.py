@@ -16,6 +16,7 @@ from rlpanel import schema
 from rlpanel.errors import QueryError, RLPanelError
 from rlpanel.metrics.engine.column_info import of_level
 from rlpanel.metrics.engine.compute import token_values
+from rlpanel.metrics.engine.constants import Constants
 from rlpanel.metrics.engine.derived_arrays import derived_of_sample
 from rlpanel.metrics.logged_arrays import array_names, query_names
 from rlpanel.number_text import size_text
@@ -66,7 +67,8 @@ def step_tokens(
         except (RLPanelError, IndexError):  # its file was rewritten; the index updates shortly
             continue
         logged = {name: record.arrays[key] for name, key in arrays.items() if key in record.arrays}
-        parts.append(_tokens_of(record, view, row, uid, wanted, logged))
+        rank = int(view.snapshot.metadata("rank")[row])
+        parts.append(tokens_of(record, rank, uid, view.snapshot.constants, wanted, logged))
     columns = {}
     for name in (*HEAD, *names):
         values = [part[name] for part in parts if len(part[HEAD[0]])] if name in wanted else []
@@ -119,17 +121,19 @@ def step_texts(view: RunView, index: RunIndex, ranges: Sequence[tuple[int, int]]
     return pd.DataFrame(columns)
 
 
-def _tokens_of(
-    record: Record, view: RunView, row: int, uid: str, wanted: set[str], logged: dict[str, np.ndarray]
+def tokens_of(
+    record: Record, rank: int, uid: str, constants: Constants, wanted: set[str], logged: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Return the columns of one sample, each of shape (T,); ``logged`` are its undeclared arrays."""
-    arrays = derived_of_sample(record.arrays, record.numbers, view.snapshot.constants) | record.arrays
+    """Return the columns of one sample, each of shape (T,); ``logged`` are its undeclared arrays.
+
+    A ``rank`` of -1 is missing.
+    """
+    arrays = derived_of_sample(record.arrays, record.numbers, constants) | record.arrays
     values = token_values(arrays) | logged
     tokens = record.tokens or []
     ids, mask = record.arrays.get("response_token_ids"), record.arrays.get("loss_mask")
     found: list[Any] = [array for array in (ids, mask, *values.values()) if array is not None]
     count = len(tokens) or max((len(array) for array in found), default=0)
-    rank = int(view.snapshot.metadata("rank")[row])
     texts = [clean_text(token) for token in tokens[:count]]
     made = {
         "uid": np.full(count, clean_text(uid), object),

@@ -303,7 +303,9 @@ class Directory:
         config, found = self.folder_configs.for_folder(folder.path, run_folder), 0
         usual, common = _entries(folder.entries)
         problems: list[Unread] = []
-        for entry in usual:
+        for number, entry in enumerate(usual):
+            if number % _AT_ONCE == 0:
+                self._formats.fetch_ahead(usual[number : number + _AT_ONCE], config)
             if (rollout := self._rollout(entry, folder, config, problems, run_folder)) is not None:
                 found += 1
                 yield rollout
@@ -349,6 +351,8 @@ def _preferred(rollouts: list[_Rollout]) -> list[_Rollout]:
     return [each for each in rollouts if not each.is_common] or rollouts
 
 
+#: Remote files whose heads are fetched at the same time.
+_AT_ONCE = 128
 #: Documents and tables of a folder that are looked at if none of them holds rollouts.
 _MAX_LOOKED = 256
 

@@ -12,7 +12,7 @@ import logging
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,16 @@ from rlpanel.sources.adapters import ADAPTERS, INSPECT, NATIVE, TRL, trl
 from rlpanel.sources.adapters.key_mapping import MappedAdapter
 from rlpanel.sources.discovery.file_names import document_adapter, is_rollout_name
 from rlpanel.sources.discovery.folder_config import FolderConfig
-from rlpanel.sources.files.file_access import reason_of, stat, too_many_open
+from rlpanel.sources.files.file_access import (
+    STREAM,
+    Entry,
+    fetch_ahead,
+    is_remote,
+    reason_of,
+    stat,
+    too_many_open,
+)
+from rlpanel.sources.files.storage_requests import Span
 from rlpanel.sources.inference import content
 from rlpanel.sources.inference.infer import infer, infer_document
 from rlpanel.sources.inference.inference import Inference
@@ -238,6 +247,18 @@ class FormatCache:
 
     def __init__(self) -> None:
         self._formats: dict[tuple[str, int, int, FolderConfig], FileFormat] = {}
+
+    def fetch_ahead(self, entries: Sequence[Entry], config: FolderConfig) -> None:
+        """Fetch the heads of remote files whose format is to be detected next, all at the same time."""
+        if not entries or not is_remote(entries[0].path):
+            return
+        spans = []
+        for entry in entries:
+            status = entry.stat()
+            cached = self._formats.get((entry.path, status.st_dev, status.st_ino, config))
+            if cached is None or not cached.holds(status):
+                spans.append(Span(entry.path, 0, min(STREAM, status.st_size)))
+        fetch_ahead(spans)
 
     def detect(self, path: str, name: str, config: FolderConfig) -> FileFormat | None:
         """Return a file's format with its current stat; None if the file is gone.

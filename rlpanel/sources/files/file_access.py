@@ -14,7 +14,7 @@ import errno
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -24,6 +24,7 @@ from rlpanel.regular_files import open_regular, read_at_most, read_end, too_larg
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files.remote import get_store
 from rlpanel.sources.files.remote_file import AHEAD, RemoteFile, RemoteStream, read_at
+from rlpanel.sources.files.storage_requests import Span
 
 #: Error codes for too many open files in this process or on the machine.
 _TOO_MANY_OPEN = {errno.EMFILE, errno.ENFILE}
@@ -67,7 +68,7 @@ def too_many_open(error: OSError) -> bool:
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
 _LOCAL = "file://"
 #: Bytes requested at once from a remote file that is read from its beginning.
-_STREAM = 256 << 10
+STREAM = 256 << 10
 
 
 class Entry(Protocol):
@@ -202,11 +203,31 @@ def stat(path: str) -> os.stat_result:
     return get_store(path).stat(path) if is_remote(path) else os.stat(path)
 
 
-def stream(path: str, ahead: int = _STREAM) -> io.BufferedReader:
+def stream(path: str, ahead: int = STREAM) -> io.BufferedReader:
     """Open a file for reading in order; a remote one requests ``ahead`` bytes at a time."""
     if is_remote(path):
         return io.BufferedReader(RemoteStream(path, ahead), ahead)
     return open(path, "rb", opener=lambda name, _: open_regular(name))
+
+
+def fetch_ahead(spans: Sequence[Span]) -> None:
+    """Fetch ranges of remote files of one store at the same time, because they are read next.
+
+    What cannot be fetched is requested when it is read.
+    """
+    if spans:
+        get_store(spans[0].url).fetch_ahead(spans)
+
+
+def drop_fetched(path: str | os.PathLike[str]) -> None:
+    """Free what was fetched ahead of a remote folder and was not read."""
+    if is_remote(path):
+        get_store(os.fspath(path)).drop_fetched()
+
+
+def listing_version(folder: str | os.PathLike[str]) -> int:
+    """Return a number that rises when a remote folder or one below it changes; OSError as `scan`."""
+    return get_store(os.fspath(folder)).refresh(os.fspath(folder))
 
 
 def connection_error(path: str | os.PathLike[str]) -> str:

@@ -1,9 +1,6 @@
-"""Reads remote files through fsspec: cached listings, range requests, and pauses after failed requests.
+"""Files of a bucket or host: cached listings, byte ranges fetched ahead, and pauses after failed requests.
 
-fsspec and its file systems take credentials and endpoints from the environment; rlpanel never handles them.
-fsspec is imported when the first URL is used.
-
-Converts the entries of a remote listing to `os.stat_result` and a part of `os.DirEntry`.
+`s3_requests` and `storage_requests` make the requests. `remote_entries` has the form of what is listed.
 """
 
 from __future__ import annotations
@@ -13,78 +10,23 @@ import os
 import stat as modes
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, TypeVar
-
-import xxhash
+from typing import TypeVar
 
 from rlpanel.errors import RemoteError
 from rlpanel.settings import Reading
-
-#: Keys that identify the version of a file, as the various file systems call them.
-_SIGNATURES = ("ETag", "etag", "md5Hash", "generation", "VersionId", "blob_id", "sha", "checksum")
-_TIMES = ("LastModified", "last_modified", "mtime", "modified", "updated", "created")
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteEntry:
-    """A file or folder in a remote listing, with the part of `os.DirEntry` that is used."""
-
-    name: str
-    path: str
-    status: os.stat_result
-
-    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if it is a folder."""
-        return modes.S_ISDIR(self.status.st_mode)
-
-    def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if it is a file."""
-        return modes.S_ISREG(self.status.st_mode)
-
-    def is_symlink(self) -> bool:
-        """Return False: links on other machines are not followed."""
-        return False
-
-    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return the status as of the listing."""
-        return self.status
-
-
-def status_of(info: Mapping[str, Any], before: os.stat_result | None) -> os.stat_result:
-    """Convert a listing entry to the form of `os.stat`; ctime is a signature that changes with the file."""
-    signature_parts = [str(info[key]) for key in _SIGNATURES if info.get(key) is not None]
-    signature_parts = signature_parts or [str(info[key]) for key in _TIMES if info.get(key) is not None]
-    signature = xxhash.xxh3_64_intdigest("\n".join(signature_parts).encode()) >> 1
-    size = int(info.get("size") or 0)
-    # Whole seconds, because a listing gives a more precise time than a request for the file itself.
-    modified = _modified(info)
-    if modified is None:
-        same = before is not None and (before.st_size, before.st_ctime_ns) == (size, signature)
-        modified = int(before.st_mtime) if before is not None and same else int(time.time())
-    mode = modes.S_IFDIR if info.get("type") == "directory" else modes.S_IFREG
-    whole = (mode, 0, 0, 1, 0, 0, size, modified, modified, 0)
-    exact = {"st_mtime": float(modified), "st_mtime_ns": modified * 10**9, "st_ctime_ns": signature}
-    return os.stat_result(whole, exact)
-
-
-def _modified(info: Mapping[str, Any]) -> int | None:
-    """Return the time of the last change in seconds since the epoch; None if the listing has none."""
-    for key in _TIMES:
-        modified = info.get(key)
-        try:
-            if isinstance(modified, str):
-                modified = datetime.fromisoformat(modified)
-            if isinstance(modified, datetime):
-                return int(modified.timestamp())
-            if isinstance(modified, (int, float)):
-                return int(modified)
-        except (ValueError, OverflowError):
-            continue
-    return None
-
+from rlpanel.sources.files.fetched_pieces import FetchedPieces, merged
+from rlpanel.sources.files.remote_entries import RemoteEntry, stamp_of, status_of
+from rlpanel.sources.files.s3_requests import ExpiredCredentials, S3Requests, Unsuitable
+from rlpanel.sources.files.storage_requests import (
+    FsspecRequests,
+    Info,
+    Piece,
+    Requests,
+    Span,
+    first_line,
+)
 
 #: Longest pause after repeated failures, in seconds.
 LONGEST_REST = 300.0
@@ -96,17 +38,32 @@ _RIGHTS = {
     "hf": "credentials are Hugging Face's own (HF_TOKEN, or: hf auth login)",
     "sftp": "user and key are those of your ssh agent; name another user as sftp://USER@HOST/",
 }
-_EXTRA = "pip install 'rlpanel[remote]'"
 T = TypeVar("T")
 
 
 @dataclass
 class _Listing:
-    """Cached listing of a folder, valid until ``due``; ``missing`` is raised if it could not be listed."""
+    """Cached listing of a folder, valid until ``due``; ``missing`` is raised if it could not be listed.
+
+    ``changed`` is when its content was last seen to change, and ``version`` counts up with each change in
+    the store.
+    """
 
     due: float
     entries: dict[str, RemoteEntry] = field(default_factory=dict)
     missing: OSError | None = None
+    changed: float = 0.0
+    version: int = 0
+
+
+#: Shortest interval between two listings in seconds, and its share of the time since the last change.
+_SHORTEST, _SHARE_OF_REST = 3.0, 0.05
+#: A listing takes at most this share of the time.
+_SHARE = 0.1
+#: Entries that a listing lacks and that are asked for one by one; more were deleted.
+_MOST_MISSED = 16
+#: Folders beside each other from which on they are listed together, and most files of such a listing.
+_MANY_FOLDERS, _MOST_TOGETHER = 16, 20_000
 
 
 class RetryPause:
@@ -144,28 +101,33 @@ class RetryPause:
 class RemoteStore:
     """Files of one bucket or host.
 
-    A listing is cached for ``interval`` seconds. Checking files, however often, therefore costs at most one
-    request per folder and interval.
+    A listing is cached. It is renewed after 3 seconds while files change, and later the longer nothing has
+    changed, at most after ``interval`` seconds: checking files, however often, costs no further requests.
 
     Parameters
     ----------
     url : str
         URL of any file or folder in it.
     interval : float
-        Seconds between two listings of a folder.
+        Most seconds between two listings of a folder.
     """
 
     def __init__(self, url: str, interval: float) -> None:
         self.name = _base_url(url)
         self.interval = interval
-        self._fs = _file_system(url)
+        self._requests = _requests_of(url)
         self._folders: dict[str, _Listing] = {}
+        self._together: dict[str, bool] = {}  # folders that are listed with all below, or are too large
+        self._pieces = FetchedPieces()
         self._pause = RetryPause(interval)
+        self._version = 0
 
     @property
     def connection_error(self) -> str:
         """Reason why the store does not answer at present; empty if it does."""
         return self._pause.reason
+
+    # -- listings --------------------------------------------------------------------------------
 
     def scan(self, folder: str) -> list[RemoteEntry]:
         """Return the entries of a folder.
@@ -177,21 +139,26 @@ class RemoteStore:
         RemoteError
             If there is no answer now, or the bucket does not exist.
         """
-        folder = folder.rstrip("/")
-        listing = self._folders.get(folder)
-        if listing is None or time.monotonic() >= listing.due:
-            listing = self._folders[folder] = self._list(folder)
-        if listing.missing is not None:
-            raise type(listing.missing)(*listing.missing.args)
-        return list(listing.entries.values())
+        return list(self._listing(folder.rstrip("/")).entries.values())
 
     def stat(self, url: str) -> os.stat_result:
         """Return the status of a file or folder from the cached listing of its parent folder."""
         folder, _, name = url.rstrip("/").rpartition("/")
-        match = next((entry for entry in self.scan(folder) if entry.name == name), None)
-        if match is None:
+        entry = self._listing(folder).entries.get(name)
+        if entry is None:
             raise FileNotFoundError(errno.ENOENT, "no such file", url)
-        return match.status
+        return entry.status
+
+    def refresh(self, folder: str) -> int:
+        """List what is due of a folder and all known ones below; return a number that rises with each change.
+
+        Raises
+        ------
+        OSError
+            As `scan`.
+        """
+        below = [each for each in list(self._folders) if each == folder or each.startswith(f"{folder}/")]
+        return max((self._listing(each, raises=each == folder).version for each in below), default=0)
 
     def last_status(self, url: str) -> os.stat_result | None:
         """Return a file's status from the last listing, without a request; None if it is not in one."""
@@ -202,62 +169,225 @@ class RemoteStore:
 
     def request_status(self, url: str) -> os.stat_result:
         """Request a file's current status."""
-        path = self._path(url)
-        self._fs.invalidate_cache(path)  # some file systems answer from their own cached listing
-        status = status_of(self._request(url, lambda: self._fs.info(path)), self.last_status(url))
+        return self._note(url, self._request(url, lambda: self._requests.info(url)))
+
+    # -- bytes -----------------------------------------------------------------------------------
+
+    def read(self, url: str, length: int, offset: int) -> tuple[bytes, os.stat_result | None]:
+        """Return bytes of a file, and the status of the version that they belong to if it is known."""
+        span = Span(url, offset, offset + length)
+        piece = self._request(url, lambda: self._requests.read(span))
+        return piece.data, self._note(url, piece.info) if piece.info is not None else None
+
+    def fetched(self, url: str, length: int, offset: int, status: os.stat_result) -> bytes | None:
+        """Return bytes that `fetch_ahead` has fetched of this version of a file; None if it has not."""
+        return self._pieces.get(url, stamp_of(status), offset, length)
+
+    def fetch_ahead(self, spans: Iterable[Span]) -> None:
+        """Fetch ranges of many files at the same time, for the next calls of `fetched`.
+
+        What fails is left to these calls: they make their own requests, and say why.
+        """
+        if not self._requests.is_batched or self.connection_error:
+            return
+        wanted = [span for span in merged(spans) if not self._is_fetched(span)]
+        if not wanted:
+            return
+
+        def work() -> Sequence[Piece | BaseException]:
+            found = self._requests.read_many(wanted)
+            for each in found:
+                if isinstance(each, Unsuitable):
+                    raise each
+            return found
+
+        try:
+            found = self._request(wanted[0].url, work)
+        except OSError:
+            return
+        for span, piece in zip(wanted, found, strict=True):
+            if isinstance(piece, Piece) and piece.info is not None:
+                status = self._note(span.url, piece.info)
+                self._pieces.add(span.url, stamp_of(status), piece.start, piece.data)
+
+    def drop_fetched(self) -> None:
+        """Free what was fetched ahead."""
+        self._pieces.clear()
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _is_fetched(self, span: Span) -> bool:
+        status = self.last_status(span.url)
+        return status is not None and (
+            self.fetched(span.url, span.end - span.start, span.start, status) is not None
+        )
+
+    def _note(self, url: str, info: Info) -> os.stat_result:
+        """Return the status that a file has by now, and note it in the listing."""
+        status = status_of(info, self.last_status(url))
         folder, _, name = url.rpartition("/")
         if folder in self._folders:
             self._folders[folder].entries[name] = RemoteEntry(name, url, status)
         return status
 
-    def read(self, url: str, length: int, offset: int) -> bytes:
-        """Return bytes of a file; the range must lie inside the file."""
-        path = self._path(url)
-        return self._request(url, lambda: self._fs.cat_file(path, start=offset, end=offset + length))
+    def _listing(self, folder: str, *, raises: bool = True) -> _Listing:
+        """Return a folder's listing, renewed if it is due."""
+        listing = self._folders.get(folder)
+        if listing is None or time.monotonic() >= listing.due:
+            listing = self._list_together(folder) or self._list(folder)
+            self._folders[folder] = listing
+        if raises and listing.missing is not None:
+            raise type(listing.missing)(*listing.missing.args)
+        return listing
 
     def _list(self, folder: str) -> _Listing:
-        path = self._path(folder)
-        self._fs.invalidate_cache(path)
-        before = self._folders.get(folder)
+        """List a folder; one that cannot be listed is remembered as such."""
+        began, interval = time.monotonic(), self.interval
         try:
-            infos = self._request(folder, lambda: self._fs.ls(path, detail=True))
+            infos = self._request(folder, lambda: self._requests.list(folder))
         except (FileNotFoundError, NotADirectoryError) as error:
-            return _Listing(time.monotonic() + self.interval, missing=_missing(folder, error))
+            return self._lacking(folder, _missing(folder, error))
         except RemoteError as error:
             if self.connection_error:
                 raise
-            return _Listing(time.monotonic() + self.interval, missing=error)  # access denied
-        listing = _Listing(time.monotonic() + self.interval)
+            return _Listing(time.monotonic() + interval, missing=error)  # access denied
+        path = self._requests.path(folder)
+        if any(info["name"] == path and info.get("type") == "file" for info in infos):
+            return self._lacking(folder, _missing(folder, NotADirectoryError()))
+        found: dict[str, Info] = {}
         for info in infos:
             name = info["name"].rstrip("/").rpartition("/")[2]
-            if info["name"] == path and info.get("type") == "file":
-                return _Listing(listing.due, missing=_missing(folder, NotADirectoryError()))
-            if not name or info["name"].rstrip("/") == path.rstrip("/"):
-                continue  # the entry of the folder itself
-            url = f"{folder}/{name}"
-            cached = before.entries.get(name) if before is not None else None
-            listing.entries[name] = RemoteEntry(name, url, status_of(info, cached.status if cached else None))
+            if name and info["name"].rstrip("/") != path.rstrip("/"):  # not the entry of the folder itself
+                found[name] = info
+        return self._listed(folder, found, began)
+
+    def _lacking(self, folder: str, missing: OSError) -> _Listing:
+        """Return the listing of a folder that is not there."""
+        before = self._folders.get(folder)
+        listing = _Listing(time.monotonic() + min(self.interval, _SHORTEST), missing=missing)
+        if before is not None and before.missing is None:
+            self._version += 1
+            listing.version = self._version
+        elif before is not None:
+            listing.version = before.version
         return listing
 
-    def _path(self, url: str) -> str:
-        """Return the path as the file system names it."""
-        return str(self._fs._strip_protocol(url))
+    def _listed(self, folder: str, infos: dict[str, Info], began: float) -> _Listing:
+        """Return the listing of a folder with these entries; storage may show an older state than we know."""
+        before = self._folders.get(folder)
+        known = before.entries if before is not None else {}
+        entries: dict[str, RemoteEntry] = {}
+        for name, info in infos.items():
+            entry = known.get(name)
+            status = status_of(info, entry.status if entry is not None else None)
+            if entry is not None and (entry.status is status or entry.status.st_mtime > status.st_mtime):
+                entries[name] = entry  # the same, or read since in a newer version than the listing shows
+            else:
+                entries[name] = RemoteEntry(name, f"{folder}/{name}", status)
+        missed = [entry for name, entry in known.items() if name not in entries and entry.is_file()]
+        for entry in missed if len(missed) <= _MOST_MISSED else ():
+            try:
+                self._request(entry.path, lambda url=entry.path: self._requests.info(url))  # type: ignore[misc]
+            except OSError:
+                continue  # deleted, or nothing can be said: the listing counts
+            entries[entry.name] = entry
+        now = time.monotonic()
+        listing = _Listing(0.0, entries)
+        if before is not None and before.missing is None and _same(known, entries):
+            listing.changed, listing.version = before.changed, before.version
+        else:
+            self._version += 1
+            listing.changed, listing.version = now, self._version
+        rest = max(_SHORTEST, (now - listing.changed) * _SHARE_OF_REST, (now - began) / _SHARE)
+        listing.due = now + min(self.interval, rest)
+        return listing
+
+    def _list_together(self, folder: str) -> _Listing | None:
+        """List many folders beside each other by one prefix; None if the folder is listed alone."""
+        above = next((each for each, is_in in self._together.items() if is_in and _is_in(folder, each)), "")
+        if not above:
+            above = folder.rpartition("/")[0]
+            listing = self._folders.get(above)
+            folders = sum(entry.is_dir() for entry in listing.entries.values()) if listing else 0
+            if folders < _MANY_FOLDERS or above in self._together:
+                return None
+        began = time.monotonic()
+        infos = self._request(above, lambda: self._requests.find(above, _MOST_TOGETHER))
+        self._together[above] = infos is not None
+        if infos is None:
+            return None
+        path = self._requests.path(above)
+        contents: dict[str, dict[str, Info]] = {above: {}}
+        for info in infos:
+            parts = info["name"][len(path) + 1 :].split("/")
+            place = above
+            for part in parts[:-1]:
+                contents[place].setdefault(part, {"name": f"{place}/{part}", "type": "directory"})
+                place = f"{place}/{part}"
+                contents.setdefault(place, {})
+            if parts[-1]:
+                contents[place][parts[-1]] = info
+        for each in [each for each in self._folders if _is_in(each, above) and each not in contents]:
+            self._folders[each] = self._lacking(each, _missing(each, FileNotFoundError()))
+        for each, content in contents.items():
+            self._folders[each] = self._listed(each, content, began)
+        return self._folders.get(folder) or self._lacking(folder, _missing(folder, FileNotFoundError()))
 
     def _request(self, url: str, request: Callable[[], T]) -> T:
         """Run a request; every failure is raised as an OSError that says what to do."""
         self._pause.check()
         try:
-            answer = request()
+            answer = self._or_fsspec(url, request)
         except (FileNotFoundError, NotADirectoryError):
             self._pause.record_success()
             raise
         except Exception as error:  # file systems raise exceptions of their own
+            if isinstance(error, PermissionError) and "expired" in str(error).lower():
+                error = ExpiredCredentials(f"the credentials have expired ({first_line(error)})")
             failure = _remote_error(url, error)
             if not isinstance(error, PermissionError) and getattr(error, "errno", 0) != errno.EINVAL:
                 self._pause.record_failure(str(failure))
             raise failure from error
         self._pause.record_success()
         return answer
+
+    def _or_fsspec(self, url: str, request: Callable[[], T]) -> T:
+        try:
+            return request()
+        except Unsuitable:
+            self._requests = FsspecRequests(url)
+            return request()
+
+
+def _is_in(folder: str, above: str) -> bool:
+    return folder == above or folder.startswith(f"{above}/")
+
+
+def _same(before: dict[str, RemoteEntry], now: dict[str, RemoteEntry]) -> bool:
+    """Return True if two listings have the same files in the same versions, and the same folders."""
+    if before.keys() != now.keys():
+        return False
+    return all(
+        entry is before[name]
+        or stamp_of(entry.status) == stamp_of(before[name].status)
+        or modes.S_ISDIR(entry.status.st_mode)
+        for name, entry in now.items()
+    )
+
+
+def _requests_of(url: str) -> Requests:
+    """Return what makes the requests to the bucket or host of a URL."""
+    try:
+        if url.startswith("s3://"):
+            try:
+                return S3Requests(url)
+            except Unsuitable:
+                pass
+        return FsspecRequests(url)
+    except RemoteError:
+        raise
+    except Exception as error:  # the host does not answer or refuses the login
+        raise _remote_error(url, error) from error
 
 
 #: By bucket or host. Of the process: readers and adapters get a path only, and connections are worth sharing.
@@ -302,24 +432,6 @@ def clear_stores() -> None:
         _stores.clear()
 
 
-def _file_system(url: str) -> Any:
-    scheme = url.partition("://")[0]
-    try:
-        from fsspec.core import url_to_fs
-    except ImportError as error:
-        raise RemoteError(f"{scheme}:// needs fsspec, which is not installed: {_EXTRA}") from error
-    try:
-        return url_to_fs(url)[0]
-    except ImportError as error:
-        advice = _EXTRA if scheme == "s3" else "install the package named here in addition to rlpanel[remote]"
-        raise RemoteError(f"{scheme}:// cannot be read yet ({_first_line(error)}): {advice}") from error
-    except ValueError as error:
-        reason = _first_line(error)
-        raise RemoteError(f"{url}: {reason}; s3://, gs://, hf://, sftp:// and others work") from error
-    except Exception as error:  # the host does not answer or refuses the login
-        raise _remote_error(url, error) from error
-
-
 def _missing(folder: str, error: OSError) -> OSError:
     """Return the error for a folder that cannot be listed: a file, a missing bucket or nothing at all."""
     if isinstance(error, NotADirectoryError):
@@ -337,13 +449,9 @@ def _remote_error(url: str, error: Exception) -> RemoteError:
     """Convert an error of a file system to a RemoteError that says what to do."""
     scheme = url.partition("://")[0]
     base = _base_url(url)
+    if isinstance(error, ExpiredCredentials):
+        return RemoteError(f"{base}: {first_line(error)}; renew them, for example by: aws sso login")
     if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
         rights = _RIGHTS.get(scheme, f"credentials are those of fsspec (FSSPEC_{scheme.upper()}_...)")
-        return RemoteError(f"{base} denied access: {_first_line(error)}; {rights}")
-    return RemoteError(f"a request to {base} failed: {_first_line(error)}")
-
-
-def _first_line(error: Exception) -> str:
-    """Return the first line of an error's message, at most 200 characters."""
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return str(text).splitlines()[0][:200].rstrip(".")
+        return RemoteError(f"{base} denied access: {first_line(error)}; {rights}")
+    return RemoteError(f"a request to {base} failed: {first_line(error)}")

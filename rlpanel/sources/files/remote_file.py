@@ -8,6 +8,7 @@ from collections import OrderedDict
 from typing import Self
 
 from rlpanel.sources.files.remote import RemoteStore, get_store
+from rlpanel.sources.files.remote_entries import Stamp, stamp_of
 
 #: Bytes requested at once when a file is followed; a range of at most ``_SMALL`` is requested alone.
 AHEAD = 4 << 20
@@ -16,15 +17,13 @@ _SMALL = 4 << 10
 BLOCK = 1 << 20
 _MAX_BLOCKS = 64
 
-#: Version of a file: size, modification time and signature.
-Stamp = tuple[int, int, int]
-
 
 class RemoteFile:
     """Reads ranges of one remote file through a read-ahead buffer.
 
-    After bytes were read, `stat` makes a new request. Comparing it with the status before the read therefore
-    shows whether the bytes belong to one version of the file.
+    After bytes were read, `stat` returns the status of their version, or makes a new request if the storage
+    does not say it. Comparing it with the status before the read therefore shows whether the
+    bytes belong to one version of the file. Bytes that were fetched ahead need no request.
 
     Parameters
     ----------
@@ -63,18 +62,22 @@ class RemoteFile:
         length = min(length, status.st_size - offset)
         if length <= 0:
             return b""
+        fetched = self._store.fetched(self._url, length, offset, status)
+        if fetched is not None:
+            return fetched
         position = offset - self._buffer_start
-        if self._buffer_stamp == _stamp(status) and 0 <= position <= len(self._buffer) - length:
+        if self._buffer_stamp == stamp_of(status) and 0 <= position <= len(self._buffer) - length:
             return self._from_buffer(position, length)
         if length <= _SMALL:
             return self._get(length, offset)
         self._buffer = self._get(max(length, min(self._ahead, status.st_size - offset)), offset)
-        self._buffer_start, self._buffer_stamp = offset, _stamp(status)
+        self._buffer_start, self._buffer_stamp = offset, stamp_of(self._status or status)
         return self._from_buffer(0, length)
 
     def _get(self, length: int, offset: int) -> bytes:
-        self._status_outdated = True
-        return self._store.read(self._url, length, offset)
+        data, status = self._store.read(self._url, length, offset)
+        self._status, self._status_outdated = status or self._status, status is None
+        return data
 
     def _from_buffer(self, position: int, length: int) -> bytes:
         """Return a part of the buffer; after its last byte free the buffer, since many files are followed."""
@@ -126,24 +129,20 @@ def read_at(url: str, length: int, offset: int) -> bytes:
     status = store.last_status(url) or store.request_status(url)
     end = min(offset + length, status.st_size)
     if length > BLOCK:
-        return store.read(url, end - offset, offset) if end > offset else b""
+        return store.read(url, end - offset, offset)[0] if end > offset else b""
     first = offset // BLOCK
     parts = [_block(store, url, number, status) for number in range(first, -(-end // BLOCK))]
     return b"".join(parts)[offset - first * BLOCK : end - first * BLOCK]
 
 
 def _block(store: RemoteStore, url: str, number: int, status: os.stat_result) -> bytes:
-    key = url, _stamp(status), number
+    key = url, stamp_of(status), number
     block = _block_cache.get(key)
     if block is None:
         start = number * BLOCK
-        block = store.read(url, min(BLOCK, status.st_size - start), start)
+        block, _ = store.read(url, min(BLOCK, status.st_size - start), start)
     _block_cache[key] = block
     _block_cache.move_to_end(key)
     while len(_block_cache) > _MAX_BLOCKS:
         _block_cache.popitem(last=False)
     return block
-
-
-def _stamp(status: os.stat_result) -> Stamp:
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -26,6 +26,7 @@ import xxhash
 
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.file_access import Readable
+from rlpanel.sources.files.storage_requests import Span
 
 #: Bytes at the head and just before the offset that are compared to recognise a replaced file.
 HEAD = 1024
@@ -250,6 +251,20 @@ class Tail:
                 self.reset()
                 return False
             return True
+
+    def next_spans(self, budget: int) -> list[Span]:
+        """Return the ranges that the next call of `read` will read if the file goes on as it was."""
+        try:
+            status = file_access.stat(self.path)
+        except OSError:
+            return []
+        start, size = self._verified_end, self._bound(status.st_size)
+        spans = []
+        if start and stamp_of(status) != self._stamp:
+            before = max(0, min(start, size) - BEFORE)
+            spans = [Span(self.path, 0, min(HEAD, size)), Span(self.path, before, min(start, size))]
+        start += self._scanned
+        return [*spans, Span(self.path, start, min(size, start + budget))]
 
     def changed(self) -> bool:
         """Return True if the file's stat differs from the last check, or known bytes are still unread."""

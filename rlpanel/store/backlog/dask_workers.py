@@ -62,15 +62,9 @@ class DaskWorkers:
 
     def __init__(self, address: str, wake: Callable[[], None] = lambda: None) -> None:
         self._address, self.wake = address, wake
-        self._client = _client(address)
+        self._client, self.jobs = connect(address)
         self._lock = Lock()
         self.refused = 0
-        try:
-            self.jobs = sum(self._client.nthreads().values())
-            self._check()
-        except BaseException:
-            self.close()
-            raise
 
     def submit(self, byte_range: ByteRange) -> Future[RangeResult]:
         """Index a range on a worker; the future raises `WorkerDied` if no worker could."""
@@ -82,18 +76,6 @@ class DaskWorkers:
     def close(self) -> None:
         """Disconnect from the cluster; its workers keep running."""
         self._client.close(timeout=2)
-
-    def _check(self) -> None:
-        if not self.jobs:
-            raise ClusterError(f"the scheduler has no workers yet; start some: dask worker {self._address}")
-        try:
-            codes = set(self._client.run(reading_fingerprint).values())
-        except ImportError as error:
-            raise ClusterError(
-                f"rlpanel is not installed on the workers of {self._address}: install it there"
-            ) from error
-        if codes != {reading_fingerprint()}:
-            raise ClusterError(_OTHER_VERSION)
 
     def _on_done(self, task: Any, future: Future[RangeResult], byte_range: ByteRange) -> None:
         """Copy the outcome of a dask task to the future that the caller holds."""
@@ -110,6 +92,33 @@ class DaskWorkers:
                 log.warning(message, byte_range.name, self._address, error)
             future.set_exception(WorkerDied(f"{byte_range.name}: {error}"))
         self.wake()
+
+
+def connect(address: str) -> tuple[Any, int]:
+    """Return a client of a scheduler, and the number of its workers' threads.
+
+    Raises
+    ------
+    ClusterError
+        If the scheduler does not answer, or has no worker with this version of rlpanel.
+    """
+    client = _client(address)
+    try:
+        threads = sum(client.nthreads().values())
+        if not threads:
+            raise ClusterError(f"the scheduler has no workers yet; start some: dask worker {address}")
+        try:
+            codes = set(client.run(reading_fingerprint).values())
+        except ImportError as error:
+            raise ClusterError(
+                f"rlpanel is not installed on the workers of {address}: install it there"
+            ) from error
+        if codes != {reading_fingerprint()}:
+            raise ClusterError(_OTHER_VERSION)
+    except BaseException:
+        client.close(timeout=2)
+        raise
+    return client, threads
 
 
 def _client(address: str) -> Any:

@@ -20,6 +20,7 @@ import json
 import logging
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,9 +28,9 @@ from typing import Any
 
 import xxhash
 
-from rlpanel.errors import UnsafePath
+from rlpanel.errors import SettingError, UnsafePath
 from rlpanel.safe_files import SafeFolder
-from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.sources.files.file_access import AnyPath, reason_of
 from rlpanel.store.cache.cache_folder import (
     COLUMN_FOLDER_NAME,
     CacheFolder,
@@ -50,6 +51,8 @@ from rlpanel.store.cache.saved_state import (
     restore_column,
     saved_columns,
 )
+from rlpanel.store.cache.shared_index import OLD, Published, fetch, publish
+from rlpanel.store.cache.shelf import open_shelf
 from rlpanel.store.columns.columns import MAP_BYTES, Columns
 from rlpanel.store.columns.page_memory import release_mapped
 
@@ -85,10 +88,12 @@ class RunCache:
         The run's real folder.
     line_bytes : int
         Limit on the line length that the rows were read with.
+    shared : str
+        Folder or S3 URL of published indexes, from which a run without an index of its own starts.
     """
 
-    def __init__(self, run: AnyPath, line_bytes: int) -> None:
-        self._run = run
+    def __init__(self, run: AnyPath, line_bytes: int, shared: str = "") -> None:
+        self._run, self._shared = run, shared
         self._code = f"{reading_fingerprint()}-{line_bytes}"
         self._lock: CacheLock | None = None
         self._disk: _OnDisk | None = None
@@ -102,7 +107,61 @@ class RunCache:
         return time.monotonic() >= self._due
 
     def load(self) -> SavedRun | None:
-        """Return the newest usable saved state; None without one."""
+        """Return the newest usable saved state; None without one. A published one is copied here first."""
+        found = self._load()
+        if found is None and self._shared and self._copy_shared():
+            found = self._load()
+        return found
+
+    def publish(self, progress: Callable[[str], object] = lambda said: None) -> Published:
+        """Publish the index that was saved last.
+
+        Raises
+        ------
+        SettingError
+            If there is none, if another process publishes it, or the place cannot be written.
+        """
+        shelf = open_shelf(self._shared, self._run.name)
+        for location in sorted(find_cache_folders(self._run), key=_age):
+            with suppress(FileNotFoundError), location.open() as folder:
+                manifest = read_saved(folder, MANIFEST, MAX_BYTES)
+                try:
+                    return publish(folder, manifest, shelf, progress)
+                except OSError as error:
+                    reason = reason_of(error)
+                    raise SettingError(
+                        f"the index cannot be published at {self._shared}: {reason}"
+                    ) from error
+        raise SettingError(f"no index of {self._run.name} was saved: a run with few samples has none")
+
+    def _copy_shared(self) -> bool:
+        """Copy the published index into this machine's cache; False if there is none or it cannot be used."""
+        try:
+            found = fetch(open_shelf(self._shared, self._run.name), self._code)
+        except SettingError as error:
+            log.warning("%s", error)
+            return False
+        lock = lock_cache_folder(self._run, self._avoided) if found is not None else None
+        if found is None or lock is None:
+            return False
+        published, files = found
+        try:
+            names = {name.partition("/")[0] for name in files if "/" in name}
+            for data in names:
+                with _columns_folder(lock.folder, data, new=True) as folder:
+                    for name in files:
+                        if name.startswith(f"{data}/"):
+                            folder.replace(name.partition("/")[2], files[name])
+            lock.folder.replace(MANIFEST, files[MANIFEST])
+        except (OSError, KeyError) as error:
+            log.warning("the shared index cannot be copied: %s", error)
+            return False
+        finally:
+            lock.release()
+        (log.warning if published.age > OLD else log.info)("the shared %s is used", published.sentence())
+        return True
+
+    def _load(self) -> SavedRun | None:
         for location in sorted(find_cache_folders(self._run), key=_age):
             for _ in range(_READ_TRIES):
                 try:

@@ -285,19 +285,24 @@ class Reader:
         ready = {path: index for path, index in runs.items() if not self._run_faults.rest(path)}
         anew = new_runs | failed | {index.path for index, barrier in barriers if not barrier.is_armed}
         rescanned = [path for path in ready if rescan_runs or path in anew]
+        unchanged: set[AnyPath] = set()
         for path in rescanned:
-            if not self._rescan(ready[path], failed=path in failed):
+            is_timed = not early and path not in anew
+            looked = self._rescan(ready[path], failed=path in failed, unless_same=is_timed)
+            if looked is None:
                 del ready[path]
+            elif not looked:
+                unchanged.add(path)
         for index, barrier in barriers:
             if not barrier.is_armed and ready.get(index.path) is index:
                 index.arm(barrier)
         if rescan_runs:
             self._files_moved = False
             self._rescan_timer.record(time.monotonic() - began)
-        waiting = False
+        waiting, looked_at = False, set(rescanned) - unchanged
         versions = [index.version for index in runs.values()]
         for path, index in ready.items():
-            waiting |= self._read_safely(index, None if path in rescanned else dirty)
+            waiting |= self._read_safely(index, None if path in looked_at else dirty)
         for index, barrier in barriers:
             is_read = ready.get(index.path) is index and index.path not in self.failing
             if not is_read or index.has_passed(barrier):
@@ -337,16 +342,18 @@ class Reader:
         if changed:
             self._notify(None)
 
-    def _rescan(self, index: RunIndex, *, failed: bool) -> bool:
-        """Update the files of a run, and start anew if it has ``failed``; False after an error."""
+    def _rescan(self, index: RunIndex, *, failed: bool, unless_same: bool) -> bool | None:
+        """Update the files of a run, and start anew if it has ``failed``.
+
+        Returns None after an error, and False if ``unless_same`` let it do nothing.
+        """
         try:
             if failed:
                 index.restart()
-            index.rescan()
+            return index.rescan(unless_same=unless_same)
         except Exception as error:
             self._fail(index, error)
-            return False
-        return True
+            return None
 
     def _read_safely(self, index: RunIndex, dirty: set[str] | None) -> bool:
         """Read a run as `_read` does; an error is shown in that run only."""

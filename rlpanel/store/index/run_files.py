@@ -9,7 +9,8 @@ import math
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
+from itertools import islice
 from operator import add, sub
 from typing import NamedTuple
 
@@ -304,6 +305,14 @@ class RunFiles:
                 self.touch(file)
                 self._queue(file)
                 self.resting.note(file)
+
+    def upcoming(self, most: int) -> list[RunFile]:
+        """Return files that `turns` would yield next."""
+        files = list(islice((file for file in self._changed.values() if not file.gone), most))
+        if len(files) < most:
+            numbers = (entry[-1] for entry in nsmallest(most - len(files), self._waiting))
+            files += [file for number in numbers if _waits(file := self.numbered[number])]
+        return files
 
     @property
     def has_waiting(self) -> bool:

@@ -29,6 +29,7 @@ from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.index.barrier import Barrier
 from rlpanel.store.index.folder_settings import AGAIN, folder_settings
 from rlpanel.store.index.older_lines import BacklogRanges, LinesAgain
+from rlpanel.store.index.remote_files import RemoteFiles
 from rlpanel.store.index.run_content import RunContent
 from rlpanel.store.index.run_files import RunFile, RunFiles
 from rlpanel.store.index.run_folder import RunFolder
@@ -105,9 +106,11 @@ class RunIndex:
         self._content = RunContent(
             self._files, self._table, self._backlog, self.reading.line_rest, version + 1, bytes_read
         )
+        self._remote = RemoteFiles(self.path, self._files, self.reading.turn_bytes)
         self._ranges = BacklogRanges(self._content, self.reading.backlog_bytes)
         self._again = LinesAgain(self._content, self.reading.turn_bytes)
-        cache = RunCache(self.path, self.reading.line_bytes) if self.reading.cache else None
+        shared = self.reading.index
+        cache = RunCache(self.path, self.reading.line_bytes, shared) if self.reading.cache else None
         self._saved = SavedRows(self._content, cache, self.limits)
         self._builder = SnapshotBuilder(self.name, self._folder, self._content, self._scalars, self._saved)
         self._run_json = RunJson(self.path)
@@ -117,16 +120,28 @@ class RunIndex:
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def rescan(self) -> None:
+    def rescan(self, *, unless_same: bool = False) -> bool:
         """Update the list of files. While the folder cannot be read, its last state is kept.
 
         This also releases the memory of saved rows that queries have read since the last time.
+
+        Parameters
+        ----------
+        unless_same : bool
+            Whether nothing is to be done for a remote folder whose listings have not changed.
+
+        Returns
+        -------
+        bool
+            False if nothing was done.
         """
+        if self._remote.is_same() and unless_same:
+            return False
         self._table.columns.release()
         bad_beside = self._folder.bad_count
         seen = self._folder.list_files()
         if seen is None:
-            return
+            return True
         self._content.changed |= bad_beside != self._folder.bad_count
         note_log_rights(self.path, (found.status for found in seen.values()))
         if self._run_json.refresh():
@@ -141,6 +156,7 @@ class RunIndex:
             self._saved.backfill.stuck = False
         self._scalars.rescan()
         self._builder.has_live = has_live(self.path)
+        return True
 
     def read(self, only: set[str] | None = None, seconds: float = math.inf) -> bool:
         """Read at most ``turn_bytes`` of each file; True if there may be unread lines left.
@@ -154,6 +170,7 @@ class RunIndex:
         """
         if not self._folder.problem:
             for file in self._files.turns(only, seconds):
+                self._remote.before(file)
                 self._content.read(file, file.reader.poll(self.reading.turn_bytes))
             if self._files.again:
                 self._again.read()
@@ -162,6 +179,7 @@ class RunIndex:
                 self._ranges.read()
             if self._saved.backfill is not None:
                 self._saved.run_backfill()
+            self._remote.end()
             self._content.changed |= self._scalars.read(only, self.reading.turn_bytes)
         self._builder.note_progress()
         if self._is_due:

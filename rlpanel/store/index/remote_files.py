@@ -1,0 +1,82 @@
+"""Fetches the bytes of many remote files at once before they are read, and says whether any has changed."""
+
+from __future__ import annotations
+
+import time
+
+from rlpanel.sources.files.file_access import (
+    AnyPath,
+    drop_fetched,
+    fetch_ahead,
+    is_remote,
+    listing_version,
+)
+from rlpanel.sources.files.storage_requests import Span
+from rlpanel.store.index.run_files import RunFile, RunFiles
+
+#: Most files whose bytes are fetched at the same time, and most bytes.
+AT_ONCE, MOST_BYTES = 256, 32 << 20
+#: Seconds after which the files are looked at although no listing has changed.
+LOOK_AGAIN = 15.0
+
+
+class RemoteFiles:
+    """Fetches what the next turns of a run's files will read. Without effect for a run on this machine.
+
+    Parameters
+    ----------
+    path : path
+        The run's folder.
+    files : RunFiles
+    budget : int
+        Most bytes that are read of a file in one turn.
+    """
+
+    def __init__(self, path: AnyPath, files: RunFiles, budget: int) -> None:
+        self._path, self._files, self._budget = path, files, budget
+        self._is_remote = is_remote(path)
+        self._fetched: set[int] = set()
+        self._version, self._looked = -1, 0.0
+
+    def is_same(self) -> bool:
+        """Return True if the listings show what they showed at the last call that returned False.
+
+        It is False for a folder of this machine, if a listing fails, and every `LOOK_AGAIN` seconds.
+        """
+        if not self._is_remote:
+            return False
+        try:
+            version = listing_version(self._path)
+        except OSError:
+            version = -1
+        now = time.monotonic()
+        if version >= 0 and version == self._version and now < self._looked + LOOK_AGAIN:
+            return True
+        self._version, self._looked = version, now
+        return False
+
+    def before(self, file: RunFile) -> None:
+        """Fetch the bytes of a file whose turn it is, and of those that follow, unless that was done."""
+        if not self._is_remote:
+            return
+        if file.number not in self._fetched:
+            self._fetch([file, *self._files.upcoming(AT_ONCE - 1)])
+        self._fetched.discard(file.number)
+
+    def end(self) -> None:
+        """Free what was fetched and not read, once no file has unread lines."""
+        if self._is_remote and self._fetched and not self._files.has_waiting:
+            self._fetched.clear()
+            drop_fetched(self._path)
+
+    def _fetch(self, files: list[RunFile]) -> None:
+        spans: list[Span] = []
+        self._fetched, left = set(), MOST_BYTES
+        for file in files:
+            wanted = file.reader.tail.next_spans(self._budget)
+            left -= sum(span.end - span.start for span in wanted)
+            if left < 0 and spans:
+                break
+            spans += wanted
+            self._fetched.add(file.number)
+        fetch_ahead(spans)
