@@ -46,7 +46,7 @@ def command_of(question: Question[...]) -> Callable[..., None]:
 
                 warn_without_runs(path_of(options["root"]), "runs")
             if table.total or form != "text":  # "no rows" would say less
-                print_table(table, form, raw=formats["raw"])
+                print_table(table, form, raw=formats["raw"], sort=_sorted_by(options))
 
         command = list_runs
     else:
@@ -83,7 +83,7 @@ def print_answer(run: str, answer: Callable[[Run], Table], options: dict[str, An
     with ExitStack() as stack:
         stack.enter_context(_rare_collection())
         opened = stack.enter_context(opened_run(run, **reader))
-        print_table(answer(opened), form, raw=formats["raw"])
+        print_table(answer(opened), form, raw=formats["raw"], sort=_sorted_by(options))
         from rlpanel.store.snapshot.left_out import left_out
 
         unread, remarks = opened.snapshot.unread, opened.snapshot.remarks
@@ -93,6 +93,11 @@ def print_answer(run: str, answer: Callable[[Run], Table], options: dict[str, An
     say_unread(unread)
     if unread:
         raise typer.Exit(INCOMPLETE)
+
+
+def _sorted_by(options: Mapping[str, Any]) -> str:
+    """Return the column that a command's rows are sorted by; empty if none was given."""
+    return str(options.get("sort") or "").removeprefix("-")
 
 
 def run_command(function: Callable[..., Table]) -> Callable[..., None]:
@@ -172,7 +177,7 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
         kind = str if option.read is not None else int | None
     return inspect.Parameter(
         parameter.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default,
-        annotation=Annotated[kind, shared_options.declared(option)],
+        annotation=Annotated[kind, shared_options.declared(option, parameter.name)],
     )  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import rlpanel
@@ -11,6 +10,7 @@ from rlpanel.errors import SettingError
 from rlpanel.mcp_server.answer import NOTICE, AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.queries.catalogue import QUESTIONS, row_schema
+from rlpanel.texts.carried_pages import read_page
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -91,18 +91,3 @@ def _add_resources(server: MCPServer) -> None:
     ]
     for resource in found:
         server.add_resource(resource)
-
-
-def read_page(file: str) -> str:
-    """Return a page of the documentation, which the wheel carries.
-
-    Parameters
-    ----------
-    file : str
-        Its name below ``docs``.
-    """
-    carried = resources.files("rlpanel") / "docs" / file
-    if carried.is_file():
-        return carried.read_text(encoding="utf-8")
-    # In a clone the pages lie beside the package.
-    return (resources.files("rlpanel") / ".." / "docs" / file).read_text(encoding="utf-8")

@@ -38,9 +38,9 @@ def question_of(name: str) -> Question[...]:
     SettingError
         If there is no such question.
     """
-    from rlpanel.queries.run_columns import similar
-
     if name not in QUESTIONS:
+        from rlpanel.queries.run_columns import similar
+
         raise SettingError(f"there is no table {name[:80]!r}{similar(name, QUESTIONS)}")
     return QUESTIONS[name]
 
