@@ -27,6 +27,7 @@ from rlpanel.cli import (
     lint_command,
     map_command,
     serve_commands,
+    top_command,
 )
 from rlpanel.cli.terminal_messages import ERROR, say
 from rlpanel.errors import RLPanelError
@@ -77,7 +78,7 @@ def _joined_option(value: str) -> str:
 #: Modules of commands by panel of ``rlpanel --help``. A module's ``COMMANDS`` maps each command to an example
 #: of its use. Other commands are made of questions.
 _MODULES = {
-    "Board": (serve_commands,),
+    "Board": (serve_commands, top_command),
     "Ask a run": (ask_commands, lint_command, gate_command, halt_command, curriculum_command),
     "Agents": (agent_commands,),
     "Files": (map_command, file_commands),

@@ -10,20 +10,24 @@ from typing import Any
 
 from rlpanel.number_text import number, size_text
 from rlpanel.queries.table import Table, TableColumn
+from rlpanel.terminal_ui.run_marks import MARKS, age_text
 from rlpanel.texts.harmless_text import printable
 
-#: The mark of the worst finding of a run, as in the first column.
-MARKS = {"alarm": "●", "warning": "○", "info": "", "": "✓", None: "?"}
-_UNITS = ((86_400 * 2, 86_400, "d"), (7200, 3600, "h"), (120, 60, "min"), (0, 1, "s"))
 #: Columns of runs for a person, in order; those that a narrow terminal leaves out come last.
-_RUNS = ("", "run", "step", "reward", "age", "trend", "finding", "samples", "size", "excluded", "split", "doubt")
-
-
-def age_text(seconds: float) -> str:
-    """Return a time span in its largest unit: ``3 min``, ``5 h``, ``12 d``."""
-    span = max(seconds, 0.0)
-    least, unit, name = next(each for each in _UNITS if span >= each[0])
-    return f"{span // unit:,.0f} {name}"
+_RUNS = (
+    "",
+    "run",
+    "step",
+    "reward",
+    "age",
+    "trend",
+    "finding",
+    "samples",
+    "size",
+    "excluded",
+    "split",
+    "doubt",
+)
 
 
 def runs_for_people(table: Table, now: float | None = None) -> Table:

@@ -57,7 +57,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Jobs = Annotated[
     int | None,
     typer.Option(
-        min=0, max=64, help="Worker processes that read a large run.", show_default="$RLPANEL_JOBS, 2",
+        min=0,
+        max=64,
+        help="Worker processes that read a large run.",
+        show_default="$RLPANEL_JOBS, 2",
         rich_help_panel=_READING,
     ),
 ]

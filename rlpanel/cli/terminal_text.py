@@ -23,6 +23,7 @@ from rlpanel.queries.table import Table, TableColumn
 from rlpanel.schema import TEXTS
 from rlpanel.terminal_ui.sparkline import sparkline as sparkline
 
+
 def record_text(table: Table) -> str:
     """Return a table of one sample as lines; control characters of the log are replaced by spaces."""
     [row] = table.rows

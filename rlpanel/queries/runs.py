@@ -32,7 +32,7 @@ RunSort = Annotated[
 MostRead = Annotated[
     int,
     Option(
-        "Megabytes of runs that were never read which are read now, the newest runs first.", min=0, tool=False,
+        "Megabytes of runs without a summary that are read now, the newest first.", min=0, tool=False,
         flag="--read",
     ),
 ]  # fmt: skip
@@ -77,7 +77,7 @@ MostRead = Annotated[
     ),
     about=(
         TableColumn("root", "text", "The folder."),
-        TableColumn("unread", "text", "How many runs were not read, why, and how to read them; null if none."),
+        TableColumn("unread", "text", "How many runs were not read, why, and what reads them."),
     ),
     has_split=False,
     example="rlpanel runs runs",

@@ -1,7 +1,7 @@
 """The tokens of a response as coloured text, by one metric and the run's scale, with a legend.
 
-A background grows stronger with the distance from the neutral value: red above it, blue below it. The scale is
-that of `rlpanel.store.snapshot.token_scales`, so equal values have equal colours in all samples of a run.
+A background grows stronger with the distance from the neutral value: red above it, blue below it. The scale
+is that of `rlpanel.store.snapshot.token_scales`: equal values have equal colours in all samples of a run.
 Values within 8 % of the neutral one have no colour.
 """
 
@@ -146,9 +146,9 @@ def strongest(
     texts: Sequence[str], values: Sequence[float | None], metric: str, scale: tuple[float, float], most: int
 ) -> list[tuple[int, str, float]]:
     """Return position, text and value of the tokens farthest from the neutral value, the farthest first."""
-    known = [
-        (at, value) for at, value in enumerate(values) if value is not None and not math.isnan(value)
-    ]
+    known = [(at, value) for at, value in enumerate(values) if value is not None and not math.isnan(value)]
     around = 1.0 if metric in _LOW_IS_STRONG else _AROUND.get(metric, 0.0)
     known.sort(key=lambda each: -abs(each[1] - around))
-    return [(at, printable(texts[at].replace("\n", "↵")), value) for at, value in known[:most] if value != around]
+    return [
+        (at, printable(texts[at].replace("\n", "↵")), value) for at, value in known[:most] if value != around
+    ]
