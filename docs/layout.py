@@ -121,6 +121,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "queries", "queries/*"),
         *("plotting", "runtime"),
     ),
+    # The terminal.
+    "terminal_ui": (
+        *("sources/*", "texts", "metrics/*", "store/*", "queries", "api", "runtime", "panels/conversation"),
+    ),
     # The screen.
     "panels": (),
     "panels/language": ("panel_fixes", "panels/ui"),
@@ -233,7 +237,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "queries/*",
             "api",
         ),
-        *("panels/*", "app/*", "recording", "mcp_server", "checks"),
+        *("panels/*", "app/*", "recording", "mcp_server", "checks", "terminal_ui"),
     ),
     "pytest_plugin": ("queries", "queries/*", "api"),
     "__main__": ("cli",),

@@ -35,17 +35,13 @@ def top(
         raise SettingError('top needs the package textual: pip install "rlpanel[tui]"') from error
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise SettingError("top needs a terminal; rlpanel runs, findings and tail print to pipes")
-    from rlpanel.runtime import default_runtime
     from rlpanel.sources.discovery.directory import Directory
     from rlpanel.sources.files.file_access import path_of
-    from rlpanel.terminal_ui.top_app import TopApp
+    from rlpanel.terminal_ui.top_app import run_top
 
     folder = path_of(root).resolve()
     is_run = Directory(folder).is_run(folder)  # raises if the folder does not exist
-    try:
-        TopApp(str(folder.parent if is_run else folder), str(folder) if is_run else "").run()
-    finally:
-        default_runtime().close()
+    run_top(str(folder.parent if is_run else folder), str(folder) if is_run else "")
 
 
 COMMANDS = {top: "rlpanel top runs"}

@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from rlpanel.queries.runs import runs
 from rlpanel.queries.table import Table
 from rlpanel.runtime import default_runtime
+from rlpanel.settings import Watching
 from rlpanel.terminal_ui.help_screen import HelpScreen
 from rlpanel.terminal_ui.run_screen import RunScreen
 from rlpanel.terminal_ui.runs_screen import RunsScreen
@@ -40,6 +41,9 @@ class TopApp(App[None]):
 
     def on_mount(self) -> None:
         """Show the list of runs, and a run on top of it if one was given."""
+        runtime = default_runtime()
+        if Watching.from_environment().check:
+            runtime.checks.watch(runtime.reader.watch_root(self._root))
         self.push_screen(RunsScreen(self._read, self.show_run, self._every))
         if self._run:
             self.show_run(self._run, self._run.rstrip("/").rpartition("/")[2])
@@ -55,3 +59,11 @@ class TopApp(App[None]):
         """Show the keys."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen())
+
+
+def run_top(root: str, run: str = "") -> None:
+    """Run the program until the user quits; the parameters are those of `TopApp`."""
+    try:
+        TopApp(root, run).run()
+    finally:
+        default_runtime().close()
