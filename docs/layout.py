@@ -100,7 +100,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "gate": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "divergence": ("sources/config", "metrics/*", "store/*", "analysis", "findings/engine"),
     # Questions, and the Python interface on top of them.
-    "sql": ("sources/records", "metrics/*", "store/*"),
+    "sql": ("sources/records", "metrics/*", "store/*", "analysis"),
     "queries": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "update", "findings/*", "lint"),
         *("gate", "bisect", "divergence", "sql"),
@@ -123,7 +123,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     # The terminal.
     "terminal_ui": (
-        *("sources/*", "texts", "metrics/*", "store/*", "queries", "api", "runtime", "panels/conversation"),
+        *("sources/*", "texts", "metrics/*", "store/*", "analysis", "queries", "api", "runtime"),
     ),
     # The screen.
     "panels": (),
@@ -144,7 +144,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/rollouts": ("metrics/*", "store/*", *_PARTS, "panels/tokens"),
     "panels/samples": ("sources/records", "metrics/*", "store/*", *_PARTS),
     "panels/timeline": ("sources/records", "metrics/*", "store/*", *_PARTS),
-    "panels/conversation": ("sources/records", "texts", "metrics/*", "store/*", *_PARTS, "panels/tokens"),
+    "panels/conversation": (
+        *("sources/records", "texts", "metrics/*", "store/*", "analysis", *_PARTS, "panels/tokens"),
+    ),
     "panels/findings": (
         *("store/*", "findings/*", *_PARTS),
         *("panels/curves", "panels/tokens", "panels/conversation"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
@@ -54,7 +55,7 @@ def command_of(question: Question[...]) -> Callable[..., None]:
         def ask(run: str, **options: Any) -> None:
             def answer(opened: Run) -> Table:
                 counted = opened.by_rows if options.pop("by", None) == "rows" else opened
-                with _others(question, options) as given:
+                with _others(run, question, options) as given:
                     return question(counted.data, **_given(question, given))
 
             print_answer(run, answer, options)
@@ -128,7 +129,7 @@ def opened_run(
 
 
 @contextmanager
-def _others(question: Question[...], options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _others(run: str, question: Question[...], options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Open the other runs that a question is given by their folders."""
     from rlpanel.api.open_run import open_run
 
@@ -138,7 +139,19 @@ def _others(question: Question[...], options: Mapping[str, Any]) -> Iterator[dic
             for parameter in question.parameters
             if parameter.type is RunData
         }
+        for parameter in question.parameters:
+            if parameter.is_runs:
+                names = shared_options.names(options[parameter.name] or "") or []
+                opened[parameter.name] = [
+                    stack.enter_context(open_run(_beside(run, name), follow=False)).data for name in names
+                ]
         yield {**options, **opened}
+
+
+def _beside(run: str, name: str) -> str:
+    """Return the folder of a run that is given by its path, or by its name beside another run."""
+    beside = os.path.join(os.path.dirname(os.path.abspath(run)), name)
+    return beside if not os.path.isdir(name) and os.path.isdir(beside) else name
 
 
 def _given(question: Question[...], options: Mapping[str, Any]) -> dict[str, Any]:

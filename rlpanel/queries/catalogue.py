@@ -21,7 +21,7 @@ _MODULES = (
     *("differences", "across_runs.compare", "explain", "bisect", "drift", "search", "notes", "events"),
     *("bad_lines", "tree", "in_flight", "learning.prompt_economics", "learning.update", "learning.rewards"),
     *("learning.token_courses", "learning.trends", "across_runs.diverge", "across_runs.gate"),
-    *("across_runs.settings_list", "sql"),
+    *("across_runs.settings_list", "column_list", "sql"),
 )
 for _name in _MODULES:
     _module = import_module(f"rlpanel.queries.{_name}")

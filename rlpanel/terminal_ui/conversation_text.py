@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from rlpanel.panels.conversation.text_turns import Conversation
+from rlpanel.analysis.text_turns import Conversation
 from rlpanel.terminal_ui.safe_cells import block, text_cell
 from rlpanel.texts.written_call import written_call
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from rlpanel.analysis.text_turns import Conversation, conversation_of
 from rlpanel.api.open_run import open_run
 from rlpanel.api.run import Run
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.metrics.engine.compute import token_values
-from rlpanel.panels.conversation.text_turns import Conversation, conversation_of
 from rlpanel.queries.findings import findings
 from rlpanel.queries.samples import samples
 from rlpanel.queries.steps import USUAL, steps

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlpanel.panels.conversation.blocks import MessageBlock, blocks_of
 from rlpanel.panels.conversation.hits import MOST_HITS, hits_of
-from rlpanel.panels.conversation.text_turns import conversation_of
+from rlpanel.analysis.text_turns import conversation_of
 from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import TextPredicate
