@@ -134,7 +134,7 @@ def _others(run: str, question: Question[...], options: Mapping[str, Any]) -> It
     from rlpanel.api.open_run import open_run
 
     with ExitStack() as stack:
-        opened = {
+        opened: dict[str, Any] = {
             parameter.name: stack.enter_context(open_run(options[parameter.name], follow=False)).data
             for parameter in question.parameters
             if parameter.type is RunData

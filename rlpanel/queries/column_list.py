@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 Every = Annotated[bool, Option("All columns; by default those that are looked at first.", flag="--all")]
 
 #: Columns of samples and steps that are looked at first, if the run has them.
-_FIRST_OF_SAMPLES = (
+FIRST_OF_SAMPLES = (
     "group", "reward", "advantage", "response_tokens", "truncated", "kl_k3_mean", "surprisal_mean",
     "token_entropy_mean", "finish_reason", "status", "lang", "turns", "value_error_mean",
 )  # fmt: skip
-_FIRST_OF_STEPS = (
+FIRST_OF_STEPS = (
     "reward_mean", "reward_std", "pass_at_1", "response_tokens_mean", "truncated_mean", "kl_k3_mean",
     "token_entropy_mean", "zero_variance_groups", "loss", "grad_norm", "learning_rate",
 )  # fmt: skip
@@ -65,8 +65,8 @@ def column_list(run: RunData, *, every: Every = False) -> Table:
     of_samples = {column.name: column for column in _OF_ALL} | sample_columns(run.view)
     of_steps = {column.name: column for column in steps(run, every=True).columns if column.name != "complete"}
     rows = [
-        *_rows("samples", of_samples, (*(column.name for column in _OF_ALL), *_FIRST_OF_SAMPLES)),
-        *_rows("steps", of_steps, ("step", "samples", *_FIRST_OF_STEPS)),
+        *_rows("samples", of_samples, (*(column.name for column in _OF_ALL), *FIRST_OF_SAMPLES)),
+        *_rows("steps", of_steps, ("step", "samples", *FIRST_OF_STEPS)),
     ]
     shown = [row for row in rows if every or row["first"]]
     return column_list.table(shown, about={"run": run.name, "all": len(rows)})

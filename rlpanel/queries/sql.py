@@ -47,7 +47,7 @@ QuerySeconds = Annotated[float, Option("Time after which the query is cancelled.
 OtherRuns = Annotated[
     Sequence[RunData],
     Option(
-        "Further runs, separated by commas: folders, or names of runs beside RUN; each table gets a column run.",
+        "Further runs with commas, folders or names beside RUN; each table gets a column run.",
         "Names of further runs; each table then has a column run.", chars=20, flag="--runs", default="",
     ),
 ]  # fmt: skip

@@ -25,12 +25,7 @@ UID, STEP, RANK, LINE, PROMPT_KEY = "uid", "step", "rank", "line", "prompt_key"
 OUTCOME = "outcome"
 #: Column of `everything` that says whether a sample counts in its split, and its values by state of the row.
 STATE = "state"
-STATES = [
-    {DEAD: "gone", COUNTED: "counts", REPEATED: "counts", DUPLICATE: "duplicate", OLDER: "older attempt"}[
-        state
-    ]
-    for state in range(5)
-]
+STATES = ["gone", "counts", "counts", "duplicate", "older attempt"]
 _PLACE = (UID, STEP, RANK, LINE, PROMPT_KEY)
 
 

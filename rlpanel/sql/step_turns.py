@@ -53,7 +53,8 @@ def step_turns(
 
     Columns: ``uid``, ``step``, ``rank``, ``turn`` (from 0), ``part`` (prompt or response), ``role``, ``name``
     (of the tool or agent), ``calls`` (number of tool calls), ``tools`` (their names, with commas),
-    ``failed``, ``text``, ``reasoning``, ``chars`` (of the text), ``reward`` and ``seconds``; NULL where the log has none.
+    ``failed``, ``text``, ``reasoning``, ``chars`` (of the text), ``reward`` and ``seconds``; NULL where the
+    log has none.
 
     Raises
     ------

@@ -146,7 +146,11 @@ def strongest(
     texts: Sequence[str], values: Sequence[float | None], metric: str, scale: tuple[float, float], most: int
 ) -> list[tuple[int, str, float]]:
     """Return position, text and value of the tokens farthest from the neutral value, the farthest first."""
-    known = [(at, value) for at, value in enumerate(values) if value is not None and not math.isnan(value)]
+    known = [
+        (at, value)
+        for at, value in enumerate(values[: len(texts)])
+        if value is not None and not math.isnan(value)
+    ]
     around = 1.0 if metric in _LOW_IS_STRONG else _AROUND.get(metric, 0.0)
     known.sort(key=lambda each: -abs(each[1] - around))
     return [
