@@ -32,7 +32,7 @@ def first_columns() -> str:
             column = number_column(name)
             meaning = _cell(column.description.partition(": ")[2] or column.description)
             lines.append(
-                f"| `{table}` | `{name}` | {column.unit or '–'} | {meaning.split('. ')[0].rstrip('.')} |"
+                f"| {table} | `{name}` | {column.unit or '–'} | {meaning.split('. ')[0].rstrip('.')} |"
             )
     return "\n".join(lines)
 

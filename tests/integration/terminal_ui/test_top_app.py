@@ -75,7 +75,7 @@ def test_the_list_opens_a_run_and_a_sample(root: Path) -> None:
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, RunScreen))
         await until(pilot, lambda: pilot.app.screen.query(CurveView))
-        assert "step 4" in text_of(pilot, "#title")
+        await until(pilot, lambda: "step 4" in text_of(pilot, "#title"))
         await pilot.press("3")
         view = pilot.app.screen.query_one(SamplesView)
         await until(pilot, lambda: view.row_count == 8)
