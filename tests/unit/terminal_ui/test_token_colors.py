@@ -48,7 +48,11 @@ def test_a_larger_distance_is_a_stronger_colour() -> None:
 
 def test_tokens_without_a_value_have_no_colour_and_controls_are_gone() -> None:
     text = colored_tokens(
-        ["a", "\x1b[2J", "b\n"], [5.0, None, 5.0], "log_ratio", (-5.0, 5.0), untrained=[0, 0, 1]
+        ["a", "\x1b[2J", "b\n"],
+        [5.0, None, 5.0],
+        "log_ratio",
+        (-5.0, 5.0),
+        untrained=[False, False, True],
     )
     assert text.plain == "a [2Jb↵\n"
     assert [span.start for span in text.spans if getattr(span.style, "bgcolor", None)] == [0, 5]
