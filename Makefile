@@ -17,7 +17,7 @@ OTHER_PIP := python -m pip install -qq --disable-pip-version-check --no-input --
 PINS ?= -c tests/constraints.txt
 TRAIN_PIP := .venv-train/bin/$(OTHER_PIP)
 # Without `remote`: no unit test needs it, and pip tries many versions until they fit its oldest one.
-TESTED := test,parquet,tokenizers,tensorboard,dask,sql,mcp
+TESTED := test,parquet,tokenizers,tensorboard,dask,sql,mcp,tui
 BESIDE := -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 
@@ -163,7 +163,7 @@ clean:
 
 .venv/dev.stamp: pyproject.toml tests/constraints.txt .venv/python.stamp
 	@echo "installing rlpanel and its tools into .venv ..."
-	@$(PIP) $(PINS) -e ".[test,dev,docs,release,parquet,tokenizers,tensorboard,remote,dask,notebook,timeline,sql,mcp]"
+	@$(PIP) $(PINS) -e ".[test,dev,docs,release,parquet,tokenizers,tensorboard,remote,dask,notebook,timeline,sql,mcp,tui]"
 	@touch $@ .venv/run.stamp
 
 # Beside the package, whose folders hold nothing from npm.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rlpanel.cli.commands import COMMANDS
 from rlpanel.queries.catalogue import QUESTIONS
+from rlpanel.queries.column_list import FIRST_OF_SAMPLES, FIRST_OF_STEPS
+from rlpanel.queries.run_columns import number_column
 from rlpanel.queries.table import TableColumn, TableSpec
 
 
@@ -20,6 +22,19 @@ def commands_table() -> str:
 def columns_of_tables() -> str:
     """Return each table with its columns and its facts."""
     return "\n".join(line for asked in QUESTIONS.values() for line in _table(asked.spec)).rstrip()
+
+
+def first_columns() -> str:
+    """Return the columns of samples and steps that are looked at first, with unit and meaning."""
+    lines = ["| table | column | unit | meaning |", "|---|---|---|---|"]
+    for table, names in (("samples", FIRST_OF_SAMPLES), ("steps", FIRST_OF_STEPS)):
+        for name in names:
+            column = number_column(name)
+            meaning = _cell(column.description.partition(": ")[2] or column.description)
+            lines.append(
+                f"| {table} | `{name}` | {column.unit or '–'} | {meaning.split('. ')[0].rstrip('.')} |"
+            )
+    return "\n".join(lines)
 
 
 def _table(spec: TableSpec) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import param
 
 from docs import rooms, trainer_cases, writers
-from docs.cli_page import columns_of_tables, commands_table
+from docs.cli_page import columns_of_tables, commands_table, first_columns
 from docs.fixes import fixes_table
 from docs.metrics_page import metrics_page
 from docs.terminal_session import LINES, SHORT_LINES, TUTORIAL_LINES, session
@@ -235,6 +235,11 @@ def cli_page() -> str:
     return between(between(text, "commands", commands_table()), "tables", columns_of_tables())
 
 
+def sql_page() -> str:
+    """Return the page on SQL, with the columns that are looked at first."""
+    return between((FOLDER / "sql.md").read_text("utf-8"), "columns", first_columns())
+
+
 def routes_table() -> str:
     """Return the table of the server's routes, with each one's access and the reason."""
     head = ["| route | access | reason |", "|---|---|---|"]
@@ -271,6 +276,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "architecture.md": architecture(),
         FOLDER / "images" / "packages.svg": rooms.picture(),
         FOLDER / "cli.md": cli_page(),
+        FOLDER / "sql.md": sql_page(),
         FOLDER / "log.md": log_page(),
         **tutorials(),
         **readmes(),

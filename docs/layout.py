@@ -102,7 +102,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "divergence": ("sources/config", "metrics/*", "store/*", "analysis", "findings/engine"),
     "investigations": ("sources/files", "store/*"),
     # Questions, and the Python interface on top of them.
-    "sql": ("sources/records", "metrics/*", "store/*"),
+    "sql": ("sources/records", "metrics/*", "store/*", "analysis"),
     "dataset": ("sources/records", "sources/readers", "metrics/*", "store/*", "sql"),
     "queries": (
         *("sources/*", "texts", "metrics/*", "store/*", "analysis", "drift", "update", "findings/*", "lint"),
@@ -128,6 +128,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "api": (
         *("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "queries", "queries/*"),
         *("dataset", "plotting", "runtime"),
+    ),
+    # The terminal.
+    "terminal_ui": (
+        *("sources/*", "texts", "metrics/*", "store/*", "analysis", "queries", "api", "runtime"),
     ),
     # The screen.
     "panels": (),
@@ -265,7 +269,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
             "queries/*",
             "api",
         ),
-        *("panels/*", "app/*", "recording", "mcp_server", "checks"),
+        *("panels/*", "app/*", "recording", "mcp_server", "checks", "terminal_ui"),
     ),
     "pytest_plugin": ("queries", "queries/*", "api"),
     "__main__": ("cli",),

@@ -29,6 +29,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "rewards",
         "prompts",
         "agents",
+        "terminal",
         "agents-cli",
         "investigations",
         "python",

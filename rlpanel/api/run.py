@@ -500,8 +500,9 @@ class Run:
         rows: int = SqlLimits.rows,
         seconds: float = SqlLimits.seconds,
         size: int = SqlLimits.size,
+        runs: Sequence[Run] = (),
     ) -> pd.DataFrame:
-        """Return the rows of one SQL ``SELECT`` statement over the run.
+        """Return the rows of one SQL ``SELECT`` statement over the run, or over several runs.
 
         Its tables are the questions that need no option, such as ``samples``, ``steps`` and ``groups``;
         ``tokens(FIRST, LAST)`` has the tokens of a range of steps. A value that was not logged is NULL. The
@@ -517,6 +518,8 @@ class Run:
             Time after which the query is cancelled.
         size : int
             Most bytes of the result; a larger result is an error.
+        runs : sequence of Run
+            Further runs: each table has the rows of all, and a column ``run``.
 
         Raises
         ------
@@ -525,7 +528,8 @@ class Run:
         """
         from rlpanel.queries.sql import sql_frame
 
-        return sql_frame(self.data, query, SqlLimits(rows=rows, seconds=seconds, size=size))
+        limits = SqlLimits(rows=rows, seconds=seconds, size=size)
+        return sql_frame(self.data, query, limits, [run.data for run in runs])
 
     def arrow(self, columns: Collection[str] | None = None) -> Any:
         """Return the samples as a ``pyarrow.Table``, one row per sample, for polars and other tools.

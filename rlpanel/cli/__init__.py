@@ -1,5 +1,16 @@
 """The command line interface ``rlpanel``."""
 
-from rlpanel.cli.commands import app, main
+from typing import Any
 
-__all__ = ["app", "main"]
+from rlpanel.cli.commands import main
+
+__all__ = ["main"]
+
+
+def __getattr__(name: str) -> Any:
+    """Describe all commands only for a program that asks for ``app``."""
+    if name == "app":
+        from rlpanel.cli import commands
+
+        return commands.app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

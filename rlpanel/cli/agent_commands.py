@@ -72,7 +72,7 @@ def mcp(
 
 def skill() -> None:
     """Print how an agent watches a run: what to look at first, and how to report with links."""
-    from rlpanel.mcp_server.doc_pages import read_page
+    from rlpanel.texts.carried_pages import read_page
 
     typer.echo(read_page("agents-cli.md"), nl=False)
 

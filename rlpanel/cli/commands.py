@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,11 +28,10 @@ from rlpanel.cli import (
     map_command,
     report_command,
     serve_commands,
+    top_command,
 )
-from rlpanel.cli.table_command import command_of
 from rlpanel.cli.terminal_messages import ERROR, say
 from rlpanel.errors import RLPanelError
-from rlpanel.queries.catalogue import QUESTIONS
 
 #: Key of the words before the one that is completed, in the context's ``meta``.
 _WORDS = "rlpanel.words"
@@ -80,27 +79,48 @@ def _joined_option(value: str) -> str:
 #: Modules of commands by panel of ``rlpanel --help``. A module's ``COMMANDS`` maps each command to an example
 #: of its use. Other commands are made of questions.
 _MODULES = {
-    "Board": (serve_commands,),
+    "Board": (serve_commands, top_command),
     "Ask a run": (ask_commands, lint_command, gate_command, halt_command, curriculum_command, report_command),
     "Agents": (agent_commands,),
     "Files": (map_command, file_commands),
 }
 
 
-def _commands() -> Iterator[tuple[str, Callable[..., None], str, str]]:
-    """Yield the name of each command, the command, its example and its panel."""
-    for panel, modules in _MODULES.items():
+#: A command, its example and its panel.
+_Declared = tuple[Callable[..., None], str, str]
+
+
+def _own_commands(panel: str) -> Iterator[tuple[str, _Declared]]:
+    """Yield the commands of a panel that are not made of questions, by name."""
+    for module in _MODULES[panel]:
+        for command, example in module.COMMANDS.items():
+            yield command.__name__.replace("_", "-"), (command, example, panel)
+
+
+@cache
+def commands() -> dict[str, _Declared]:
+    """Return each command with its example and its panel, by name, in the order of the help."""
+    from rlpanel.cli.table_command import command_of
+    from rlpanel.queries.catalogue import QUESTIONS
+
+    found: dict[str, _Declared] = {}
+    for panel in _MODULES:
         if panel == "Ask a run":
-            for question in QUESTIONS.values():
-                if question.example:
-                    yield question.name.replace("_", "-"), command_of(question), question.example, panel
-        for module in modules:
-            for command, example in module.COMMANDS.items():
-                yield command.__name__.replace("_", "-"), command, example, panel
+            found |= {
+                question.name.replace("_", "-"): (command_of(question), question.example, panel)
+                for question in QUESTIONS.values()
+                if question.example
+            }
+        found |= dict(_own_commands(panel))
+    return found
 
 
-#: Name → command, its example and its panel.
-COMMANDS = {name: (command, example, panel) for name, command, example, panel in _commands()}
+def _chosen(only: str) -> dict[str, _Declared]:
+    """Return one command, or all; the questions are not loaded for a command that is not made of one."""
+    own = {name: declared for panel in _MODULES for name, declared in _own_commands(panel)}
+    if only in own:
+        return {only: own[only]}
+    return {only: commands()[only]} if only in commands() else commands()
 
 
 def build_app(only: str = "") -> typer.Typer:
@@ -109,7 +129,7 @@ def build_app(only: str = "") -> typer.Typer:
     Parameters
     ----------
     only : str
-        Name of a command; empty for all.
+        Name of a command; all are described for another text.
     """
     built = typer.Typer(
         name="rlpanel",
@@ -118,10 +138,10 @@ def build_app(only: str = "") -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     built.callback()(_options)
-    for name, (command, example, panel) in COMMANDS.items():
-        if only in ("", name):
-            built.command(cls=CompletingCommand, rich_help_panel=panel, epilog=f"Example: {example}")(command)
-    if not only:
+    chosen = _chosen(only)
+    for command, example, panel in chosen.values():
+        built.command(cls=CompletingCommand, rich_help_panel=panel, epilog=f"Example: {example}")(command)
+    if only not in chosen:
         built.add_typer(file_commands.app, name="convert", rich_help_panel="Files")
     return built
 
@@ -132,7 +152,7 @@ def main() -> None:
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     completes = "_RLPANEL_COMPLETE" in os.environ
     try:
-        build_app(name if name in COMMANDS and not completes else "")(prog_name="rlpanel")
+        build_app("" if completes else name)(prog_name="rlpanel")
     except RLPanelError as error:
         first, *others = error.lines
         for line in (f"rlpanel: {first}", *others):
@@ -162,4 +182,13 @@ def _options(
     """Handle options that precede a command."""
 
 
-app = build_app()
+def __getattr__(name: str) -> Any:
+    """Describe all commands only for a program that asks for ``app`` or ``COMMANDS``."""
+    if name not in ("app", "COMMANDS"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _whole_app() if name == "app" else commands()
+
+
+@cache
+def _whole_app() -> typer.Typer:
+    return build_app()

@@ -13,6 +13,13 @@ from rlpanel.cli import completion
 from rlpanel.queries import question_options
 from rlpanel.queries.question_options import Option, option_of
 
+#: Panels of the help: options that most commands share stand below the command's own.
+_ROWS, _OUTPUT, _READING = "Rows", "Output", "Reading"
+#: Short forms, by the parameter of a question.
+_SHORT = {"limit": "-n", "last": "-n", "filter": "-f", "sort": "-s", "columns": "-c"}
+#: Parameters that choose rows and columns of a table.
+_OF_ROWS = {*_SHORT, "step", "offset", "text", "chars", "search", "older", "every", "by"}
+
 Host = Annotated[str, typer.Option(help="Address to listen on; beyond loopback, other machines can connect.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]
 Show = Annotated[bool | None, typer.Option("--show/--no-show", help="Open the board in a browser.")]
@@ -50,7 +57,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Jobs = Annotated[
     int | None,
     typer.Option(
-        min=0, max=64, help="Worker processes that read a large run.", show_default="$RLPANEL_JOBS, 2"
+        min=0,
+        max=64,
+        help="Worker processes that read a large run.",
+        show_default="$RLPANEL_JOBS, 2",
+        rich_help_panel=_READING,
     ),
 ]
 Scheduler = Annotated[
@@ -82,12 +93,14 @@ Map = Annotated[
         help="Mapping of keys, for logs in an unknown format: prompt=input,response=output,reward=score; "
         "step=0 for logs without a step.",
         show_default=False,
+        rich_help_panel=_READING,
     ),
 ]
 _DEFAULT_STEP: dict[str, Any] = {
     "envvar": "RLPANEL_STEP",
     "help": "Step of files that give none, neither in their lines nor by their path.",
     "show_default": False,
+    "rich_help_panel": _READING,
 }
 #: For commands whose ``--step`` chooses a step; others have this name as well.
 OnlyDefaultStep = Annotated[int | None, typer.Option("--default-step", **_DEFAULT_STEP)]
@@ -98,6 +111,7 @@ Tokenizer = Annotated[
         envvar="RLPANEL_TOKENIZER",
         help="A tokenizer.json, for logs that contain token ids but no texts.",
         show_default=False,
+        rich_help_panel=_READING,
     ),
 ]
 Watch = Annotated[
@@ -117,6 +131,7 @@ FollowLinks = Annotated[
         envvar="RLPANEL_FOLLOW_LINKS",
         help="Follow symbolic links that belong to you and lead out of the folder, to runs elsewhere.",
         show_default=False,
+        rich_help_panel=_READING,
     ),
 ]
 AlertUrl = Annotated[
@@ -174,9 +189,6 @@ SessionsFolder = Annotated[
     ),
 ]
 
-
-_OUTPUT, _READING = "Output", "Reading"
-
 Run = Annotated[
     str,
     typer.Argument(
@@ -209,7 +221,10 @@ class CountBy(StrEnum):
 
 By = Annotated[
     CountBy,
-    typer.Option(help="Count the reward of each episode once, by its last row, or in each of its rows."),
+    typer.Option(
+        help="Count the reward of each episode once, by its last row, or in each of its rows.",
+        rich_help_panel=_ROWS,
+    ),
 ]
 
 #: Parameter → its annotation and its default.
@@ -230,8 +245,15 @@ SHARED: dict[str, tuple[Any, Any]] = {
 }
 
 
-def declared(option: Option) -> Any:
-    """Return what typer shows and checks for an option of a question."""
+def declared(option: Option, name: str = "") -> Any:
+    """Return what typer shows and checks for an option of a question.
+
+    Parameters
+    ----------
+    option : Option
+    name : str
+        The parameter, for its short form and its panel of the help.
+    """
     shown: dict[str, Any] = {"help": option.help_text}
     if option.shown_default:
         shown["show_default"] = option.shown_default
@@ -241,7 +263,11 @@ def declared(option: Option) -> Any:
         shown["autocompletion"] = getattr(completion, option.complete)
     if option.metavar:
         return typer.Argument(metavar=option.metavar, **shown)
-    return typer.Option(*[option.flag] if option.flag else [], **shown)
+    if name in _OF_ROWS:
+        shown["rich_help_panel"] = _ROWS
+    short = _SHORT.get(name, "")
+    flags = [option.flag or f"--{name.replace('_', '-')}", short] if short else [option.flag]
+    return typer.Option(*filter(None, flags), **shown)
 
 
 # Those of questions, for commands that are not made of one.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
@@ -46,7 +47,7 @@ def command_of(question: Question[...]) -> Callable[..., None]:
 
                 warn_without_runs(path_of(options["root"]), "runs")
             if table.total or form != "text":  # "no rows" would say less
-                print_table(table, form, raw=formats["raw"])
+                print_table(table, form, raw=formats["raw"], sort=_sorted_by(options))
 
         command = list_runs
     else:
@@ -54,7 +55,7 @@ def command_of(question: Question[...]) -> Callable[..., None]:
         def ask(run: str, **options: Any) -> None:
             def answer(opened: Run) -> Table:
                 counted = opened.by_rows if options.pop("by", None) == "rows" else opened
-                with _others(question, options) as given:
+                with _others(run, question, options) as given:
                     return question(counted.data, **_given(question, given))
 
             print_answer(run, answer, options)
@@ -83,7 +84,7 @@ def print_answer(run: str, answer: Callable[[Run], Table], options: dict[str, An
     with ExitStack() as stack:
         stack.enter_context(_rare_collection())
         opened = stack.enter_context(opened_run(run, **reader))
-        print_table(answer(opened), form, raw=formats["raw"])
+        print_table(answer(opened), form, raw=formats["raw"], sort=_sorted_by(options))
         from rlpanel.store.snapshot.left_out import left_out
 
         unread, remarks = opened.snapshot.unread, opened.snapshot.remarks
@@ -93,6 +94,11 @@ def print_answer(run: str, answer: Callable[[Run], Table], options: dict[str, An
     say_unread(unread)
     if unread:
         raise typer.Exit(INCOMPLETE)
+
+
+def _sorted_by(options: Mapping[str, Any]) -> str:
+    """Return the column that a command's rows are sorted by; empty if none was given."""
+    return str(options.get("sort") or "").removeprefix("-")
 
 
 def run_command(function: Callable[..., Table]) -> Callable[..., None]:
@@ -123,17 +129,29 @@ def opened_run(
 
 
 @contextmanager
-def _others(question: Question[...], options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _others(run: str, question: Question[...], options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Open the other runs that a question is given by their folders."""
     from rlpanel.api.open_run import open_run
 
     with ExitStack() as stack:
-        opened = {
+        opened: dict[str, Any] = {
             parameter.name: stack.enter_context(open_run(options[parameter.name], follow=False)).data
             for parameter in question.parameters
             if parameter.type is RunData
         }
+        for parameter in question.parameters:
+            if parameter.is_runs:
+                names = shared_options.names(options[parameter.name] or "") or []
+                opened[parameter.name] = [
+                    stack.enter_context(open_run(_beside(run, name), follow=False)).data for name in names
+                ]
         yield {**options, **opened}
+
+
+def _beside(run: str, name: str) -> str:
+    """Return the folder of a run that is given by its path, or by its name beside another run."""
+    beside = os.path.join(os.path.dirname(os.path.abspath(run)), name)
+    return beside if not os.path.isdir(name) and os.path.isdir(beside) else name
 
 
 def _given(question: Question[...], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,7 +190,7 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
         kind = str if option.read is not None else int | None
     return inspect.Parameter(
         parameter.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default,
-        annotation=Annotated[kind, shared_options.declared(option)],
+        annotation=Annotated[kind, shared_options.declared(option, parameter.name)],
     )  # fmt: skip
 
 

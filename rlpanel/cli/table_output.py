@@ -32,7 +32,7 @@ def one_format(*, as_json: bool, as_jsonl: bool, as_csv: bool) -> str:
     return asked[0] if asked else "text"
 
 
-def print_table(table: Table, form: str, *, raw: bool = False) -> None:
+def print_table(table: Table, form: str, *, raw: bool = False, sort: str = "") -> None:
     """Print a table to the standard output, and say on stderr if it has more rows than were printed.
 
     Parameters
@@ -42,19 +42,23 @@ def print_table(table: Table, form: str, *, raw: bool = False) -> None:
         ``text``, ``json``, ``jsonl`` or ``csv``.
     raw : bool
         CSV: do not escape texts that spreadsheets take for formulas.
+    sort : str
+        Column that the rows are sorted by; a narrow terminal leaves out others first.
     """
     if form == "text" and table.name == "findings":
         from rlpanel.cli.terminal_text import print_findings
 
         print_findings(table)
     else:
-        _write("".join(text_of(table, form, raw=raw)))
+        _write("".join(text_of(table, form, raw=raw, sort=sort)))
     if table.more > 0:
         shown = f"{table.offset + 1:,} to {table.offset + len(table.rows):,} of {_total_text(table)}"
         hint = "; --last 0 prints all" if table.name == "steps" else "; --limit 0 prints all"
         say(f"rows {shown}{hint}", typer.colors.BRIGHT_BLACK)
     elif table.name == "steps" and table.offset:
         say(f"the last {len(table.rows):,} of {table.total:,} steps; --last 0 prints all", "bright_black")
+    if table.name == "runs" and table.about.get("unread"):
+        say(table.about["unread"], typer.colors.YELLOW)
 
 
 def _total_text(table: Table) -> str:
@@ -67,7 +71,7 @@ def _total_text(table: Table) -> str:
     )
 
 
-def text_of(table: Table, form: str, *, raw: bool = False) -> list[str]:
+def text_of(table: Table, form: str, *, raw: bool = False, sort: str = "") -> list[str]:
     """Return the text of a table in a format, in pieces."""
     if form == "json":
         return [json_text(table.document()), "\n"]
@@ -79,7 +83,7 @@ def text_of(table: Table, form: str, *, raw: bool = False) -> list[str]:
 
     if sys.stdout.isatty():
         width = shutil.get_terminal_size((100, 24)).columns
-        return [terminal_text(table, width, color=uses_color())]
+        return [terminal_text(table, width, color=uses_color(), sort=sort)]
     return [plain_text(table)]
 
 

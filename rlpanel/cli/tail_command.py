@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
@@ -45,7 +46,10 @@ def tail(
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
 ) -> None:
-    """Follow a run and print one line per step when the step is complete, until Ctrl-C."""
+    """Follow a run and print one line per step when the step is complete, until Ctrl-C.
+
+    A finding is printed when it is new; --jsonl prints steps only.
+    """
     set_reader_environment(keys, tokenizer, follow_links, default_step)
     from rlpanel.api.open_run import open_run
 
@@ -79,6 +83,8 @@ class StepPrinter:
     def __init__(self, run: Run, columns: Sequence[str] | None, *, as_jsonl: bool) -> None:
         self._run, self._columns, self._as_jsonl = run, columns, as_jsonl
         self._printed: int | None = None
+        self._announced: set[tuple[str, ...]] = set()
+        self._hidden: list[str] = []
         self._names: list[str] = []
         self._lines = 0
 
@@ -100,6 +106,22 @@ class StepPrinter:
         self._printed = newest
         for row in rows if last is None else rows[max(len(rows) - last, 0) :]:
             self._print(table, row)
+        if not self._as_jsonl:
+            self._print_findings()
+
+    def _print_findings(self) -> None:
+        """Print the findings that go on and were not printed before."""
+        from rlpanel.cli.terminal_text import finding_lines, print_lines
+        from rlpanel.queries.findings import findings
+
+        table = findings(self._run.data)
+        for finding in table.rows:
+            key = tuple(str(finding[name]) for name in ("rule", "subject", "rank", "category", "severity"))
+            if finding["severity"] == "info" or key in self._announced:
+                continue
+            self._announced.add(key)
+            print_lines([("", ""), *finding_lines(table, finding), ("", "")])
+            self._lines = 0  # the names of the columns follow
 
     @property
     def left_out(self) -> Omissions:
@@ -119,7 +141,7 @@ class StepPrinter:
     def _text(self, table: Table, row: dict[str, object]) -> str:
         from rlpanel.number_text import number
 
-        shown = [column.name for column in table.columns if column.name != "complete"]
+        shown = self._fitting([column.name for column in table.columns if column.name != "complete"])
         cells = [
             str(row[name]) if name == "step" else "–" if row[name] is None else number(float(str(row[name])))
             for name in shown
@@ -130,3 +152,19 @@ class StepPrinter:
         self._lines = 1 if shown != self._names else self._lines + 1
         self._names = shown
         return f"{header}\n{line}" if with_header else line
+
+    def _fitting(self, names: list[str]) -> list[str]:
+        """Return the first columns that fit into a terminal, and say once on stderr which do not."""
+        if not sys.stdout.isatty():
+            return names
+        free, shown = shutil.get_terminal_size((100, 24)).columns, []
+        for name in names:
+            free -= max(len(name), 8) + (2 if shown else 0)
+            if free < 0 and shown:
+                break
+            shown.append(name)
+        hidden = names[len(shown) :]
+        if hidden and hidden != self._hidden:
+            say(f"not shown in this width: {', '.join(hidden)}; choose with --columns", "bright_black")
+        self._hidden = hidden
+        return shown

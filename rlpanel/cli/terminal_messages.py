@@ -6,6 +6,8 @@ import os
 
 import typer
 
+from rlpanel.texts.harmless_text import printable as printable
+
 
 def say(message: str, color: str) -> None:
     """Print one line to stderr; control characters, as in the names of files, are replaced by spaces."""
@@ -21,11 +23,6 @@ def uses_color() -> bool:
 def harmless_lines(text: str) -> str:
     """Return lines of a file for a terminal, each without the characters that control it."""
     return "\n".join(map(printable, text.replace("\r\n", "\n").split("\n")))
-
-
-def printable(text: str) -> str:
-    """Replace control and invisible characters by spaces, so that text of a log cannot control a terminal."""
-    return "".join(char if char.isprintable() else " " for char in text)
 
 
 #: The whole run was read, and `check` found nothing.

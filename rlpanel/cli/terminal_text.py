@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import os
 import shlex
 import shutil
@@ -16,31 +15,13 @@ from typing import Any
 import typer
 from rich.cells import cell_len
 
+from rlpanel.board_url import board_link
+from rlpanel.cli.people_tables import colored_sample, runs_for_people
 from rlpanel.cli.terminal_messages import printable, uses_color
 from rlpanel.number_text import number
 from rlpanel.queries.table import Table, TableColumn
 from rlpanel.schema import TEXTS
-
-_BARS = "▁▂▃▄▅▆▇█"
-
-
-def sparkline(values: Sequence[float | None]) -> str:
-    """Return one character per value: a bar from the lowest to the highest, a space if it is missing."""
-    finite = [value for value in values if value is not None and math.isfinite(value)]
-    if not finite:
-        return ""
-    low, span = min(finite), max(finite) - min(finite)
-    return "".join(
-        " " if value is None or not math.isfinite(value) else _bar(value, low, span) for value in values
-    )
-
-
-def _bar(value: float | None, low: float, span: float) -> str:
-    if value is None or not math.isfinite(value):
-        return " "
-    if not span:
-        return _BARS[3]
-    return _BARS[min(int((value - low) / span * len(_BARS)), len(_BARS) - 1)]
+from rlpanel.terminal_ui.sparkline import sparkline as sparkline
 
 
 def record_text(table: Table) -> str:
@@ -73,8 +54,13 @@ def print_findings(table: Table) -> None:
     """Print a run's findings with evidence, advice and symptoms; labels of the log are printed harmlessly."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a label may not exist in the terminal's encoding
         sys.stdout.reconfigure(errors="backslashreplace")
+    print_lines(_lines(table))
+
+
+def print_lines(lines: Sequence[tuple[str, str]]) -> None:
+    """Print lines, wrapped at words and coloured by their severity on a terminal; a command stays whole."""
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
-    for line, severity in _lines(table):
+    for line, severity in lines:
         color = _COLORS.get(severity) if uses_color() else None
         for part in [line] if severity == "command" else wrapped(line, width):
             typer.echo(typer.style(part, fg=color) if color else part)
@@ -111,6 +97,26 @@ def summary(findings: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(parts) or "no findings"
 
 
+def finding_lines(table: Table, finding: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the lines of a finding, each with the severity that colours it, or ``command``."""
+    lines = [(printable(f"{finding['severity'].upper()}  {finding['title']}"), finding["severity"])]
+    lines += [(printable(f"  {text}"), "") for text in details(finding)]
+    lines += [(printable(f"  $ {command}"), "command") for command in next_commands(table, finding)]
+    return [*lines, (f"  {link_of(table, finding)}", "command")]
+
+
+def link_of(table: Table, finding: Mapping[str, Any]) -> str:
+    """Return the board's address of a finding: its worst step, its filter and its example."""
+    return board_link(
+        os.path.basename(table.about["path"]),
+        step=finding["worst"],
+        sample=finding["uid"] or "",
+        filter=finding["filter"] or "",
+        sort=finding["sort"] or "",
+        split="" if table.about["split"] == "train" else table.about["split"],
+    )
+
+
 def details(finding: Mapping[str, Any]) -> list[str]:
     """Return a finding's sentence, evidence, advice and symptoms, one line each."""
     advice = [f"Check next: {finding['advice']}"] if finding["advice"] else []
@@ -126,12 +132,7 @@ def _lines(table: Table) -> list[tuple[str, str]]:
     )
     lines = [(printable(head), "")]
     for finding in table.rows:
-        lines += [
-            ("", ""),
-            (printable(f"{finding['severity'].upper()}  {finding['title']}"), finding["severity"]),
-        ]
-        lines += [(printable(f"  {text}"), "") for text in details(finding)]
-        lines += [(printable(f"  $ {command}"), "command") for command in next_commands(table, finding)]
+        lines += [("", ""), *finding_lines(table, finding)]
     return lines
 
 
@@ -200,7 +201,7 @@ def plain_text(table: Table, width: int = 0) -> str:
     return "".join(f"{line.rstrip()}\n" for line in [*_headline(table), *lines])
 
 
-def terminal_text(table: Table, width: int, *, color: bool = True) -> str:
+def terminal_text(table: Table, width: int, *, color: bool = True, sort: str = "") -> str:
     """Return a table for a terminal: cut to its width, with sparklines above the steps.
 
     Parameters
@@ -210,9 +211,15 @@ def terminal_text(table: Table, width: int, *, color: bool = True) -> str:
         Number of characters in a line.
     color : bool
         Use bold and dim text.
+    sort : str
+        Column that the rows are sorted by, which is not left out.
     """
     if table.name in _FORMS or _has_texts(table):
         return plain_text(table, width)
+    if table.name == "sample_tokens" and color and (colored := colored_sample(table, width)):
+        return colored
+    if table.name == "runs":
+        table = runs_for_people(table)
     from rich.console import Console
     from rich.table import Table as Grid
     from rich.text import Text
@@ -225,8 +232,8 @@ def terminal_text(table: Table, width: int, *, color: bool = True) -> str:
     for line in [*_headline(table), *_trends(table)]:
         console.print(Text(line))
     grid = Grid(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    widths = _widths(table, width)
-    columns = [column for column in _shown(table) if column.name in widths]
+    widths = _widths(table, width, sort)
+    columns = [column for column in _shown(table, sort) if column.name in widths]
     for column in columns:
         grid.add_column(
             Text(printable(column.name)), justify="right" if _is_number(column) else "left", no_wrap=True,
@@ -266,15 +273,17 @@ def _blocks(table: Table, width: int) -> str:
     return "".join(f"{printable(line).rstrip()}\n" for line in lines)
 
 
-def _widths(table: Table, width: int) -> dict[str, int]:
+def _widths(table: Table, width: int, sort: str = "") -> dict[str, int]:
     """Return the width of each column that fits, the first ones; texts share what numbers leave."""
     longest: dict[str, int] = {}
     widths: dict[str, int] = {}
-    for column in _shown(table):
+    for column in _shown(table, sort):
         cells = [_cell(row[column.name], column) for row in table.rows]
         longest[column.name] = max(map(cell_len, [column.name, *cells]))
         short = column.type == "text" and column.name != "uid"
         needs = min(longest[column.name], _MIN_TEXT) if short else longest[column.name]
+        if column.name == "run":  # its end tells runs apart
+            needs = min(longest[column.name], max(_MIN_TEXT, width * 2 // 5))
         if sum(widths.values()) + 2 * len(widths) + needs <= width or not widths:
             widths[column.name] = min(needs, width)
     free = width - sum(widths.values()) - 2 * (len(widths) - 1)
@@ -289,14 +298,13 @@ def _is_number(column: TableColumn) -> bool:
     return column.type in ("integer", "number")
 
 
-def _shown(table: Table) -> list[TableColumn]:
-    """Return the columns for a person: texts that were asked for come early, and no column is empty."""
+def _shown(table: Table, sort: str = "") -> list[TableColumn]:
+    """Return the columns for a person: the one sorted by and texts come early, and no column is empty."""
     hidden = _HIDDEN.get(table.name, ())
     texts = [column for column in table.columns if column in table.spec.optional]
     place, rest = table.columns[:2], table.columns[2:]
-    ordered = (
-        [*place, *texts, *(column for column in rest if column not in texts)] if texts else table.columns
-    )
+    early = [*(column for column in rest if column.name == sort), *texts]
+    ordered = [*place, *early, *(column for column in rest if column not in early)]
     return [
         column
         for column in ordered
@@ -309,7 +317,7 @@ def _headline(table: Table) -> list[str]:
     """Return the facts about the table in one line, and an empty line."""
     facts = []
     for name, value in table.about.items():
-        if value in (None, "") or isinstance(value, list) or name in ("trend", "path", "left_out"):
+        if value in (None, "") or isinstance(value, list) or name in ("trend", "path", "left_out", "unread"):
             continue
         facts.append(f"{name.replace('_', ' ')} {_fact(value)}")
     count = "no rows" if not table.rows else ""
@@ -321,6 +329,8 @@ def _headline(table: Table) -> list[str]:
 
 def _fact(value: Any) -> str:
     if isinstance(value, dict):
+        if value.get("of") == 0:
+            return "(of 0)"
         parts = [f"{name} {number(part) if part is not None else '–'}" for name, part in value.items()]
         return f"({', '.join(parts)})"
     return number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)

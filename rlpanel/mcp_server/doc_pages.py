@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 from functools import cache
-from importlib import resources
 
 from rlpanel.errors import SettingError
+from rlpanel.texts.carried_pages import read_page
 
 #: Resource → file below ``docs`` and what it is.
 PAGES = {
@@ -27,21 +27,6 @@ _HEADING = re.compile(r"^### .*`([^`]+)`$", re.MULTILINE)
 _COLUMNS = re.compile(r"^- \*\*Columns:\*\* (.*)$", re.MULTILINE)
 #: Statistics of a step's samples, which follow the name of a column.
 _STATISTIC = re.compile(r"_(mean|std|min|max|sum)$")
-
-
-def read_page(file: str) -> str:
-    """Return a page of the documentation, which the wheel carries.
-
-    Parameters
-    ----------
-    file : str
-        Its name below ``docs``.
-    """
-    carried = resources.files("rlpanel") / "docs" / file
-    if carried.is_file():
-        return carried.read_text(encoding="utf-8")
-    # In a clone the pages lie beside the package.
-    return (resources.files("rlpanel") / ".." / "docs" / file).read_text(encoding="utf-8")
 
 
 def page_text(name: str) -> str:

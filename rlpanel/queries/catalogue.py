@@ -21,7 +21,8 @@ _MODULES = (
     *("differences", "across_runs.compare", "explain", "bisect", "drift", "search", "notes", "events"),
     *("bad_lines", "tree", "in_flight", "learning.prompt_economics", "learning.update", "learning.rewards"),
     *("learning.token_courses", "learning.trends", "across_runs.diverge", "across_runs.gate"),
-    *("across_runs.settings_list", "reports.claim_report", "endings.judges", "endings.failures", "sql"),
+    *("across_runs.settings_list", "reports.claim_report", "endings.judges", "endings.failures"),
+    *("column_list", "sql"),
 )
 for _name in _MODULES:
     _module = import_module(f"rlpanel.queries.{_name}")
@@ -38,9 +39,9 @@ def question_of(name: str) -> Question[...]:
     SettingError
         If there is no such question.
     """
-    from rlpanel.queries.run_columns import similar
-
     if name not in QUESTIONS:
+        from rlpanel.queries.run_columns import similar
+
         raise SettingError(f"there is no table {name[:80]!r}{similar(name, QUESTIONS)}")
     return QUESTIONS[name]
 

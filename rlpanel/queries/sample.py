@@ -158,6 +158,7 @@ def sample_tokens(
     from rlpanel.metrics.engine.compute import token_values
     from rlpanel.metrics.logged_arrays import query_names
     from rlpanel.queries.run_columns import chosen, number_column
+    from rlpanel.store.snapshot.token_scales import token_scales
 
     found = run.sample(uid)
     values = token_values(found.arrays()) | {
@@ -190,7 +191,7 @@ def sample_tokens(
         total=count,
         offset=offset,
         about=about,
-        attrs={"uid": found.uid, "step": found.step},
+        attrs={"uid": found.uid, "step": found.step, "scales": token_scales(run.snapshot)},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,7 +30,7 @@ def relations() -> dict[str, Question[...]]:
 def _readable() -> str:
     from rlpanel.sql.statement import readable
 
-    return readable(relations())
+    return readable([*relations(), "all_samples"])
 
 
 QueryText = Annotated[
@@ -43,6 +44,13 @@ QueryRows = Annotated[
     int, Option("Most rows of the result; more are an error.", min=1, tool=False, tool_default=MAX_ROWS)
 ]
 QuerySeconds = Annotated[float, Option("Time after which the query is cancelled.", min=0.1, tool=False)]
+OtherRuns = Annotated[
+    Sequence[RunData],
+    Option(
+        "Further runs with commas, folders or names beside RUN; each table gets a column run.",
+        "Names of further runs; each table then has a column run.", chars=20, flag="--runs", default="",
+    ),
+]  # fmt: skip
 #: Most bytes of the rows of a query, of which an answer of a tool holds a small part.
 QueryBytes = Annotated[int, Option(command=False, tool=False, tool_default=8 << 20)]
 
@@ -63,8 +71,9 @@ def sql(
     rows: QueryRows = SqlLimits.rows,
     seconds: QuerySeconds = SqlLimits.seconds,
     size: QueryBytes = SqlLimits.size,
+    runs: OtherRuns = (),
 ) -> Table:
-    """Return the rows of an SQL query over a run; it needs the extra sql (duckdb).
+    """Return the rows of an SQL query over a run, or over several; it needs the extra sql (duckdb).
 
     Parameters
     ----------
@@ -73,22 +82,46 @@ def sql(
         One ``SELECT`` statement over the tables of docs/sql.md.
     rows, seconds, size : int or float
         Limits of the result and of the time, as in `Run.sql`.
+    runs : sequence of RunData
+        Further runs: each table has the rows of all, and a column ``run``.
 
     Raises
     ------
     QueryError
         If the query is not valid, not allowed or exceeds a limit, or duckdb is not installed.
     """
-    found = sql_frame(run, query, SqlLimits(rows=rows, seconds=seconds, size=size))
+    found = sql_frame(run, query, SqlLimits(rows=rows, seconds=seconds, size=size), runs)
     columns = [TableColumn(str(name), _type(found[name]), "Column of the query.") for name in found.columns]
     return sql.table(_rows(found), others=columns, about={"run": run.name, "query": query})
 
 
-def sql_frame(run: RunData, query: str, limits: SqlLimits) -> pd.DataFrame:
-    """Return the rows of a query as a data frame; its tables are the samples, their tokens, and questions."""
-    from rlpanel.sql.run_query import run_query
+def sql_frame(run: RunData, query: str, limits: SqlLimits, others: Sequence[RunData] = ()) -> pd.DataFrame:
+    """Return the rows of a query as a data frame; its tables are the samples, their tokens, and questions.
 
-    return run_query(run.index, run.view, query, limits, tables_of(run))
+    With other runs, each table has the rows of all, and a column ``run``.
+    """
+    from rlpanel.sql.run_query import QueriedRun, run_query
+
+    runs = [run, *others]
+    return run_query(
+        [
+            QueriedRun(name, each.index, each.view, tables_of(each))
+            for name, each in zip(_names(runs), runs, strict=True)
+        ],
+        query,
+        limits,
+    )
+
+
+def _names(runs: Sequence[RunData]) -> list[str]:
+    """Return different names of runs: of two with one name, the second is ``name (2)``."""
+    names: list[str] = []
+    for run in runs:
+        number, name = 2, run.name
+        while name in names:
+            name, number = f"{run.name} ({number})", number + 1
+        names.append(name)
+    return names
 
 
 def tables_of(run: RunData) -> dict[str, Maker]:
@@ -109,7 +142,11 @@ def tables_of(run: RunData) -> dict[str, Maker]:
 
     found: dict[str, Maker] = {name: partial(table_of, asked) for name, asked in relations().items()}
     # The samples are not copied: the store's own arrays are the table.
-    return {**found, "samples": partial(sample_relation, run.view)}
+    return {
+        **found,
+        "samples": partial(sample_relation, run.view),
+        "all_samples": partial(sample_relation, run.view, everything=True),
+    }
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, object]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,13 +25,14 @@ from rlpanel.sources.records.record_types import Record
 from rlpanel.sql.sample_relation import Relation, clean_text, distinct_names, quoted, unread
 from rlpanel.sql.sql_limits import SqlLimits
 from rlpanel.sql.sql_process import sql_process
-from rlpanel.sql.statement import TEXTS, TOKENS, Statement
+from rlpanel.sql.statement import TEXTS, TOKENS, TURNS, Statement
+from rlpanel.sql.step_turns import rows_of_steps, step_turns
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_all_texts, fetch_record
 from rlpanel.store.snapshot.run_view import RunView
 
-#: Most bytes of the log that one query reads for tokens or for texts.
-MAX_BYTES = 256 << 20
+#: Most bytes of the columns that are prepared for a query over several runs.
+MAX_COLUMNS = 2 << 30
 #: Columns before the metrics.
 HEAD = ("uid", "step", "rank", "position", "token", "token_id", "loss_mask")
 
@@ -53,7 +55,7 @@ def step_tokens(
     QueryError
         If more than `MAX_BYTES` of lines would have to be read, or reading takes longer than ``seconds``.
     """
-    rows = _rows(view, ranges, TOKENS)
+    rows = rows_of_steps(view, ranges, TOKENS)
     arrays = query_names(array_names(view.snapshot.numbers))
     names = [metric.name for metric in of_level("token") if not metric.hidden] + [*arrays]
     wanted = {"step", *(name for name in (*HEAD, *names) if reads(name))}  # calls are told apart by step
@@ -79,23 +81,6 @@ def step_tokens(
     )
 
 
-def _rows(view: RunView, ranges: Sequence[tuple[int, int]], what: str) -> np.ndarray:
-    """Return the rows of the steps; QueryError if their lines are too large."""
-    snapshot = view.snapshot
-    step = snapshot.metadata("step")
-    inside = np.zeros(snapshot.rows, bool)
-    for first, last in ranges:
-        inside |= (step >= first) & (step <= last)
-    rows = np.flatnonzero(inside & snapshot.alive)
-    size = int(snapshot.metadata("length")[rows].sum(dtype=np.int64))
-    if size > MAX_BYTES:
-        raise QueryError(
-            f"these steps have {size_text(size)} of lines; {what} of at most "
-            f"{size_text(MAX_BYTES)} are read: choose fewer steps"
-        )
-    return rows
-
-
 def step_texts(view: RunView, index: RunIndex, ranges: Sequence[tuple[int, int]]) -> pd.DataFrame:
     """Return one row per sample of some ranges of steps, with its texts.
 
@@ -107,7 +92,7 @@ def step_texts(view: RunView, index: RunIndex, ranges: Sequence[tuple[int, int]]
     QueryError
         If more than `MAX_BYTES` of lines would have to be read.
     """
-    rows, snapshot = _rows(view, ranges, TEXTS), view.snapshot
+    rows, snapshot = rows_of_steps(view, ranges, TEXTS), view.snapshot
     rank = snapshot.metadata("rank")[rows].astype(float)
     columns = {
         "uid": np.array([clean_text(uid) for uid in snapshot.uids(rows)], object),
@@ -165,51 +150,113 @@ _CASTS = {"integer": "bigint", "boolean": "boolean"}
 _HIDDEN = "rlpanel_data_"
 
 
-def run_query(
-    index: RunIndex, view: RunView, text: str, limits: SqlLimits, tables: Mapping[str, Maker]
-) -> pd.DataFrame:
-    """Return the rows of one SELECT statement over a run; another process runs it.
+@dataclass(frozen=True)
+class QueriedRun:
+    """A run that a query reads.
+
+    Attributes
+    ----------
+    name : str
+        The value of the column ``run``, if a query reads several runs.
+    index : RunIndex
+    view : RunView
+    tables : mapping of str to callable
+        Functions that make the tables of rows in memory, by names in lower case; only those that the query
+        names are made.
+    """
+
+    name: str
+    index: RunIndex
+    view: RunView
+    tables: Mapping[str, Maker]
+
+
+def run_query(runs: Sequence[QueriedRun], text: str, limits: SqlLimits) -> pd.DataFrame:
+    """Return the rows of one SELECT statement over a run, or over several; another process runs it.
+
+    Each table of several runs has the column ``run`` in front, and the columns of all of them.
 
     Parameters
     ----------
-    index : RunIndex
-    view : RunView
+    runs : sequence of QueriedRun
     text : str
     limits : SqlLimits
-    tables : mapping of str to callable
-        Functions that make the tables besides ``tokens``, by names in lower case; only those that the query
-        names are made.
 
     Raises
     ------
     QueryError
         If the query is not valid, not allowed or exceeds a limit, or duckdb is not installed.
     """
+    tables = runs[0].tables
     with sql_process(limits) as process:
         statement = process.parse(text, tables)
-        views = []
+        views: list[tuple[str, str, Relation]] = []
         for name in tables:
             if name in statement.tables:
-                relation, source = tables[name](statement.reads), f"{_HIDDEN}{name}"
-                views.append((source, f"create view {quoted(name)} as {relation.select(source)}", relation))
-        for name, read in ((TOKENS, _tokens), (TEXTS, _texts)):
+                made = [run.tables[name](statement.reads) for run in runs]
+                views += _views(f"create view {quoted(name)} as", name, made, runs)
+        for name, read in _READERS.items():
             if statement.steps[name]:
-                relation, source = read(index, view, statement, limits), f"{_HIDDEN}{name}"
-                head = f"create macro {name}(first, last := null) as table"
-                views.append((source, f"{head} {relation.select(source)}", relation))
+                made = [_between(read(run, statement, limits), statement) for run in runs]
+                views += _views(f"create macro {name}(first, last := null) as table", name, made, runs)
+        size = sum(_bytes(values) for *_, relation in views for values in relation.arrays.values())
+        if len(runs) > 1 and size > MAX_COLUMNS:
+            raise QueryError(
+                f"the columns that the query names have {size_text(size)} in these {len(runs)} runs; at most "
+                f"{size_text(MAX_COLUMNS)} are prepared: name fewer columns or runs"
+            )
         return process.rows(views)
 
 
-def _tokens(index: RunIndex, view: RunView, statement: Statement, limits: SqlLimits) -> Relation:
+def _bytes(values: Any) -> int:
+    return int(values.codes.nbytes if isinstance(values, pd.Categorical) else values.nbytes)
+
+
+def _views(
+    head: str, name: str, made: Sequence[Relation], runs: Sequence[QueriedRun]
+) -> list[tuple[str, str, Relation]]:
+    """Return what makes one table of the relations of all runs; the last statement makes the table."""
+    if len(made) == 1:
+        source = f"{_HIDDEN}{name}"
+        return [(source, f"{head} {made[0].select(source)}", made[0])]
+    sources = [f"{_HIDDEN}{name}_{at}" for at in range(len(made))]
+    parts = [
+        f"select {_text(run.name)} as run, * from ({relation.select(source)})"
+        for run, relation, source in zip(runs, made, sources, strict=True)
+    ]
+    whole = f"{head} {' union all by name '.join(parts)}"
+    # Statements run in order: the last one makes the table, when the rows of all runs are registered.
+    return [
+        (
+            source,
+            whole if source == sources[-1] else f"create view {quoted(f'{source}_ready')} as select 1",
+            relation,
+        )
+        for source, relation in zip(sources, made, strict=True)
+    ]
+
+
+def _text(value: str) -> str:
+    """Return a text as an SQL literal."""
+    return "'" + clean_text(value).replace("'", "''") + "'"
+
+
+def _tokens(run: QueriedRun, statement: Statement, limits: SqlLimits) -> pd.DataFrame:
     """Return the tokens of the steps that the query names."""
-    return _between(
-        step_tokens(index, view, statement.steps[TOKENS], statement.reads, limits.seconds), statement
-    )
+    return step_tokens(run.index, run.view, statement.steps[TOKENS], statement.reads, limits.seconds)
 
 
-def _texts(index: RunIndex, view: RunView, statement: Statement, _limits: SqlLimits) -> Relation:
+def _texts(run: QueriedRun, statement: Statement, _limits: SqlLimits) -> pd.DataFrame:
     """Return the texts of the steps that the query names."""
-    return _between(step_texts(view, index, statement.steps[TEXTS]), statement)
+    return step_texts(run.view, run.index, statement.steps[TEXTS])
+
+
+def _turns(run: QueriedRun, statement: Statement, limits: SqlLimits) -> pd.DataFrame:
+    """Return the turns of the steps that the query names."""
+    return step_turns(run.index, run.view, statement.steps[TURNS], limits.seconds)
+
+
+_READERS = {TOKENS: _tokens, TEXTS: _texts, TURNS: _turns}
 
 
 def _between(found: pd.DataFrame, statement: Statement) -> Relation:

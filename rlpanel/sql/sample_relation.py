@@ -15,12 +15,17 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.errors import QueryError
+from rlpanel.store.columns.run_table import DEAD
+from rlpanel.store.columns.splits import SPLIT_COLUMN, limit_codes, split_name
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Columns of every sample, which identify it.
 UID, STEP, RANK, LINE, PROMPT_KEY = "uid", "step", "rank", "line", "prompt_key"
 #: True in the rows whose rewards count; only of runs in which an episode has several rows.
 OUTCOME = "outcome"
+#: Column of `everything` that says whether a sample counts in its split, and its values by state of the row.
+STATE = "state"
+STATES = ["gone", "counts", "counts", "duplicate", "older attempt"]
 _PLACE = (UID, STEP, RANK, LINE, PROMPT_KEY)
 
 
@@ -63,7 +68,7 @@ class Relation:
         )
 
 
-def sample_relation(view: RunView, reads: Callable[[str], bool]) -> Relation:
+def sample_relation(view: RunView, reads: Callable[[str], bool], *, everything: bool = False) -> Relation:
     """Return the samples that count as a relation.
 
     Parameters
@@ -71,10 +76,13 @@ def sample_relation(view: RunView, reads: Callable[[str], bool]) -> Relation:
     view : RunView
     reads : function
         Tells if the query may read a column. Others get no array.
+    everything : bool
+        All splits, and the samples that do not count, with the column ``state``.
     """
     snapshot, made = view.snapshot, Relation()
-    if not snapshot.alive.all():
-        made.where = made.add(snapshot.alive)
+    shown_rows = snapshot.state != DEAD if everything else snapshot.alive
+    if not shown_rows.all():
+        made.where = made.add(shown_rows)
     makers: dict[str, tuple[str, Callable[[], str]]] = {
         UID: ("varchar", lambda: _uid(made, view)),
         STEP: ("bigint", lambda: made.add(snapshot.metadata("step"))),
@@ -82,6 +90,9 @@ def sample_relation(view: RunView, reads: Callable[[str], bool]) -> Relation:
         LINE: ("bigint", lambda: f"nullif({made.add(snapshot.lines(np.arange(snapshot.rows)))}, 0)"),
         PROMPT_KEY: ("varchar", lambda: f"format('{{:016x}}', {made.add(snapshot.prompts())})"),
     }
+    makers[SPLIT_COLUMN] = ("varchar", lambda: _split(made, view, everything=everything))
+    if everything:
+        makers[STATE] = ("varchar", lambda: made.add_texts(snapshot.state.astype(np.int32), STATES))
     for shown, name in view.label_names.items():
         makers.setdefault(shown, ("varchar", partial(_label, made, view, name)))
     for name in view.number_names:
@@ -101,6 +112,17 @@ def _uid(made: Relation, view: RunView) -> str:
     file = made.add_texts(snapshot.metadata("file"), snapshot.files)
     offset, part = made.add(snapshot.metadata("offset")), made.add(snapshot.metadata("part"))
     return f"{file} || ':' || {offset} || case when {part} > 0 then '/' || {part} else '' end"
+
+
+def _split(made: Relation, view: RunView, *, everything: bool) -> str:
+    """Return the expression of the split: that of the view, or of each row."""
+    snapshot = view.snapshot
+    if not everything or SPLIT_COLUMN not in snapshot.labels:
+        return "'" + clean_text(snapshot.split).replace("'", "''") + "'"
+    codes, names = snapshot.label_codes(SPLIT_COLUMN)
+    limited = limit_codes(codes, names)
+    texts = [split_name(int(code), names) for code in np.unique(limited)]
+    return made.add_texts(np.searchsorted(np.unique(limited), limited).astype(np.int32), texts)
 
 
 def _label(made: Relation, view: RunView, name: str) -> str:

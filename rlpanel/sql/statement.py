@@ -16,9 +16,9 @@ from rlpanel.errors import QueryError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: The table functions of tokens and of texts, each of a step or of several.
-TOKENS, TEXTS = "tokens", "texts"
-OF_STEPS = (TOKENS, TEXTS)
+#: The table functions of tokens, texts and turns, each of a step or of several.
+TOKENS, TEXTS, TURNS = "tokens", "texts", "turns"
+OF_STEPS = (TOKENS, TEXTS, TURNS)
 #: Table functions that a query may call. Others read files or settings, or take addresses in memory.
 _TABLE_FUNCTIONS = frozenset({*OF_STEPS, "unnest", "range", "generate_series"})
 #: Functions that read settings, which hold paths of this machine.
@@ -37,7 +37,7 @@ class Statement:
     names : frozenset of str, or None
         All names in the query, in lower case; None if it may read every column, as ``*`` does.
     steps : mapping of str to tuple of (int, int)
-        First and last step of each call of ``tokens`` and of ``texts``, by the function's name.
+        First and last step of each call of ``tokens``, ``texts`` and ``turns``, by the function's name.
     """
 
     text: str
@@ -80,7 +80,8 @@ def parse(connection: DuckDBPyConnection, text: str, tables: Collection[str]) ->
 
 def readable(tables: Collection[str]) -> str:
     """Return the tables that a query can name, and the table functions, as a text."""
-    return f"{', '.join(tables)}, {TOKENS}(FIRST, LAST) and {TEXTS}(FIRST, LAST)"
+    functions = [f"{name}(FIRST, LAST)" for name in OF_STEPS]
+    return f"{', '.join([*tables, *functions[:-1]])} and {functions[-1]}"
 
 
 def _nodes(value: Any) -> Iterator[Mapping[str, Any]]:

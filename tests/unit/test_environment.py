@@ -67,6 +67,7 @@ def test_conda_gets_what_pip_gets() -> None:
         "notebook",
         "sql",
         "mcp",
+        "tui",
         "test",
         "dev",
     )

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
 
+from rlpanel.analysis.text_turns import conversation_of
 from rlpanel.panels.compare.text_diff import align
 from rlpanel.panels.conversation.blocks import MessageBlock, blocks_of
-from rlpanel.panels.conversation.text_turns import conversation_of
 from rlpanel.panels.conversation.turn_tokens import TurnTokens
 from rlpanel.panels.language.labels import marked
 from rlpanel.panels.tokens.token_view import decoded_tokens

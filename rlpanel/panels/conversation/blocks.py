@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from rlpanel.panels.conversation.text_turns import UNREADABLE, Conversation
+from rlpanel.analysis.text_turns import UNREADABLE, Conversation
 from rlpanel.panels.conversation.turn_tokens import Span, TurnTokens
 from rlpanel.schema import Sample
 from rlpanel.sources.records.messages import TOOL_ROLES

@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from rlpanel.analysis.text_turns import Conversation, conversation_of
 from rlpanel.number_text import number
 from rlpanel.panels.conversation.blocks import MessageBlock, ToolCallBlock, blocks_of
 from rlpanel.panels.conversation.safe_markdown import formatted_html
-from rlpanel.panels.conversation.text_turns import Conversation, conversation_of
 from rlpanel.panels.conversation.turn_times import conversation_score
 from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.panels.language.labels import tr

@@ -60,7 +60,7 @@ _Key = tuple[str, int]  # uid, and hash of the line
 
 @dataclass(frozen=True)
 class TokenLine:
-    """First tokens of one response, their metrics and other lists by name, and the number of all its tokens."""
+    """First tokens of one response, their metrics and other lists, and the number of all its tokens."""
 
     tokens: Sequence[str] = ()
     values: Mapping[str, np.ndarray] = field(default_factory=dict)

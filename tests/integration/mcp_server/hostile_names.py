@@ -29,6 +29,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("learned", {"run": ORDER, "steps": ORDER}),
     ("diverge", {"run": ORDER, "against": "nosuch"}),
     ("settings", {"run": "nosuch"}),
+    ("columns", {"run": "nosuch"}),
     ("link", {"run": "nosuch"}),
     ("gate", {"run": ORDER, "against": ["other"], "on": [ORDER]}),
     ("compare", {"run": ORDER, "against": "nosuch"}),

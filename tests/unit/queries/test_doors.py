@@ -105,7 +105,9 @@ def test_a_new_question_is_a_table_of_sql(tmp_path: Path, ranks: Question[...]) 
         assert sorted(found.itertuples(index=False, name=None)) == [(0, 6, 6), (1, 6, 6)]
         assert run.sql("select texts, empty from ranks limit 1").iloc[0].tolist() == ['["a", "b"]', None]
         assert set(run.sql("describe ranks").column_type) == {"BIGINT", "VARCHAR"}
-        with pytest.raises(QueryError, match=r"no table 'rank'; a query reads only .*, ranks, tokens\("):
+        with pytest.raises(
+            QueryError, match=r"no table 'rank'; a query reads only .*, ranks, all_samples, tokens\("
+        ):
             run.sql("from rank")
 
 
@@ -119,13 +121,14 @@ def test_a_new_question_is_named_where_sql_is_explained(
         text = " ".join(CliRunner().invoke(app, ["--help"]).stdout.replace("│", " ").split())
     else:
         text = str(tool_of(QUESTIONS["sql"], RunPool(tmp_path), AnswerLimits()).__doc__)
-    assert ", ranks, tokens(FIRST, LAST) and texts(FIRST, LAST)" in text
+    assert ", ranks, all_samples, tokens(FIRST, LAST), texts(FIRST, LAST) and turns(FIRST, LAST)" in text
 
 
 def test_the_page_on_sql_has_each_table_with_its_columns() -> None:
     page = (Path(__file__).parents[3] / "docs" / "sql.md").read_text("utf-8")
     rows = dict(re.findall(r"^\| `(\w+)` \|[^|]*\| (.*) \|$", page, re.MULTILINE))
-    assert list(rows) == list(relations())
+    assert list(rows) == [*relations(), "all_samples"]
+    del rows["all_samples"]  # as `samples`
     for name, columns in rows.items():
         spec = QUESTIONS[name].spec
         names = spec.relation or spec.frame or [column.name for column in spec.columns]

@@ -19,6 +19,7 @@ from rlpanel.queries.across_runs.gate import gate
 from rlpanel.queries.across_runs.settings_list import settings_list
 from rlpanel.queries.bisect import bisect
 from rlpanel.queries.catalogue import QUESTIONS, document_schema, question_of, row_schema
+from rlpanel.queries.column_list import column_list
 from rlpanel.queries.differences import contrast
 from rlpanel.queries.drift import corrections, drift
 from rlpanel.queries.endings.failures import failures
@@ -154,6 +155,7 @@ def all_tables(grpo: Run, ppo: Run, noted: Run, drifting: Run, flying: Run, sett
     yield diverge(grpo.data, ppo.data)
     yield diverge(grpo.data, grpo.data, align="samples")
     yield settings_list(settled.data)
+    yield column_list(grpo.data)
 
 
 def types_in(value: Any) -> set[type]:

@@ -44,7 +44,10 @@ def test_a_mean_by_step_is_that_of_the_samples(run: Run) -> None:
 
 def test_every_column_of_the_samples_is_there(run: Run) -> None:
     found, wanted = run.sql("from samples"), run.samples()
-    assert {"Reward_2" if name == "Reward" else name for name in wanted} == set(found) - {"prompt_key"}
+    assert {"Reward_2" if name == "Reward" else name for name in wanted} == set(found) - {
+        "prompt_key",
+        "split",
+    }
     assert found.uid.tolist() == wanted.uid.tolist()
     for name in wanted.select_dtypes("number"):
         values = found["Reward_2" if name == "Reward" else name].to_numpy(float, na_value=np.nan)
@@ -138,7 +141,7 @@ def test_a_metric_of_tokens_that_was_not_logged_is_null(run: Run) -> None:
 
 
 def test_tokens_of_too_many_lines_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlpanel.sql.run_query.MAX_BYTES", 1000)
+    monkeypatch.setattr("rlpanel.sql.step_turns.MAX_BYTES", 1000)
     with pytest.raises(QueryError, match="choose fewer steps"):
         run.sql("from tokens(1, 3)")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from rlpanel.analysis.text_turns import conversation_of
 from rlpanel.panels.conversation.blocks import MessageBlock, blocks_of
 from rlpanel.panels.conversation.hits import MOST_HITS, hits_of
-from rlpanel.panels.conversation.text_turns import conversation_of
 from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import TextPredicate

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel import open_run
-from rlpanel.panels.conversation.text_turns import conversation_of
+from rlpanel.analysis.text_turns import conversation_of
 from rlpanel.panels.conversation.turn_tokens import turn_tokens
 
 

@@ -163,7 +163,7 @@ def test_a_new_step_reads_its_own_responses(tmp_path: Path) -> None:
 
 
 def test_a_list_that_nobody_declared_colours_the_lines_with_one_set_of_categories(tmp_path: Path) -> None:
-    lists = [{"expert": [0, 2, 2], "gate": [0.25, 0.5, -0.25]}, {"expert": [1, 1, 0], "gate": [0.1, 0.2, 0.3]}]
+    lists = [{"expert": [0, 2, 2], "gate": [0.25, 0.5, -0.25]}, {"expert": [1, 1, 0], "gate": [0.1, 0.2, 0]}]
     page = opened(tmp_path, *(logged(1, index, **fields) for index, fields in enumerate(lists)))
     assert data(page)["logged"][-2:] == ["logged:expert", "logged:gate"]
     page.context.selection.metric = "logged:expert"

@@ -31,7 +31,7 @@ _REASONING = ("<think>", "</think>")
 _OPENING = re.compile(r"\s*<think>\s*(?:</think>\s*)?")
 #: Name of a call whose JSON cannot be read.
 UNREADABLE = "unreadable call"
-#: Parts of a message that are no text.
+#: Parts of a message besides text.
 _SHOWN_BESIDE = frozenset({"tool_calls", "images", "media"})
 
 
@@ -79,7 +79,7 @@ class Conversation:
 
 
 def conversation_of(sample: Sample, token_texts: Sequence[str] = ()) -> Conversation:
-    """Return the messages of a sample: as logged, else as the markup in its texts tells them.
+    """Return the messages of a sample: as logged, else as the markup in its texts has them.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlpanel import open_run
-from rlpanel.panels.conversation.text_turns import conversation_of
+from rlpanel.analysis.text_turns import conversation_of
 from rlpanel.schema import Sample
 
 #: A response of two turns around a tool's result, as templates of several families write it.

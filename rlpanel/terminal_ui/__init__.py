@@ -1,0 +1,1 @@
+"""Runs in a terminal: bars, curves and coloured tokens as text, and the screens of `rlpanel top`."""

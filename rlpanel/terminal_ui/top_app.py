@@ -1,0 +1,69 @@
+"""`rlpanel top`: runs, curves, findings, samples and tokens in a terminal, live, over ssh and in tmux."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import BindingType
+
+from rlpanel.queries.runs import runs
+from rlpanel.queries.table import Table
+from rlpanel.runtime import default_runtime
+from rlpanel.settings import Watching
+from rlpanel.terminal_ui.help_screen import HelpScreen
+from rlpanel.terminal_ui.run_screen import RunScreen
+from rlpanel.terminal_ui.runs_screen import RunsScreen
+
+
+class TopApp(App[None]):
+    """The program.
+
+    Parameters
+    ----------
+    root : str
+        Folder of runs.
+    run : str
+        Folder of the run to begin with; empty for the list.
+    every : float
+        Seconds between two readings of the list.
+    pause : float
+        Seconds between two drawings of a run while lines arrive.
+    """
+
+    TITLE = "rlpanel"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [("question_mark", "help", "Keys"), ("q", "quit", "Quit")]
+
+    def __init__(self, root: str, run: str = "", *, every: float = 5.0, pause: float = 0.5) -> None:
+        super().__init__()
+        self._root, self._run, self._every, self._pause = root, run, every, pause
+
+    def on_mount(self) -> None:
+        """Show the list of runs, and a run on top of it if one was given."""
+        runtime = default_runtime()
+        if Watching.from_environment().check:
+            runtime.checks.watch(runtime.reader.watch_root(self._root))
+        self.push_screen(RunsScreen(self._read, self.show_run, self._every))
+        if self._run:
+            self.show_run(self._run, self._run.rstrip("/").rpartition("/")[2])
+
+    def _read(self, sort: str) -> Table:
+        return runs(self._root, sort=sort, summaries=default_runtime().summaries)
+
+    def show_run(self, path: str, name: str) -> None:
+        """Show a run on top of the list."""
+        self.push_screen(RunScreen(path, name, self._pause))
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen())
+
+
+def run_top(root: str, run: str = "") -> None:
+    """Run the program until the user quits; the parameters are those of `TopApp`."""
+    try:
+        TopApp(root, run).run()
+    finally:
+        default_runtime().close()
