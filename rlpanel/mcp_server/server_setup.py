@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import rlpanel
 from rlpanel.errors import SettingError
+from rlpanel.extra_packages import install_command
 from rlpanel.mcp_server.answer import NOTICE, AnswerLimits
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.queries.catalogue import QUESTIONS, row_schema
@@ -48,7 +49,7 @@ def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: boo
     try:
         import mcp.server.mcpserver  # noqa: F401
     except ImportError as error:
-        raise SettingError('the server needs the package mcp: pip install "rlpanel[mcp]"') from error
+        raise SettingError(f"the server needs the package mcp: {install_command('mcp')}") from error
     from rlpanel.mcp_server.tool_server import WRITING, LinkTool, NoteTools, ToolServer, tool_of
 
     server = ToolServer(

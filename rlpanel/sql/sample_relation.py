@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.errors import QueryError
+from rlpanel.extra_packages import install_command
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Columns of every sample, which identify it.
@@ -172,7 +173,7 @@ def samples_arrow(view: RunView, columns: Collection[str] | None = None) -> Any:
     try:
         import pyarrow
     except ImportError as error:
-        raise QueryError('Arrow tables need the package pyarrow: pip install "rlpanel[parquet]"') from error
+        raise QueryError(f"Arrow tables need the package pyarrow: {install_command('parquet')}") from error
     snapshot = view.snapshot
     rows: Any = slice(None) if snapshot.alive.all() else snapshot.alive_rows
     numbered = np.arange(snapshot.rows)[rows]

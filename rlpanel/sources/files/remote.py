@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import xxhash
 
 from rlpanel.errors import RemoteError
+from rlpanel.extra_packages import install_command
 from rlpanel.settings import Reading
 
 #: Keys that identify the version of a file, as the various file systems call them.
@@ -96,7 +97,6 @@ _RIGHTS = {
     "hf": "credentials are Hugging Face's own (HF_TOKEN, or: hf auth login)",
     "sftp": "user and key are those of your ssh agent; name another user as sftp://USER@HOST/",
 }
-_EXTRA = "pip install 'rlpanel[remote]'"
 T = TypeVar("T")
 
 
@@ -307,11 +307,13 @@ def _file_system(url: str) -> Any:
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
-        raise RemoteError(f"{scheme}:// needs fsspec, which is not installed: {_EXTRA}") from error
+        raise RemoteError(
+            f"{scheme}:// needs fsspec, which is not installed: {install_command('remote')}"
+        ) from error
     try:
         return url_to_fs(url)[0]
     except ImportError as error:
-        advice = _EXTRA if scheme == "s3" else "install the package named here in addition to rlpanel[remote]"
+        advice = install_command("remote") if scheme == "s3" else "install the package named here as well"
         raise RemoteError(f"{scheme}:// cannot be read yet ({_first_line(error)}): {advice}") from error
     except ValueError as error:
         reason = _first_line(error)
