@@ -166,11 +166,11 @@ class Alerts(_FromEnvironment):
             "dingtalk": "dingtalk",
             "wecom": "wecom",
         },
-        doc="Format of the requests; `auto` recognises the robots of Feishu, DingTalk and WeCom by their host.",
+        doc="Format of the requests; `auto` knows the robots of Feishu, DingTalk and WeCom by their host.",
     )
     alert_secret = param.String(
         default="",
-        doc="Secret by which a robot of Feishu or DingTalk checks the signature. It has no command-line option.",
+        doc="Secret by which a robot of Feishu or DingTalk checks signatures; not a command-line option.",
     )
     alert_command = param.String(
         default="",

@@ -28,7 +28,7 @@ _REASONS = {
     19021: "the secret in RLPANEL_ALERT_SECRET is wrong, or this machine's clock is",
     19024: "the robot demands a keyword: use rlpanel",
     19022: "the robot does not admit this machine's address",
-    310000: "the robot's keyword (use rlpanel), its secret in RLPANEL_ALERT_SECRET or its addresses refuse it",
+    310000: "check its keyword (use rlpanel), its secret in RLPANEL_ALERT_SECRET, its addresses",
     300005: "the token in the URL is unknown",
     93000: "the key in the URL is unknown",
 }
@@ -48,8 +48,8 @@ class ChatFormat:
     message : callable
         Turns a text into the message's JSON.
     sign : callable or None
-        Turns URL, message, secret and Unix time in seconds into the signed URL and message; None if the vendor's
-        robots have no secret.
+        Turns URL, message, secret and Unix time in seconds into the signed URL and message; None if the
+        vendor's robots have no secret.
     """
 
     name: str
@@ -67,7 +67,7 @@ class ChatFormat:
 
 
 def chat_text(alert: dict[str, Any], limit: int) -> str:
-    """Return the text of a message: the finding, its evidence, the advice and the link, within ``limit`` bytes.
+    """Return the text of a message of at most ``limit`` bytes: finding, evidence, advice and link.
 
     It begins with ``rlpanel``, a keyword that a robot may demand. What is too long is cut before the link.
     """
@@ -154,7 +154,7 @@ def _sign_dingtalk(url: str, message: dict[str, Any], secret: str, now: float) -
     return f"{url}{'&' if urlsplit(url).query else '?'}{query}", message
 
 
-#: Formats by vendor. Feishu and DingTalk take 20 KB, of which the text is a part; WeCom takes 2,048 bytes of text.
+#: Formats by vendor. Feishu and DingTalk take requests of 20 KB, WeCom takes texts of 2,048 bytes.
 FORMATS = (
     ChatFormat("feishu", ("open.feishu.cn", "open.larksuite.com"), 8000, _feishu, _sign_feishu),
     ChatFormat("dingtalk", ("oapi.dingtalk.com", "api.dingtalk.com"), 8000, _plain, _sign_dingtalk),

@@ -1,4 +1,4 @@
-"""Robots of Feishu, DingTalk and WeCom take the alerts: a local server checks each message as the vendors do."""
+"""Robots of Feishu, DingTalk and WeCom take the alerts: a local server checks them as the vendors do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def hmac_sha256(key: bytes, message: bytes) -> str:
 
 
 class Robot(ThreadingHTTPServer):
-    """HTTP server on loopback with the robots of three vendors, at ``/feishu``, ``/dingtalk`` and ``/wecom``."""
+    """HTTP server on loopback with robots of three vendors: ``/feishu``, ``/dingtalk``, ``/wecom``."""
 
     daemon_threads = True
 
