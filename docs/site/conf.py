@@ -6,7 +6,9 @@ The source folder is the repository, so that the relative links of the Markdown 
 from __future__ import annotations
 
 import sys
+import tomllib
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -14,8 +16,11 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from docs.navigation import SECTIONS, is_root_page  # noqa: E402
+from docs.site import llms  # noqa: E402
 from docs.site.formulas import draw_block, draw_inline  # noqa: E402
-from rlpanel import __version__ as release  # noqa: E402, F401
+from docs.site.search_words import SearchWords  # noqa: E402
+from hatch_build import repository  # noqa: E402
+from rlpanel import __version__ as release  # noqa: E402
 
 project = "rlpanel"
 copyright = "the authors of rlpanel"
@@ -25,6 +30,8 @@ include_patterns = [
     "*.md",
     "docs/*.md",
     "docs/decisions/*.md",
+    "docs/upstream/*.md",
+    "docs/changes/about.md",
     "docs/site/api.md",
     "tests/bench/RESULTS.md",
     "rlpanel/data/README.md",
@@ -41,7 +48,19 @@ html_title = "rlpanel"
 html_copy_source = False
 html_show_sourcelink = False
 html_math_renderer = "mathml"
-html_theme_options = {"use_edit_page_button": False, "navbar_center": [], "collapse_navigation": True}
+templates_path = ["templates"]
+_BUILD = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]
+#: Address of the repository, where it is known: pages have a link to edit them.
+ADDRESS = repository(_BUILD["metadata"]["hooks"]["custom"]["repository"])
+html_theme_options = {
+    "use_edit_page_button": bool(ADDRESS),
+    "navbar_start": ["navbar-logo", "site-version"],
+    "navbar_center": [],
+    "navbar_end": ["language-switch", "theme-switcher"],
+    "secondary_sidebar_items": ["page-toc", "edit-this-page"] if ADDRESS else ["page-toc"],
+    "collapse_navigation": True,
+}
+html_context = {"edit_page_url_template": f"{ADDRESS}/edit/main/{{{{ file_name }}}}", "release": release}
 # The theme's own list shows one section only; this one shows all pages under their sections.
 html_sidebars = {"**": ["globaltoc.html"]}
 napoleon_google_docstring = False
@@ -64,6 +83,26 @@ def _navigation(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {section}\n\n{pages}\n```\n"
 
 
+def _languages(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
+) -> None:
+    """Name the page in the other language for the switch in the header."""
+    chinese = pagename.endswith(".zh")
+    other = pagename.removesuffix(".zh") if chinese else f"{pagename}.zh"
+    if other not in app.env.found_docs:
+        other = root_doc if chinese else f"{root_doc}.zh"
+    context["other_language_page"] = other
+    context["other_language"], context["other_language_name"] = (
+        ("en", "English") if chinese else ("zh", "中文")
+    )
+
+
+def _for_models(app: Sphinx, error: Exception | None) -> None:
+    """Write the overview for language models, and the pages as Markdown."""
+    if error is None:
+        llms.write(ROOT, Path(app.outdir), SECTIONS, _document)
+
+
 def _front(app: Sphinx, error: Exception | None) -> None:
     """Write a first page that leads to the front page."""
     target = "docs/index.html"
@@ -74,5 +113,8 @@ def _front(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Connect the navigation, the first page and the drawing of formulas."""
     app.connect("source-read", _navigation)
+    app.connect("html-page-context", _languages)
     app.connect("build-finished", _front)
+    app.connect("build-finished", _for_models)
+    app.add_search_language(SearchWords)
     app.add_html_math_renderer("mathml", (draw_inline, None), (draw_block, None))
