@@ -154,11 +154,38 @@ def messages_table() -> str:
     return "\n".join(head)
 
 
+#: Pictures of rules on the board, by rule: files in ``docs/images/findings``, which docs/broken-runs.md shows too.
+RULE_PICTURES = {
+    "invalid_text": "invalid_text_in_category",
+    "rank_repeats": "rank_repeats",
+    "truncated": "truncation_jump",
+    "kl_spike": "kl_spike",
+    "advantage_sign": "advantage_sign",
+    "empty_responses": "empty_responses_on_rank",
+    "critic_variance": "critic_useless",
+    "missing_rewards": "rewards_missing",
+    "not_finite": "nan_logprobs",
+    "sustained_change": "reward_cliff",
+}
+
+
 def findings_page() -> str:
-    """Return the page on findings, with the generated table of all declared rules."""
-    head = ["| rule | condition | threshold |", "|---|---|---|"]
-    rows = [f"| {r.label} | {_cell(r.help)} | {_thresholds(r)} |" for r in RULES.values()]
-    return between((FOLDER / "findings.md").read_text("utf-8"), "rules", "\n".join([*head, *rows]))
+    """Return the page on findings, with the generated entries of all declared rules.
+
+    Each rule has a heading, so that a link leads to it: ``findings.md#kl-spike--kl_spike``.
+    """
+    entries = "\n\n".join(_rule_entry(each) for each in RULES.values())
+    return between((FOLDER / "findings.md").read_text("utf-8"), "rules", f"\n{entries}\n")
+
+
+def _rule_entry(of: Rule) -> str:
+    """Return the entry of one rule: heading, condition, thresholds and picture."""
+    parts = [f"### {of.label} · `{of.name}`", of.help]
+    if of.thresholds:
+        parts.append(f"Thresholds: {_thresholds(of)}.")
+    if of.name in RULE_PICTURES:
+        parts.append(f"![{of.label} on the board](images/findings/{RULE_PICTURES[of.name]}.png)")
+    return "\n\n".join(parts)
 
 
 def lint_page() -> str:

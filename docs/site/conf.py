@@ -5,6 +5,8 @@ The source folder is the repository, so that the relative links of the Markdown 
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -62,7 +64,7 @@ html_theme_options = {
 }
 html_context = {"edit_page_url_template": f"{ADDRESS}/edit/main/{{{{ file_name }}}}", "release": release}
 # The theme's own list shows one section only; this one shows all pages under their sections.
-html_sidebars = {"**": ["globaltoc.html"]}
+html_sidebars = {"**": ["all-pages.html"]}
 napoleon_google_docstring = False
 napoleon_numpy_docstring = True
 autodoc_typehints = "none"
@@ -74,13 +76,33 @@ def _document(name: str) -> str:
     return f"/{name}" if is_root_page(name) else f"/docs/{name}"
 
 
+def _listed(page: str) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the sections of a front page, each with the names and documents of its pages."""
+    text = (ROOT / f"{page}.md").read_text("utf-8").partition("\n### ")[2]
+    found = []
+    for part in text.split("\n### "):
+        links = re.findall(r"\[([^]]+)\]\(([^)#\s]+)\.md\)", part)
+        pages = [(name, os.path.normpath(f"docs/{path}")) for name, path in links]
+        found.append((part.partition("\n")[0].strip(), pages))
+    return found
+
+
 def _navigation(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Add the navigation to the front page, where GitHub does not show it."""
+    """Add the navigation to the front page, where GitHub does not show it, by the names of its links."""
     if docname != root_doc:
         return
+    named = {
+        page: name
+        for front in (root_doc, f"{root_doc}.zh")
+        for _, pages in _listed(front)
+        for name, page in pages
+    }
     for section, names in SECTIONS.items():
-        pages = "\n".join(_document(name) for name in names)
-        source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {section}\n\n{pages}\n```\n"
+        pages = [_document(name) for name in names]
+        lines = [f"{named[page[1:]]} <{page}>" if page[1:] in named else page for page in pages]
+        source[0] += "\n".join(
+            ["", "```{toctree}", ":hidden:", f":caption: {section}", "", *lines, "```", ""]
+        )
 
 
 def _languages(
@@ -91,6 +113,7 @@ def _languages(
     other = pagename.removesuffix(".zh") if chinese else f"{pagename}.zh"
     if other not in app.env.found_docs:
         other = root_doc if chinese else f"{root_doc}.zh"
+    context["chinese_pages"] = _listed(f"{root_doc}.zh") if chinese else None
     context["other_language_page"] = other
     context["other_language"], context["other_language_name"] = (
         ("en", "English") if chinese else ("zh", "中文")
