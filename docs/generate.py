@@ -154,7 +154,7 @@ def messages_table() -> str:
     return "\n".join(head)
 
 
-#: Pictures of rules on the board, by rule: files in ``docs/images/findings``, which docs/broken-runs.md shows too.
+#: Pictures of rules on the board: rule → file in ``docs/images/findings``, as in docs/broken-runs.md.
 RULE_PICTURES = {
     "invalid_text": "invalid_text_in_category",
     "rank_repeats": "rank_repeats",

@@ -91,12 +91,8 @@ def _navigation(app: Sphinx, docname: str, source: list[str]) -> None:
     """Add the navigation to the front page, where GitHub does not show it, by the names of its links."""
     if docname != root_doc:
         return
-    named = {
-        page: name
-        for front in (root_doc, f"{root_doc}.zh")
-        for _, pages in _listed(front)
-        for name, page in pages
-    }
+    chinese = {page: name for _, pages in _listed(f"{root_doc}.zh") for name, page in pages}
+    named = chinese | {page: name for _, pages in _listed(root_doc) for name, page in pages}
     for section, names in SECTIONS.items():
         pages = [_document(name) for name in names]
         lines = [f"{named[page[1:]]} <{page}>" if page[1:] in named else page for page in pages]

@@ -21,7 +21,7 @@ def first_sentence(text: str) -> str:
     body = re.sub(r"```.*?```|<!--.*?-->", "", text, flags=re.DOTALL)
     paragraphs = [" ".join(part.split()) for part in body.split("\n\n")]
     languages = re.compile(r"(English|\[English\])")
-    prose = [part for part in paragraphs if part and part[0] not in "#!|-`<(" and not languages.match(part)]
+    prose = [part for part in paragraphs if part and part[0] not in "#!|-<(" and not languages.match(part)]
     plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", prose[0]) if prose else ""
     return re.split(r"(?<=[.:。])\s", plain, maxsplit=1)[0]
 
