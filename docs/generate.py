@@ -12,6 +12,7 @@ import param
 
 from docs import rooms, trainer_cases, writers
 from docs.cli_page import columns_of_tables, commands_table
+from docs.field_uses import uses_table
 from docs.fixes import fixes_table
 from docs.metrics_page import metrics_page
 from docs.terminal_session import LINES, SHORT_LINES, TUTORIAL_LINES, session
@@ -240,6 +241,7 @@ def readmes() -> dict[Path, str]:
 def log_page() -> str:
     """Return the page on a line of a log, with the generated tables of fields and of messages' spellings."""
     text = between((FOLDER / "log.md").read_text("utf-8"), "fields", fields_table())
+    text = between(text, "uses", uses_table())
     return between(text, "messages", messages_table())
 
 
