@@ -1,7 +1,7 @@
 """The table of what each field of a log line gives: views, metrics, rules of findings and of lint.
 
-Metrics and lint rules declare what they need. Views and the rules of findings do not: they are named here, and
-a test checks that the names exist.
+Metrics and lint rules declare what they need. Views and the rules of findings do not. They are named here,
+and a test checks that the names exist.
 """
 
 from __future__ import annotations
