@@ -6,6 +6,8 @@ A generated page is a whole file, or the part of a file between the marks ``<!--
 
 from __future__ import annotations
 
+import gettext
+from collections.abc import Callable
 from pathlib import Path
 
 import param
@@ -170,18 +172,31 @@ RULE_PICTURES = {
 }
 
 
-def findings_page() -> str:
-    """Return the page on findings, with the generated entries of all declared rules.
+def findings_pages() -> dict[Path, str]:
+    """Return the page on findings in each language, with the generated entries of all declared rules.
 
-    Each rule has a heading, so that a link leads to it: ``findings.md#kl-spike--kl_spike``.
+    Each rule has a heading, so that a link leads to it: ``findings.md#kl-spike--kl_spike``. Titles are
+    translated as on the board; conditions are English in both.
     """
-    entries = "\n\n".join(_rule_entry(each) for each in RULES.values())
-    return between((FOLDER / "findings.md").read_text("utf-8"), "rules", f"\n{entries}\n")
+    titles = {"findings.md": str, "findings.zh.md": _chinese().gettext}
+    return {FOLDER / name: _with_rules(FOLDER / name, title) for name, title in titles.items()}
 
 
-def _rule_entry(of: Rule) -> str:
+def _chinese() -> gettext.NullTranslations:
+    """Return the board's Chinese catalogue."""
+    folder = FOLDER.parent / "rlpanel" / "panels" / "language" / "zh_CN" / "LC_MESSAGES"
+    with (folder / "server.mo").open("rb") as file:
+        return gettext.GNUTranslations(file)
+
+
+def _with_rules(path: Path, title: Callable[[str], str]) -> str:
+    entries = "\n\n".join(_rule_entry(each, title(each.label)) for each in RULES.values())
+    return between(path.read_text("utf-8"), "rules", f"\n{entries}\n")
+
+
+def _rule_entry(of: Rule, title: str) -> str:
     """Return the entry of one rule: heading, condition, thresholds and picture."""
-    parts = [f"### {of.label} · `{of.name}`", of.help]
+    parts = [f"### {title} · `{of.name}`", of.help]
     if of.thresholds:
         parts.append(f"Thresholds: {_thresholds(of)}.")
     if of.name in RULE_PICTURES:
@@ -291,7 +306,7 @@ def pages() -> dict[Path, str]:
     return {
         FOLDER / "settings.md": settings_page(),
         FOLDER / "metrics.md": metrics_page(),
-        FOLDER / "findings.md": findings_page(),
+        **findings_pages(),
         FOLDER / "lint.md": lint_page(),
         FOLDER / "reliability.md": reliability(),
         FOLDER / "adapters.md": adapters(),

@@ -76,7 +76,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "rlpanel/data/README",
         "CHANGELOG",
     ),
-    "中文": ("index.zh", "README.zh", "install.zh", "start.zh", "tutorial.zh"),
+    "中文": ("index.zh", "README.zh", "install.zh", "start.zh", "tutorial.zh", "findings.zh"),
 }
 #: Pages that exist in the site only.
 SITE_ONLY = ("api",)
