@@ -17,7 +17,7 @@ OTHER_PIP := python -m pip install -qq --disable-pip-version-check --no-input --
 PINS ?= -c tests/constraints.txt
 TRAIN_PIP := .venv-train/bin/$(OTHER_PIP)
 # Without `remote`: no unit test needs it, and pip tries many versions until they fit its oldest one.
-TESTED := test,parquet,tokenizers,tensorboard,dask,sql,mcp,tui
+TESTED := parquet,tokenizers,tensorboard,dask,sql,mcp,tui
 BESIDE := -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 
@@ -43,8 +43,8 @@ RUN_PARTS = if [ -e .venv-$@/bin/python ]; \
 # Tests start hundreds of processes; without compiled modules each spends a third of its time on compiling them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint lint-js format format-js unit integration ui slow versions oldest newest upstream-dev test-train upstream watch \
-    bench docs messages dist browser clean
+.PHONY: demo test quick lint lint-js format format-js unit integration ui slow versions oldest newest upstream-dev test-train upstream watch \
+    bench docs messages dist changelog browser clean
 
 demo: .venv/run.stamp
 	$(BIN)/rlpanel demo
@@ -56,6 +56,10 @@ test: .venv/dev.stamp browser
 	@$(MAKE) .venv-oldest/stamp .venv-newest/stamp > .venv/other.log 2>&1 & installing=$$!; \
 	{ $(MAKE) lint unit integration ui && { wait $$installing || { cat .venv/other.log; false; }; } && \
 	$(MAKE) versions PARTS=SMOKE; }; code=$$?; $(BIN)/python -m tests.timings print; exit $$code
+
+# What differs from main: ruff on these files, mypy by its cache, the unit tests of the changed modules.
+quick: .venv/dev.stamp
+	$(BIN)/python -m tests.quick
 
 # The scripts too, once `make lint-js` has installed its tools: `make test` needs nothing from npm.
 lint: .venv/dev.stamp $(if $(wildcard .venv/js.stamp),lint-js)
@@ -146,6 +150,10 @@ docs: .venv/dev.stamp
 messages: .venv/dev.stamp
 	$(BIN)/python -m docs.messages
 
+# The fragments of docs/changes become a version's section: make changelog VERSION=0.2.0
+changelog: .venv/dev.stamp
+	$(BIN)/python -m docs.changelog $(VERSION)
+
 clean:
 	rm -rf .venv .venv-oldest .venv-newest .venv-upstream-dev .venv-train .venv-upstream
 
@@ -163,7 +171,8 @@ clean:
 
 .venv/dev.stamp: pyproject.toml tests/constraints.txt .venv/python.stamp
 	@echo "installing rlpanel and its tools into .venv ..."
-	@$(PIP) $(PINS) -e ".[test,dev,docs,release,parquet,tokenizers,tensorboard,remote,dask,notebook,timeline,sql,mcp,tui]"
+	@$(BIN)/python tests/groups.py dev > .venv/groups.txt
+	@$(PIP) $(PINS) -r .venv/groups.txt -e ".[parquet,tokenizers,tensorboard,remote,dask,notebook,timeline,sql,mcp,tui]"
 	@touch $@ .venv/run.stamp
 
 # Beside the package, whose folders hold nothing from npm.
@@ -184,13 +193,15 @@ clean:
 	@mkdir .venv-oldest
 	@$(BIN)/python -m tests.lowest > .venv-oldest/constraints.txt
 	@python=$$($(BIN)/python -m tests.pythons oldest); [ -z "$$python" ] || { $$python -m venv .venv-oldest && \
-	    .venv-oldest/bin/$(OTHER_PIP) -c .venv-oldest/constraints.txt -e ".[$(TESTED)]" && touch $@; }
+	    $(BIN)/python tests/groups.py test > .venv-oldest/groups.txt && \
+	    .venv-oldest/bin/$(OTHER_PIP) -c .venv-oldest/constraints.txt -r .venv-oldest/groups.txt -e ".[$(TESTED)]" && touch $@; }
 
 .venv-newest/stamp: pyproject.toml .venv/dev.stamp
 	@rm -rf .venv-newest
 	@mkdir .venv-newest
 	@python=$$($(BIN)/python -m tests.pythons newest); [ -z "$$python" ] || { \
-	    $$python -m venv .venv-newest && .venv-newest/bin/$(OTHER_PIP) $(PINS) -e ".[$(TESTED)]" && touch $@; }
+	    $$python -m venv .venv-newest && $(BIN)/python tests/groups.py test > .venv-newest/groups.txt && \
+	    .venv-newest/bin/$(OTHER_PIP) $(PINS) -r .venv-newest/groups.txt -e ".[$(TESTED)]" && touch $@; }
 
 # The newest of Panel and HoloViews, and of Bokeh what this Panel accepts: Panel 1.10 cannot be imported with Bokeh 4. All
 # others as constrained: a new version of another project is the business of `make newest`.
@@ -198,7 +209,8 @@ clean:
 	@rm -rf .venv-upstream-dev
 	@mkdir .venv-upstream-dev
 	@python=$$($(BIN)/python -m tests.pythons newest_or_running); [ -z "$$python" ] || { \
-	    $$python -m venv .venv-upstream-dev && .venv-upstream-dev/bin/$(OTHER_PIP) $(PINS) -e ".[$(TESTED)]" && \
+	    $$python -m venv .venv-upstream-dev && $(BIN)/python tests/groups.py test > .venv-upstream-dev/groups.txt && \
+	    .venv-upstream-dev/bin/$(OTHER_PIP) $(PINS) -r .venv-upstream-dev/groups.txt -e ".[$(TESTED)]" && \
 	    .venv-upstream-dev/bin/$(OTHER_PIP) --pre --upgrade --upgrade-strategy only-if-needed panel bokeh holoviews && touch $@; }
 
 # torch first: what follows would otherwise bring another build of it. trl 1.12 is the last with a PPO trainer;

@@ -1,9 +1,13 @@
-"""Moves the fragments of ``docs/changes`` into the changelog: ``python -m docs.changelog``."""
+"""Moves the fragments of ``docs/changes`` into the changelog: ``python -m docs.changelog``.
+
+With a version, ``python -m docs.changelog 0.2.0``, all that is unreleased becomes the section of it.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -49,7 +53,7 @@ def with_fragments(changelog: str, texts: dict[Path, str]) -> str:
         if not lines:
             continue
         if f"### {heading}\n" not in section:
-            section = f"{section.rstrip()}\n\n### {heading}\n\n"
+            section = "\n".join([*filter(None, [section.rstrip()]), "", f"### {heading}", "", ""])
         before, mine, after = section.partition(f"### {heading}\n")
         entries, next_heading, others = after.partition("\n### ")
         entries = f"{entries.rstrip()}\n" if entries.strip() else "\n"
@@ -57,14 +61,43 @@ def with_fragments(changelog: str, texts: dict[Path, str]) -> str:
     return f"{head}{title}{section.rstrip()}\n{chr(10) if mark else ''}{mark}{older}"
 
 
+def released(changelog: str, version: str, day: str) -> str:
+    """Return the changelog with what is under *Unreleased* as the section of a version.
+
+    Parameters
+    ----------
+    changelog : str
+    version : str
+        Such as ``0.2.0``.
+    day : str
+        Day of the release, ``YYYY-MM-DD``.
+
+    Raises
+    ------
+    ValueError
+        If the version is not three numbers or has a section already, or nothing is unreleased.
+    """
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        raise ValueError(f"{version}: a version is three numbers, such as 0.2.0")
+    if re.search(rf"^## {re.escape(version)}\b", changelog, re.MULTILINE):
+        raise ValueError(f"CHANGELOG.md has a section {version} already")
+    head, title, rest = changelog.partition("## Unreleased\n")
+    if not re.match(r"\s*### ", rest):
+        raise ValueError("CHANGELOG.md has nothing under Unreleased")
+    return f"{head}{title}\n## {version} ({day})\n{rest}"
+
+
 def main(arguments: list[str]) -> None:
-    """Move the fragments, or only check them with ``--check``."""
+    """Move the fragments, or only check them with ``--check``; a version ends what is unreleased."""
+    versions = [argument for argument in arguments if not argument.startswith("-")]
     try:
         texts = fragments(ROOT / "docs" / "changes")
         changelog = with_fragments((ROOT / "CHANGELOG.md").read_text("utf-8"), texts)
+        for version in versions:
+            changelog = released(changelog, version, f"{datetime.now(UTC):%Y-%m-%d}")
     except ValueError as error:
         sys.exit(str(error))
-    if arguments != ["--check"]:
+    if "--check" not in arguments:
         (ROOT / "CHANGELOG.md").write_text(changelog, "utf-8")
         for path in texts:
             path.unlink()

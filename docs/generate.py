@@ -6,12 +6,15 @@ A generated page is a whole file, or the part of a file between the marks ``<!--
 
 from __future__ import annotations
 
+import gettext
+from collections.abc import Callable
 from pathlib import Path
 
 import param
 
 from docs import rooms, trainer_cases, writers
 from docs.cli_page import columns_of_tables, commands_table, first_columns
+from docs.field_uses import uses_table
 from docs.fixes import fixes_table
 from docs.metrics_page import metrics_page
 from docs.terminal_session import LINES, SHORT_LINES, TUTORIAL_LINES, session
@@ -156,11 +159,51 @@ def messages_table() -> str:
     return "\n".join(head)
 
 
-def findings_page() -> str:
-    """Return the page on findings, with the generated table of all declared rules."""
-    head = ["| rule | condition | threshold |", "|---|---|---|"]
-    rows = [f"| {r.label} | {_cell(r.help)} | {_thresholds(r)} |" for r in RULES.values()]
-    return between((FOLDER / "findings.md").read_text("utf-8"), "rules", "\n".join([*head, *rows]))
+#: Pictures of rules on the board: rule → file in ``docs/images/findings``, as in docs/broken-runs.md.
+RULE_PICTURES = {
+    "invalid_text": "invalid_text_in_category",
+    "rank_repeats": "rank_repeats",
+    "truncated": "truncation_jump",
+    "kl_spike": "kl_spike",
+    "advantage_sign": "advantage_sign",
+    "empty_responses": "empty_responses_on_rank",
+    "critic_variance": "critic_useless",
+    "missing_rewards": "rewards_missing",
+    "not_finite": "nan_logprobs",
+    "sustained_change": "reward_cliff",
+}
+
+
+def findings_pages() -> dict[Path, str]:
+    """Return the page on findings in each language, with the generated entries of all declared rules.
+
+    Each rule has a heading, so that a link leads to it: ``findings.md#kl-spike--kl_spike``. Titles are
+    translated as on the board; conditions are English in both.
+    """
+    titles = {"findings.md": str, "findings.zh.md": _chinese().gettext}
+    return {FOLDER / name: _with_rules(FOLDER / name, title) for name, title in titles.items()}
+
+
+def _chinese() -> gettext.NullTranslations:
+    """Return the board's Chinese catalogue."""
+    folder = FOLDER.parent / "rlpanel" / "panels" / "language" / "zh_CN" / "LC_MESSAGES"
+    with (folder / "server.mo").open("rb") as file:
+        return gettext.GNUTranslations(file)
+
+
+def _with_rules(path: Path, title: Callable[[str], str]) -> str:
+    entries = "\n\n".join(_rule_entry(each, title(each.label)) for each in RULES.values())
+    return between(path.read_text("utf-8"), "rules", f"\n{entries}\n")
+
+
+def _rule_entry(of: Rule, title: str) -> str:
+    """Return the entry of one rule: heading, condition, thresholds and picture."""
+    parts = [f"### {title} · `{of.name}`", of.help]
+    if of.thresholds:
+        parts.append(f"Thresholds: {_thresholds(of)}.")
+    if of.name in RULE_PICTURES:
+        parts.append(f"![{of.label} on the board](images/findings/{RULE_PICTURES[of.name]}.png)")
+    return "\n\n".join(parts)
 
 
 def lint_page() -> str:
@@ -215,6 +258,7 @@ def readmes() -> dict[Path, str]:
 def log_page() -> str:
     """Return the page on a line of a log, with the generated tables of fields and of messages' spellings."""
     text = between((FOLDER / "log.md").read_text("utf-8"), "fields", fields_table())
+    text = between(text, "uses", uses_table())
     return between(text, "messages", messages_table())
 
 
@@ -269,7 +313,7 @@ def pages() -> dict[Path, str]:
     return {
         FOLDER / "settings.md": settings_page(),
         FOLDER / "metrics.md": metrics_page(),
-        FOLDER / "findings.md": findings_page(),
+        **findings_pages(),
         FOLDER / "lint.md": lint_page(),
         FOLDER / "reliability.md": reliability(),
         FOLDER / "adapters.md": adapters(),

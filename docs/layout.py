@@ -8,6 +8,7 @@ from __future__ import annotations
 #: Modules that every room may import.
 FLOOR = (
     "errors",
+    "extra_packages",
     "schema",
     "settings",
     "display_settings",

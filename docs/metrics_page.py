@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from docs import trainer_names
@@ -95,6 +96,11 @@ def _columns(m: column_info.Metric) -> list[str]:
 def _fields(names: tuple[str, ...]) -> Iterable[str]:
     """Return inputs as fields of a line, each once."""
     return dict.fromkeys(_NEEDS.get(name, f"`{name}`") for name in names)
+
+
+def needed_fields(m: column_info.Metric) -> set[str]:
+    """Return the names of the fields of a line that a metric needs."""
+    return {name for text in _fields(definition.inputs(m)) for name in re.findall(r"`(\w+)`", text)}
 
 
 def _entry(

@@ -157,6 +157,21 @@ class Alerts(_FromEnvironment):
         doc="A header of these requests, such as `Authorization: Bearer …`. There is no command-line "
         "option for it, because other users can read command lines.",
     )
+    alert_format = param.Selector(
+        default="auto",
+        objects={
+            "auto": "auto",
+            "json": "json",
+            "feishu": "feishu",
+            "dingtalk": "dingtalk",
+            "wecom": "wecom",
+        },
+        doc="Format of the requests; `auto` knows the robots of Feishu, DingTalk and WeCom by their host.",
+    )
+    alert_secret = param.String(
+        default="",
+        doc="Secret by which a robot of Feishu or DingTalk checks signatures; not a command-line option.",
+    )
     alert_command = param.String(
         default="",
         doc="Command that is run for each finding, with the finding as JSON on its standard input.",

@@ -26,11 +26,12 @@ def lowest(requirement: Requirement) -> str:
 
 def main() -> None:
     """Print the constraints for the dependencies and for the extras that tests need."""
-    project = tomllib.loads(PYPROJECT.read_text())["project"]
+    declared = tomllib.loads(PYPROJECT.read_text())
+    project = declared["project"]
     extras = project["optional-dependencies"]
     names = project["dependencies"] + [line for name in NEEDED for line in extras[name]]
     sys.stdout.writelines(f"{lowest(Requirement(name))}\n" for name in names)
-    tools = {Requirement(name).name for name in extras["test"]}
+    tools = {Requirement(name).name for name in declared["dependency-groups"]["test"]}
     pins = [line for line in PINS.read_text("utf-8").splitlines() if not line.startswith("#")]
     sys.stdout.writelines(f"{pin}\n" for pin in pins if Requirement(pin).name in tools)
 

@@ -12,6 +12,7 @@ import numpy as np
 from rlpanel.api.open_run import open_run
 from rlpanel.api.run import Run
 from rlpanel.errors import RLPanelError, SettingError, UnsafePath
+from rlpanel.extra_packages import install_command
 from rlpanel.panels.report.report import SAMPLES, board_html, check_step, frozen, run_query, sample_html
 from rlpanel.panels.session.context import Context
 from rlpanel.safe_files import SafeFolder, replace_file
@@ -103,7 +104,7 @@ def export_rows(
         If the run, split, step or sample does not exist, or the file cannot be written.
     """
     if kind not in available_formats():
-        raise SettingError(f"{kind} needs a package that is not installed: pip install 'rlpanel[{kind}]'")
+        raise SettingError(f"{kind} needs a package that is not installed: {install_command(kind)}")
     with _opened(run, split, note) as opened:
         rows = rows_of(opened, step=step, filter=filter, sort=sort, uid=uid)[:samples]
         parts = export_parts(opened.index, opened.view, rows, Notes(opened.path), kind)

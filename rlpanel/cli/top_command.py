@@ -11,6 +11,7 @@ from rlpanel.cli import completion
 from rlpanel.cli.reader_settings import set_reader_environment
 from rlpanel.cli.shared_options import DefaultStep, FollowLinks, Map, Tokenizer
 from rlpanel.errors import SettingError
+from rlpanel.extra_packages import install_command
 
 
 def top(
@@ -32,7 +33,7 @@ def top(
     try:
         import textual  # noqa: F401
     except ImportError as error:
-        raise SettingError('top needs the package textual: pip install "rlpanel[tui]"') from error
+        raise SettingError(f"top needs the package textual: {install_command('tui')}") from error
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise SettingError("top needs a terminal; rlpanel runs, findings and tail print to pipes")
     from rlpanel.sources.discovery.directory import Directory

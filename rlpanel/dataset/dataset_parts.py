@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from rlpanel.errors import QueryError, RLPanelError
+from rlpanel.extra_packages import install_command
 from rlpanel.metrics.engine.column_info import of_level
 from rlpanel.metrics.engine.constants import Constants
 from rlpanel.metrics.logged_arrays import array_names, query_names
@@ -229,7 +230,7 @@ def dask_frame(parts: Sequence[DatasetPart], kind: Kind) -> Any:
     try:
         from dask.dataframe import from_map
     except ImportError as error:
-        raise QueryError("a dask data frame needs dask: pip install 'rlpanel[dask,parquet]'") from error
+        raise QueryError(f"a dask data frame needs dask: {install_command('dask')}") from error
     import pandas as pd
 
     schema = parts[0].samples.schema if kind == "samples" else tokens_schema(list(parts[0].arrays))

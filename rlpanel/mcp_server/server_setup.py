@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import rlpanel
 from rlpanel.errors import SettingError
+from rlpanel.extra_packages import install_command
 from rlpanel.mcp_server.answer import NOTICE, AnswerLimits
 from rlpanel.mcp_server.doc_pages import METRIC_ABOUT, METRIC_URI, PAGES, metric_text, page_text
 from rlpanel.mcp_server.run_pool import RunPool
@@ -54,7 +55,7 @@ def create_server(
     try:
         import mcp.server.mcpserver  # noqa: F401
     except ImportError as error:
-        raise SettingError('the server needs the package mcp: pip install "rlpanel[mcp]"') from error
+        raise SettingError(f"the server needs the package mcp: {install_command('mcp')}") from error
     from mcp.server.mcpserver.prompts import Prompt
 
     from rlpanel.mcp_server.agent_prompts import PROMPTS

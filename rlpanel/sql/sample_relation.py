@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.errors import QueryError
+from rlpanel.extra_packages import install_command
 from rlpanel.store.columns.run_table import DEAD
 from rlpanel.store.columns.splits import SPLIT_COLUMN, limit_codes, split_name
 from rlpanel.store.snapshot.run_view import RunView
@@ -194,7 +195,7 @@ def samples_arrow(view: RunView, columns: Collection[str] | None = None) -> Any:
     try:
         import pyarrow
     except ImportError as error:
-        raise QueryError('Arrow tables need the package pyarrow: pip install "rlpanel[parquet]"') from error
+        raise QueryError(f"Arrow tables need the package pyarrow: {install_command('parquet')}") from error
     snapshot = view.snapshot
     rows: Any = slice(None) if snapshot.alive.all() else snapshot.alive_rows
     numbered = np.arange(snapshot.rows)[rows]

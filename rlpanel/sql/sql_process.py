@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.errors import QueryError
+from rlpanel.extra_packages import install_command
 from rlpanel.sql.column_messages import column_from_arrays, receive, send
 from rlpanel.sql.sample_relation import Relation
 from rlpanel.sql.sql_limits import SqlLimits, binary_size
@@ -194,7 +195,7 @@ def sql_process(limits: SqlLimits) -> Iterator[SqlProcess]:
         If duckdb is not installed, or other queries run all the time.
     """
     if find_spec("duckdb") is None:
-        raise QueryError('SQL needs the package duckdb: pip install "rlpanel[sql]"')
+        raise QueryError(f"SQL needs the package duckdb: {install_command('sql')}")
     places = _places
     if not places.acquire(timeout=limits.seconds):
         raise QueryError(f"{PARALLEL} other queries ran for {limits.seconds:g} s: try again")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -32,6 +35,7 @@ DATA = [
 TESTED = [
     *(
         "Makefile",
+        "hatch_build.py",
         "pyproject.toml",
         "environment.yml",
         "README.md",
@@ -101,6 +105,20 @@ def test_panel_serves_the_installed_script(installed: Path, tmp_path: Path) -> N
         answer = ask(server.url, "/board")
         assert answer.status == 200
         assert b"<title>rlpanel</title>" in answer.body
+
+
+def test_the_page_on_an_index_has_no_broken_link(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = message_from_bytes(archive.read(name))
+    text = re.sub(r"^```.*?^```$", "", str(metadata.get_payload()), flags=re.MULTILINE | re.DOTALL)
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert [target for target in targets if not target.startswith("https://")] == []
+    assert text.startswith("# rlpanel\n")
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata["Author"] == "The rlpanel maintainers"
+    assert {"test", "dev", "lint", "docs", "release"} & {*metadata.get_all("Provides-Extra")} == set()
 
 
 def test_the_sdist_holds_what_the_tests_need(built: Path) -> None:

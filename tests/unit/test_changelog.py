@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.changelog import ROOT, fragments, with_fragments
+from docs.changelog import ROOT, fragments, released, with_fragments
 
 CHANGELOG = """# Changelog
 
@@ -35,6 +35,33 @@ def test_a_fragment_joins_the_entries_of_its_kind(tmp_path: Path) -> None:
     assert with_fragments(CHANGELOG, fragments(tmp_path)) == CHANGELOG.replace(
         "- Old.\n", "- Old.\n- Groups are exported.\n"
     ).replace("- Mended.\n", "- Mended.\n\n### Removed\n\n- The gauge is gone.\n")
+
+
+def test_what_is_unreleased_becomes_a_version() -> None:
+    after = released(CHANGELOG, "0.2.0", "2026-11-28")
+    assert after == CHANGELOG.replace("## Unreleased\n", "## Unreleased\n\n## 0.2.0 (2026-11-28)\n")
+    # The next fragment goes above the version.
+    assert with_fragments(after, {Path("fixed-a.md"): "New."}) == after.replace(
+        "## Unreleased\n", "## Unreleased\n\n### Fixed\n\n- New.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "message"), [("0.1.0", "already"), ("v2", "three numbers"), ("0.2", "three numbers")]
+)
+def test_a_version_that_cannot_be_is_refused(version: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        released(CHANGELOG, version, "2026-11-28")
+    with pytest.raises(ValueError, match="nothing"):
+        released("## Unreleased\n\n## 0.1.0\n\n### Added\n", "0.2.0", "2026-11-28")
+
+
+def test_all_that_waits_fits_the_next_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    waiting = fragments(ROOT / "docs" / "changes")
+    after = released(with_fragments(text, waiting), "99.0.0", "2026-11-28")
+    section = after.partition("## 99.0.0 ")[2].partition("\n## ")[0]
+    assert [path.name for path, line in waiting.items() if f"- {line}\n" not in section] == []
 
 
 def test_without_fragments_the_changelog_stays_as_it_is() -> None:

@@ -14,14 +14,18 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import rlpanel
+from tests.groups import requirements
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT, BUILD = PYPROJECT["project"], PYPROJECT["build-system"]
 EXTRAS = PROJECT["optional-dependencies"]
+GROUPS = {name: requirements(PYPROJECT["dependency-groups"], name) for name in PYPROJECT["dependency-groups"]}
 
 #: Packages whose names on conda-forge differ from those on PyPI.
 CONDA_NAMES = {"python-xxhash": "xxhash", "playwright-python": "playwright", "python-duckdb": "duckdb"}
+#: Modules that are there wherever they are imported: bokeh needs yaml, and pytest loads its plugin.
+GIVEN = {"yaml", "pytest"}
 Requirements = dict[str, str]
 
 
@@ -54,7 +58,7 @@ def imported() -> set[str]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.add(node.module.split(".")[0])
     newer = {"compression"}  # in the standard library from Python 3.14 on
-    return names - set(sys.stdlib_module_names) - newer - {"rlpanel"}
+    return names - set(sys.stdlib_module_names) - newer - GIVEN - {"rlpanel"}
 
 
 def test_conda_gets_what_pip_gets() -> None:
@@ -68,11 +72,9 @@ def test_conda_gets_what_pip_gets() -> None:
         "sql",
         "mcp",
         "tui",
-        "test",
-        "dev",
     )
-    extras = [line for name in (*names, "test", "dev") for line in EXTRAS[name]]
-    wanted = read([*PROJECT["dependencies"], *extras])
+    extras = [line for name in names for line in EXTRAS[name]]
+    wanted = read([*PROJECT["dependencies"], *extras, *GROUPS["test"], *GROUPS["lint"]])
     assert conda() == wanted | {"python": PROJECT["requires-python"], "pip": ""}
 
 
@@ -88,7 +90,7 @@ def test_the_conda_package_needs_what_the_wheel_needs() -> None:
 
 
 def test_every_import_is_a_declared_dependency() -> None:
-    declared = read([*PROJECT["dependencies"], *(line for lines in EXTRAS.values() for line in lines)])
+    declared = read([line for lines in (PROJECT["dependencies"], *EXTRAS.values()) for line in lines])
     homes = packages_distributions()
     undeclared = {
         name
@@ -99,13 +101,13 @@ def test_every_import_is_a_declared_dependency() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [*PROJECT["dependencies"], *(line for lines in EXTRAS.values() for line in lines)]
+    "line", [line for lines in (PROJECT["dependencies"], *EXTRAS.values(), GROUPS["dev"]) for line in lines]
 )
 def test_every_dependency_has_a_lower_bound(line: str) -> None:
     assert [part.operator for part in Requirement(line).specifier].count(">=") == 1
 
 
-@pytest.mark.parametrize("line", [*PROJECT["dependencies"], *EXTRAS["test"]])
+@pytest.mark.parametrize("line", [*PROJECT["dependencies"], *GROUPS["test"]])
 def test_what_is_installed_is_within_the_bounds(line: str) -> None:
     requirement = Requirement(line)
     wanted = requirement.marker is None or requirement.marker.evaluate()
@@ -114,9 +116,9 @@ def test_what_is_installed_is_within_the_bounds(line: str) -> None:
 
 @pytest.mark.parametrize("python", [line[-4:] for line in PROJECT["classifiers"] if "Python :: 3." in line])
 def test_make_test_installs_one_version_of_each_package(python: str) -> None:
-    unused = ("docs", "release", "bench")
-    extras = [line for name, lines in EXTRAS.items() if name not in unused for line in lines]
-    wanted = {found.name: found for found in map(Requirement, [*PROJECT["dependencies"], *extras])}
+    extras = [line for lines in EXTRAS.values() for line in lines]
+    tools = [*GROUPS["test"], *GROUPS["lint"]]
+    wanted = {found.name: found for found in map(Requirement, [*PROJECT["dependencies"], *extras, *tools])}
     lines = (ROOT / "tests" / "constraints.txt").read_text("utf-8").splitlines()
     pins = [Requirement(line) for line in lines if not line.startswith("#")]
     used = [pin for pin in pins if pin.marker is None or pin.marker.evaluate({"python_version": python})]
@@ -125,6 +127,12 @@ def test_make_test_installs_one_version_of_each_package(python: str) -> None:
         [exactly] = pin.specifier
         assert exactly.operator == "=="
         assert exactly.version in wanted[pin.name].specifier
+
+
+def test_the_package_offers_nothing_for_its_own_developers() -> None:
+    assert GROUPS.keys() & EXTRAS.keys() == set()
+    parts = {line for name in ("test", "lint", "docs", "release") for line in GROUPS[name]}
+    assert {*GROUPS["dev"]} == parts
 
 
 def test_the_changelog_tells_of_this_version() -> None:

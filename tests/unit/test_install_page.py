@@ -9,8 +9,6 @@ from docs.generate import FOLDER
 
 PROJECT = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text("utf-8"))["project"]
 PAGE = (FOLDER / "install.md").read_text("utf-8")
-#: Extras of those who change rlpanel.
-FOR_DEVELOPERS = {"test", "dev", "docs", "release", "bench"}
 
 
 def section(title: str) -> str:
@@ -20,7 +18,7 @@ def section(title: str) -> str:
 
 def test_the_page_names_each_extra() -> None:
     named = re.findall(r"^\| `([a-z]+)` \|", section("Extras"), re.MULTILINE)
-    assert set(named) == PROJECT["optional-dependencies"].keys() - FOR_DEVELOPERS
+    assert set(named) == PROJECT["optional-dependencies"].keys()
     used = {name for group in re.findall(r"rlpanel\[([a-z,]+)]", PAGE) for name in group.split(",")}
     assert used
     assert used <= set(named)

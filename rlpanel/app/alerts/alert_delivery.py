@@ -8,6 +8,7 @@ Each recipient has its own queue and thread, so that a slow recipient does not d
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shlex
@@ -23,11 +24,14 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 import rlpanel
+from rlpanel.app.alerts.chat_webhook import chat_format, refusal
 from rlpanel.errors import SettingError
 from rlpanel.settings import Alerts
 
 #: Timeouts in seconds.
 POST_SECONDS, COMMAND_SECONDS = 10.0, 60.0
+#: Most bytes of an answer that are read: a robot's answer is one short object.
+_MAX_ANSWER = 1 << 16
 
 
 class NotDelivered(Exception):
@@ -62,25 +66,40 @@ def from_settings(settings: Alerts) -> list[Recipient]:
     """
     recipients: list[Recipient] = []
     if settings.alert_url:
-        recipients.append(Webhook(settings.alert_url, settings.alert_header))
+        recipients.append(_webhook(settings))
     elif settings.alert_header:
         raise SettingError("a header for alerts is set, but no address; set RLPANEL_ALERT_URL as well")
+    elif settings.alert_secret:
+        raise SettingError("a secret for alerts is set, but no address; set RLPANEL_ALERT_URL as well")
     if settings.alert_command:
         recipients.append(Command(settings.alert_command))
     return recipients
 
 
+def _webhook(settings: Alerts) -> Webhook:
+    return Webhook(
+        settings.alert_url,
+        settings.alert_header,
+        settings.alert_secret,
+        format=settings.alert_format,
+    )
+
+
 class Webhook:
-    """Webhook: posts alerts as JSON to a URL.
+    """Webhook: posts alerts as JSON to a URL, or as messages to a group robot.
 
     Parameters
     ----------
     url : str
     header : str
         Additional HTTP header, ``Name: value``; may be empty.
+    secret : str
+        Secret by which a robot checks the signature of messages; may be empty.
+    format : str
+        A setting of ``RLPANEL_ALERT_FORMAT``: ``auto`` recognises a robot by its host.
     """
 
-    def __init__(self, url: str, header: str = "") -> None:
+    def __init__(self, url: str, header: str = "", secret: str = "", *, format: str = "auto") -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
             raise SettingError("the address for alerts must begin with http:// or https:// and a host")
@@ -89,24 +108,30 @@ class Webhook:
             raise SettingError("the header for alerts must have the form Name: value")
         # The path is left out: for many webhooks it is the secret.
         self.name = parts.hostname
-        self._url = url
+        self._url, self._secret = url, secret
+        self._chat = chat_format(url, format, secret)
         self._headers = {"Content-Type": "application/json", "User-Agent": f"rlpanel/{rlpanel.__version__}"}
         if header:
             self._headers[name.strip()] = value.strip()
         self._opener = urllib.request.build_opener(_NoRedirect)
 
     def send(self, body: bytes) -> None:
-        """Post one alert; any status other than 2xx is a failure."""
-        request = urllib.request.Request(self._url, body, self._headers, method="POST")
+        """Post one alert; any status other than 2xx is a failure, and so is a robot's code of refusal."""
+        url = self._url
+        if self._chat is not None:
+            url, body = self._chat.request(url, json.loads(body), self._secret)
+        request = urllib.request.Request(url, body, self._headers, method="POST")
         try:
-            with self._opener.open(request, timeout=POST_SECONDS):
-                pass
+            with self._opener.open(request, timeout=POST_SECONDS) as response:
+                answer = response.read(_MAX_ANSWER) if self._chat is not None else b""
         except urllib.error.HTTPError as error:
             error.close()
             raise NotDelivered(f"it answered {error.code}") from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", None) or type(error).__name__
             raise NotDelivered(f"it cannot be reached: {reason}") from None
+        if self._chat is not None and (refused := refusal(answer)):
+            raise NotDelivered(refused)
 
     def cancel(self) -> None:
         """Do nothing: a request times out after a few seconds."""

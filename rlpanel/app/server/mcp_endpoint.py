@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
+from rlpanel.extra_packages import install_command
 from rlpanel.runtime import Runtime
 from rlpanel.sources.files.file_access import AnyPath
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 #: Questions that are answered at the same time; further ones wait.
 AT_ONCE = 4
-#: Answer without the extra.
-MISSING = 'This board does not answer agents: pip install "rlpanel[mcp]", and start it again.\n'
 
 
 def is_installed() -> bool:
@@ -74,7 +73,8 @@ class AgentDoor:
         kept = logging.NullHandler()
         logging.getLogger().addHandler(kept)
         try:
-            made = create_server(pool, AnswerLimits(), board=self._board, notes=False)
+            codes = self._runtime.codes
+            made = create_server(pool, AnswerLimits(), board=self._board, notes=False, shower=codes)
         finally:
             logging.getLogger().removeHandler(kept)
         made.streamable_http_app()
@@ -99,7 +99,7 @@ class McpHandler(RequestHandler):
         if self._door is None:
             self.set_status(501)
             self.set_header("Content-Type", "text/plain; charset=utf-8")
-            self.finish(MISSING)
+            self.finish(f"This board does not answer agents: {install_command('mcp')}, and start it again.\n")
             return
         server = await asyncio.get_running_loop().run_in_executor(None, self._door.server)
         async with self._door.places:

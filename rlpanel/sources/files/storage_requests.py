@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from rlpanel.errors import RemoteError
+from rlpanel.extra_packages import install_command
 
-#: Command that installs what S3 needs.
-EXTRA = "pip install 'rlpanel[remote]'"
 #: Requests that are made at the same time.
 AT_ONCE = 64
 
@@ -129,11 +128,13 @@ def _file_system(url: str) -> Any:
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
-        raise RemoteError(f"{scheme}:// needs fsspec, which is not installed: {EXTRA}") from error
+        raise RemoteError(
+            f"{scheme}:// needs fsspec, which is not installed: {install_command('remote')}"
+        ) from error
     try:
         return url_to_fs(url)[0]
     except ImportError as error:
-        advice = EXTRA if scheme == "s3" else "install the package named here in addition to rlpanel[remote]"
+        advice = install_command("remote") if scheme == "s3" else "install the package named here as well"
         raise RemoteError(f"{scheme}:// cannot be read yet ({first_line(error)}): {advice}") from error
     except ValueError as error:
         reason = first_line(error)

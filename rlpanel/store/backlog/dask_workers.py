@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any
 
 from rlpanel.errors import RLPanelError
+from rlpanel.extra_packages import install_command
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult, index_range
 from rlpanel.store.backlog.workers import WorkerDied
 from rlpanel.store.cache.fingerprint import reading_fingerprint
@@ -125,7 +126,7 @@ def _client(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError as error:
-        raise ClusterError("a dask scheduler needs dask.distributed: pip install 'rlpanel[dask]'") from error
+        raise ClusterError(f"a dask scheduler needs dask.distributed: {install_command('dask')}") from error
     try:
         return Client(address, timeout=CONNECT_TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rlpanel.errors import describe_error
+from rlpanel.extra_packages import install_command
 from rlpanel.sources.files.file_access import AnyPath, Unread, reason_of
 from rlpanel.sources.records.record_types import BadLine
 from rlpanel.sources.scalars.find_scalars import FoundScalars, find_scalars
@@ -237,7 +238,7 @@ class ScalarLog:
             extra = self._missing_package.missing_package
             problems.append(
                 f"{self._missing_package.name} is not read, because the package {extra!r} is not installed: "
-                f"pip install 'rlpanel[{extra}]', then start again"
+                f"{install_command(extra)}, then start again"
             )
         if self._left_out:
             problems.append(

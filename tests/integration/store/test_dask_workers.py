@@ -126,4 +126,4 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "index", str(write_run(tmp_path)), "--scheduler", "tcp://host:1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "pip install 'rlpanel[dask]'" in done.stderr
+    assert 'pip install "dask>=' in done.stderr

@@ -67,7 +67,7 @@ def test_without_the_package_the_error_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
-    with pytest.raises(SettingError, match=r'pip install "rlpanel\[mcp\]"'):
+    with pytest.raises(SettingError, match=r'pip install "mcp>='):
         create_server(RunPool(tmp_path), AnswerLimits(), board="", notes=False)
 
 
