@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from rlpanel.errors import RemoteError
-from rlpanel.extra_packages import install_command
 from rlpanel.settings import Reading
 from rlpanel.sources.files.fetched_pieces import FetchedPieces, merged
 from rlpanel.sources.files.remote_entries import RemoteEntry, stamp_of, status_of
