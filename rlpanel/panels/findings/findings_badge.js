@@ -46,6 +46,11 @@ function createItem(finding, open, opened) {
     advice.append(element("b", "", t("Check next: ")), finding.advice)
     item.append(advice)
   }
+  if (finding.rule) {
+    const rule = element("details", "rule")
+    rule.append(element("summary", "", t("How it is found")), element("p", "", finding.rule))
+    item.append(rule)
+  }
   if (finding.symptoms.length) {
     const symptoms = element("div", "symptoms")
     symptoms.append(

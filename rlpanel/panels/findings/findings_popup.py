@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 import param
 
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.rule import RULES
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.findings.finding_landing import step_choices
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -79,7 +81,17 @@ def finding_json(finding: Finding, snapshot: Snapshot) -> dict[str, Any]:
         "sentence": finding.sentence,
         "evidence": list(finding.evidence),
         "advice": finding.advice,
+        "rule": rule_text(finding.rule),
         "split": finding.split,
         "steps": {name: step for name, step in step_choices(finding, snapshot).items() if step is not None},
         "symptoms": [finding_json(symptom, snapshot) for symptom in finding.symptoms],
     }
+
+
+def rule_text(name: str) -> str:
+    """Return the condition of a rule with its thresholds, as `docs/findings.md` has it; empty if unknown."""
+    if name not in RULES:
+        return ""
+    settings, rule = FindingSettings.from_environment(), RULES[name]
+    values = ", ".join(f"RLPANEL_{each.upper()} {getattr(settings, each):g}" for each in rule.thresholds)
+    return f"{rule.help} {values}" if values else rule.help
