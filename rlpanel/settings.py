@@ -221,8 +221,8 @@ class Reading(_FromEnvironment):
     )
     index = param.String(
         default="",
-        doc="Folder or S3 URL with indexes that `rlpanel index RUN --publish` has published; a run without "
-        "an index of its own starts from there.",
+        doc="Folder or S3 URL with indexes that `rlpanel index RUN --publish PLACE` has published; a run "
+        "without an index of its own starts from there.",
     )
     rescan_interval = param.Number(
         default=2.0,

@@ -79,12 +79,12 @@ class SmallS3:
     faults: list[Fault] = field(default_factory=list)
     counted: Counter[str] = field(default_factory=Counter)
     port: int = 0
-    _keys: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object."""
         if key not in self.objects:
-            self._keys = []
+            self.keys = []
         self.objects[key] = Stored(data, f'"{hashlib.md5(data).hexdigest()}"', time.time())
 
     def environment(self) -> dict[str, str]:
@@ -164,28 +164,28 @@ class SmallS3:
             keys = [unescape(each) for each in re.findall(r"<Key>([^<]*)</Key>", body.decode())]
             for each in keys:
                 self.objects.pop(each, None)
-            self._keys = []
+            self.keys = []
             gone = "".join(f"<Deleted><Key>{escape(each)}</Key></Deleted>" for each in keys)
             return _reply(200, f"<DeleteResult>{gone}</DeleteResult>".encode())
         if method == "PUT":
             return self._put(key, headers, body)
         if method == "DELETE":
             self.objects.pop(key, None)
-            self._keys = []
+            self.keys = []
             return _reply(204)
         return self._get(key, headers, head=method == "HEAD")
 
     def _list(self, query: dict[str, str]) -> bytes:
         objects = self.objects if self.listing is None else self.listing
-        if self.listing is not None or not self._keys:
-            self._keys = sorted(objects)
+        if self.listing is not None or not self.keys:
+            self.keys = sorted(objects)
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         after = query.get("continuation-token") or query.get("start-after") or ""
         most = int(query.get("max-keys") or PAGE)
         found: list[str] = []
         folders: dict[str, None] = {}
         last = token = ""
-        for key in self._keys[bisect_left(self._keys, max(prefix, after)) :]:
+        for key in self.keys[bisect_left(self.keys, max(prefix, after)) :]:
             if not key.startswith(prefix):
                 break
             if key <= after or (last and last.endswith("/") and key.startswith(last)):

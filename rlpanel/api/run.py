@@ -420,7 +420,7 @@ class Run:
     @property
     def notes(self) -> pd.DataFrame:
         """One row per sample with a tag or note by a viewer: ``uid``, ``tag``, ``note``, ``time``."""
-        from rlpanel.queries.notes import notes
+        from rlpanel.queries.reports.notes import notes
 
         return notes(self.data, newest_first=False).frame()
 

@@ -73,7 +73,7 @@ def tag(
     tag: Annotated[str, typer.Argument(help="The tag; an empty text removes it.", metavar="TAG")],
 ) -> Table:
     """Tag a sample, as on the board; every viewer of the run sees it."""
-    from rlpanel.queries.notes import annotate
+    from rlpanel.queries.reports.notes import annotate
 
     return annotate(run.data, uid, tag=tag)
 
@@ -85,7 +85,7 @@ def note(
     note: Annotated[str, typer.Argument(help="The note; an empty text removes it.", metavar="TEXT")],
 ) -> Table:
     """Write a note for a sample, as on the board; every viewer of the run sees it."""
-    from rlpanel.queries.notes import annotate
+    from rlpanel.queries.reports.notes import annotate
 
     return annotate(run.data, uid, note=note)
 

@@ -33,9 +33,9 @@ from rlpanel.mcp_server.answer_schema import ANSWER_SCHEMA, LINK_SCHEMA, brief_s
 from rlpanel.mcp_server.page_cursor import MAX_CHARS, question_digest, read, written
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.queries import question_options
-from rlpanel.queries.notes import annotate
 from rlpanel.queries.question import Parameter, Question
 from rlpanel.queries.question_options import Option, option_of
+from rlpanel.queries.reports.notes import annotate
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import Table
 

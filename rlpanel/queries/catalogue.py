@@ -18,10 +18,16 @@ __all__ = ["QUESTIONS", "question_of"]
 #: The modules of questions.
 _MODULES = (
     *("runs", "steps", "samples", "sample", "groups", "prompt_list", "tokens", "findings", "news", "lint"),
-    *("differences", "across_runs.compare", "explain", "bisect", "drift", "search", "notes", "events"),
-    *("bad_lines", "tree", "in_flight", "learning.prompt_economics", "learning.update", "learning.rewards"),
-    *("learning.token_courses", "learning.trends", "across_runs.diverge", "across_runs.gate"),
-    *("across_runs.settings_list", "reports.claim_report", "endings.judges", "endings.failures"),
+    *("differences", "across_runs.compare", "explain", "bisect", "drift", "search", "reports.notes"),
+    *("events", "bad_lines", "tree", "in_flight", "learning.prompt_economics", "learning.update"),
+    *("learning.rewards", "learning.token_courses", "learning.trends", "across_runs.diverge"),
+    *(
+        "across_runs.gate",
+        "across_runs.settings_list",
+        "reports.claim_report",
+        "endings.judges",
+        "endings.failures",
+    ),
     *("column_list", "sql"),
 )
 for _name in _MODULES:

@@ -11,7 +11,7 @@ import pytest
 
 import rlpanel
 from rlpanel.number_text import utc_text
-from rlpanel.queries.notes import notes
+from rlpanel.queries.reports.notes import notes
 from rlpanel.queries.runs import runs
 from rlpanel.store.query.sample_notes import FILE
 from tests.factories import append, write_run

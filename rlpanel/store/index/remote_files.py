@@ -21,7 +21,7 @@ LOOK_AGAIN = 15.0
 
 
 class RemoteFiles:
-    """Fetches what the next turns of a run's files will read. Without effect for a run on this machine.
+    """Fetches what the next turns of a run's files will read.
 
     Parameters
     ----------
@@ -34,17 +34,19 @@ class RemoteFiles:
 
     def __init__(self, path: AnyPath, files: RunFiles, budget: int) -> None:
         self._path, self._files, self._budget = path, files, budget
-        self._is_remote = is_remote(path)
         self._fetched: set[int] = set()
         self._version, self._looked = -1, 0.0
+
+    @classmethod
+    def of(cls, path: AnyPath, files: RunFiles, budget: int) -> RemoteFiles | None:
+        """Return the fetcher of a run; None for a run on this machine."""
+        return cls(path, files, budget) if is_remote(path) else None
 
     def is_same(self) -> bool:
         """Return True if the listings show what they showed at the last call that returned False.
 
-        It is False for a folder of this machine, if a listing fails, and every `LOOK_AGAIN` seconds.
+        It is False if a listing fails, and every `LOOK_AGAIN` seconds.
         """
-        if not self._is_remote:
-            return False
         try:
             version = listing_version(self._path)
         except OSError:
@@ -57,15 +59,13 @@ class RemoteFiles:
 
     def before(self, file: RunFile) -> None:
         """Fetch the bytes of a file whose turn it is, and of those that follow, unless that was done."""
-        if not self._is_remote:
-            return
         if file.number not in self._fetched:
             self._fetch([file, *self._files.upcoming(AT_ONCE - 1)])
         self._fetched.discard(file.number)
 
     def end(self) -> None:
         """Free what was fetched and not read, once no file has unread lines."""
-        if self._is_remote and self._fetched and not self._files.has_waiting:
+        if self._fetched and not self._files.has_waiting:
             self._fetched.clear()
             drop_fetched(self._path)
 

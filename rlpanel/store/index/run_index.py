@@ -106,7 +106,7 @@ class RunIndex:
         self._content = RunContent(
             self._files, self._table, self._backlog, self.reading.line_rest, version + 1, bytes_read
         )
-        self._remote = RemoteFiles(self.path, self._files, self.reading.turn_bytes)
+        self._remote = RemoteFiles.of(self.path, self._files, self.reading.turn_bytes)
         self._ranges = BacklogRanges(self._content, self.reading.backlog_bytes)
         self._again = LinesAgain(self._content, self.reading.turn_bytes)
         shared = self.reading.index
@@ -135,7 +135,7 @@ class RunIndex:
         bool
             False if nothing was done.
         """
-        if self._remote.is_same() and unless_same:
+        if self._remote is not None and self._remote.is_same() and unless_same:
             return False
         self._table.columns.release()
         bad_beside = self._folder.bad_count
@@ -170,7 +170,8 @@ class RunIndex:
         """
         if not self._folder.problem:
             for file in self._files.turns(only, seconds):
-                self._remote.before(file)
+                if self._remote is not None:
+                    self._remote.before(file)
                 self._content.read(file, file.reader.poll(self.reading.turn_bytes))
             if self._files.again:
                 self._again.read()
@@ -179,7 +180,8 @@ class RunIndex:
                 self._ranges.read()
             if self._saved.backfill is not None:
                 self._saved.run_backfill()
-            self._remote.end()
+            if self._remote is not None:
+                self._remote.end()
             self._content.changed |= self._scalars.read(only, self.reading.turn_bytes)
         self._builder.note_progress()
         if self._is_due:

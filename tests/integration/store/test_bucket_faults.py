@@ -91,7 +91,7 @@ def test_an_object_that_the_listing_lost_keeps_its_rows_until_it_is_deleted(serv
     assert look(found).samples == 4 * RANKS
     server.listing = None
     del server.objects["run/rollout_data_rank_3.jsonl"]
-    server._keys = []
+    server.keys = []
     assert look(found).samples == 4 * (RANKS - 1)
 
 
@@ -141,7 +141,7 @@ def test_credentials_that_expired_are_named_with_the_remedy(server: SmallS3) -> 
 
 def test_many_folders_are_listed_by_one_prefix(server: SmallS3) -> None:
     server.objects.clear()
-    server._keys = []
+    server.keys = []
     for step in range(30):
         server.put(f"run/step_{step}/rollout.jsonl", line(step))
     folders = [f"{RUN}/step_{step}" for step in range(30)]

@@ -36,7 +36,8 @@ def test_tokens_of_a_sample_have_their_metrics(grpo: rlpanel.Run) -> None:
     log_ratio = read.logprobs - read.ref_logprobs
     np.testing.assert_array_equal(found.log_ratio, log_ratio)
     np.testing.assert_allclose(found.kl_k3, np.exp(-log_ratio) - 1 + log_ratio, atol=1e-12)
-    assert found.attrs == {"uid": uid, "step": 3}
+    assert (found.attrs["uid"], found.attrs["step"]) == (uid, 3)
+    assert found.attrs["scales"]["kl_k3"][0] == 0
 
 
 def test_arrays_that_are_shorter_end_with_missing_values(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_the_queries_of_the_sql_page_run(run: Run) -> None:
     pytest.importorskip("duckdb")
     page = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8")
     found = re.findall(r'\.sql\(\s*"(.*?)"', page)
-    found += re.findall(r'rlpanel sql runs/exp1 "(.*?)"', page)
+    found += re.findall(r'rlpanel sql runs/exp1 "([^"]*)"$', page, re.MULTILINE)
     assert len(found) >= 5
     for query in found:
         run.sql(query)

@@ -29,9 +29,11 @@ ASKED_BY = {
     "ranking": ("tokens", "changed_tokens", "token_trend"),
     "drift": ("drift", "corrections"),
     "flight": ("in_flight",),
+    "failures": ("failures", "judges"),
+    "investigations": ("report",),
 }
 #: Questions without a page of their own.
-ELSEWHERE = {"trend", "gate", "sql"}
+ELSEWHERE = {"trend", "gate", "sql", "columns"}
 #: Questions whose command has another form.
 OTHER_COMMANDS = {"sample_tokens": "sample"}
 
@@ -51,6 +53,7 @@ NO_TABLE = {
     ),
     *("drift", "corrections", "search", "tree", "in_flight", "update", "what_if", "reward_pays"),
     *("token_trend", "changed_tokens", "learned", "diverge", "gate", "settings", "sql"),
+    *("failures", "judges", "report"),
 }
 
 

@@ -13,7 +13,7 @@ import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.queries.findings import findings
 from rlpanel.queries.news import MOST_STEPS, news
-from rlpanel.queries.notes import annotate
+from rlpanel.queries.reports.notes import annotate
 from rlpanel.queries.steps import steps
 from tests.factories import append, line, write_run
 

@@ -36,10 +36,10 @@ from rlpanel.queries.learning.trends import learned, trend
 from rlpanel.queries.learning.update import update, what_if
 from rlpanel.queries.lint import lint
 from rlpanel.queries.news import news
-from rlpanel.queries.notes import annotate, notes
 from rlpanel.queries.prompt_list import prompts
 from rlpanel.queries.question_options import selection_of
 from rlpanel.queries.reports.claim_report import add_entry, remove_entry, report
+from rlpanel.queries.reports.notes import annotate, notes
 from rlpanel.queries.runs import runs
 from rlpanel.queries.sample import sample, sample_tokens
 from rlpanel.queries.samples import samples

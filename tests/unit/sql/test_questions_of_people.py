@@ -12,7 +12,7 @@ import pytest
 
 import rlpanel
 from rlpanel.api.run import Run
-from rlpanel.queries.notes import annotate
+from rlpanel.queries.reports.notes import annotate
 from tests.factories import append, line, write_run
 
 pytest.importorskip("duckdb")
@@ -137,8 +137,8 @@ def test_one_query_answers(question: str, grpo: Run, lines: pd.DataFrame) -> Non
 
 def test_reward_against_the_learning_rate(grpo: Run, lines: pd.DataFrame, scalars: pd.DataFrame) -> None:
     query = (
-        "select corr(reward, learning_rate) from "
-        "(select step, avg(reward) as reward from samples group by step) join scalars using (step)"
+        "select corr(mean, learning_rate) from "
+        "(select step, avg(reward) as mean from samples group by step) join scalars using (step)"
     )
     rates = scalars.set_index("step").learning_rate
     joined = lines.groupby("step").reward.mean().to_frame().join(rates)

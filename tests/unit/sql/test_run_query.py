@@ -14,8 +14,8 @@ from rlpanel.api.run import Run
 from rlpanel.errors import QueryError
 from rlpanel.queries.findings import findings
 from rlpanel.queries.groups import groups
-from rlpanel.queries.notes import annotate
 from rlpanel.queries.question import QUESTIONS
+from rlpanel.queries.reports.notes import annotate
 from rlpanel.queries.run_data import RunData
 from rlpanel.queries.table import Table
 from rlpanel.sql import run_query

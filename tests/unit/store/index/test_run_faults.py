@@ -65,7 +65,7 @@ def test_a_run_that_fails_is_marked_and_the_others_are_read(
         assert [run.name for run in root.runs or []] == ["good"]
     fragile.fails_at = ""
     wait_until(lambda: bad_index.snapshot.samples == 3)
-    assert (bad_index.snapshot.problems, reader.failing) == ((), {})
+    wait_until(lambda: (bad_index.snapshot.problems, reader.failing) == ((), {}))
     wait_until(lambda: {run.name for run in root.runs or []} == {"bad", "good"})
 
 
