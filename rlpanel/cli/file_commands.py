@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -45,7 +45,9 @@ from rlpanel.cli.shared_options import (
 )
 from rlpanel.cli.table_output import json_text, write_file_part
 from rlpanel.cli.terminal_messages import INCOMPLETE, printable
-from rlpanel.sources.files.file_access import AnyPath
+
+if TYPE_CHECKING:
+    from rlpanel.sources.files.file_access import AnyPath
 
 
 def cpu_seconds() -> float:

@@ -22,11 +22,10 @@ ANSWER_SCHEMA: dict[str, Any] = {
     },
     "required": ["untrusted"],
 }
-#: The answer of the tool ``link``.
-LINK_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"link": {"type": "string"}},
-    "required": ["link"],
+#: The answers of the tools that give one text.
+OWN_SCHEMAS: dict[str, dict[str, Any]] = {
+    tool: {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}
+    for tool, key in (("link", "link"), ("show", "shown"))
 }
 #: Keywords that only the server's own check needs; a value beyond them is refused with a sentence.
 _OWN = ("title", "maxLength", "maxItems")

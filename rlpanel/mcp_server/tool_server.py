@@ -29,7 +29,7 @@ from rlpanel.errors import (
     SettingError,
 )
 from rlpanel.mcp_server.answer import AnswerLimits, AnswerPage, answer, refusal, safe_json
-from rlpanel.mcp_server.answer_schema import ANSWER_SCHEMA, LINK_SCHEMA, brief_schema
+from rlpanel.mcp_server.answer_schema import ANSWER_SCHEMA, OWN_SCHEMAS, brief_schema
 from rlpanel.mcp_server.page_cursor import MAX_CHARS, question_digest, read, written
 from rlpanel.mcp_server.run_pool import RunPool
 from rlpanel.queries import question_options
@@ -262,7 +262,7 @@ class ToolServer(MCPServer):
             tool.model_copy(
                 update={
                     "input_schema": brief_schema(tool.input_schema),
-                    "output_schema": LINK_SCHEMA if tool.name == "link" else ANSWER_SCHEMA,
+                    "output_schema": OWN_SCHEMAS.get(tool.name, ANSWER_SCHEMA),
                 }
             )
             for tool in await super().list_tools()

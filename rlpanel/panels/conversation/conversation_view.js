@@ -66,7 +66,15 @@ class ConversationView {
     const columns = element("div", "columns")
     columns.append(this.outline.root, this.list, this.map.root)
     this.notes = element("div", "rl-notes quiet")
-    this.root.append(tools, this.transport.root, this.banner, this.traces, columns, this.map.legend, this.notes)
+    this.root.append(
+      tools,
+      this.transport.root,
+      this.banner,
+      this.traces,
+      columns,
+      this.map.legend,
+      this.notes,
+    )
     this.tip = new Tip(this.root)
     this.images = new MessageImages(this.root, (what) => this.ask(what))
     this.observer = new IntersectionObserver((entries) => this.#onVisible(entries), {
@@ -318,7 +326,14 @@ class ConversationView {
   #begin() {
     const { events, shown } = this.model.data.score
     const at = this.#start()
-    return at < 0 ? 0 : shown[Math.max(0, events.findIndex(([index]) => index === at))]
+    return at < 0
+      ? 0
+      : shown[
+          Math.max(
+            0,
+            events.findIndex(([index]) => index === at),
+          )
+        ]
   }
 
   /** Let a replay go on to the end of a message that the reader went to. */
@@ -373,7 +388,8 @@ class ConversationView {
       const box = this.list.getBoundingClientRect()
       const below = target.bottom + 16 - box.bottom
       if (below > 0) this.list.scrollTop += below
-      else if (target.top < box.top) this.list.scrollTop += Math.max(target.top - box.top - 8, box.top - box.bottom)
+      else if (target.top < box.top)
+        this.list.scrollTop += Math.max(target.top - box.top - 8, box.top - box.bottom)
       if (frames) requestAnimationFrame(() => step(frames - 1))
       else this.settling = null
     }

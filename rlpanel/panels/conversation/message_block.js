@@ -187,7 +187,9 @@ class MessageBlock {
       const [kind, evidence] = this.block.plan
       const plan = element("span", "plan", t("new plan"))
       plan.title =
-        kind === "words" ? t("A sentence begins with “{evidence}”", { evidence }) : t("The first call of {evidence} after three turns with other tools", { evidence })
+        kind === "words"
+          ? t("A sentence begins with “{evidence}”", { evidence })
+          : t("The first call of {evidence} after three turns with other tools", { evidence })
       gutter.append(plan)
     }
     const { tokens, version, reward, worth = 0, seconds, turn } = this.block

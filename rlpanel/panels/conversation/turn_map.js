@@ -98,7 +98,8 @@ class TurnMap {
     this.reached = message
     const node = this.messages[message]?.node
     this.cover.hidden = !node
-    if (node) this.cover.style.top = `${(100 * (node.offsetTop + node.offsetHeight)) / this.list.scrollHeight}%`
+    if (node)
+      this.cover.style.top = `${(100 * (node.offsetTop + node.offsetHeight)) / this.list.scrollHeight}%`
   }
 
   #explain(hasRewards, hasHits, hasWeights, why) {

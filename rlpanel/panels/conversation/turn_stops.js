@@ -9,7 +9,12 @@ const STOPS = {
     before: t("Previous turn whose reward is not zero (R)"),
     name: t("reward"),
   },
-  tool: { key: "t", next: t("Next call of the tool (t)"), before: t("Previous call of the tool (T)"), name: t("call") },
+  tool: {
+    key: "t",
+    next: t("Next call of the tool (t)"),
+    before: t("Previous call of the tool (T)"),
+    name: t("call"),
+  },
   plan: {
     key: "p",
     next: t(
@@ -110,7 +115,9 @@ class TurnStops {
     const names = [...counts].sort((a, b) => b[1] - a[1])
     this.tools.replaceChildren(
       option("", t("any tool")),
-      ...names.map(([name, count]) => option(name, `${shownText(name).slice(0, 40)} ×${count.toLocaleString("en")}`)),
+      ...names.map(([name, count]) =>
+        option(name, `${shownText(name).slice(0, 40)} ×${count.toLocaleString("en")}`),
+      ),
     )
     this.tools.value = counts.has(chosen) ? chosen : ""
     this.tools.hidden = counts.size < 2

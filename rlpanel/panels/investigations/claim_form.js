@@ -88,7 +88,8 @@ function claimOf(form, kind, state) {
   const value = (name) => form.querySelector(`[name=${name}]`)?.value ?? ""
   const claim = { kind, text: value("text"), report: value("report").trim() }
   for (const name of ["metric", "steps", "uid", "field", "quote", "question"])
-    if (form.querySelector(`[name=${name}]`)) claim[name] = name === "quote" ? value(name) : value(name).trim()
+    if (form.querySelector(`[name=${name}]`))
+      claim[name] = name === "quote" ? value(name) : value(name).trim()
   for (const name of ["expected", "tolerance"]) {
     if (!value(name).trim()) continue
     const number = Number(value(name))

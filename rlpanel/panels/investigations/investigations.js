@@ -20,7 +20,9 @@ function valuesOf(entry) {
 function footOf(model, entry) {
   const foot = element("footer", "", shownText(entry.written))
   if (model.state.writes)
-    foot.append(button("remove", "✕", t("Remove from the report"), () => model.send_msg(["remove", entry.id])))
+    foot.append(
+      button("remove", "✕", t("Remove from the report"), () => model.send_msg(["remove", entry.id])),
+    )
   return foot
 }
 

@@ -21,7 +21,9 @@ class Transport {
     this.playhead = pagePlayhead()
     this.score = null
     this.place = null
-    this.toggle = button("replay-toggle", t("Replay"), t("Replay this rollout event by event"), () => this.#open())
+    this.toggle = button("replay-toggle", t("Replay"), t("Replay this rollout event by event"), () =>
+      this.#open(),
+    )
     this.root = element("div", "replay")
     this.root.setAttribute("role", "group")
     this.root.setAttribute("aria-label", t("Replay"))
@@ -29,7 +31,9 @@ class Transport {
     this.slider = element("input", "seek")
     Object.assign(this.slider, { type: "range", min: 0, step: "any", title: t("Place in the replay") })
     this.slider.setAttribute("aria-label", t("Place in the replay"))
-    this.slider.addEventListener("input", () => this.#act(() => this.playhead.seek(Number(this.slider.value))))
+    this.slider.addEventListener("input", () =>
+      this.#act(() => this.playhead.seek(Number(this.slider.value))),
+    )
     this.time = element("output", "time")
     this.speed = element("select", "speed")
     this.speed.title = t("Speed")
@@ -111,7 +115,10 @@ class Transport {
       // With reduced motion, slider and time move from event to event only.
       const shown = REDUCED.matches ? (score.shown[count - 1] ?? 0) : this.place
       this.slider.value = shown
-      const event = t("{count} of {events}", { count: count.toLocaleString("en"), events: events.toLocaleString("en") })
+      const event = t("{count} of {events}", {
+        count: count.toLocaleString("en"),
+        events: events.toLocaleString("en"),
+      })
       const recorded = between(shown, score.shown, score.recorded)
       this.time.textContent = score.timed
         ? `${clockText(recorded)} / ${clockText(score.recorded.at(-1))} · ${event}`
@@ -125,8 +132,15 @@ class Transport {
     if (this.place === null || isChord || !this.isInSight()) return
     const path = event.composedPath().filter((node) => node.matches)
     const inside = path.includes(this.root)
-    if (path.some((node) => node.matches("input:not(.seek), textarea, select, dialog[open], [contenteditable]"))) return
-    if (!inside && path.some((node) => node.matches("[role=tab], [role=slider], [role=separator], .tabulator"))) return
+    if (
+      path.some((node) => node.matches("input:not(.seek), textarea, select, dialog[open], [contenteditable]"))
+    )
+      return
+    if (
+      !inside &&
+      path.some((node) => node.matches("[role=tab], [role=slider], [role=separator], .tabulator"))
+    )
+      return
     if (event.key === " ") {
       if (path[0].matches("button, a, summary")) return
       this.#act(() => this.playhead.toggle())

@@ -155,7 +155,9 @@ export function render({ model }) {
     said.hidden = !(isPlain && model.nodes.length > 1)
     said.textContent = states.length
       ? t("The replay of the open row is followed by turn: the log has no times of the rows.")
-      : t("Replay: open the conversation of a row. The log has no times of the rows, so the tree follows its turns.")
+      : t(
+          "Replay: open the conversation of a row. The log has no times of the rows, so the tree follows its turns.",
+        )
   }
 
   const transport = new Transport({

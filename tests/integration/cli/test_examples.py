@@ -19,7 +19,7 @@ from tests.unknown_files import write_unknown
 
 EXAMPLES = {name: example for name, (_, example, _) in COMMANDS.items()}
 #: Commands that run until they are stopped, or print no table.
-SERVING = {"serve", "demo", "tail", "mcp", "halt"}
+SERVING = {"serve", "demo", "tail", "mcp", "halt", "top"}
 OTHER = {
     "app-path",
     "check",
@@ -38,7 +38,7 @@ OTHER = {
 #: Commands without rows for the recorded runs.
 EMPTY = {
     *("prompts", "prompt-costs", "findings", "notes", "events", "errors", "drift", "corrections", "diverge"),
-    *("reward-pays", "learned", "settings", "in-flight"),
+    *("reward-pays", "learned", "settings", "in-flight", "failures", "judges", "report"),
 }
 TABLE_COMMANDS = sorted(EXAMPLES.keys() - SERVING - OTHER)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -30,14 +31,18 @@ Use = Callable[[Pilot[None]], Awaitable[None]]
 
 
 def use(app: TopApp, then: Use, size: tuple[int, int] = (120, 40)) -> None:
-    """Run the program without a terminal, and end the reader afterwards."""
+    """Run the program without a terminal, and end the reader afterwards.
+
+    It runs on a thread: in this one, a browser of another test may have its event loop.
+    """
 
     async def run() -> None:
         async with app.run_test(size=size) as pilot:
             await then(pilot)
 
     try:
-        asyncio.run(run())
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(lambda: asyncio.run(run())).result()
     finally:
         default_runtime().close()
 
