@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlpanel.mcp_server.tool_server import WRITING
 from tests.ui.board import free_port
 from tests.waiting import run_alone, wait_until
 
@@ -49,7 +50,9 @@ class Answers:
 
     async def rows(self, tool: str, **arguments: Any) -> list[dict[str, Any]]:
         """Return the rows of a full answer by the names of the columns."""
-        return rows_of(await self.document(tool, **{"detail": "full"} | arguments))
+        return rows_of(
+            await self.document(tool, **({} if tool in WRITING else {"detail": "full"}) | arguments)
+        )
 
     async def error(self, tool: str, **arguments: Any) -> str:
         """Return the message of a tool that fails."""
