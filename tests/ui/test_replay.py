@@ -161,6 +161,8 @@ def test_turns_and_results_appear_at_their_recorded_times(board: BoardPage) -> N
 def test_space_and_arrows_play_and_step_and_the_address_names_the_turn(board: BoardPage) -> None:
     replay = conversation(board, "agents", filter="branch == 'lead'").open()
     step = board.step_label.inner_text()
+    replay.seek(0)  # a replay begins at the message in sight, which an earlier test may have left below
+    expect(replay.time).to_contain_text("1 of 6")
     board.press("ArrowRight")
     expect(replay.time).to_contain_text("2 of 6")
     board.press("ArrowRight")
