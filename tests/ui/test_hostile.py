@@ -170,7 +170,7 @@ def look_at_names(board: BoardPage) -> None:
     expect(board.badge.locator("li").nth(3)).to_contain_text("not an integer: '<img")
     board.badge.locator("summary").first.click()
     hover(board.sample_head.locator("[data-uid]"))
-    board.page.locator(".rl-finding-list summary").click()
+    board.page.locator(".rl-finding-list > summary").click()
     expect(board.page.locator(".rl-finding-list li").first).to_be_visible()
     board.page.keyboard.press("Escape")
 
