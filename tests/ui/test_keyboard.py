@@ -127,7 +127,7 @@ def test_pages_behind_more_are_reached_and_keep_the_focus(board: BoardPage) -> N
     board.press("ArrowDown")
     expect(bar.locator(".list [role=tab]").first).to_be_focused()
     board.press("ArrowUp")
-    for name, key in (("Lint", "Enter"), ("Explain", "ArrowLeft"), ("Lint", "ArrowRight")):
+    for name, key in (("Investigations", "Enter"), ("Lint", "ArrowLeft"), ("Investigations", "ArrowRight")):
         board.press(key)
         expect(bar.get_by_role("tab", name=name, selected=True)).to_be_focused()
     board.page.set_viewport_size(VIEWPORT)

@@ -507,6 +507,7 @@ class ConversationView {
       return
     }
     if (answer.image === undefined) {
+      this.asked.clear() // what is missing after an answer may be asked for again
       this.messages[answer.block]?.receive(answer)
       const { message, find, share } = this.target ?? {}
       if (message?.index === answer.block && this.pinned === answer.block) this.#settle(message, find, share)

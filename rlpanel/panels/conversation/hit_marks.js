@@ -28,9 +28,11 @@ function textsOf(part, hits) {
 }
 
 /** Mark hits in a node that shows the beginning of a text. Return false if one is missing in a formatted text. */
-function markHits(node, part, hits) {
+function markHits(node, part, known) {
   const shown = node.textContent
   const units = unitsOf(part.text)
+  // A hit behind the part that was sent is marked once the rest has come.
+  const hits = known.filter(([start]) => units(start) < part.text.length)
   const isPlain = part.text.startsWith(shown)
   const ranges = isPlain
     ? hits.map(([start, end, number]) => [units(start), units(end), number])

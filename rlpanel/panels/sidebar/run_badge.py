@@ -102,6 +102,9 @@ class RunBadge(Html):
         folder = os.path.join(context.root, context.selection.run) if context.root else ""
         html = badge_html(context.snapshot, time.time(), self._label(), context.failure, notes, folder)
         self.html = html + settings_html(self._config) if html else ""
+        # Several notices need room: without it they would lie over the pages.
+        noted = ["rl-noted"] if self.html.count("<details") > 1 else []
+        self.css_classes = ["rl-badge", *noted]
 
     def _label(self) -> str:
         name = self.context.selection.run
