@@ -175,7 +175,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "panels/groups": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
     "panels/prompts": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
-    "panels/lint": ("store/*", "lint", *_PARTS),
+    "panels/lint": ("store/*", "lint", *_PARTS, "panels/explain"),
     "panels/explain": (
         *("metrics/*", "store/*", "analysis", "bisect", "findings", *_PARTS),
         *("panels/samples", "panels/sidebar", "panels/compare", "panels/tokens"),

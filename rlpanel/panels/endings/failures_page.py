@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-import panel as pn
 import param
-from panel.viewable import Viewer
 
 from rlpanel.number_text import number
 from rlpanel.outcomes.failure_study import FailureClass, FailureStudy, failures_of
 from rlpanel.outcomes.judge_study import JudgeRow, JudgeStudy, has_judges, study_judges
 from rlpanel.panel_fixes.component import Component
 from rlpanel.panels.explain.link_rows import show_samples
-from rlpanel.panels.inputs.input_fields import button
+from rlpanel.panels.explain.sampled_page import SampledPage
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
@@ -33,8 +28,8 @@ from rlpanel.texts.display_text import escape_invisible
 
 #: Failed samples of each step whose texts the page reads by itself, and samples with judges.
 PER_STEP, MOST_JUDGED = 16, 2000
-#: Seconds between two readings of a run that grows, and most bars of a class.
-EVERY, BARS = 10.0, 100
+#: Most bars of a class.
+BARS = 100
 #: Samples at which judges disagree that are listed.
 SHOWN = 8
 
@@ -93,7 +88,7 @@ class FailuresView(Component):
             self._pick(*message)
 
 
-class FailuresPage(Viewer):
+class FailuresPage(SampledPage[_Found]):
     """Failures and judges, read in the background while the page is open.
 
     It reads the texts of some failed samples of each step; the others are read on demand.
@@ -103,95 +98,42 @@ class FailuresPage(Viewer):
     context : Context
     """
 
-    active = param.Boolean(default=False, doc="Whether the page is open; nothing is read before.")
-
     def __init__(self, context: Context, **params: Any) -> None:
-        super().__init__(**params)
-        self.context = context
-        self._most: int | None = PER_STEP
-        self._key: tuple[object, ...] = ()
-        self._begun, self._reads = 0.0, False
         self._where: dict[str, FailureClass] = {}
-        self._work: BackgroundTask[_Found] = BackgroundTask(self._show, context.threads.views)
-        self._note = Html(
-            stylesheets=[theme.CSS, "p { margin: 0; }"], margin=(2, 8), css_classes=["rl-failures-note"]
-        )
-        self._all = button(
-            tr("Read all failed samples"), self._on_all, visible=False, css_classes=["rl-failures-all"]
-        )
-        self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-failures-stop"])
         self.view = FailuresView(self._pick)
-        bar = pn.FlexBox(
-            self._note,
-            self._all,
-            self._stop,
-            margin=(8, 8, 0, 8),
-            gap="4px",
-            min_height=34,
-            align_items="center",
+        all_failed = tr("Read all failed samples")
+        super().__init__(
+            context, self.view, kind="failures", read_all=all_failed, per_step=PER_STEP, **params
         )
-        self._column = pn.Column(
-            bar, self.view, sizing_mode="stretch_both", scroll="y-auto", margin=0, css_classes=["rl-failures"]
-        )
-        context.param.watch(self._draw, ["view", "now"])
-        self.param.watch(self._draw, "active")
 
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._column
+    def read(self, index: RunIndex, view: RunView) -> Iterator[_Found]:
+        """Read the texts of failed samples, then the calls of judges."""
+        last = FailureStudy(0, 0)
+        for last in failures_of(index).study(view, self.most):
+            yield _Found(last)
+        if has_judges(view.snapshot):
+            for judges in study_judges(index, view, most=MOST_JUDGED):
+                yield _Found(last, judges if judges.is_done else None)
 
-    def _draw(self, *_: Any) -> None:
-        """Read what is new, unless it is being read already, or was a moment ago."""
-        context, snapshot = self.context, self.context.snapshot
-        if not self.active:
-            if self._reads:  # what was read stays read
-                self._end()
-                self._key = ()
-            return
-        if self._key and self._key[0] is not context.index:
-            self._most = PER_STEP  # all samples were asked for in another run
-        run = (context.index, snapshot.split, self._most)
-        key = (*run, snapshot.version)
-        is_other = self._key[:3] != run
-        if key == self._key or (not is_other and (self._reads or time.monotonic() - self._begun < EVERY)):
-            return
-        if context.index is None or not snapshot.samples:
-            self._note.html = note_html(tr("This run has no samples yet."))
-            self.view.param.update(classes=[], judges={})
-            return
-        self._key, self._begun, self._reads = key, time.monotonic(), True
-        self._work.start(_study(context.index, context.view, self._most))
+    def clear(self) -> None:
+        """Show neither classes nor judges."""
+        self.view.param.update(classes=[], judges={})
 
-    def _show(self, found: _Found) -> None:
+    def show_found(self, found: _Found) -> None:
+        """Show the progress, the classes, then the judges."""
         study = found.failures
         if not study.samples:
-            self._note.html = note_html(
+            self.say_progress(
                 tr("Reading {read:,} of {total:,} failed samples …", read=study.read, total=study.total)
             )
-            self._stop.visible, self._all.visible = True, False
             return
         self._where = {each.name: each for each in study.classes}
-        self._note.html = note_html(study_words(study, self.context.snapshot))
+        self.note.html = note_html(study_words(study, self.context.snapshot))
         rows = [class_row(each, study) for each in study.classes]
         self.view.param.update(classes=rows, judges=judges_payload(found.judges))
         if found.judges is None and has_judges(self.context.snapshot):
             return  # the judges follow
-        self._end()
-        self._all.visible = "not_read" in self._where and self._most is not None
-
-    def _end(self) -> None:
-        self._work.stop()
-        self._reads = self._stop.visible = False
-
-    def _on_all(self, *_: Any) -> None:
-        self._most = None
-        self._draw()
-
-    def _on_stop(self, *_: Any) -> None:
-        self._end()
-        self._most = PER_STEP
-        self._key = (self.context.index, self.context.snapshot.split, self._most, -1)
-        self._all.visible = True
-        self._note.html = note_html(tr("Stopped. What was read is kept."))
+        self.end(has_more="not_read" in self._where)
 
     def _pick(self, kind: str, key: str) -> None:
         tab = "judging" if kind == "judged" else "conversation"
@@ -201,15 +143,6 @@ class FailuresPage(Viewer):
             where, uids = found.where, [each.uid for each in found.examples]
         show_samples(self.context, where, uids)
         self.context.selection.param.update(page="samples", tab=tab)
-
-
-def _study(index: RunIndex, view: RunView, per_step: int | None) -> Iterator[_Found]:
-    last = FailureStudy(0, 0)
-    for last in failures_of(index).study(view, per_step):
-        yield _Found(last)
-    if has_judges(view.snapshot):
-        for judges in study_judges(index, view, most=MOST_JUDGED):
-            yield _Found(last, judges if judges.is_done else None)
 
 
 def study_words(study: FailureStudy, snapshot: Snapshot) -> str:

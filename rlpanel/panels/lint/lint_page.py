@@ -6,28 +6,26 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
-import panel as pn
 import param
-from panel.viewable import Viewer
 
 from rlpanel.errors import SampleNotFound
 from rlpanel.lint.lint_result import RuleResult
 from rlpanel.lint.linter import LINT_RULES, LintProgress, linter_of
 from rlpanel.panel_fixes.component import Component
+from rlpanel.panels.explain.sampled_page import SampledPage
 from rlpanel.panels.export.card_export import well_formed
-from rlpanel.panels.inputs.input_fields import button
 from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.threads import BackgroundTask
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import note_html
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.run_view import RunView
 
 #: Samples of each step that the page reads by itself: less than 5 % of the time in which a step is indexed.
 PER_STEP = 8
-#: Seconds between two results of a reading that goes on, and between two readings of a run that grows.
-PULSE, EVERY = 0.3, 10.0
+#: Seconds between two results of a reading that goes on.
+PULSE = 0.3
 #: Tab of the sample that shows what a part's rules are about.
 _TABS = {
     "tokens and text": "tokens",
@@ -93,7 +91,7 @@ def rule_row(result: RuleResult) -> dict[str, Any]:
     }
 
 
-class LintPage(Viewer):
+class LintPage(SampledPage[LintProgress]):
     """The results of the lint rules, found in the background while the page is open.
 
     It reads some samples of each step; the others are read on demand. A run that grows is read on.
@@ -103,94 +101,30 @@ class LintPage(Viewer):
     context : Context
     """
 
-    active = param.Boolean(default=False, doc="Whether the page is open; nothing is read before.")
-
     def __init__(self, context: Context, **params: Any) -> None:
-        super().__init__(**params)
-        self.context = context
-        self._most: int | None = PER_STEP
-        self._key: tuple[object, ...] = ()
-        self._begun, self._reads = 0.0, False
-        self._work: BackgroundTask[LintProgress] = BackgroundTask(self._show, context.threads.views)
-        self._note = Html(
-            stylesheets=[theme.CSS, "p { margin: 0; }"], margin=(2, 8), css_classes=["rl-lint-note"]
-        )
-        self._all = button(tr("Read all samples"), self._on_all, visible=False, css_classes=["rl-lint-all"])
-        self._stop = button(tr("Stop"), self._on_stop, visible=False, css_classes=["rl-lint-stop"])
         self.rules = LintRules(self._pick)
-        self._column = pn.Column(
-            pn.FlexBox(
-                self._note,
-                self._all,
-                self._stop,
-                margin=(8, 8, 0, 8),
-                gap="4px",
-                min_height=34,
-                align_items="center",
-            ),
-            self.rules,
-            sizing_mode="stretch_both",
-            scroll="y-auto",
-            margin=0,
-            css_classes=["rl-lint"],
-        )
-        context.param.watch(self._draw, ["view", "now"])
-        self.param.watch(self._draw, "active")
+        everything = tr("Read all samples")
+        super().__init__(context, self.rules, kind="lint", read_all=everything, per_step=PER_STEP, **params)
 
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._column
+    def read(self, index: RunIndex, view: RunView) -> Iterator[LintProgress]:
+        """Check the samples that the linter has not read yet."""
+        linter = linter_of(index, view.snapshot.split, self.most)
+        return _slowly(linter.update(view, time.time()))
 
-    def _draw(self, *_: Any) -> None:
-        """Read what is new, unless it is being read already, or was a moment ago."""
-        context, snapshot = self.context, self.context.snapshot
-        if not self.active:
-            if self._reads:  # what was read stays read
-                self._end()
-                self._key = ()
-            return
-        if self._key and self._key[0] is not context.index:
-            self._most = PER_STEP  # all samples were asked for in another run
-        run = (context.index, snapshot.split, self._most)
-        key = (*run, snapshot.version)
-        is_other = self._key[:3] != run
-        if key == self._key or (not is_other and (self._reads or time.monotonic() - self._begun < EVERY)):
-            return
-        if context.index is None or not snapshot.samples:
-            self._note.html = note_html(tr("This run has no samples yet."))
-            self.rules.rules = []
-            return
-        if is_other:
-            self.rules.rules = []
-        self._key, self._begun, self._reads = key, time.monotonic(), True
-        linter = linter_of(context.index, snapshot.split, self._most)
-        self._work.start(_slowly(linter.update(context.view, time.time())))
+    def clear(self) -> None:
+        """Show no rules."""
+        self.rules.rules = []
 
-    def _show(self, found: LintProgress) -> None:
+    def show_found(self, found: LintProgress) -> None:
+        """Show the progress, or all results at the end."""
         if not found.results:
-            self._note.html = note_html(
+            self.say_progress(
                 tr("Reading {read:,} of {total:,} samples …", read=found.read, total=found.total)
             )
-            self._stop.visible, self._all.visible = True, False
             return
-        self._end()
-        self._all.visible = found.read < found.samples and self._most is not None
-        self._note.html = note_html(_summary(found))
+        self.end(has_more=found.read < found.samples)
+        self.note.html = note_html(_summary(found))
         self.rules.rules = [rule_row(result) for result in found.results]
-
-    def _end(self) -> None:
-        self._work.stop()
-        self._reads = self._stop.visible = False
-
-    def _on_all(self, *_: Any) -> None:
-        self._most = None
-        self._draw()
-
-    def _on_stop(self, *_: Any) -> None:
-        self._end()
-        self._most = PER_STEP
-        self._key = (self.context.index, self.context.snapshot.split, self._most, -1)
-        self._all.visible = True
-        self._note.html = note_html(tr("Stopped. What was read is kept."))
 
     def _pick(self, rule: str, uid: str) -> None:
         snapshot = self.context.snapshot
