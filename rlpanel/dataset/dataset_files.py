@@ -31,7 +31,7 @@ KINDS: tuple[Kind, ...] = ("samples", "tokens")
 
 @dataclass(frozen=True)
 class WrittenPart:
-    """What was written of a part: rows of each table, bytes on disk, and samples that could not be read."""
+    """Rows, bytes and unreadable samples of one written part of a dataset."""
 
     samples: int = 0
     tokens: int = 0

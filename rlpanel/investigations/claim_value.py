@@ -15,7 +15,7 @@ class ClaimBroken(Exception):
 
 @dataclass(frozen=True)
 class ClaimValue:
-    """What a claim is about, as the run has it.
+    """Present value of a claim in its run, with the evidence for it.
 
     Attributes
     ----------

@@ -83,7 +83,7 @@ class ReportEntry:
 
     @property
     def is_claim(self) -> bool:
-        """Whether it can be evaluated."""
+        """True for a claim, which is evaluated; False for a passage of text or a removal."""
         return self.kind in CLAIMS
 
     def line(self) -> bytes:

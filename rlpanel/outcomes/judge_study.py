@@ -25,7 +25,7 @@ DISAGREEMENTS = 20
 
 @dataclass
 class JudgeRow:
-    """What one judge said about the samples that were read.
+    """Calls, scores and agreement of one judge, over the samples that were read.
 
     Attributes
     ----------

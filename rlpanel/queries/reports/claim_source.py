@@ -31,7 +31,7 @@ _AROUND = 60
 
 
 class ClaimSource:
-    """Where claims of one evaluation get their values; what several of them need is computed once.
+    """Values for the claims of one evaluation; those that several claims need are computed once.
 
     Parameters
     ----------
