@@ -17,7 +17,7 @@ from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_list import FindingsList
 from rlpanel.panels.groups.group_strip import GroupStrip
-from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load_scripts
+from rlpanel.panels.notebook.notebook_frame import NotebookFrame, is_dark, load_scripts
 from rlpanel.panels.notebook.run_binding import AnswerTable, context_of
 from rlpanel.panels.report.report import board_download
 from rlpanel.panels.samples.sample_grid import SampleGrid
@@ -60,7 +60,7 @@ def curves(run: Run, *columns: str, dark: bool | None = None) -> pn.Column:
     *columns : str
         Sample columns, such as ``"reward"`` or ``"kl_k3_mean"``; by default the four of the board.
     dark : bool, optional
-        Dark or light theme; by default that of ``pn.config.theme``.
+        Dark or light theme; by default that of the notebook or page around the view.
     """
     if columns:
         return _framed(Curves, context_of(run, curves=[*columns]), dark)
@@ -148,8 +148,8 @@ def tokens(
     """
     context = _shared_context(what) if isinstance(what, Run) else Context(sample=what)
     load_scripts()
-    dark = _dark(dark)
-    view = TokenView(metric=metric, kl_estimator=kl_estimator, dark=dark)
+    context.selection.dark = is_dark(dark)
+    view = TokenView(metric=metric, kl_estimator=kl_estimator, dark=context.selection.dark)
 
     def show(*_: object) -> None:
         scales = sample_scales(context.snapshot, context.sample)
@@ -157,6 +157,7 @@ def tokens(
 
     show()
     context.param.watch(show, "sample")
+    context.selection.param.watch(lambda event: setattr(view, "dark", event.new), "dark")
     return NotebookFrame(view, context, dark)
 
 
@@ -185,9 +186,5 @@ def _framed(
     view: Callable[[Context], Viewer | Viewable], context: Context, dark: bool | None, **options: Any
 ) -> pn.Column:
     load_scripts()
-    context.selection.dark = _dark(dark)
-    return NotebookFrame(view(context), context, context.selection.dark, **options)
-
-
-def _dark(dark: bool | None) -> bool:
-    return pn.config.theme == "dark" if dark is None else dark
+    context.selection.dark = is_dark(dark)
+    return NotebookFrame(view(context), context, dark, **options)

@@ -57,6 +57,12 @@ def test_the_notebook_is_live_in_jupyterlab(page: Page, tmp_path: Path) -> None:
 #: Two cells: a view of a run, and the board.
 CELLS = ("import rlpanel\nrlpanel.views.grid(rlpanel.open_run('runs/a'))", "rlpanel.board('runs')")
 KERNEL = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
+#: Distinct colours of the lines of all axes in the page.
+AXIS_LINES = """() => {
+    const roots = Object.values(Bokeh.index.roots ?? Bokeh.index)
+    const models = roots.flatMap((root) => [...root.model.references()])
+    return [...new Set(models.filter((model) => model.type === "LinearAxis").map((axis) => axis.axis_line_color))]
+}"""
 SAVE = "() => jupyterapp.commands.execute('docmanager:save')"
 
 
@@ -117,6 +123,28 @@ def test_the_board_has_its_height_in_a_cell(page: Page, tmp_path: Path, width: i
             assert box(board.locator(".rl-main"))["height"] > height - header["height"] - 40
         # Panel reports a layout that it changes.
         expect(page.locator(".jp-OutputArea-output[data-mime-type*=stderr]")).to_have_count(0)
+
+
+def test_views_have_the_theme_of_the_lab_and_their_own_axes(page: Page, tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a")
+    cells = ("import rlpanel\nrlpanel.board('runs')", "rlpanel.board('runs', dark=True)")
+    (tmp_path / "cells.ipynb").write_text(json.dumps(notebook(*cells)))
+    page.set_viewport_size(VIEWPORT)
+    with Lab(tmp_path) as lab:
+        page.goto(f"{lab.url}/tree/cells.ipynb")
+        expect(page.locator(".jp-CodeCell").first).to_be_visible()
+        assert page.evaluate(RUN_ALL), "every cell runs"
+        frames = page.locator(".jp-OutputArea-output .rl-page")
+        expect(frames).to_have_count(2)
+        expect(frames.first).to_have_class(re.compile("rl-light"))
+        expect(frames.last).to_have_class(re.compile("rl-dark"))
+        page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+        expect(frames.first).to_have_class(re.compile("rl-dark"))
+        page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
+        expect(frames.first).to_have_class(re.compile("rl-light"))
+        expect(frames.last).to_have_class(re.compile("rl-dark"))  # as it was asked
+        # The lab's document has Panel's theme for plots, whose axes are black lines.
+        assert page.evaluate(AXIS_LINES) == [None]
 
 
 def box(element: Locator) -> FloatRect:

@@ -9,12 +9,14 @@ import panel as pn
 from rlpanel.app.board.board import Board
 from rlpanel.app.page.page import resolve_root
 from rlpanel.app.page.page_layout import Layout
-from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load_scripts
+from rlpanel.panels.notebook.notebook_frame import NotebookFrame, is_dark, load_scripts
 from rlpanel.panels.session.event_loop import current_loop, take_steps
 from rlpanel.panels.ui import theme
 
 
-def board(root: str | os.PathLike[str] | None = None, *, height: int = 800) -> pn.Column:
+def board(
+    root: str | os.PathLike[str] | None = None, *, height: int = 800, dark: bool | None = None
+) -> pn.Column:
     """Return the board for the runs below ``root``, to be embedded in a notebook or page.
 
     It does not use the window's keys and URL, which belong to the surrounding notebook or page.
@@ -25,6 +27,8 @@ def board(root: str | os.PathLike[str] | None = None, *, height: int = 800) -> p
         The folder that holds runs; ``$RLPANEL_ROOT``, then ``./rollout_samples`` by default.
     height : int
         Height in pixels: a notebook cell has no height that the board could fill.
+    dark : bool, optional
+        Dark or light theme; by default that of the notebook or page around the board.
 
     Returns
     -------
@@ -33,9 +37,10 @@ def board(root: str | os.PathLike[str] | None = None, *, height: int = 800) -> p
     """
     load_scripts()
     controller, loop = Board(resolve_root(root)), current_loop()
+    controller.context.selection.dark = is_dark(dark)
     layout = Layout(controller, owns_window=False)
     take_steps(None, layout.steps(None))
-    frame = NotebookFrame(layout.root, None, controller.context.selection.dark, height=height)
+    frame = NotebookFrame(layout.root, controller.context, dark, height=height)
     if pn.state.curdoc is not None:
         pn.state.curdoc.theme = theme.PLOTS
     if loop is not None:

@@ -5,6 +5,16 @@ const TIMEOUT = 15 // seconds without an answer until a message is shown
 
 const secondsSince = (time) => (Date.now() - time) / 1000
 
+// Whether the first background behind an element is dark; a page without one says so by its colour scheme.
+function pageIsDark(behind) {
+  for (let at = behind; at; at = at.parentElement ?? at.getRootNode().host) {
+    const [red, green, blue, alpha = 1] = getComputedStyle(at).backgroundColor.match(/[\d.]+/g)?.map(Number) ?? []
+    if (alpha > 0.5) return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 128
+  }
+  if (document.body.classList.contains("vscode-dark")) return true
+  return getComputedStyle(document.documentElement).colorScheme === "dark"
+}
+
 export function render({ model, view, el }) {
   const mark = element("div", "mark")
   mark.setAttribute("role", "status")
@@ -59,16 +69,31 @@ export function render({ model, view, el }) {
     } // lost until the channel is open
   }
 
+  // The theme of the page around the view; reported at first and when it changes.
+  let reported = ""
+  const reportTheme = () => {
+    if (!model.follows || !confirmed || document.visibilityState !== "visible") return
+    const frame = el.getRootNode().host.getRootNode().host
+    const theme = pageIsDark(frame.parentElement ?? frame.getRootNode().host) ? "dark" : "light"
+    if (theme === reported) return
+    reported = theme
+    model.send_msg(theme)
+  }
+
   setTimeout(reportDrawn, 0)
   model.on("msg:custom", () => {
     confirmed = Date.now()
     pinged = 0
     update()
+    reportTheme()
   })
   view.model.document.on_event("connection_lost", () => {
     lost ||= Date.now()
   })
-  const timer = setInterval(update, 1000)
+  const timer = setInterval(() => {
+    update()
+    reportTheme()
+  }, 1000)
   model.on("remove", () => clearInterval(timer))
   return mark
 }

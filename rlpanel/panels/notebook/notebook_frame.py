@@ -41,6 +41,7 @@ class DrawnSignal(Component):
     """
 
     plot = param.String(default="", doc="Id under which the page lists the view's kernel.")
+    follows = param.Boolean(default=False, doc="Whether the theme of the page around the view is reported.")
 
     _esm = read_assets("panels/ui/dom.js", "panels/ui/clock.js", "panels/notebook/kernel_status.js")
     _stylesheets = [read_assets("panels/notebook/kernel_status.css")]
@@ -49,9 +50,13 @@ class DrawnSignal(Component):
         corner = {"position": "absolute", "inset": "0 0 auto auto"}
         super().__init__(width=0, height=0, margin=0, styles=corner, css_classes=["rl-kernel"])
         self.channels: list[DelayedComm] = []
+        self.on_theme: Callable[[bool], None] = lambda dark: None
 
     def receive(self, message: Any) -> None:
-        """Open the channels: the browser has drawn the view."""
+        """Open the channels once the browser has drawn the view, or take the theme of the page around it."""
+        if message in ("dark", "light"):
+            self.on_theme(message == "dark")
+            return
         for channel in self.channels:
             channel.open()
         self.send("heard")
@@ -63,27 +68,36 @@ class NotebookFrame(NotebookView):
     Parameters
     ----------
     view : Viewable or Viewer
-    context : Context, optional
-        Kept alive as long as the frame, since the run holds it only weakly.
-    dark : bool
-        Dark or light colours.
+    context : Context
+        Kept alive as long as the frame, since the run holds it only weakly; its theme is the frame's.
+    dark : bool, optional
+        Dark or light; by default `pn.config.theme` until the view is drawn, then the theme of the page around it.
     """
 
-    def __init__(self, view: Any, context: Context | None, dark: bool, **options: Any) -> None:
+    def __init__(self, view: Any, context: Context, dark: bool | None, **options: Any) -> None:
         self.view, self.context, self._signal = view, context, DrawnSignal()
         self._loop = current_loop()
-        colors = "".join(f"--rl-{name}:{value};" for name, value in theme.palette(dark).items())
-        variables = f"{colors}{theme.SHARED_VARIABLES}"
+        self._signal.follows = dark is None
+        self._signal.on_theme = self._on_theme
         super().__init__(
             view,
             self._signal,
             sizing_mode="stretch_width",
             margin=0,
             styles={"background": "var(--rl-bg)", "padding": "8px", "position": "relative"},
-            stylesheets=[f":host {{{variables}{_NO_AGES}}}", _FADE],
+            stylesheets=[theme.theme_variables(":host({})"), f":host {{{_NO_AGES}}}", _FADE],
+            css_classes=[_theme_class(context.selection.dark)],
             design=PlainDesign,
             **options,
         )
+
+        context.selection.param.watch(self._restyle, "dark")
+
+    def _on_theme(self, dark: bool) -> None:
+        self.context.selection.dark = dark
+
+    def _restyle(self, event: Any) -> None:
+        self.css_classes = [_theme_class(event.new)]
 
     def begin(self, model: Model, channel: Any) -> None:
         """Delay the messages of one output, and embed the style sheets of its view."""
@@ -136,6 +150,15 @@ class DelayedComm:
         if self._queue:
             self.open()
         self._send(data, *rest, **options)
+
+
+def _theme_class(dark: bool) -> str:
+    return "rl-dark" if dark else "rl-light"
+
+
+def is_dark(dark: bool | None) -> bool:
+    """Return the theme in which a view is drawn at first: the given one, or that of ``pn.config.theme``."""
+    return pn.config.theme == "dark" if dark is None else dark
 
 
 @cache

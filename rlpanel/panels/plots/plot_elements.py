@@ -140,10 +140,10 @@ def holoviews() -> Any:
 
 def finish_on_board(figure: Any, dark: bool) -> None:
     """Apply the board's style to a figure that HoloViews made."""
+    theme.style_plot(figure)
     theme.restyle(figure, dark)
     figure.xgrid.visible = True
     figure.xgrid.grid_line_color = theme.palette(dark)["line"]
-    figure.background_fill_alpha = figure.border_fill_alpha = 0
     for axis in figure.axis:
         axis.update(axis_label_text_font_style="normal", axis_label_text_font_size="11px")
 

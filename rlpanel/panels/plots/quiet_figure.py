@@ -141,9 +141,7 @@ def quiet_figure(*, parts: PlotParts | None = None, whole: bool = False, **optio
         y_axis = _axis(parts, ticker=parts.y_ticker, formatter=parts.y_format)
         plot.add_layout(y_axis, "left")
         plot.add_layout(Grid(dimension=1, axis=y_axis), "center")
-    theme.PLOTS.apply_to_model(plot)
-    for part in (*plot.axis, *plot.grid):
-        theme.PLOTS.apply_to_model(part)
+    theme.style_plot(plot)
     return plot
 
 

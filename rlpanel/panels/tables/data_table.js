@@ -2,13 +2,15 @@
 
 /** Pages that the pager names beside the current one. */
 const NEAR = 2
+/** Milliseconds until a table says that its script is missing; a multiple of 50. */
+const SCRIPT_PATIENCE = 5000
 
 export function render({ model }) {
   const holder = element("div", "rl-rows")
   const pager = element("div", "tabulator-footer")
   const widths = element("style")
   let table
-  let ready = Promise.resolve()
+  let ready = tabulatorLoaded(holder)
   // Changes wait for each other: Tabulator creates a table in a later task, and refuses changes before.
   const then = (change) => {
     ready = ready.then(() => table && change()).catch((error) => console.error(error))
@@ -140,6 +142,15 @@ export function render({ model }) {
   const view = element("div", "rl-table")
   view.append(widths, holder, pager)
   return view
+}
+
+/** Wait for Tabulator's script: in a page of another tool, such as marimo, it may come after this component. */
+async function tabulatorLoaded(holder) {
+  for (let waited = 0; !globalThis.Tabulator; waited += 50) {
+    if (waited === SCRIPT_PATIENCE) holder.textContent = t("The table's script is still loading …")
+    await new Promise((done) => setTimeout(done, 50))
+  }
+  holder.textContent = ""
 }
 
 /** Return the current page as Tabulator's rows. */

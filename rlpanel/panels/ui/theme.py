@@ -136,25 +136,19 @@ def note_html(text: object) -> str:
     return f'<p class="note">{safe_text(text)}</p>'
 
 
+_PLOT = {"background_fill_alpha": 0, "border_fill_alpha": 0, "outline_line_color": None}
+_AXIS = {
+    "minor_tick_line_color": None,
+    "major_tick_line_color": None,
+    "axis_line_color": None,
+    "major_label_text_font_size": "10px",
+    "major_label_standoff": 4,
+    "major_label_text_font": "Inter, Noto Sans, system-ui, sans-serif",
+}
+_GRID = {"grid_line_alpha": 0.8}
+
 #: Defaults of all Bokeh plots, as the document's theme.
-PLOTS = Theme(
-    json={
-        "attrs": {
-            "Plot": {"background_fill_alpha": 0, "border_fill_alpha": 0, "outline_line_color": None},
-            "Figure": {},
-            "Axis": {
-                "minor_tick_line_color": None,
-                "major_tick_line_color": None,
-                "axis_line_color": None,
-                "major_label_text_font_size": "10px",
-                "major_label_standoff": 4,
-                "major_label_text_font": "Inter, Noto Sans, system-ui, sans-serif",
-            },
-            "Grid": {"grid_line_alpha": 0.8},
-            "Legend": {},
-        }
-    }
-)
+PLOTS = Theme(json={"attrs": {"Plot": _PLOT, "Figure": {}, "Axis": _AXIS, "Grid": _GRID, "Legend": {}}})
 
 
 def hold_changes() -> AbstractContextManager[None]:
@@ -164,6 +158,15 @@ def hold_changes() -> AbstractContextManager[None]:
     changes then. Held changes are sent by Panel itself, together.
     """
     return pn.io.hold()
+
+
+def style_plot(plot: figure) -> None:
+    """Set the defaults of `PLOTS` on a plot itself: in a notebook the document has the theme of another tool."""
+    plot.update(**_PLOT)
+    for axis in plot.axis:
+        axis.update(**_AXIS)
+    for grid in plot.grid:
+        grid.update(**_GRID)
 
 
 def restyle(plot: figure, dark: bool) -> None:
