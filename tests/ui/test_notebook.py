@@ -114,7 +114,7 @@ def test_the_board_has_its_height_in_a_cell(page: Page, tmp_path: Path, width: i
         boards = page.locator(".jp-OutputArea-output:has(.rl-page)")
         expect(boards.locator(".rl-samples .tabulator-row").first).to_be_visible()
         expect(boards).to_have_count(2)
-        for board, height in zip(boards.all(), (800, 500), strict=True):
+        for board, height in zip(boards.all(), (720, 500), strict=True):
             output = box(board)
             assert height <= output["height"] <= height + 20
             shown, header = box(board.locator(".rl-page")), box(board.locator(".rl-header"))

@@ -15,7 +15,7 @@ from rlpanel.panels.ui import theme
 
 
 def board(
-    root: str | os.PathLike[str] | None = None, *, height: int = 800, dark: bool | None = None
+    root: str | os.PathLike[str] | None = None, *, height: int = 720, dark: bool | None = None
 ) -> pn.Column:
     """Return the board for the runs below ``root``, to be embedded in a notebook or page.
 
