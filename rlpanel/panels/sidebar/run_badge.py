@@ -170,10 +170,11 @@ def _name_html(label: str) -> str:
 
 def _pill_text(state: str, contents: str, newest: str) -> str:
     """Join the parts of the pill; ``connection.js`` hides state and age while the connection is lost."""
-    before = f'<span class="now">{state}{" · " if contents or newest else ""}</span>'
+    before = f'<span class="now">{state}'
+    before += '<span class="rest"> · </span></span>' if contents or newest else "</span>"
     dot = " · " if contents else ""
     after = f'<span class="now detail">{dot}{newest}</span>' if newest else ""
-    return f"{before}{contents}{after}"
+    return f'{before}<span class="rest">{contents}{after}</span>'
 
 
 def _sample_count(snapshot: Snapshot) -> str:

@@ -173,9 +173,10 @@ function growing(columns) {
   const taken = columns.reduce((sum, { grow, width }) => sum + (grow ? 0 : width), 14)
   let before = ""
   return growers
-    .map(({ field, width, grow }, at) => {
+    .map(({ field, name, width, grow }, at) => {
       const rest = `(100cqw - ${taken}px${before}) / ${growers.length - at}`
-      const size = `clamp(${width}px, max(${rest}, 24cqw), ${grow}px)`
+      // Where room is scarce the response keeps a third: it is what people read first.
+      const size = `clamp(${width}px, max(${rest}, ${name === "response" ? 34 : 24}cqw), ${grow}px)`
       before += ` - ${size}`
       return `[tabulator-field="${field}"][style*="width: ${width}px"] { min-width: calc(${size} + var(--rl-spare, 0px)) !important; }`
     })
