@@ -61,8 +61,10 @@ KERNEL = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
 AXIS_LINES = """() => {
     const roots = Object.values(Bokeh.index.roots ?? Bokeh.index)
     const models = roots.flatMap((root) => [...root.model.references()])
-    return [...new Set(models.filter((model) => model.type === "LinearAxis").map((axis) => axis.axis_line_color))]
+    const axes = models.filter((model) => model.type === "LinearAxis")
+    return [...new Set(axes.map((axis) => axis.axis_line_color))]
 }"""
+CHANGE_THEME = "(theme) => jupyterapp.commands.execute('apputils:change-theme', {theme})"
 SAVE = "() => jupyterapp.commands.execute('docmanager:save')"
 
 
@@ -138,9 +140,9 @@ def test_views_have_the_theme_of_the_lab_and_their_own_axes(page: Page, tmp_path
         expect(frames).to_have_count(2)
         expect(frames.first).to_have_class(re.compile("rl-light"))
         expect(frames.last).to_have_class(re.compile("rl-dark"))
-        page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+        page.evaluate(CHANGE_THEME, "JupyterLab Dark")
         expect(frames.first).to_have_class(re.compile("rl-dark"))
-        page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
+        page.evaluate(CHANGE_THEME, "JupyterLab Light")
         expect(frames.first).to_have_class(re.compile("rl-light"))
         expect(frames.last).to_have_class(re.compile("rl-dark"))  # as it was asked
         # The lab's document has Panel's theme for plots, whose axes are black lines.

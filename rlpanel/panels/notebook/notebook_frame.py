@@ -71,7 +71,7 @@ class NotebookFrame(NotebookView):
     context : Context
         Kept alive as long as the frame, since the run holds it only weakly; its theme is the frame's.
     dark : bool, optional
-        Dark or light; by default `pn.config.theme` until the view is drawn, then the theme of the page around it.
+        Dark or light; by default `pn.config.theme`, and the theme of the page around it once it is known.
     """
 
     def __init__(self, view: Any, context: Context, dark: bool | None, **options: Any) -> None:

@@ -227,13 +227,13 @@ function grouped(columns, sortable) {
 }
 
 function definition(column, sortable) {
-  const { title, tip, field, width, align, image } = column
+  const { title, tip, field, width, align, image, swatch } = column
   return {
     field,
     title,
     titleFormatter: () => document.createTextNode(title),
     headerTooltip: tip && (() => element("span", "", tip)),
-    formatter: image ? imageOf : (cell) => document.createTextNode(cell.getValue() ?? ""),
+    formatter: image ? imageOf : swatch ? coloredOf : (cell) => document.createTextNode(cell.getValue() ?? ""),
     ...(width ? { width } : { minWidth: 150 }), // one that shares the room stays readable on a phone
     hozAlign: align,
     headerHozAlign: align === "right" ? "right" : "left",
@@ -253,6 +253,14 @@ function imageOf(cell) {
   const shown = element("img")
   if (cell.getValue()?.startsWith("data:image/")) shown.src = cell.getValue()
   shown.alt = ""
+  return shown
+}
+
+/** A number with a square in the colour that it has on its scale; its text keeps the colour of all texts. */
+function coloredOf(cell) {
+  const [color, text] = (cell.getValue() ?? "\t").split("\t")
+  const shown = element("span", "colored", text)
+  shown.style.setProperty("--color", color)
   return shown
 }
 

@@ -60,6 +60,8 @@ class DataColumn:
         ``text`` or ``number`` if the head has a field that filters; empty if it has none.
     filter_label : str
         What a screen reader calls this field.
+    swatch : bool
+        Whether a cell begins with a colour of CSS, which this process has chosen, and a tab.
     image : bool
         Whether the cells are data URLs of images that this process has encoded.
     group : str
@@ -76,6 +78,7 @@ class DataColumn:
     align: str = "left"
     filter: str = ""
     filter_label: str = ""
+    swatch: bool = False
     image: bool = False
     group: str = ""
     hidden: bool = False

@@ -43,6 +43,9 @@ NEAR_ZERO = 0.25
 #: Percentage of values at each end of a row that its colour range leaves out.
 TAIL = 1.0
 
+#: Share of the end's colour at most, as in ``color_scale.js``.
+_STRONGEST = 0.86
+
 #: Decimals of a value on screen. Differences too small for them are not coloured either.
 DIGITS = 4
 _LEAST = 10.0**-DIGITS
@@ -305,6 +308,22 @@ def _inner(finite: np.ndarray, percent: float, method: Literal["lower", "higher"
 def scale_of(metric: column_info.Metric) -> Literal["diverging", "sequential"]:
     """Return the colour scale of the metric's row: diverging if `AROUND` gives it a neutral value."""
     return "diverging" if metric.name in AROUND else metric.scale
+
+
+def scale_color(name: str, value: float, ends: tuple[float, float]) -> str:
+    """Return the colour of a value on a scale of `token_scales` as CSS, by the formula of ``color_scale.js``.
+
+    It is mixed in OKLab from the surface and at most 86 % of the end's colour, in the theme of the page.
+    """
+    low, high = ends
+    share = float(np.clip((value - low) / (high - low), 0.0, 1.0))
+    metric = column_info.get(name)
+    if scale_of(metric) == "diverging":
+        share, end = abs(2 * share - 1), "policy" if share >= 0.5 else "reference"
+    else:
+        share = 1 - share if name in SURE or abs(low) > abs(high) else share
+        end = column_info.describe(name).color
+    return f"color-mix(in oklab, var(--rl-{end}) {_STRONGEST * share:.2%}, var(--rl-surface))"
 
 
 def _diverging(finite: np.ndarray, around: float) -> tuple[float, float]:

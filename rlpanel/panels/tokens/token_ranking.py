@@ -6,6 +6,7 @@ Only samples that match the grid's search and filters are counted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.session.threads import BackgroundTask
-from rlpanel.panels.tables.data_table import DataColumn, DataTable
+from rlpanel.panels.tables.data_table import DataColumn, DataTable, cells_of
+from rlpanel.panels.tokens.metric_rows import scale_color
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.region import Html
 from rlpanel.panels.ui.theme import safe_text
@@ -34,6 +36,8 @@ from rlpanel.store.query.fetch_sample import (
     within_limit,
 )
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot_cache import cached_on
+from rlpanel.store.snapshot.token_scales import token_scales
 from rlpanel.texts.display_text import Encoding, detect, read_piece
 
 #: Samples of up to this many bytes are read on the event loop, more on a thread.
@@ -42,6 +46,10 @@ MAX_TOKENS = 50
 #: Columns with the positions of the largest values, in descending order.
 _POSITIONS = ("at", "second", "third")
 _TITLES = {"largest": "max", "at": marked("max at"), "second": marked("2nd at"), "third": marked("3rd at")}
+
+
+#: Columns whose numbers have the colours of the token view, on the scale of the run.
+_COLORED = ("mean", "largest")
 
 
 def has_token_metrics(snapshot: Snapshot) -> bool:
@@ -84,12 +92,13 @@ class TokenRanking(Viewer):
             [
                 DataColumn("token", "token"),
                 *(
-                    DataColumn(each, tr(_TITLES.get(each, each)), align="right")
+                    DataColumn(each, tr(_TITLES.get(each, each)), align="right", swatch=each in _COLORED)
                     for each in ("count", "mean", "largest", *_POSITIONS)
                 ),
             ],
             key="key",
             pick=self._pick,
+            cells=self._cells,
             sortable=False,
             sizing_mode="stretch_both",
             min_height=200,
@@ -183,9 +192,17 @@ class TokenRanking(Viewer):
         self._show_note(self._summary())
 
     def _draw(self, *_: Any) -> None:
-        frame = _frame(self._shown, self._measure.value, self._least.value)
+        measure, snapshot = self._measure.value, self.context.snapshot
+        scales = cached_on(snapshot, "token scales", None, partial(token_scales, snapshot))
+        frame = _frame(self._shown, measure, self._least.value, scales.get(measure or ""))
         if not frame.equals(self.table.frame):
             self.table.draw(frame)
+
+    @staticmethod
+    def _cells(page: pd.DataFrame, name: str) -> Sequence[str | None]:
+        if name not in _COLORED or page.empty:
+            return cells_of(page, name)
+        return [f"{color}\t{text}" for color, text in zip(page[f"{name}_color"], page[name], strict=True)]
 
     def _chosen(self, options: dict[str, str]) -> str:
         """Return the measure of the address if the step has it, else the first one."""
@@ -246,8 +263,10 @@ class TokenRanking(Viewer):
             self.picks += 1
 
 
-def _frame(progress: TallyProgress, measure: str | None, least: int) -> pd.DataFrame:
-    """Return the rows of the table as texts."""
+def _frame(
+    progress: TallyProgress, measure: str | None, least: int, ends: tuple[float, float] | None
+) -> pd.DataFrame:
+    """Return the rows of the table as texts; numbers have colours if the measure has a scale."""
     tally, encoding = progress.tally, detect(progress.first_tokens)
     available = measure is not None and measure in tally.measures
     ranking = (
@@ -259,13 +278,19 @@ def _frame(progress: TallyProgress, measure: str | None, least: int) -> pd.DataF
             "token": [_token_text(ranked.token, encoding) for ranked in ranking],
             "count": [f"{ranked.seen:,}" for ranked in ranking],
             "mean": [number(ranked.mean) for ranked in ranking],
+            "mean_color": [_color(measure, ranked.mean, ends) for ranked in ranking],
             "largest": [number(ranked.most) for ranked in ranking],
+            "largest_color": [_color(measure, ranked.most, ends) for ranked in ranking],
         }
         | dict(
             column for rank in range(TOP_POSITIONS) for column in _position_columns(ranking, rank, progress)
         ),
         dtype=str,
     )
+
+
+def _color(measure: str | None, value: float, ends: tuple[float, float] | None) -> str:
+    return "" if measure is None or ends is None else scale_color(measure, value, ends)
 
 
 def _position_columns(

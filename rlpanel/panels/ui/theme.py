@@ -161,7 +161,7 @@ def hold_changes() -> AbstractContextManager[None]:
 
 
 def style_plot(plot: figure) -> None:
-    """Set the defaults of `PLOTS` on a plot itself: in a notebook the document has the theme of another tool."""
+    """Set the defaults of `PLOTS` on a plot: a notebook's document may have the theme of another tool."""
     plot.update(**_PLOT)
     for axis in plot.axis:
         axis.update(**_AXIS)

@@ -20,6 +20,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.threads import Threads
 from rlpanel.panels.tokens.token_ranking import READ_NOW, TokenRanking
 from rlpanel.panels.ui.region import Html
+from rlpanel.store.snapshot.token_scales import token_scales
 from tests.factories import append, sample
 from tests.page_parts import part_of
 
@@ -70,6 +71,20 @@ def note(view: TokenRanking) -> Html:
 def shown(view: TokenRanking, least: int = 1) -> dict[str, str]:
     view._least.value = least
     return dict(zip(view.table.frame["token"], view.table.frame["mean"], strict=True))
+
+
+def test_numbers_have_the_colour_of_the_token_view(tmp_path: Path) -> None:
+    """Surprisal is one-sided: 0 is the surface, and the end of the run's scale 86 % of its colour."""
+    view = opened(tmp_path, logged(["a", " b"], [0.0, -3.0]), logged(["a"], [0.0], index=1))
+    view._least.value = 1
+    [low, high] = token_scales(view.context.snapshot)["surprisal"]
+    colors = dict(zip(view.table.frame["token"], view.table.frame["mean_color"], strict=True))
+    assert low == 0
+    assert colors["“a”"] == "color-mix(in oklab, var(--rl-entropy) 0.00%, var(--rl-surface))"
+    strength = 86 * min(1.0, 3.0 / high)
+    assert colors["“ b”"] == f"color-mix(in oklab, var(--rl-entropy) {strength:.2f}%, var(--rl-surface))"
+    rows = json.loads(view.table.rows)
+    assert rows["cells"][2][0].split("\t")[1] == "3"
 
 
 def test_tokens_stand_by_their_mean_surprisal(tmp_path: Path) -> None:
